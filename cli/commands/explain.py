@@ -22,7 +22,7 @@ from xoptim import (
 )
 from xoptim.api.preparing import Source
 from xoptim.targets import PlacementError, Target, named, place as placed
-from xoptim.targets.fitting import lowered_by, unfit_for
+from xoptim.targets.fitting import is_for_others, lowered_by, unfit_for
 from xoptim.verification import ProviderUnavailable
 
 from ..files import MODEL
@@ -173,7 +173,7 @@ def _there(model: Path, kinds: Sequence[type[Rewrite]], name: str) -> list[str]:
             lines.append(f"{kind.name()} {_need_of(model, kind.name(), target)}")
         elif reason:
             lines.append(f"{kind.name()} is dropped for {name}: {reason}")
-        else:
+        elif not is_for_others(kind, target):  # a scheme of quantization chooses the others
             lines.append(f"{kind.name()} is used for {name}")
     return lines
 

@@ -315,6 +315,10 @@ def test_patterns_that_are_dropped_for_a_target() -> None:
     hindered = replace(named("webgpu"), families=(other.family(),))
     expected = f"patterns of the family {other.family()} make models slower there"
     assert unfit_for(other, hindered) == expected
+    for name in ("cpu", "webgpu"):
+        assert unfit_for(found["SkipLayerNormalization"], named(name)) == "it is for cuda only"
+        assert unfit_for(found["Float16Compute"], named(name)) == ""
+    assert unfit_for(found["SkipLayerNormalization"], named("cuda")) == ""
 
 
 @needs("qnn")

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 MOST_QUESTIONS: Final = 48
 """Most placements that are asked for."""
 _LOWER: Final = "lower"
+_BY_SCHEME: Final = "precision"
+"""The family of patterns that a scheme of quantization chooses, those for CUDA on any target."""
 _TIDYING: Final = ("CastCast",)
 """Patterns that join what lowerings next to each other write.
 
@@ -416,7 +418,17 @@ def unfit_for(rewrite: Rewrite | type[Rewrite], target: Target) -> str:
     """Why a pattern is dropped when a model is optimized for a target, empty when it is used."""
     if rewrite.family() in target.families:
         return f"patterns of the family {rewrite.family()} make models slower there"
-    return OptimizationOptions(target=target.name).unfit_there(rewrite)
+    if reason := OptimizationOptions(target=target.name).unfit_there(rewrite):
+        return reason
+    if is_for_others(rewrite, target) and rewrite.family() != _BY_SCHEME:
+        return f"it is for {' and '.join(rewrite.providers)} only"
+    return ""
+
+
+def is_for_others(rewrite: Rewrite | type[Rewrite], target: Target) -> bool:
+    """Whether a pattern is for other execution providers than that of a target."""
+    provider = OptimizationOptions(target=target.name).provider_for(rewrite)
+    return bool(rewrite.providers) and provider not in rewrite.providers
 
 
 def _operators(pattern: PatternOptimization) -> set[Key]:

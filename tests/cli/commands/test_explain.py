@@ -473,6 +473,15 @@ def test_a_pattern_that_is_dropped_for_a_target(xopt: Xopt) -> None:
     found = xopt("explain", path, "TransposeTranspose", "--target", "webgpu", "--json").json
     assert found["target"] == ["TransposeTranspose is used for webgpu"]
     assert "target" not in xopt("explain", path, "TransposeTranspose", "--json").json
+    for target, expected in (
+        ("cpu", "is dropped for cpu: it is for cuda only"),
+        ("webgpu", "is dropped for webgpu: it is for cuda only"),
+        ("cuda", "is used for cuda"),
+    ):
+        found = xopt("explain", path, "SkipLayerNormalization", "--target", target, "--json").json
+        assert found["target"] == [f"SkipLayerNormalization {expected}"]
+    found = xopt("explain", path, "Float16Compute", "--target", "cpu", "--json").json
+    assert found["target"] == []
 
 
 GELUS = "agraph (float[n,4] x) => (float[n,4] y) { t = com.microsoft.Gelu(x) y = Relu(t) }"
