@@ -107,6 +107,19 @@ def test_differences_are_listed_once_for_each_operator() -> None:
     assert kept[:3] == [("removed", "Mul"), ("removed", "Mul"), ("added", "Gelu")]
     assert len(kept) == 20
     assert note == "3 removed nodes are not shown, 13 added nodes are not shown"
+    removed, added = remarks_of("diff", {"differences": differences})
+    assert removed == "removed nodes: Mul 5"
+    assert added.startswith("added nodes: Gelu 1, A0 1, ")
+    assert list(remarks_of("diff", {"differences": differences[:20]})) == []
+
+
+def test_an_optimization_has_no_empty_fields_and_no_times() -> None:
+    report = {"status": "equal", "notes": [], "original_seconds": 0.5}
+    result = {"written": ["m"], "nodes_after": 0, "report": None, "is_on": False, "seconds": {}}
+    found, note = summary_of("optimize", {**result, "verification": [report], "fault": ""})
+    kept = {"written": ["m"], "nodes_after": 0, "is_on": False}
+    assert found == {**kept, "verification": [{"status": "equal"}]}
+    assert note == ""
 
 
 def test_statistics_list_what_costs_most() -> None:

@@ -101,7 +101,8 @@ class Tools:
             assume: what holds for all inputs: "past >= 1", or "finite" if no input and no result
                 is NaN or infinite.
             software_device: with target webgpu, run on the CPU where there is no GPU.
-            detail: also return all operators that can be quantized, all placed nodes, and each run.
+            detail: also return all operators that can be quantized, all placed nodes, each run,
+                times, and empty fields.
         """
         asked = OptimizeArguments(**arguments)
         words = [self._existing(model)]

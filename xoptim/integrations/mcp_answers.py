@@ -19,6 +19,7 @@ _BY_TABLE: Final = 'target="onnx" or target="webnn"'
 """Targets that need no package."""
 _QUANTIZED: Final = ("quantized", "another form")
 """Decisions about operators that do not stay in float32."""
+_EMPTY: Final = (None, "", [], {})
 FAILED: Final = 2
 """The exit code of an answer to wrong arguments."""
 _ERROR: Final = "wrong arguments, an unreadable model, or another error"
@@ -54,7 +55,7 @@ def meaning_of(tool: str, code: int, general: Mapping[int, str], result: Any = N
     ``general`` are the meanings for all commands.
     """
     quantization = result.get("precision") if isinstance(result, dict) else None
-    if tool == "optimize" and code == 0 and quantization and not quantization["reason"]:
+    if tool == "optimize" and code == 0 and quantization and not quantization.get("reason"):
         return _meaning_of_quantized(quantization)
     own = {FAILED: _ERROR, **_MEANINGS[tool]}
     return own.get(code) or general.get(code, "the process ended unexpectedly")
@@ -70,9 +71,11 @@ def _meaning_of_quantized(quantization: Mapping[str, Any]) -> str:
 
 
 def remarks_of(command: str, result: Any) -> Iterator[str]:
-    """What an agent should know about a placement or the result of an optimization, a line each."""
+    """What an agent should know about a result, a line each."""
     if command == "place" and isinstance(result, list):
         yield from _without_provider(result)
+    if command == "diff" and isinstance(result, dict):
+        yield from _operator_counts(result["differences"])
     if command != "optimize" or not isinstance(result, dict):
         return
     precision, fitting = result.get("precision"), result.get("target")
@@ -91,7 +94,7 @@ def remarks_of(command: str, result: Any) -> Iterator[str]:
 
 
 def _without_provider(placements: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What to do for targets that cannot be asked, a line each."""
+    """What to do for targets that have no provider here, a line each."""
     for each in placements:
         if _MISSING in each.get("fault", ""):
             yield (
@@ -100,10 +103,24 @@ def _without_provider(placements: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             )
 
 
+def _operator_counts(differences: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The operators of removed and added nodes, a line each, where the list of these is long."""
+    if len(differences) <= _MOST_DIFFERENCES:
+        return
+    for kind in ("removed", "added"):
+        found = Counter(
+            each["detail"] for each in differences if (each["kind"], each["part"]) == (kind, "node")
+        )
+        if found:
+            counts = ", ".join(f"{operator} {count}" for operator, count in found.most_common())
+            yield f"{kind} nodes: {counts}"
+
+
 def summary_of(command: str, result: Any) -> tuple[Any, str]:
     """A document without its long lists, and a note about what is not shown.
 
-    The note is empty when everything is. The document is as its JSON schema says in any case.
+    The note is empty when everything is. The document is as its JSON schema says, but for that of
+    an optimization: it lacks empty fields and times, which are most of its many fields.
     """
     left: Counter[str] = Counter()
     found = _without_runs(_with_few_nodes(result, left))
@@ -112,7 +129,22 @@ def summary_of(command: str, result: Any) -> tuple[Any, str]:
     shorten = {"explain": _nearest, "diff": _few_differences, "stats": _largest}.get(command)
     if shorten is not None and isinstance(found, dict):
         found = shorten(found, left)
+    if command == "optimize":
+        found = _without_empty_fields(found)
     return found, ", ".join(f"{count} {text}" for text, count in left.items())
+
+
+def _without_empty_fields(value: Any) -> Any:
+    """The same without empty fields, and without times."""
+    if isinstance(value, list):
+        return [_without_empty_fields(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _without_empty_fields(each)
+        for key, each in value.items()
+        if each not in _EMPTY and not key.endswith("seconds")
+    }
 
 
 def _without_runs(result: Any) -> Any:
