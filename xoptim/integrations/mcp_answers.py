@@ -19,7 +19,7 @@ _BY_TABLE: Final = 'target="onnx" or target="webnn"'
 """Targets that need no package."""
 _QUANTIZED: Final = ("quantized", "another form")
 """Decisions about operators that do not stay in float32."""
-_EMPTY: Final = (None, "", [], {})
+_EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 FAILED: Final = 2
 """The exit code of an answer to wrong arguments."""
 _ERROR: Final = "wrong arguments, an unreadable model, or another error"
