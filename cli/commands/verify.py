@@ -1,6 +1,5 @@
 """``xopt verify A B``."""
 
-import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -9,10 +8,10 @@ import click
 
 from xoptim import VerificationOptions, verify
 from xoptim.api.preparing import Source
-from xoptim.facts.protos import every_node
 from xoptim.integrations.torch_factory import verify_made
 from xoptim.targets import named
 from xoptim.targets.verifying import verify_on_target
+from xoptim.verification.protos import quantized_operators
 
 from ..exit_codes import DIFFERENT, NOT_VERIFIED, code_of
 from ..files import MODEL, readable
@@ -36,8 +35,6 @@ from ..verification import Comparison, check_values_used
 
 _ALIKE: Final = ("rtol", "atol", "ulp", "exact", "tf32", "fewer_inputs")
 """Parameters of a comparison of two models on the same provider."""
-_QUANTIZED: Final = re.compile("[Qq]uantize|Integer|QLinear|NBits")
-"""A part of the names of quantized operators."""
 
 
 @dataclass(frozen=True)
@@ -118,14 +115,11 @@ def verify_command(
 
 def _warn_of_quantization(original: Path, other: Path) -> None:
     """Say that a quantized model is not equal to one in float32: its error needs a tolerance."""
-    before, after = (
-        {node.op_type for node in every_node(Source(each).proto.graph.node)}
-        for each in (original, other)
-    )
-    found = sorted(filter(_QUANTIZED.search, after - before))
+    before, after = (quantized_operators(Source(each).proto) for each in (original, other))
+    found = after - before
     if found:
         say(
-            f"xopt: warning: {other} has quantized operators ({', '.join(found)}); "
+            f"xopt: warning: {other} has quantized operators ({', '.join(sorted(found))}); "
             "--rtol and --atol allow for their error",
             err=True,
         )

@@ -4,6 +4,7 @@ elsewhere.
 
 import math
 import os
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -31,6 +32,8 @@ class Located(NamedTuple):
     base_dir: Path | None
 
 
+# a part of the names of quantized operators
+_QUANTIZED = re.compile("[Qq]uantize|Integer|QLinear|NBits")
 _NOWHERE = "in-memory"  # location written into stubs; it is never opened
 
 
@@ -157,3 +160,8 @@ def loadable_copy(
 def _nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     parts = (model.graph.node, *(function.node for function in model.functions))
     return [node for part in parts for node in every_node(part)]
+
+
+def quantized_operators(model: onnx.ModelProto) -> set[str]:
+    """The quantized operators of a model, those of subgraphs and functions included."""
+    return {node.op_type for node in _nodes(model) if _QUANTIZED.search(node.op_type)}
