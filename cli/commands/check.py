@@ -114,7 +114,7 @@ class _CheckChoices:
 
 @command("check", models={"type": MODEL, "nargs": -1, "required": True})
 def check_command(models: tuple[Path, ...], choices: _CheckChoices) -> int:
-    """Fail in CI if MODELS can be optimized or have changed in Git.
+    """Fail in CI if MODELS can be optimized or differ from a commit.
 
     Without --max-shrink, --against and --target, the check is --max-shrink 5%. --target checks
     which nodes of each model run there; without --max-left and --max-partitions, all must.

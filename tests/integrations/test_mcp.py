@@ -119,7 +119,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (
         "optimize",
         {"model": "model.onnx", "target": "qnn"},
-        'qnn needs fixed shapes, but n is open: fix=["NAME=SIZE"] writes sizes into the model',
+        'qnn needs fixed shapes, but n is dynamic; fix=["NAME=SIZE"] fixes a dimension',
     ),
 ]
 """Calls with a mistake: the tool, its arguments, and a part of the message."""
@@ -167,7 +167,7 @@ def test_tools_have_the_options_of_the_command(root: Path) -> None:
         assert found["exit_code"] == 0
         assert {run["dims"]["n"] for run in found["result"][0]["runs"]} == {3}
         found = await ask("explain", model="model.onnx", pattern="NegNeg", target="onnx")
-        assert found.structured_content["result"]["target"] == ["NegNeg is not dropped for onnx"]
+        assert found.structured_content["result"]["target"] == ["NegNeg is used for onnx"]
 
     served(root, talk)
 

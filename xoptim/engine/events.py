@@ -306,13 +306,11 @@ class Budgets:
                 if self._rewritten[result] > REWRITES_PER_RESULT:
                     if other == name:
                         raise BudgetError(
-                            f"pattern {name} keeps rewriting {result[1]!r}; leave it out (--drop "
-                            f"{name})"
+                            f"pattern {name} keeps rewriting {result[1]!r}; drop it (--drop {name})"
                         )
                     who = f"patterns {other} and {name} keep"
                     raise BudgetError(
-                        f"{who} rewriting {result[1]!r} in turn; leave one of them out (--drop "
-                        f"{name})"
+                        f"{who} rewriting {result[1]!r} in turn; drop one of them (--drop {name})"
                     )
 
     def _count_round(self, graph: Graph, nodes: int) -> None:
