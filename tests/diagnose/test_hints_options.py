@@ -10,7 +10,8 @@ from tests.engine.rules import renaming
 from tests.support import parse
 from xoptim import optimize, prepare
 from xoptim.diagnose import hints as module
-from xoptim.diagnose.hints import OptionHint, option_hints, unfit_patterns
+from xoptim.diagnose.hints import OptionHint, option_hints
+from xoptim.diagnose.unfit import unfit_patterns
 from xoptim.engine.options import OptimizationOptions
 from xoptim.targets import named
 

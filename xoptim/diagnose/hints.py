@@ -35,14 +35,13 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.passes.opsets.newest import newest_for
 from xoptim.preparation.preparation import fix_sizes
-from xoptim.targets import Target, named
-from xoptim.targets.fitting import unfit_for
+from xoptim.targets import named
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.reference import run_reference
 from xoptim.verification.work import weight_bytes
 
 if TYPE_CHECKING:
-    from xoptim.diagnose.json_types import OpsetHintJson, OptionHintJson, UnfitPatternJson
+    from xoptim.diagnose.json_types import OpsetHintJson, OptionHintJson
 
 _MOST_SIZES: Final = 8
 _MEASURING: Final = operators_with(Trait.MEASURES)
@@ -148,7 +147,9 @@ def _gain(nodes: int, patterns: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in patterns.items()) or "further rewrites"
 
 
-def _loaded(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None) -> Model:
+def loaded_under(
+    proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None
+) -> Model:
     """A result of an optimization, under the assumptions of its options."""
     known = derived(proto, options.assume, from_model=options.assume_from_model)
     return load_model(proto, base_dir, assumptions=known)
@@ -182,14 +183,14 @@ def opset_hint(
     if not may_match(model, waiting):
         return None
     target = max(pattern.min_opset for pattern in waiting)
-    if original is not None and not _is_large(proto):
+    if original is not None and not is_large(proto):
         given = original if isinstance(original, Source) else Source(original)
         return _exact_hint(model, given, options, waiting, target)
     quiet = OptimizationOptions(
         provider=options.provider, opset=target, patterns=waiting, debug=DebugSettings()
     )
     optimizer = Optimizer(
-        _loaded(proto, options, base_dir), replace(quiet, constant_folding=False, merge=False)
+        loaded_under(proto, options, base_dir), replace(quiet, constant_folding=False, merge=False)
     )
     try:
         optimizer.run()
@@ -201,7 +202,7 @@ def opset_hint(
         return None
     counts = {name: optimizer.state.counts[name] for name in needs}
     opset = max(needs.values())
-    if _is_large(proto):
+    if is_large(proto):
         return OpsetHint(present, _count(model) - _count(optimizer.model), opset, counts)
     return OpsetHint(present, _saved_at(opset, proto, options, base_dir), opset, counts)
 
@@ -231,9 +232,9 @@ def _exact_hint(
 def _optimized_at(opset: int, original: Source, options: OptimizationOptions) -> Optimizer | None:
     """The optimizer after its run, ``None`` where a node cannot be raised."""
     chosen = replace(
-        _plain(options), opset=opset, outline=False, guard=False, max_growth=options.max_growth
+        plain(options), opset=opset, outline=False, guard=False, max_growth=options.max_growth
     )
-    optimizer = Optimizer(_loaded(original.proto, options, original.base_dir), chosen)
+    optimizer = Optimizer(loaded_under(original.proto, options, original.base_dir), chosen)
     try:
         optimizer.run()
     except XoptimError:
@@ -241,7 +242,7 @@ def _optimized_at(opset: int, original: Source, options: OptimizationOptions) ->
     return optimizer
 
 
-def _is_large(proto: onnx.ModelProto) -> bool:
+def is_large(proto: onnx.ModelProto) -> bool:
     """Whether nothing more is tried: the optimization has to wait for it."""
     return sum(1 for _ in every_node(proto.graph.node)) > MOST_NODES or (
         weight_bytes(proto) > _MOST_BYTES
@@ -254,9 +255,9 @@ def _saved_at(
     """The nodes that the complete selection removes at an operator set: a fusion often lets others
     apply.
     """
-    loaded = _loaded(proto, options, base_dir)
+    loaded = loaded_under(proto, options, base_dir)
     before = _count(loaded)
-    optimizer = Optimizer(loaded, replace(_plain(options), opset=opset, outline=False))
+    optimizer = Optimizer(loaded, replace(plain(options), opset=opset, outline=False))
     try:
         optimizer.run()
     except XoptimError:
@@ -264,7 +265,7 @@ def _saved_at(
     return before - _count(optimizer.model)
 
 
-def _plain(options: OptimizationOptions) -> OptimizationOptions:
+def plain(options: OptimizationOptions) -> OptimizationOptions:
     """The options without anything that is reported to somebody."""
     return replace(
         options, verbose=0, on_event=None, on_application=None, debug=DebugSettings(), max_growth=0
@@ -330,9 +331,9 @@ def option_hints(
     are not tried. The hint names typical sizes, if the model runs with them on the values in
     ``checks``.
     """
-    if _is_large(proto):
+    if is_large(proto):
         return []
-    quiet = replace(_plain(options), opset=None, outline=False)
+    quiet = replace(plain(options), opset=None, outline=False)
     trials = (
         *(partial(_with_preset, preset, proto, quiet, base_dir) for preset in _PRESETS),
         partial(_with_assumptions, proto, quiet, base_dir),
@@ -373,56 +374,7 @@ def _with_preset(
     if not may_match(load_model(proto, base_dir, infer=False), extra):
         return None
     further = replace(options, patterns=extra, constant_folding=False, merge=False)
-    return _tried(_loaded(proto, options, base_dir), further, *_PRESETS[preset])
-
-
-@dataclass(frozen=True, slots=True)
-class UnfitPattern:
-    """A selected pattern that would apply to a model, and is not used for its target."""
-
-    pattern: str
-    count: int  # of its applications
-    reason: str
-
-    def to_json(self) -> UnfitPatternJson:
-        """All fields."""
-        return {"pattern": self.pattern, "count": self.count, "reason": self.reason}
-
-
-def unfit_patterns(
-    proto: onnx.ModelProto,
-    options: OptimizationOptions,
-    target: Target,
-    base_dir: Path | None = None,
-) -> list[UnfitPattern]:
-    """The selected patterns that a model without a target would get, and not one for this target.
-
-    The model is optimized once more: what replaces such a pattern leaves nothing for it to match.
-
-    Args:
-        proto: the model before it is optimized.
-        options: the options of the optimization, which drop no pattern because of the target.
-        target: the target.
-        base_dir: folder of external data.
-    """
-    anywhere = replace(
-        _plain(options), target="", outline=False, guard=False, max_growth=options.max_growth
-    )
-    reasons = {p.name(): reason for p in anywhere.selected() if (reason := unfit_for(p, target))}
-    if not reasons or _is_large(proto):
-        return []
-    with quietly():
-        optimizer = Optimizer(_loaded(proto, options, base_dir), anywhere)
-        try:
-            optimizer.run()
-        except XoptimError:
-            return []
-    counts = sorted(optimizer.state.counts.items())
-    return [
-        UnfitPattern(name, count, reasons[name])
-        for name, count in counts
-        if count and name in reasons
-    ]
+    return _tried(loaded_under(proto, options, base_dir), further, *_PRESETS[preset])
 
 
 def _with_assumptions(
@@ -486,7 +438,7 @@ def _fixed(
     fix_sizes(copy, {name: [size] for name, size in sizes.items()})
     written = ",".join(f"{name}={size}" for name, size in sizes.items())
     found = _tried(
-        _loaded(copy, options, base_dir), options, f"--fix {written}", "fixed dimensions"
+        loaded_under(copy, options, base_dir), options, f"--fix {written}", "fixed dimensions"
     )
     return found if found is not None and found.nodes > 0 else None
 
@@ -499,7 +451,7 @@ def _inlined(
     """
     if not proto.functions:
         return None
-    inlined = _loaded(inline_functions(proto), options, base_dir)
+    inlined = loaded_under(inline_functions(proto), options, base_dir)
     found = _tried(inlined, options, "--inline", "inlines local functions")
     return None if found is None or not found.patterns else replace(found, nodes=0)
 

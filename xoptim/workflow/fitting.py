@@ -28,7 +28,7 @@ from xoptim.verification.verify import compare
 from xoptim.workflow.fitting_options import FittingOptions
 
 if TYPE_CHECKING:
-    from xoptim.diagnose.hints import UnfitPattern
+    from xoptim.diagnose.unfit import UnfitPattern
     from xoptim.workflow.json_types import FittingJson
 
 _MOST_CULPRITS: Final = 5

@@ -33,7 +33,8 @@ from xoptim.workflow.fitting_options import FittingOptions
 from xoptim.workflow.outcome import Outcome, SpeedReport
 
 if TYPE_CHECKING:
-    from xoptim.diagnose.hints import OpsetHint, OptionHint, UnfitPattern
+    from xoptim.diagnose.hints import OpsetHint, OptionHint
+    from xoptim.diagnose.unfit import UnfitPattern
     from xoptim.precision.quantized import Quantized
     from xoptim.targets.target import Target
     from xoptim.workflow.page import Page
@@ -340,7 +341,7 @@ class Job:
         assert self._target is not None
         given = source if isinstance(source, Source) else Source(source)
         asked = replace(options, drop=self._options.optimization.drop)
-        return diagnose.hints.unfit_patterns(given.proto, asked, self._target, given.base_dir)
+        return diagnose.unfit.unfit_patterns(given.proto, asked, self._target, given.base_dir)
 
     def _draw(self, source: Given, outcome: Outcome) -> None:
         assert self._options.page is not None
