@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks.measured import read
 from tests.meta.sources import ROOT
 from xoptim import installed_patterns
+from xoptim.cli.main import run
 
 PAGES = sorted(
     p
@@ -48,6 +50,41 @@ def test_the_readme_counts_the_patterns() -> None:
     shipped = sum(pattern.is_shipped() for pattern in installed_patterns().values())
     (claimed,) = re.findall(r"more than (\d+) patterns", (ROOT / "README.md").read_text("utf-8"))
     assert int(claimed) < shipped
+
+
+def test_the_output_that_is_shown_is_that_of_the_shipped_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nodes, bytes and hints; differences and times depend on the machine."""
+    model = tmp_path / "model.onnx"
+    shutil.copy(ROOT / "examples" / "models" / "tiny_bert.onnx", model)
+    assert run([str(model), "--no-config", "-v"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    for page in ("README.md", "docs/getting-started.md"):
+        (shown,) = re.findall(
+            r"^nodes         181 → 64.*?^written", (ROOT / page).read_text("utf-8"), re.M | re.S
+        )
+        lines = [each for each in shown.splitlines() if each.startswith(("nodes", "size", "hint"))]
+        assert len(lines) == 4
+        assert set(lines) <= set(said)
+
+
+def test_the_readme_shows_the_results_of_targets() -> None:
+    """Each number is one of the lab, or the sum of its column."""
+    tables = read(ROOT / "lab" / "targets.md")
+    rows = re.findall(
+        r"^\| (WebGPU|OpenVINO) \| (\d+) \| [^|]+ \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$",
+        (ROOT / "README.md").read_text("utf-8"),
+        re.M,
+    )
+    assert len(rows) == 2
+    for target, models, *shown in rows:
+        table = tables[target.lower()].dictionaries()
+        sums = [
+            sum(int(left) for row in table for left in re.findall(r"^(\d+) left", row[column]))
+            for column in ("original", "default", "fitted")
+        ]
+        assert (int(models), [int(each.replace(",", "")) for each in shown]) == (len(table), sums)
 
 
 def test_links_lead_somewhere() -> None:
