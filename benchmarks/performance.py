@@ -68,24 +68,16 @@ def _xopt(
     return lambda model: xoptim.optimize(model, patterns=patterns, opset=opset)
 
 
-OPTIMIZERS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
+OURS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
     "xopt": _xopt("default"),
     "xopt --opset newest": _xopt("default", "newest"),
     "xopt onnxruntime": _xopt("default+onnxruntime"),
     "xopt fast": _xopt("default+onnxruntime", "newest"),
-    "onnxruntime offline": offline,
-    **PEERS,
 }
+OTHERS = {"onnxruntime offline": offline, **PEERS}
+OPTIMIZERS = OURS | OTHERS
 """What needs nothing but the model, by name."""
-TOOLS = (
-    "xopt",
-    "xopt --opset newest",
-    "xopt onnxruntime",
-    "xopt fast",
-    INT8,
-    "onnxruntime offline",
-    *PEERS,
-)
+TOOLS = (*OURS, INT8, *OTHERS)
 """The names of all, in the order of the tables."""
 COLUMNS = ("xopt", "xopt --opset newest", "xopt fast", INT8, "onnxruntime offline", "onnxslim")
 """Those that are measured unless others are asked for."""

@@ -1,4 +1,4 @@
-"""Conditions of the biases of keys and values."""
+"""Biases of keys and values: conditions, and where the one of the values goes."""
 
 from typing import Final
 
@@ -7,9 +7,9 @@ import numpy as np
 
 from xoptim.facts.dtypes import is_float, numpy_dtype, tolerance
 from xoptim.facts.errors import Declined
-from xoptim.match import GraphView
+from xoptim.match import GraphView, Match
 
-from .._folding import constant, doubles
+from .._folding import Array, constant, doubles, rounded
 
 _WIDE: Final = 4
 """Bytes of an element whose squares may be summed in its own type."""
@@ -37,3 +37,15 @@ def require_moderate(g: GraphView, bias: str, weight: str) -> None:
     most = tolerance(dtype, "rounding").rtol / float(limits.eps)
     if not (usual**2 <= float(limits.max) / 16 and largest <= most * usual):
         raise Declined("a bias or a weight is not finite, or a bias is too large")
+
+
+def output_bias(g: GraphView, m: Match) -> Array:
+    """The bias ``c`` of the output layer with weights ``u``, with the bias ``b`` of the values,
+    whose weights are ``w``, in it: b @ u + c.
+
+    Raises `Declined` where a bias is too large, or the sum leaves the range of its type or cancels.
+    """
+    require_moderate(g, m.b, m.w)
+    require_moderate(g, m.c, m.u)
+    term, present = doubles(g, m.b).reshape(-1) @ doubles(g, m.u), doubles(g, m.c)
+    return rounded(term + present, constant(g, m.c).dtype, terms=(term, present))

@@ -19,8 +19,8 @@ from xoptim.match import (
 )
 from xoptim.match.trace import ANY, Constant, Symbol
 
-from .._folding import Array, constant, doubles, rounded
-from ._bias import require_moderate
+from .._folding import Array
+from ._bias import output_bias, require_moderate
 
 
 class _AttentionBias(EasyPatternOptimization):
@@ -186,11 +186,7 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
             return self.none(merge, msg="axes other than the heads are split or merged")
         if len(weight) != 2 or weight[0] != features[-1]:  # (2)
             return self.none(merge, msg="no linear layer follows the attention")
-        require_moderate(g, m.b, m.w)  # (3)
-        require_moderate(g, m.c, m.u)
-        term, present = doubles(g, m.b).reshape(-1) @ doubles(g, m.u), doubles(g, m.c)
-        # (4)
-        return m.derive(bias=rounded(term + present, constant(g, m.c).dtype, terms=(term, present)))
+        return m.derive(bias=output_bias(g, m))  # (3), (4)
 
     def apply_pattern(
         self,

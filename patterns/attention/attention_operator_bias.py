@@ -17,8 +17,7 @@ from xoptim.match import (
 )
 from xoptim.match.trace import Constant, Optional, Symbol
 
-from .._folding import constant, doubles, rounded
-from ._bias import require_moderate
+from ._bias import output_bias, require_moderate
 from ._mask import is_finite_mask
 
 
@@ -153,11 +152,7 @@ class AddAttentionMatMulPattern(_AttentionOperatorBias):
             return self.none(
                 attention, msg="the attention has other results, or no linear layer follows"
             )
-        require_moderate(g, m.b, m.w)  # (3)
-        require_moderate(g, m.c, m.u)
-        term, present = doubles(g, m.b).reshape(-1) @ doubles(g, m.u), doubles(g, m.c)
-        # (4)
-        return m.derive(bias=rounded(term + present, constant(g, m.c).dtype, terms=(term, present)))
+        return m.derive(bias=output_bias(g, m))  # (3), (4)
 
     def apply_pattern(
         self,

@@ -126,7 +126,7 @@ class OpsetHint:
     nodes: int  # how many nodes fewer
     opset: int  # oldest operator set in which all these patterns apply
     patterns: dict[str, int]  # number of applications by name
-    is_exact: bool = False  # whether the original was optimized, not its optimized form
+    is_exact: bool = False  # whether the complete selection was applied
 
     def __str__(self) -> str:
         about = "" if self.is_exact or self.nodes <= 0 else "about "
@@ -147,9 +147,7 @@ def _gain(nodes: int, patterns: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in patterns.items()) or "further rewrites"
 
 
-def loaded_under(
-    proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None
-) -> Model:
+def _loaded(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None) -> Model:
     """A result of an optimization, under the assumptions of its options."""
     known = derived(proto, options.assume, from_model=options.assume_from_model)
     return load_model(proto, base_dir, assumptions=known)
@@ -164,10 +162,10 @@ def opset_hint(
 ) -> OpsetHint | None:
     """Count what a newer operator set would add to an optimized model.
 
-    The original is optimized at the newer operator set; where there is none, or the model is large,
-    a raised copy of the optimized model. This is tried only if the operators around a node occur in
-    such a pattern. ``None`` when no pattern of the selection waits for an operator set that the
-    provider supports, or none applies.
+    The original (by default the optimized model itself) is optimized at the newer operator set; of
+    a large model, only a raised copy gets the patterns that wait for it. This is tried only if the
+    operators around a node occur in such a pattern. ``None`` when no pattern of the selection waits
+    for an operator set that the provider supports, or none applies.
     """
     model = load_model(proto, base_dir, infer=False)
     present = model.opsets.get("", 0)
@@ -183,14 +181,14 @@ def opset_hint(
     if not may_match(model, waiting):
         return None
     target = max(pattern.min_opset for pattern in waiting)
-    if original is not None and not is_large(proto):
-        given = original if isinstance(original, Source) else Source(original)
+    if not is_large(proto):
+        given = Source(proto, base_dir) if original is None else Source.of(original)
         return _exact_hint(model, given, options, waiting, target)
     quiet = OptimizationOptions(
         provider=options.provider, opset=target, patterns=waiting, debug=DebugSettings()
     )
     optimizer = Optimizer(
-        loaded_under(proto, options, base_dir), replace(quiet, constant_folding=False, merge=False)
+        _loaded(proto, options, base_dir), replace(quiet, constant_folding=False, merge=False)
     )
     try:
         optimizer.run()
@@ -201,20 +199,20 @@ def opset_hint(
     if not needs:
         return None
     counts = {name: optimizer.state.counts[name] for name in needs}
-    opset = max(needs.values())
-    if is_large(proto):
-        return OpsetHint(present, _count(model) - _count(optimizer.model), opset, counts)
-    return OpsetHint(present, _saved_at(opset, proto, options, base_dir), opset, counts)
+    nodes = _count(model) - _count(optimizer.model)
+    return OpsetHint(present, nodes, max(needs.values()), counts)
 
 
 def _exact_hint(
-    optimized: Model,
+    result: Model,
     original: Source,
     options: OptimizationOptions,
     waiting: Sequence[PatternOptimization],
     target: int,
 ) -> OpsetHint | None:
-    """What the complete selection makes of the original at a newer operator set."""
+    """What the complete selection makes of the original at a newer operator set, compared with
+    the result at the present one.
+    """
     found = _optimized_at(target, original, options)
     if found is None:
         return None
@@ -225,16 +223,21 @@ def _exact_hint(
     if opset < target:
         found = _optimized_at(opset, original, options) or found
     counts = {name: found.state.counts[name] for name in needs}
-    nodes = _count(optimized) - _count(found.model)
-    return OpsetHint(optimized.opsets[""], nodes, opset, counts, is_exact=True)
+    nodes = _count(result) - _count(found.model)
+    return OpsetHint(result.opsets[""], nodes, opset, counts, is_exact=True)
 
 
 def _optimized_at(opset: int, original: Source, options: OptimizationOptions) -> Optimizer | None:
     """The optimizer after its run, ``None`` where a node cannot be raised."""
-    chosen = replace(
-        plain(options), opset=opset, outline=False, guard=False, max_growth=options.max_growth
-    )
-    optimizer = Optimizer(loaded_under(original.proto, options, original.base_dir), chosen)
+    return optimized(original.proto, replace(options, opset=opset), original.base_dir)
+
+
+def optimized(
+    proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None
+) -> Optimizer | None:
+    """The optimizer after a run that is reported to nobody, ``None`` where it fails."""
+    chosen = replace(unreported(options), outline=False, guard=False)
+    optimizer = Optimizer(_loaded(proto, options, base_dir), chosen)
     try:
         optimizer.run()
     except XoptimError:
@@ -249,27 +252,9 @@ def is_large(proto: onnx.ModelProto) -> bool:
     )
 
 
-def _saved_at(
-    opset: int, proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None
-) -> int:
-    """The nodes that the complete selection removes at an operator set: a fusion often lets others
-    apply.
-    """
-    loaded = loaded_under(proto, options, base_dir)
-    before = _count(loaded)
-    optimizer = Optimizer(loaded, replace(plain(options), opset=opset, outline=False))
-    try:
-        optimizer.run()
-    except XoptimError:
-        return 0
-    return before - _count(optimizer.model)
-
-
-def plain(options: OptimizationOptions) -> OptimizationOptions:
+def unreported(options: OptimizationOptions) -> OptimizationOptions:
     """The options without anything that is reported to somebody."""
-    return replace(
-        options, verbose=0, on_event=None, on_application=None, debug=DebugSettings(), max_growth=0
-    )
+    return replace(options, verbose=0, on_event=None, on_application=None, debug=DebugSettings())
 
 
 def may_match(model: Model, patterns: list[PatternOptimization]) -> bool:
@@ -333,7 +318,7 @@ def option_hints(
     """
     if is_large(proto):
         return []
-    quiet = replace(plain(options), opset=None, outline=False)
+    quiet = replace(unreported(options), opset=None, outline=False, max_growth=0)
     trials = (
         *(partial(_with_preset, preset, proto, quiet, base_dir) for preset in _PRESETS),
         partial(_with_assumptions, proto, quiet, base_dir),
@@ -374,7 +359,7 @@ def _with_preset(
     if not may_match(load_model(proto, base_dir, infer=False), extra):
         return None
     further = replace(options, patterns=extra, constant_folding=False, merge=False)
-    return _tried(loaded_under(proto, options, base_dir), further, *_PRESETS[preset])
+    return _tried(_loaded(proto, options, base_dir), further, *_PRESETS[preset])
 
 
 def _with_assumptions(
@@ -438,7 +423,7 @@ def _fixed(
     fix_sizes(copy, {name: [size] for name, size in sizes.items()})
     written = ",".join(f"{name}={size}" for name, size in sizes.items())
     found = _tried(
-        loaded_under(copy, options, base_dir), options, f"--fix {written}", "fixed dimensions"
+        _loaded(copy, options, base_dir), options, f"--fix {written}", "fixed dimensions"
     )
     return found if found is not None and found.nodes > 0 else None
 
@@ -451,7 +436,7 @@ def _inlined(
     """
     if not proto.functions:
         return None
-    inlined = loaded_under(inline_functions(proto), options, base_dir)
+    inlined = _loaded(inline_functions(proto), options, base_dir)
     found = _tried(inlined, options, "--inline", "inlines local functions")
     return None if found is None or not found.patterns else replace(found, nodes=0)
 

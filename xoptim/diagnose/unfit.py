@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 import onnx
 
-from xoptim.diagnose.hints import is_large, loaded_under, plain
+from xoptim.diagnose.hints import is_large, optimized
 from xoptim.engine.options import OptimizationOptions
-from xoptim.engine.run import Optimizer
-from xoptim.facts.errors import XoptimError
 from xoptim.graph.propagate import quietly
 from xoptim.targets import Target
 from xoptim.targets.fitting import unfit_for
@@ -49,19 +47,13 @@ def unfit_patterns(
         target: the target.
         base_dir: folder of external data.
     """
-    anywhere = replace(
-        plain(options), target="", outline=False, guard=False, max_growth=options.max_growth
-    )
+    anywhere = replace(options, target="")
     reasons = {p.name(): reason for p in anywhere.selected() if (reason := unfit_for(p, target))}
     if not reasons or is_large(proto):
         return []
     with quietly():
-        optimizer = Optimizer(loaded_under(proto, options, base_dir), anywhere)
-        try:
-            optimizer.run()
-        except XoptimError:
-            return []
-    counts = sorted(optimizer.state.counts.items())
+        optimizer = optimized(proto, anywhere, base_dir)
+    counts = [] if optimizer is None else sorted(optimizer.state.counts.items())
     return [
         UnfitPattern(name, count, reasons[name])
         for name, count in counts

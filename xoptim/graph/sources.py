@@ -57,6 +57,11 @@ class Source:
                 f"{type(original).__name__}"
             )
 
+    @classmethod
+    def of(cls, given: Any) -> Source:
+        """What was given, read unless that has happened."""
+        return given if isinstance(given, Source) else cls(given)
+
     def give_back(self, proto: onnx.ModelProto) -> Any:
         """A model of the kind that was given; a path gives a ``ModelProto``.
 

@@ -140,7 +140,7 @@ class Fit:
             found.not_fitted(f"not installed: {self._target.install}")
             return verified, found
         self._how.on_step(f"asking {self._target.name} which nodes it takes")
-        given = source if isinstance(source, Source) else Source(source)
+        given = Source.of(source)
         try:
             found.original = self._placement(given.proto, given.base_dir)
         except (ProviderUnavailable, PlacementError) as error:

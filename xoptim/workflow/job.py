@@ -164,13 +164,13 @@ class Job:
         if not chosen.preparation.is_empty:
             source = workflow.preparing.prepared_source(source, chosen.preparation)
         if chosen.leaves_unfit_assumptions and options.assume:
-            given = source if isinstance(source, Source) else Source(source)
+            given = Source.of(source)
             kept, reasons = fitting(options.assume, given.proto)
             for reason in reasons:
                 _LOGGER.warning("%s; it is ignored", reason)
             options = replace(options, assume=tuple(kept))
         if self._target is not None:
-            given = source if isinstance(source, Source) else Source(source)
+            given = Source.of(source)
             _check_shapes(self._target, given)
             options = for_target(options, self._target, given.proto)
         if chosen.page is not None:
@@ -209,8 +209,8 @@ class Job:
             return
         if target is not None and not target.needs.computes_int8:
             raise ChoiceError(
-                f"{target.name} has no kernels for int8 activations; remove --static to quantize "
-                "weights only"
+                f"{target.name} has no kernels for int8 activations; without static, only weights "
+                "are quantized"
             )
         if asked.are_samples_read and not asked.samples and self._how.checks.test_data is None:
             raise ChoiceError(STATIC_NEEDS_SAMPLES)
@@ -219,7 +219,7 @@ class Job:
         """Read the samples before anything else takes time, and once."""
         if self._precision is None or self._precision.are_samples_read:
             return
-        given = source if isinstance(source, Source) else Source(source)
+        given = Source.of(source)
         self._precision = precision.sources.with_samples(self._precision, given.proto)
 
     def _check_values_used(self, verified: VerifiedModel) -> None:
@@ -292,7 +292,7 @@ class Job:
         self, source: Given, options: OptimizationOptions, outcome: Outcome
     ) -> None:
         assert self._options.keep_if_faster is not None
-        given = source if isinstance(source, Source) else Source(source)
+        given = Source.of(source)
         how = replace(self._how, on_loaded=self._loaded)
         try:
             outcome.verified, outcome.speed = self._options.keep_if_faster(
@@ -339,7 +339,7 @@ class Job:
     def _unfit(self, source: Given, options: OptimizationOptions) -> list[UnfitPattern]:
         """The patterns that would apply without the target, and are not used for it."""
         assert self._target is not None
-        given = source if isinstance(source, Source) else Source(source)
+        given = Source.of(source)
         asked = replace(options, drop=self._options.optimization.drop)
         return diagnose.unfit.unfit_patterns(given.proto, asked, self._target, given.base_dir)
 

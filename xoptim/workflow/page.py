@@ -54,7 +54,7 @@ class Page:
         memory.
         """
         floats = outcome.floats
-        given = source if isinstance(source, Source) else Source(source)
+        given = Source.of(source)
         facts = self._facts(given, outcome)
         journal = self._recorder.of(floats.builder.model)
         self._drawn = report_of(journal, facts, floats.builder.optimization_options.provider)

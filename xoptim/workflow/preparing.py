@@ -22,7 +22,7 @@ def prepared_source(source: Source | str | Path, preparation: Preparation) -> So
 
     Raises ModelError when the model cannot be read, or a name or a size does not fit it.
     """
-    given = source if isinstance(source, Source) else Source(source)
+    given = Source.of(source)
     name = preparation.free
     proto = freed(given.proto, name, given.base_dir) if name else deepcopy(given.proto)
     preparation.apply(proto, given.base_dir)
