@@ -9,7 +9,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks lab docs setup.py
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-loaded check-figures check quick test-torch test-recipes test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses pairs mutation gate lint format types docs site release image nightly workarounds workflows oldest bench performance new-pattern clean
+.PHONY: help demo test test-loaded test-old-cpu check-figures check quick test-torch test-recipes test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses pairs mutation gate lint format types docs site release image nightly workarounds workflows oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -52,6 +52,13 @@ test: $(VENV)/.test ## install what the tests need, and run them on all cores
 SHARES ?= 10
 test-loaded: $(VENV)/.test ## run every tenth file of the tests that are not slow on one thread, beside two busy loops (SHARES=1: all files)
 	$(BIN)/python -m tests.loaded --shares $(SHARES)
+
+# An x86 CPU with AVX2 and without VNNI, without the features that QEMU does not emulate.
+OLD_CPU := qemu-x86_64 -cpu Haswell-noTSX,-pcid,-x2apic,-tsc-deadline,-invpcid
+OLD_CPU_TESTS := tests/patterns/test_pairs.py tests/verification/test_exact_integers.py tests/precision/test_quantize_drawn.py
+test-old-cpu: $(VENV)/.test ## run the tests of int8 kernels on an emulated CPU without VNNI (skipped without qemu-user)
+	@command -v qemu-x86_64 >/dev/null || { echo "skipped: there is no qemu-x86_64 (Debian: qemu-user)"; exit 0; }; \
+		$(OLD_CPU) $(BIN)/python -m pytest $(OLD_CPU_TESTS) -k "pairs or exact_integers or int8 or images"
 
 check-figures: $(VENV)/.test ## compare the measured pages and the table of kernels with what this machine computes
 	$(BIN)/python -m benchmarks.operators --check

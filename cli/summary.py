@@ -299,8 +299,12 @@ def _fitting(found: FittingOutcome) -> Iterator[str]:
             yield f"lowered       {step}"
         for text in left_texts(found.fitted.after):
             yield f"not placed    {text}"
+    for name, opset in found.newer.items():
+        yield f"not applied   {name}: it needs operator set {opset} (--opset {opset})"
     for name in found.dropped:
         yield f"dropped       {name}: it changed the result"
+    for name, nodes in found.avoided.items():
+        yield f"dropped       {name} at {nodes[0]}: it changed the result there"
     reasons: dict[str, list[str]] = {}
     for each in found.unfit:
         reasons.setdefault(each.reason, []).append(f"{each.pattern} {each.count}")

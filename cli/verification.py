@@ -12,6 +12,7 @@ import numpy as np
 
 from xoptim import Exactness, VerificationOptions, VerificationReport
 from xoptim.diagnose.explanation import abridged, whole_number
+from xoptim.match.view import CPUS, Cpu
 from xoptim.precision.metrics import METRICS, Metric
 from xoptim.precision.options import (
     CALIBRATIONS,
@@ -93,6 +94,7 @@ class Lowering:
         default="speed",
         show_default=True,
     )
+    cpu: Cpu = choice("CPUs on which int8 is exact (vnni: 8-bit weights in full).", *CPUS)
     static: bool = flag("Static int8: QDQ with activation scales from --feeds.")
     calibration: Calibration = calibration_option()
     compute: Compute = choice(
@@ -104,7 +106,8 @@ class Lowering:
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect with others, each with the reason."""
         if self.precision is None:
-            return dict.fromkeys(names_of(Lowering), "without --precision")
+            names = [name for name in names_of(Lowering) if name != "cpu"]
+            return dict.fromkeys(names, "without --precision")
         found: dict[str, str] = {}
         if self.precision == "bfloat16":
             found |= dict.fromkeys(("compute", "io_types"), "with --precision bfloat16")

@@ -63,9 +63,13 @@ def doctor_command(choices: _DoctorChoices) -> int:
         )
     if found.memory is not None:
         console.print(f"memory      {bytes_text(found.memory)} free", highlight=False)
-    if found.integers is not None:
-        names = ", ".join(found.integers) or "none, so --precision int8 gains little"
-        console.print(f"int8        instructions: {names}", highlight=False)
+    names = "not known" if found.integers is None else ", ".join(found.integers) or "none"
+    console.print(
+        f"int8        a MatMul takes {found.int8_share:.2f} of the float32 time (instructions: "
+        f"{names})",
+        highlight=False,
+        soft_wrap=True,
+    )
     console.print(f"settings    {settings or 'none'}", highlight=False)
     for name, why in found.skipped.items():
         console.print(f"skipped     {name}: {why}", highlight=False)

@@ -182,6 +182,7 @@ class Choices:
             "opset": self.opset or ("newest" if self.fast else None),
             "drop": self.selection.drop,
             "provider": self.provider[0],
+            "cpu": self.lowering.cpu,
             "max_iter": -1 if self.max_rounds is None else self.max_rounds,
             "tag_nodes": self.tag and not self.changes.strip,
             "constant_folding": not self.no_fold,

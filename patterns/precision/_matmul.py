@@ -25,6 +25,7 @@ from xoptim.operators.axes import permutation
 
 from .._folding import Array, constant
 from .._nodes import is_op
+from .._pairs import pair_scales
 from ._quantization import QuantizedMatrix, columns_to_int8, is_quantizable
 
 FEWEST_TERMS = 16
@@ -146,9 +147,9 @@ class _Int8MatMul(_QuantizedMatMul):
         """The weights as integers that are dequantized, stored as the floats are, so that a table
         has the same ones.
         """
-        return g.op.DequantizeLinear(
-            *stored_weights(g, found, columns_to_int8(found.matrix(g))), axis=1
-        )
+        matrix = found.matrix(g)
+        numbers = columns_to_int8(matrix, pair_scales(g, matrix))
+        return g.op.DequantizeLinear(*stored_weights(g, found, numbers), axis=1)
 
 
 def stored_weights(

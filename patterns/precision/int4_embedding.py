@@ -32,6 +32,7 @@ class Int4EmbeddingPattern(_QuantizedEmbedding):
 
     bits = 4
     width = 5.125
+    priority = -2  # before `Int8Embedding`
     min_opset = 11
     produces = ("com.microsoft",)
     tags = ("int4", "onnxruntime", "extra")

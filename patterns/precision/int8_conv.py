@@ -12,6 +12,7 @@ from xoptim.match.quantization import LARGEST, Numbers, QuantizationParameters, 
 from .._bits import are_moderate
 from .._folding import Array, constant
 from .._nodes import is_op
+from .._pairs import conv_pair_scales
 from ._quantization import (
     QuantizedMatrix,
     bias_to_int32,
@@ -209,7 +210,9 @@ def _weights(
     ):
         return None
     step = float(x.scale)
-    least = 0.0 if bias is None else least_scales(bias, step)
+    least = conv_pair_scales(g, weights, layer.get_attribute("group", 1))
+    if bias is not None:
+        least = np.maximum(least, least_scales(bias, step))
     found = columns_to_int8(weights.reshape(len(weights), -1).T, least)
     integers = np.ascontiguousarray(found.integers.T).reshape(weights.shape)
     products = found.scales * np.float64(step)

@@ -1,9 +1,11 @@
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.match import Example, PatternRewriter
+from xoptim.match import Example, GraphView, PatternRewriter
 
 from .._folding import Array
+from .._nodes import is_op
+from .._pairs import pair_scales
 from ._embeddings import ROWS, _QuantizedEmbedding
 from ._quantization import columns_to_int8
 
@@ -28,7 +30,7 @@ class Int8EmbeddingPattern(_QuantizedEmbedding):
 
     bits = 8
     min_opset = 13
-    priority = 1
+    priority = -1  # before MatMuls by the same table, which it looks for
     tags = ("int8", "int4", "extra")
     kernels = {"Gather": "w"}  # (2)
     is_alternative = True
@@ -38,11 +40,16 @@ class Int8EmbeddingPattern(_QuantizedEmbedding):
         return columns > 1
 
     def apply_pattern(self, g: PatternRewriter, w: str, i: str, table: Array) -> str:
-        found = columns_to_int8(table.T)
+        least = pair_scales(g, table.T) if self._is_multiplied(g, w) else 0.0
+        found = columns_to_int8(table.T, least)
         integers = g.make_initializer("", np.ascontiguousarray(found.integers.T), source=w)
         scales = g.make_initializer("", found.scales[:, None], source=f"{w}_scales")
         numbers = g.op.Cast(g.op.Gather(integers, i), to=TensorProto.FLOAT)
         return g.op.Mul(numbers, g.op.Gather(scales, i))
+
+    def _is_multiplied(self, g: GraphView, table: str) -> bool:
+        """Whether MatMuls read the table as well, whose integers are the same ones."""
+        return any(not is_op(reader, "Gather") for reader in g.next_nodes(table))
 
     examples = (
         Example(

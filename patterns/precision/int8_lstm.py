@@ -8,6 +8,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternRewriter,
 from xoptim.match.quantization import QuantizationPattern
 
 from .._folding import Array, constant
+from .._pairs import pair_scales
 from ._quantization import columns_to_int8, is_quantizable
 
 _FEWEST = 16
@@ -83,7 +84,7 @@ class Int8LSTMPattern(QuantizationPattern):
                 node, msg="the hidden size is small, or a weight is not finite, or too large"
             )
         return MatchResult(
-            self, [node], partial(self._replace, [_rounded(each) for each in weights])
+            self, [node], partial(self._replace, [_rounded(g, each) for each in weights])
         )
 
     def _replace(self, weights: list[_Weights], g: PatternRewriter, node: Node) -> list[Node]:
@@ -121,8 +122,9 @@ class Int8LSTMPattern(QuantizationPattern):
     )
 
 
-def _rounded(weights: Array) -> _Weights:
+def _rounded(g: GraphView, weights: Array) -> _Weights:
     """Weights of shape (directions, 4 · hidden, terms) in the layout of the operator."""
-    found = columns_to_int8(weights.reshape(-1, weights.shape[2]).T)
+    matrix = weights.reshape(-1, weights.shape[2]).T
+    found = columns_to_int8(matrix, pair_scales(g, matrix))
     integers = np.ascontiguousarray(found.integers.T.reshape(weights.shape).swapaxes(1, 2))
     return _Weights(integers, found.scales.reshape(weights.shape[:2]))

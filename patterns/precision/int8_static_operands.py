@@ -6,6 +6,7 @@ from xoptim.match import Example, GraphView, Match, PatternRewriter
 from xoptim.match.quantization import LARGEST, QuantizationParameters, RangedPattern
 
 from .._folding import Array, constant
+from .._pairs import pair_scales
 from ._matmul import WeightedMatMul, _Int8MatMul, stored_weights
 from ._quantization import bias_to_int32, columns_to_int8, is_quantizable, least_scales
 from ._ranges import known_steps, quantized_tensor
@@ -67,7 +68,9 @@ class Int8StaticOperandsPattern(RangedPattern, _Int8MatMul):
         if bias is None:
             y = g.op.MatMul(rows, self.weights(g, found))
             return g.op.Add(y, b) if b else y
-        numbers = columns_to_int8(found.matrix(g), least_scales(bias, float(known.scale)))
+        matrix = found.matrix(g)
+        least = np.maximum(least_scales(bias, float(known.scale)), pair_scales(g, matrix))
+        numbers = columns_to_int8(matrix, least)
         weights = stored_weights(g, found, numbers)
         # onnxruntime makes no QGemm of weights without zero points
         zeros = g.make_initializer("", np.zeros(found.columns, np.int8))

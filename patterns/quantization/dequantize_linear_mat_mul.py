@@ -14,6 +14,7 @@ from xoptim.match import (
 
 from .._folding import constant
 from .._nodes import is_op
+from .._pairs import are_exact
 from ._parameters import is_one, parameters
 
 _MOST_TERMS = 1 << 16
@@ -36,6 +37,7 @@ class DequantizeLinearMatMulPattern(PatternOptimization):
     3. sums might exceed 32 bits, or the provider has no kernel.
     4. the MatMul is scaled, or its first operand is transposed, or a transposed matrix has other
        readers.
+    5. sums of two neighbouring products may leave 16 bits, which CPUs without VNNI saturate.
     """
 
     phase = "target"
@@ -83,6 +85,11 @@ class DequantizeLinearMatMulPattern(PatternOptimization):
             return self.none(node, msg="alpha, beta or transA is set")
         if is_transposed and len(g.next_nodes(right.input[0])) > 1:  # (4)
             return self.none(right, msg="the transposed integers have other consumers")
+        integers = constant(g, right.input[0])
+        if not are_exact(g, integers.T if is_transposed else integers):  # (5)
+            return self.none(
+                right, msg="CPUs without VNNI would saturate sums of two products of these weights"
+            )
         return MatchResult(self, [node], partial(self._multiply, is_transposed, left, right))
 
     def _multiply(

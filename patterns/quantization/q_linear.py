@@ -16,6 +16,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 from .._bits import are_moderate
 from .._folding import constant
 from .._nodes import agree_elsewhere, axis_of, is_op
+from .._pairs import are_conv_exact, are_exact
 from ._parameters import Parameters, are_kept, parameters
 
 _Role: TypeAlias = Literal["tensor", "weight", "bias"]
@@ -125,6 +126,10 @@ class _QLinear(PatternOptimization):
             return self.none(
                 above, msg="the weights or the bias are not supported, or sums might overflow int32"
             )
+        if "weight" in roles and not _is_exact(g, above, operands):  # (8)
+            return self.none(
+                above, msg="CPUs without VNNI would saturate sums of two products of these weights"
+            )
         return MatchResult(self, [above, node], partial(self._replace, operands, result))
 
     def _replace(
@@ -174,8 +179,7 @@ class QLinearPattern(_QLinear):
     approximate: where a result lies next to the middle between two integers, the rounding of the
     original's floats decides which one it becomes, so that a result may differ by one, which is
     more than rounding. (onnxruntime forms the same operators when it loads a model, unless its
-    optimizations are off. Without instructions for MatMuls of 8 bits, it saturates sums of two of
-    uint8 and int8.)
+    optimizations are off.)
     Why: without those optimizations, one thread takes 0.24 of the time for a resnet50 (and gives,
     bit for bit, what it gives with them), 0.17 to 0.27 for a MatMul, 0.27 for Conv, 0.36 for Add,
     0.45 for Mul, 0.31 for GlobalAveragePool; but 2.96 for AveragePool, which is excluded.
@@ -190,6 +194,8 @@ class QLinearPattern(_QLinear):
     6. the bias is not a constant of 32-bit integers whose scale is the MatMul of the scales of
        tensor and weights.
     7. sums might exceed 32 bits, or the number of terms is not known.
+    8. tensors are uint8 and weights int8, and sums of two neighbouring products may leave 16 bits,
+       which CPUs without VNNI saturate.
     """
 
     exactness = "approximate"
@@ -294,6 +300,19 @@ def _have_kernel(
         each == TensorProto.INT8 or each == dtype == TensorProto.UINT8 for each in weights
     )
     return fits and has_kernel(g.provider, kind.domain, kind.op_type, dtype, opset) is True
+
+
+def _is_exact(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
+    """Whether kernels compute the sums exactly on the CPUs that the model is for."""
+    names = [each.integers for each in operands[:2]]
+    if [g.try_infer_type(name) for name in names] != [TensorProto.UINT8, TensorProto.INT8]:
+        return True
+    weights = g.get_computed_constant(names[1])
+    if weights is None:
+        return g.cpu == "vnni"
+    if node.op_type == "Conv":
+        return are_conv_exact(g, weights, node.get_attribute("group", 1))
+    return are_exact(g, weights)
 
 
 def _is_weighted(g: GraphView, node: Node, operands: list[_Operand]) -> bool:

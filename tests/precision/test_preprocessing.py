@@ -127,7 +127,7 @@ def preparation(model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]]) -> P
         )
 
     rounding = [cls for cls in resolve("int8") if not issubclass(cls, ScalingPattern)]
-    return Preprocessor(rounding, "cpu", samples, VerifyPlan(), settings, observe)
+    return Preprocessor(rounding, "cpu", "any", samples, VerifyPlan(), settings, observe)
 
 
 def shifted(seed: int = 0) -> dict[str, np.ndarray]:

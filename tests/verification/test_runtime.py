@@ -2,6 +2,7 @@ import numpy as np
 import onnx
 import pytest
 
+import xoptim
 from tests.support import parse
 from xoptim.verification import VerificationOptions, verify_models
 from xoptim.verification.session import Session
@@ -91,3 +92,41 @@ def test_optimizations_that_end_the_process_are_omitted() -> None:
     before = parse(f"{signature} {{ z = Transpose <perm = [1, 0, 2]> (x) y = MatMul(z, w) }}", 13)
     after = parse(f"{signature} {{ z = MatMul(x, w) y = Transpose <perm = [1, 0, 2]> (z) }}", 13)
     assert verify_models(before, after).ok
+
+
+def _blocks() -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """MatMulNBits with random weights in blocks of 32, and its form with DequantizeLinear, of which
+    onnxruntime makes MatMulNBits with activations of 8 bits.
+    """
+    rng = np.random.default_rng(0)
+    blocks = rng.integers(0, 256, (6, 32, 16)).astype(np.uint8)
+    scales = rng.uniform(0.01, 0.02, (6, 32)).astype(np.float32)
+    before = parse(
+        "g (float[n,1024] x) => (float[n,6] y) { y = com.microsoft.MatMulNBits <K = 1024, N = 6, "
+        "bits = 4, block_size = 32> (x, w, s) }",
+        21,
+        domains={"com.microsoft": 1},
+    )
+    tensors = (("w", blocks), ("s", scales))
+    before.graph.initializer.extend(onnx.numpy_helper.from_array(a, name) for name, a in tensors)
+    return before, xoptim.optimize(before, patterns=["LowerMatMulNBits"])
+
+
+def test_what_a_kernel_for_integers_rounds_is_the_runtime_s() -> None:
+    before, after = _blocks()
+    assert [node.op_type for node in after.graph.node] == ["DequantizeLinear", "MatMul"]
+    report = verify_models(before, after)
+    assert report.ok, report.reason
+    (note,) = report.notes
+    assert note.startswith("with ORT graph optimizations, MatMulNBits changes output 'y': ")
+    assert note.endswith("; the original changes by 0.00% of the largest value")
+
+
+def test_kernels_for_integers_do_not_excuse_another_difference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before, after = _blocks()
+    spoilt(monkeypatch, "DequantizeLinear")
+    report = verify_models(before, after)
+    assert report.status == "different"
+    assert "under which the original is right" in report.reason

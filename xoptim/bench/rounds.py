@@ -35,6 +35,7 @@ _TURN: Final = 0.02  # seconds of the runs of one model in one round: short runs
 _MOST_RUNS: Final = 1000
 _LONG: Final = 0.1  # seconds from which a turn has no uncounted run before it, and one run warms up
 _FEWEST_ROUNDS: Final = 5
+_UNCOUNTED_ROUNDS: Final = 2  # of `best_times`
 _ALONE: Final = ["CPUExecutionProvider"]
 
 
@@ -56,6 +57,24 @@ def clock_for(settings: Iterable[SessionSettings]) -> Clock:
         each.threads == 1 and resolve_providers(each.providers) == _ALONE for each in settings
     )
     return clock_of_thread() if alone else time.perf_counter
+
+
+def best_times(
+    runs: Sequence[Callable[[], object]], settings: SessionSettings, seconds: float
+) -> list[float]:
+    """The shortest time of each session, which run in turn, for some seconds and at least
+    `_FEWEST_ROUNDS` times.
+    """
+    clock, best = clock_for([settings]), [float("inf")] * len(runs)
+    end, rounds = time.perf_counter() + seconds, -_UNCOUNTED_ROUNDS
+    while rounds < _FEWEST_ROUNDS or time.perf_counter() < end:
+        for index, run in enumerate(runs):
+            start = clock()
+            run()
+            taken = clock() - start
+            best[index] = min(best[index], taken) if rounds >= 0 else best[index]
+        rounds += 1
+    return best
 
 
 def measure_pass(

@@ -23,6 +23,7 @@ from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.graph.walk import reads
+from xoptim.match.quantization import first_result
 from xoptim.match.rewrite import ModelPass
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import ModelLike
@@ -173,9 +174,9 @@ class Bisection:
             applications.append(application)
 
         optimized = self._optimized(on_application=listen)
-        if check.disagreements:
+        if check.culprit is not None:
             count = check.checked + len(check.unchecked) + len(check.disagreements)
-            return replace(Culprit.of(check.disagreements[0]), runs=count)
+            return replace(check.culprit, runs=count)
         self.report = self._verdict(optimized)
         if self.report.status != "different":
             return None
@@ -260,15 +261,18 @@ class Bisection:
             name for node in (*wrong.matched, *wrong.given) for name in node.output if name
         )
         node = wrong.anchor.name or wrong.anchor.output[0]
+        name = wrong.pattern.name()
+        is_alone = sum(each.pattern.name() == name for each in applications) > 1
         return Culprit(
             "pattern",
-            wrong.pattern.name(),
+            name,
             bad,
             node,
             report.reason,
             results,
             check.values,
             self._runs,
+            first_result(wrong.anchor) if is_alone else "",
         )
 
     # ---------------------------------------------------------------- running

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from onnx import TensorProto, helper
 
+from xoptim.bench.int8 import INSTRUCTIONS, int8_share
 from xoptim.catalogue.discovery import GROUP, installed_patterns
 from xoptim.engine.index import defect_of
 from xoptim.facts.operators import operators_served
@@ -39,11 +40,6 @@ _PACKAGES: Final = (
     "click",
     "rich",
 )
-_INTEGERS: Final = frozenset(("avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm"))
-"""Instructions for int8 MatMuls, as Linux names them.
-
-Onnxruntime uses all of them.
-"""
 _OPTIONAL: Final = ("torch", "onnxscript", "onnxruntime-extensions")
 
 
@@ -68,6 +64,7 @@ class Diagnosis:
     # instructions of the processor for int8 MatMuls, ``None`` when they are not
     # known
     integers: tuple[str, ...] | None
+    int8_share: float  # time of an int8 MatMul here, divided by that of float32
 
     @property
     def faults(self) -> list[str]:
@@ -94,6 +91,7 @@ class Diagnosis:
             "skipped": self.skipped,
             "free_memory": self.memory,
             "integer_instructions": None if self.integers is None else list(self.integers),
+            "int8_share": self.int8_share,
             "faults": self.faults,
         }
 
@@ -120,7 +118,8 @@ def diagnose_installation(provider: str = "cpu", *, software_device: bool = Fals
         packs=_packs(),
         skipped=_skipped(provider),
         memory=available_memory(),
-        integers=None if known is None else tuple(sorted(_INTEGERS & known)),
+        integers=None if known is None else tuple(sorted(INSTRUCTIONS & known)),
+        int8_share=int8_share(),
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
+from xoptim.diagnose.report import Culprit
 from xoptim.engine.events import Application, Event, for_applications
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import GRADES, Exactness
@@ -27,6 +28,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.load import read_proto
 from xoptim.graph.node import Node
 from xoptim.graph.walk import reads
+from xoptim.match.quantization import first_result
 from xoptim.match.rewrite import ModelPass, unmet
 from xoptim.operators.registry import is_deterministic
 from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunError
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from xoptim.diagnose.json_types import DisagreementJson, EachJson, ReplayedJson
 
 _HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_QUANTIZED: Final = (TensorProto.UINT8, TensorProto.INT8)
 
 
 def held_to(exactness: Exactness, models: Iterable[onnx.ModelProto]) -> Exactness:
@@ -65,6 +68,11 @@ def _has_halves(model: onnx.ModelProto) -> bool:
     )
 
 
+def _are_quantized(model: onnx.ModelProto) -> bool:
+    """Whether all results are integers of 8 bits, one of which may be rounded the other way."""
+    return all(value.type.tensor_type.elem_type in _QUANTIZED for value in model.graph.output)
+
+
 _MOST_RECORDED: Final = 1 << 30
 """Bytes of recorded results; results beyond this limit are computed again when needed."""
 _MOST_KEPT: Final = 1 << 24
@@ -82,6 +90,7 @@ class Disagreement:
     number: int  # number of the rewrite in the run, counted from 1
     pattern: str  # name of the pattern
     node: str  # name of the node at which it matched, or of its first result
+    result: str  # its first result
     report: VerificationReport  # how the results differ
     before: onnx.ModelProto  # the matched nodes, as a model
     after: onnx.ModelProto  # their replacement
@@ -116,11 +125,26 @@ class EachCheck:
     original: ModelLike
     options: VerificationOptions = field(default_factory=VerificationOptions)
     checked: int = 0  # number of rewrites found equal
+    right: set[str] = field(default_factory=set)  # names of their patterns
     # rewrites that could not be judged, with the reason
     unchecked: list[tuple[str, str]] = field(default_factory=list)
     # rewrites that compute different results
     disagreements: list[Disagreement] = field(default_factory=list)
     _values: dict[str, Value] | None = field(default=None, repr=False)
+
+    @property
+    def culprit(self) -> Culprit | None:
+        """The first wrong rewrite, ``None`` where all are right.
+
+        It belongs to one node if the pattern is right at all others.
+        """
+        if not self.disagreements:
+            return None
+        first = self.disagreements[0]
+        count = sum(each.pattern == first.pattern for each in self.disagreements)
+        found = Culprit.of(first)
+        is_alone = count == 1 and first.pattern in self.right
+        return found if is_alone else replace(found, result="")
 
     def summary(self) -> str:
         """The verdict in one line."""
@@ -162,9 +186,12 @@ class EachCheck:
             assume=(),
             assignments=1,
         )
+        if exactness == "approximate" and _are_quantized(before):
+            options = replace(options, integer_atol=max(1, options.integer_atol))
         report = compare(before, after, options)
         if report.status == "equal":
             self.checked += 1
+            self.right.add(application.pattern.name())
         elif report.status == "different" and any(
             value.name not in feeds for value in before.graph.input
         ):
@@ -180,6 +207,7 @@ class EachCheck:
                     application.number,
                     application.pattern.name(),
                     node,
+                    first_result(anchor),
                     report,
                     before,
                     after,

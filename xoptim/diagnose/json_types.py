@@ -275,6 +275,7 @@ class DiagnosisJson(TypedDict):
         skipped: by pattern, why it is not used with the execution provider in question.
         free_memory: free memory in bytes; null when not known.
         integer_instructions: instructions of the processor for 8-bit integers; null when not known.
+        int8_share: time of an int8 MatMul on this machine, divided by that of float32.
         faults: what does not work.
     """
 
@@ -286,4 +287,5 @@ class DiagnosisJson(TypedDict):
     skipped: dict[str, str]
     free_memory: int | None
     integer_instructions: list[str] | None
+    int8_share: float
     faults: list[str]

@@ -43,6 +43,7 @@ class Culprit:
         number: number of the rewrite in the run, counted from 1; 0 for a step that is not a
             rewrite.
         node: name of the node at which the pattern matched.
+        result: the first result of that node, where the pattern was right at others; else empty.
         evidence: how the results differ, in one line.
         around: results of the nodes of the rewrite.
         feeds: values of the results near it in the original model.
@@ -57,6 +58,7 @@ class Culprit:
     around: tuple[str, ...] = ()
     feeds: Mapping[str, Value] = field(default_factory=dict)
     runs: int = 0
+    result: str = ""
 
     def __str__(self) -> str:
         what = f"pattern {self.name}" if self.step == "pattern" else f"step {self.name}"
@@ -75,6 +77,7 @@ class Culprit:
             found.report.reason,
             around,
             found.feeds,
+            result=found.result,
         )
 
     def to_json(self) -> CulpritJson:
@@ -89,8 +92,16 @@ class Culprit:
         }
 
     def avoided_by(self, options: OptimizationOptions) -> OptimizationOptions:
-        """The options that switch it off."""
-        return replace(options, drop=(*options.drop, self.name))
+        """The options that switch it off: at its node, if it is right at others; everywhere when it
+        was switched off at a node before.
+        """
+        if not self.is_local(options):
+            return replace(options, drop=(*options.drop, self.name))
+        return replace(options, skip_at={**options.skip_at, self.name: (self.result,)})
+
+    def is_local(self, options: OptimizationOptions) -> bool:
+        """Whether it is switched off at its node only."""
+        return bool(self.result) and self.name not in options.skip_at
 
 
 @dataclass(frozen=True, slots=True)

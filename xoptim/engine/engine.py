@@ -97,7 +97,7 @@ class Applier:
     def __init__(self, graph: Graph, state: State) -> None:
         self.graph = graph
         self.state = state
-        self.view = GraphView(graph, state.options.provider)
+        self.view = GraphView(graph, state.options.provider, state.options.cpu)
         self._dropped: set[tuple[str, Node]] = set()
 
     def match(
@@ -199,9 +199,9 @@ class Applier:
         try:
             with match.edit or Edit(self.graph) as edit:
                 edit.watch(matched)
-                given = match.apply(
-                    PatternRewriter(self.graph, self.state.options.provider, edit), *match.nodes
-                )
+                options = self.state.options
+                rewriter = PatternRewriter(self.graph, options.provider, edit, options.cpu)
+                given = match.apply(rewriter, *match.nodes)
                 if not isinstance(given, (list, tuple)) or not all(
                     isinstance(node, Node) for node in given
                 ):

@@ -14,6 +14,7 @@ from xoptim.engine.environment import DebugSettings, read_environment
 from xoptim.engine.events import Application, Event
 from xoptim.facts.assumptions import Assumptions
 from xoptim.match.rewrite import Rewrite
+from xoptim.match.view import CPUS, Cpu
 from xoptim.passes.growth import allowed_growth
 
 _SAFE: Final = ("default", "fast_run")
@@ -40,6 +41,9 @@ class OptimizationOptions:
         strategy: which of two overlapping matches is applied: the match of the earlier pattern, or
             the one with more nodes.
         provider: execution provider to optimize for.
+        cpu: CPUs on which int8 matrix multiplications must be exact: ``any``, or ``vnni`` for those
+            with VNNI instructions only, where weights may use all 8 bits. Without VNNI, kernels
+            for x86 add two products of uint8 and int8 in 16 bits, which may saturate.
         target: name of the target that the model will run on (see `xoptim.targets`), empty for the
             provider. Patterns that were measured to be faster on other providers only are dropped,
             and what the target does not run is lowered.
@@ -66,6 +70,7 @@ class OptimizationOptions:
             on the number.
         lower_at: names of the nodes at which each pattern of the phase ``lower`` may be applied, by
             the name of the pattern; everywhere for a pattern that it does not name.
+        skip_at: results at whose nodes each pattern is not applied, by the name of the pattern.
         tag_nodes: write the name of the pattern into the metadata of the nodes that it makes.
         on_event: called with each event.
         on_application: called after each rewrite.
@@ -82,6 +87,7 @@ class OptimizationOptions:
     merge: bool = True
     strategy: Literal["priority", "largest"] = "priority"
     provider: str = "cpu"
+    cpu: Cpu = "any"
     target: str = ""
     strict: bool = False
     drop: tuple[str, ...] = ()
@@ -93,6 +99,7 @@ class OptimizationOptions:
     drop_unused_inputs: bool = False
     max_growth: int | str | None = None
     lower_at: Mapping[str, Collection[str]] = field(default_factory=dict)
+    skip_at: Mapping[str, Collection[str]] = field(default_factory=dict)
     tag_nodes: bool = True
     on_event: Callable[[Event], None] | None = None
     on_application: Callable[[Application], None] | None = None
@@ -107,6 +114,8 @@ class OptimizationOptions:
         for name in ("max_iter", "max_rewrites"):
             if not isinstance(getattr(self, name), Integral):
                 raise TypeError(f"{name} must be an integer, not {getattr(self, name)!r}")
+        if self.cpu not in CPUS:
+            raise ValueError(f"cpu must be {' or '.join(CPUS)}, not {self.cpu!r}")
         if isinstance(self.drop, str):
             raise ValueError(f"drop must be a sequence of names: ({self.drop!r},)")
         allowed_growth(self.max_growth, 0)
@@ -216,6 +225,7 @@ class OptimizationChanges(TypedDict, total=False):
     drop_unused_inputs: bool
     max_growth: int | str | None
     lower_at: Mapping[str, Collection[str]]
+    skip_at: Mapping[str, Collection[str]]
     tag_nodes: bool
     on_event: Callable[[Event], None] | None
     on_application: Callable[[Application], None] | None

@@ -14,6 +14,7 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.match.lines import line_of_mistake
 from xoptim.match.pattern import MatchResult, PatternOptimization
+from xoptim.match.quantization import first_result
 from xoptim.match.refusal import Refusal, listening
 from xoptim.match.rewrite import Rewrite
 from xoptim.passes.cleanup import remove_identities
@@ -132,8 +133,12 @@ class State:
             self.events.subscribe(for_applications(options.on_application), ("applied",))
 
     def may_apply(self, match: MatchResult) -> bool:
-        """Whether a match is at one of the nodes for which its pattern was chosen."""
-        chosen = self.options.lower_at
+        """Whether a match is at one of the nodes for which its pattern was chosen, and not where it
+        is skipped.
+        """
+        chosen, skipped = self.options.lower_at, self.options.skip_at.get(match.pattern.name())
+        if skipped and match.anchor is not None and first_result(match.anchor) in skipped:
+            return False
         if not chosen or match.pattern.name() not in chosen:
             return True
         names = chosen[match.pattern.name()]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import onnx
@@ -27,6 +27,9 @@ from xoptim.match.create import OpBuilder, define_function, make_node, read_move
 from xoptim.match.literals import constant_number, equals_literal
 from xoptim.match.values import is_assumed, is_finite, is_one_assumed
 from xoptim.operators.inference.values import known_value
+
+Cpu: TypeAlias = Literal["any", "vnni"]
+CPUS: Final[tuple[Cpu, ...]] = get_args(Cpu)
 
 
 class GivenTensors:
@@ -83,13 +86,15 @@ class GraphView(GraphQueries):
         graph: the main graph, a subgraph, or the body of a function.
         provider: execution provider that the model is optimized for (``"cpu"``, ``"cuda"``), empty
             for any.
+        cpu: CPUs on which int8 matrix multiplications must be exact; ``"vnni"`` for those with
+            VNNI only.
     """
 
-    __slots__ = ("_edit", "_given", "graph", "notes", "provider", "scope")
+    __slots__ = ("_edit", "_given", "cpu", "graph", "notes", "provider", "scope")
 
-    def __init__(self, graph: Graph, provider: str = "") -> None:
+    def __init__(self, graph: Graph, provider: str = "", cpu: Cpu = "any") -> None:
         self.graph = self.scope = graph
-        self.provider = provider
+        self.provider, self.cpu = provider, cpu
         self._edit: Edit | None = None
         self._given = GivenTensors(graph)
         self.notes: dict[Hashable, Any] | None = None
@@ -270,7 +275,7 @@ class GraphView(GraphQueries):
 
     def inside(self, body: Graph) -> GraphView:
         """The queries about a subgraph of a node of this graph."""
-        return GraphView(body, self.provider)
+        return GraphView(body, self.provider, self.cpu)
 
     def is_before(self, first: Node, second: Node) -> bool:
         """Whether a node precedes another one in the order of the graph."""
@@ -351,8 +356,10 @@ class PatternRewriter(GraphView):
 
     __slots__ = ("op",)
 
-    def __init__(self, graph: Graph, provider: str = "", edit: Edit | None = None) -> None:
-        super().__init__(graph, provider)
+    def __init__(
+        self, graph: Graph, provider: str = "", edit: Edit | None = None, cpu: Cpu = "any"
+    ) -> None:
+        super().__init__(graph, provider, cpu)
         self._edit = edit
         own = self.scope = self._own_edit()
         # Not a bound method: thousands of views that refer to themselves would wait for the garbage

@@ -146,8 +146,9 @@ def optimize_verified(
         culprit = _culprit(original, found, options, replace(how, checks=checks))
         if culprit is None:
             return found
+        consequence = "not applied there" if culprit.is_local(options) else "dropped"
         _LOGGER.warning(
-            "%s; it is dropped (`xopt bisect` writes a small model that shows it)", culprit
+            "%s; it is %s (`xopt bisect` writes a small model that shows it)", culprit, consequence
         )
         options = culprit.avoided_by(options)
         if how.draft is not None:
@@ -224,8 +225,8 @@ def _culprit(
     original: ModelLike, found: VerifiedModel, options: OptimizationOptions, how: VerifyPlan
 ) -> Culprit | None:
     """The rewrite to leave out, ``None`` when nothing is wrong or no rewrite is found."""
-    if found.each is not None and found.each.disagreements:
-        return Culprit.of(found.each.disagreements[0])
+    if found.each is not None and found.each.culprit is not None:
+        return found.each.culprit
     report = found.failure
     if report is None or report.status != "different":
         return None

@@ -9,6 +9,7 @@ from typing import Final
 
 import onnx
 
+from xoptim.bench.rounds import best_times
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source, size_of
 from xoptim.precision.activation_quantizer import ActivationQuantizer
@@ -22,7 +23,6 @@ from xoptim.precision.options import Goal, PrecisionOptions
 from xoptim.precision.plan import QuantizationPlan
 from xoptim.precision.samples import Samples
 from xoptim.precision.sensitivity import Sensitivity
-from xoptim.precision.times import best_times
 from xoptim.system.machine import release_memory
 from xoptim.verification.session import Session, Value
 from xoptim.verification.session_settings import SessionSettings
@@ -269,9 +269,14 @@ class _AttemptSearch:
         stored = [each.candidate for each in chosen if each.candidate.is_weight_only]
         names = {each.form: each.weights for each in stored}
         operators = dict(form for form in forms.items() if form not in names)
-        provider = self._options.provider
         fake, applied = fake_quantized(
-            given.model, given.folder, found.patterns, operators, provider, given.observed
+            given.model,
+            given.folder,
+            found.patterns,
+            operators,
+            self._options.provider,
+            given.observed,
+            self._options.cpu,
         )
         constants = {names[form]: form[1] for form in forms.items() if form in names}
         fake, done = found.weight_only.store(fake, constants)

@@ -9,14 +9,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import TensorProto, numpy_helper
 from onnx.helper import get_node_attr_value
 
 from xoptim.facts.dtypes import bits as element_bits
 from xoptim.facts.protos import every_node, inner_graphs
 from xoptim.match.quantization import Observed, QuantizationPattern, first_result
 from xoptim.match.rewrite import Rewrite
+from xoptim.match.view import Cpu
 from xoptim.precision.calibration import KEEPING
 from xoptim.precision.fake_quantization import fake_quantized
 from xoptim.precision.subgraphs import ResultSubgraph, original_subgraph, replaced_subgraphs
@@ -49,6 +51,8 @@ class Candidate:
         bits: that a weight takes in the file in this form, with its share of scales and nodes.
         original_bits: that a weight takes in the file as it is.
         element_bits: of a number that is stored, where nothing but the storage changes.
+        largest: magnitude of its int8 weights; less than 127 where sums of two products would
+            otherwise leave 16 bits. 0 for other weights.
         quantizes_result: whether an operator that reads the result may be quantized because this
         one
             is.
@@ -69,6 +73,7 @@ class Candidate:
     bits: float = 0
     original_bits: int = 32
     element_bits: int = 0
+    largest: int = 0
     quantizes_result: bool = True
     is_weight_only: bool = False
 
@@ -90,6 +95,7 @@ def find_candidates(
     provider: str,
     observed: Observed | None = None,
     only: Collection[str] | None = None,
+    cpu: Cpu = "any",
 ) -> tuple[list[Candidate], dict[Form, ResultSubgraph]]:
     """The candidates of a model in all forms, in the order of the graph, and the nodes that compute
     each quantized.
@@ -103,7 +109,7 @@ def find_candidates(
     computing = [cls for cls in first if not issubclass(cls, QuantizationPattern)]
     candidates, subgraphs = list[Candidate](), dict[Form, ResultSubgraph]()
     for some in (first, *([cls, *computing] for cls in alternatives)):
-        quantized, found = fake_quantized(model, folder, some, only, provider, observed)
+        quantized, found = fake_quantized(model, folder, some, only, provider, observed, cpu)
         replaced = replaced_subgraphs(model, quantized, found)
         rounding = {cls.name(): cls for cls in some if issubclass(cls, QuantizationPattern)}
         operators = _OperatorFacts(model, replaced)
@@ -209,6 +215,7 @@ class _OperatorFacts:
             weights=weights,
             bits=bits + 8 * more / math.prod(shape),
             original_bits=bits,
+            largest=_largest_integer(subgraph),
         )
 
     def _elements(self, name: str) -> int:
@@ -282,6 +289,13 @@ def sharing_weights(candidates: Sequence[Candidate]) -> dict[Form, list[Form]]:
             own = pattern if pattern in forms[result] else forms[result][0]
             found.setdefault((owner, pattern), []).append((result, own))
     return found
+
+
+def _largest_integer(subgraph: ResultSubgraph) -> int:
+    """The largest magnitude of the int8 weights of an operator, 0 where it has none."""
+    tensors = [each for each in subgraph.initializers if each.data_type == TensorProto.INT8]
+    arrays = [numpy_helper.to_array(each).astype(np.int32) for each in tensors]
+    return max((int(np.abs(each).max(initial=0)) for each in arrays), default=0)
 
 
 def _weights_shape(subgraph: ResultSubgraph) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from xoptim.graph.propagate import quietly
 from xoptim.graph.sources import Source
 from xoptim.match.quantization import Observed, QuantizationPattern, RangedPattern, first_result
 from xoptim.match.rewrite import Rewrite
+from xoptim.match.view import Cpu
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.shared_initializers import share_initializers
 from xoptim.preparation.ports import defined_names
@@ -24,6 +25,7 @@ def fake_quantized(
     only: Mapping[str, str] | Collection[str] | None,
     provider: str,
     observed: Observed | None = None,
+    cpu: Cpu = "any",
 ) -> tuple[onnx.ModelProto, dict[str, str]]:
     """Quantize operands of operators of a model and its subgraphs.
 
@@ -36,6 +38,7 @@ def fake_quantized(
         only: the results to quantize, with the pattern of each or by any; all when ``None``.
         provider: execution provider for which the patterns apply.
         observed: facts about tensors on samples.
+        cpu: see `OptimizationOptions.cpu`.
 
     Returns:
         The new model, and for each result that was quantized the name of the pattern.
@@ -57,6 +60,7 @@ def fake_quantized(
     options = OptimizationOptions(
         patterns=[chosen(cls) for cls in patterns],
         provider=provider,
+        cpu=cpu,
         constant_folding=False,
         merge=False,
         remove_identity=False,

@@ -18,6 +18,7 @@ from xoptim.precision.options import Goal
 if TYPE_CHECKING:
     from xoptim.precision.json_types import MeasuredJson
 
+_LARGEST_INT8: Final = 127
 FASTER: Final = 0.95
 """A candidate that takes more than this part of the float32 time stays in float32."""
 _TIE: Final = 1e-9
@@ -117,6 +118,7 @@ class Measured:
             "pattern": candidate.pattern,
             "rows": str(rows),
             "columns": str(columns),
+            "weights": _range_text(candidate),
             "error": f"{self.error:.3%}",
             **{
                 name: "" if candidate.is_weight_only else milliseconds(seconds)
@@ -146,6 +148,14 @@ class Measured:
             "element_bits": candidate.element_bits,
             "is_weight_only": candidate.is_weight_only,
         }
+
+
+def _range_text(candidate: Candidate) -> str:
+    """The range of int8 weights, and why it is not the whole one."""
+    if candidate.is_weight_only or not candidate.largest:
+        return ""
+    limit = ": sums fit 16 bits" if candidate.largest < _LARGEST_INT8 else ""
+    return f"±{candidate.largest}{limit}"
 
 
 def worthwhile(measured: Sequence[Measured], limit: float = FASTER) -> list[Measured]:

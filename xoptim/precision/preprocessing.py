@@ -13,6 +13,7 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.quantization import Observed, RangedPattern, ScalingPattern
 from xoptim.match.rewrite import Rewrite
+from xoptim.match.view import Cpu
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verified
 from xoptim.precision.fake_quantization import fake_quantized, rewritten
 from xoptim.precision.metrics import error
@@ -52,6 +53,7 @@ class Preprocessor:
     Attributes:
         patterns: those that quantize operands, and others that are used with them.
         provider: execution provider for which patterns apply.
+        cpu: see `OptimizationOptions.cpu`.
         samples: the values; the first half serves to choose.
         how: options of the verification.
         settings: of the sessions.
@@ -60,6 +62,7 @@ class Preprocessor:
 
     patterns: Sequence[type[Rewrite]]
     provider: str
+    cpu: Cpu
     samples: Samples
     how: VerifyPlan
     settings: SessionSettings
@@ -121,6 +124,7 @@ class Preprocessor:
             patterns=patterns,
             opset=opset if opset and known < opset else None,
             provider=self.provider,
+            cpu=self.cpu,
             assume=self.how.checks.assume,
             assume_from_model=self.how.checks.assume_from_model,
             constant_folding=False,
@@ -151,7 +155,7 @@ class Preprocessor:
         """
         observed = given.observed if corrected else given.observed._replace(channels={})
         quantized, _ = fake_quantized(
-            given.model, given.folder, self.patterns, None, self.provider, observed
+            given.model, given.folder, self.patterns, None, self.provider, observed, self.cpu
         )
         plain, other = (
             Session(each, self.settings, base_dir=given.folder) for each in (original, quantized)

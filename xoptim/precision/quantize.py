@@ -5,11 +5,13 @@ Stages: `Candidate` (what can be quantized) → `Measured` (error and time) → 
 (what was decided, and why) → `Quantized` (the result).
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final
 
+from xoptim.bench.int8 import INSTRUCTIONS, int8_share
 from xoptim.catalogue.query import Query
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.operators import short_name
@@ -19,6 +21,7 @@ from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, assuming, opti
 from xoptim.precision.attempts import best_plan
 from xoptim.precision.float16_conversion import KERNELS, float16_plan, float16_plan_of
 from xoptim.precision.float16_scales import OPSET as FLOAT16_SCALES_OPSET, with_float16_scales
+from xoptim.precision.measured import FASTER
 from xoptim.precision.options import FLOAT16_COMPUTE_TAG, PrecisionOptions
 from xoptim.precision.preprocessing import with_least_opset
 from xoptim.precision.quantized import Quantized
@@ -27,8 +30,10 @@ from xoptim.precision.schemes import computing_patterns, integer_patterns
 from xoptim.precision.sensitivity import analyze_sensitivity
 from xoptim.precision.sources import with_samples
 from xoptim.precision.symmetric import use_signed_activations
+from xoptim.system.machine import instructions
 from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
 
+_LOGGER: Final = logging.getLogger("xoptim")
 _AS_IT_IS: Final[dict[str, Any]] = {
     **dict.fromkeys(("patterns", "opset")),
     **dict.fromkeys(("remove_identity", "constant_folding", "merge"), False),
@@ -167,6 +172,8 @@ def _quantized(
         how = float16_plan_of(how, plan.model, precision)
     else:
         further = _computing(options, computing_patterns(precision), provider=options.provider)
+        if precision.scheme == "int8" and precision.is_timed and not precision.weights_only:
+            _check_gain(options)
         found = analyze_sensitivity(verified, options, how, precision)
         how.on_step("choosing operators")
         plan = best_plan(found, precision, further, replace(how.checks.settings, level="all"))
@@ -191,7 +198,24 @@ def _quantized(
         in_float16=in_float16,
         preprocessing=plan.preprocessing,
         activations=plan.activations,
+        cpu=options.cpu,
     )
+
+
+def _check_gain(options: OptimizationOptions) -> None:
+    """Warn where the CPU has no int8 instructions, before the search.
+
+    Raises `NothingToQuantizeError` where int8 is not faster.
+    """
+    known = instructions()
+    if short_name(options.provider) != "cpu" or known is None or INSTRUCTIONS & known:
+        return
+    share = int8_share()
+    what = "this CPU has no int8 instructions"
+    text = f"{what}: an int8 MatMul takes {share:.2f} of the float32 time"
+    if share > FASTER:
+        raise NothingToQuantizeError(f"{text}; --for size makes the smallest file")
+    _LOGGER.warning("%s", text)
 
 
 def _computing(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.facts.json_values import json_number
+from xoptim.match.view import Cpu
 from xoptim.optimizing.verified import VerifiedModel
 from xoptim.precision.candidates import Candidate
 from xoptim.precision.choices import Decision, QuantizationChoice
@@ -50,6 +51,7 @@ class Quantized:
         activation_bits: of the results of operators, 0 where operators were chosen one by one.
         activations: those between operators that have QDQ.
         target: the name of the target for which it was chosen; empty where the caller asked for it.
+        cpu: CPUs on which integers are exact; see `OptimizationOptions.cpu`.
     """
 
     verified: VerifiedModel
@@ -69,6 +71,7 @@ class Quantized:
     activation_bits: int = 0
     activations: Sequence[str] = ()
     target: str = ""
+    cpu: Cpu = "any"
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -128,7 +131,14 @@ class Quantized:
         return (
             f"{self.heading}: {', '.join(counts)}, error {self.error:.2%} of at most "
             f"{self.options.tolerance:.2%} ({self.options.metric}, {self.samples.summary()})"
+            f"{self._exact_where()}"
         )
+
+    def _exact_where(self) -> str:
+        """On which CPUs integers are exact, where that is not on all."""
+        if self.cpu == "any" or not self.operators or self.in_float16:
+            return ""
+        return "; on x86 CPUs without VNNI, sums may saturate (--cpu vnni)"
 
     @property
     def heading(self) -> str:

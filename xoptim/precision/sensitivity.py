@@ -109,11 +109,15 @@ def analyze_sensitivity(
     settings = replace(how.checks.settings, level="all")
     how.on_step("looking for scales with a smaller error")
     observe = partial(_observed, samples=samples, precision=precision, settings=settings)
-    preprocessor = Preprocessor(everything, options.provider, samples, how, settings, observe)
+    preprocessor = Preprocessor(
+        everything, options.provider, options.cpu, samples, how, settings, observe
+    )
     given = model, verified.base_dir, _scaling_patterns_of(precision)
     ready = preprocessor.run(*given, joins_gelu=_joins_gelu(precision, options))
     model, folder, observed = ready.model, ready.folder, ready.observed
-    operators, subgraphs = find_candidates(model, folder, everything, options.provider, observed)
+    operators, subgraphs = find_candidates(
+        model, folder, everything, options.provider, observed, cpu=options.cpu
+    )
     weight_only = WeightOnlyQuantizer(model, folder, storing)
     constants = weight_only.candidates(operators, keep_small=goal == "speed")
     if precision.is_weight_only_float16:

@@ -1,8 +1,7 @@
 """How long operators take, in float32 and quantized."""
 
 import math
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from xoptim.bench.rounds import clock_for
+from xoptim.bench.rounds import best_times
 from xoptim.precision.calibration import Probe
 from xoptim.precision.candidates import Candidate, Form, sharing_weights
 from xoptim.precision.measured import OperatorCost
@@ -21,8 +20,6 @@ from xoptim.verification.session_settings import SessionSettings
 
 _SECONDS = 0.1
 """Measured for each kind of operator. A pass of `xoptim.bench` takes ten times as long."""
-_FEWEST_ROUNDS = 5
-_WARM_ROUNDS = 2
 
 
 def measure_costs(
@@ -158,21 +155,3 @@ def _seconds(
     runs = [Session(each, settings).runner(values) for each, values in both]
     before, after = best_times(runs, settings, _SECONDS)
     return before, after
-
-
-def best_times(
-    runs: Sequence[Callable[[], object]], settings: SessionSettings, seconds: float
-) -> list[float]:
-    """The shortest time of each session, which run in turn, for some seconds and at least
-    `_FEWEST_ROUNDS` times.
-    """
-    clock, best = clock_for([settings]), [float("inf")] * len(runs)
-    end, rounds = time.perf_counter() + seconds, -_WARM_ROUNDS
-    while rounds < _FEWEST_ROUNDS or time.perf_counter() < end:
-        for index, run in enumerate(runs):
-            start = clock()
-            run()
-            taken = clock() - start
-            best[index] = min(best[index], taken) if rounds >= 0 else best[index]
-        rounds += 1
-    return best

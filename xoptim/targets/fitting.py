@@ -122,6 +122,7 @@ def fit(
     *,
     find: Find | None = None,
     drop: Sequence[str] = (),
+    avoid: Mapping[str, Collection[str]] | None = None,
     seconds: float = LONGEST,
 ) -> Fitted:
     """Lower the nodes that a target does not take, as long as more nodes run there, in fewer parts.
@@ -137,9 +138,10 @@ def fit(
         base_dir: folder of external data.
         find: names what does not compile; without it, all nodes of such a model are lowered.
         drop: names of lowerings that may not be applied.
+        avoid: names of nodes at which a lowering may not be applied, by its name.
         seconds: after which the best result so far counts.
     """
-    return _LoweringSearch(model, ask, base_dir, find, drop, seconds).run()
+    return _LoweringSearch(model, ask, base_dir, find, drop, avoid or {}, seconds).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +202,11 @@ class _LoweringSearch:
         base_dir: Path | None,
         find: Find | None,
         drop: Sequence[str],
+        avoid: Mapping[str, Collection[str]],
         seconds: float,
     ) -> None:
         self._began = perf_counter()
+        self._avoid = avoid
         self._seconds = seconds
         self._ask = ask
         self._find = find
@@ -327,7 +331,7 @@ class _LoweringSearch:
         origin: dict[str, str] = {}
         current = dict(choice)
         for _ in range(_DEPTH):
-            at = _names_by_pattern(now.left, current)
+            at = self._names_by_pattern(now.left, current)
             if not at or not self._apply(lowered, at, origin):
                 break
             now = self._place(lowered.model)
@@ -337,6 +341,14 @@ class _LoweringSearch:
             if self._is_over() or not current:
                 break
         return lowered, now
+
+    def _names_by_pattern(self, left: Iterable[PlacedNode], choice: Choice) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = defaultdict(set)
+        for node in left:
+            for name in choice.get((node.domain, node.op_type), ()):
+                if node.name not in self._avoid.get(name, ()):
+                    found[name].add(node.name)
+        return dict(found)
 
     def _apply(self, lowered: _Lowered, at: Mapping[str, set[str]], origin: dict[str, str]) -> bool:
         """Apply lowerings at some nodes; returns whether anything changed."""
@@ -438,11 +450,3 @@ def _operators(pattern: PatternOptimization) -> set[Key]:
         for start, others in pattern.paths():
             keys |= {start, *others}
     return {(key[0], key[1]) for key in keys}
-
-
-def _names_by_pattern(left: Iterable[PlacedNode], choice: Choice) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
-    for node in left:
-        for name in choice.get((node.domain, node.op_type), ()):
-            found[name].add(node.name)
-    return dict(found)

@@ -27,7 +27,7 @@ from xoptim.verification.session_settings import SessionSettings
 Fed = TypeVar("Fed", bound=Mapping[str, Any])
 _Question: TypeAlias = "tuple[list[int], bytes | None, list[dict[str, Value]]]"
 """Numbers of models; the model to load under the first of them, or the feeds to run them on."""
-_SETTINGS = SessionSettings(threads=1, arena=False)
+_SETTINGS = SessionSettings(threads=1, arena=False, exact_integers=True)
 _LONGEST = 4.0
 """Seconds of processor time after which a run counts as a crash, several times what the largest
 model of the tests takes.

@@ -43,11 +43,10 @@ from xoptim.verification.run_comparison import (
 )
 from xoptim.verification.runs import ReferenceRun, RunPlan
 from xoptim.verification.runtime import RuntimeOutcome, under_optimizations
-from xoptim.verification.session import Port, Session, resolve_providers
+from xoptim.verification.session import PROCESSOR, Port, Session, resolve_providers
 from xoptim.verification.signatures import compare_signatures
 from xoptim.verification.work import weight_bytes
 
-_PROCESSOR: Final = "CPUExecutionProvider"
 _DRAWS: Final = 4  # most times that the noise is measured
 _Levels: TypeAlias = dict[str, dict[int, ErrorBin]]
 """Differences that rounding makes in each output, by the magnitude of its elements."""
@@ -254,7 +253,7 @@ class Judge:
             for index, run in enumerate(self.runs)
             if not run.is_accepted() and not run.refuted
         ]
-        if not doubted or resolve_providers(reference.settings.providers) == [_PROCESSOR]:
+        if not doubted or resolve_providers(reference.settings.providers) == [PROCESSOR]:
             return
         settings = reference.settings.on_processor()
         try:

@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, element_type, is_float, numpy_dtype
-from xoptim.facts.protos import fed_inputs, is_external, replace_items
+from xoptim.facts.protos import fed_inputs, is_external, own_graphs, replace_items
 from xoptim.verification.protos import inferred_graph, light_copy, tensor_array
 from xoptim.verification.session import Value
 
@@ -84,26 +84,45 @@ def noisy_graph(
     """A copy in which a multiplication follows each result that rounds, and the factors of these,
     all 1 by default.
 
-    Only results that have a known type and are not scalars get one; models before opset 7 get none.
-    The copy lacks the data of initializers that are ``dropped``.
+    Subgraphs get them too: an iteration passes its rounding on. Only results that have a known type
+    and are not scalars get one; models before opset 7 get none. The copy lacks the data of
+    initializers that are ``dropped``.
     """
     copy, factors = light_copy(model, dropped), dict[str, np.ndarray]()
     if any(opset.domain in ("", "ai.onnx") and opset.version < 7 for opset in model.opset_import):
         return copy, factors
-    types = _tensor_types(model)
-    del copy.graph.node[:]
-    for serial, original in enumerate(model.graph.node):
-        node = copy.graph.node.add()
-        node.CopyFrom(original)
-        kind = types.get(node.output[0]) if node.op_type in _ROUNDING_OPERATORS else None
-        ones = None if kind is None else _ones(kind)
-        if ones is not None:
-            result, noise = node.output[0], f"noise {serial}"
-            node.output[0] = f"before noise {serial}"
-            copy.graph.node.append(onnx.helper.make_node("Mul", [node.output[0], noise], [result]))
-            factors[noise] = ones
+    inferred = inferred_graph(model, _LARGEST_READ) or model.graph
+    _add_factors(copy.graph, inferred, factors)
     _add_defaults(copy, factors)
     return copy, factors
+
+
+def _add_factors(
+    graph: onnx.GraphProto, inferred: onnx.GraphProto, factors: dict[str, np.ndarray]
+) -> None:
+    """Let a multiplication follow each result of a graph and its subgraphs that rounds.
+
+    Args:
+        graph: is changed.
+        inferred: the same graph with the types of its results.
+        factors: those of all graphs, by name; grows.
+    """
+    types = _tensor_types(inferred)
+    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in graph.node]
+    del graph.node[:]
+    for node, known in zip(nodes, inferred.node, strict=True):
+        for body, typed in zip(own_graphs(node), own_graphs(known), strict=True):
+            _add_factors(body, typed, factors)
+        kind = types.get(node.output[0]) if node.op_type in _ROUNDING_OPERATORS else None
+        ones = None if kind is None else _ones(kind)
+        if ones is None:
+            graph.node.append(node)
+            continue
+        result, noise = node.output[0], f"noise {len(factors)}"
+        node.output[0] = f"before {noise}"
+        graph.node.append(node)
+        graph.node.append(onnx.helper.make_node("Mul", [node.output[0], noise], [result]))
+        factors[noise] = ones
 
 
 def _add_defaults(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> None:
@@ -118,9 +137,8 @@ def _add_defaults(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> N
         )
 
 
-def _tensor_types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto.Tensor]:
-    """Types of the values of the main graph that are declared or can be inferred."""
-    graph = inferred_graph(model, _LARGEST_READ) or model.graph
+def _tensor_types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto.Tensor]:
+    """Types of the values of a graph that are declared or were inferred."""
     return {
         v.name: v.type.tensor_type for values in (graph.value_info, graph.output) for v in values
     }

@@ -176,6 +176,7 @@ class VerificationOptions(RunValues):
             custom_op_libs=self.custom_op_libs,
             software_device=self.software_device,
             isolated=True,
+            exact_integers=True,
         )
 
     @property

@@ -5,13 +5,17 @@ form wrongly.
 from __future__ import annotations
 
 import math
+import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 import onnx
 
+from xoptim.facts.protos import every_node
 from xoptim.verification.compare import Comparison, ComparisonRules, compare_values
 from xoptim.verification.errors import LoadError, ProviderUnavailable, RunError
 from xoptim.verification.further import TINY
@@ -20,11 +24,28 @@ from xoptim.verification.reference import Reference
 from xoptim.verification.report import RunReport
 from xoptim.verification.runs import ReferenceRun
 from xoptim.verification.session import Session, Value
+from xoptim.verification.session_settings import SessionSettings
 
 # of the largest number; fused kernels add up in another order, and in other types
 _ROUNDING: Final = 0.005
 _ABSOLUTE: Final = 1e-6
 _MULTIPLE: Final = 4.0
+_INTEGER_KERNELS: Final = frozenset((
+    "ConvInteger", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulInteger",
+    "MatMulIntegerToFloat", "MatMulNBits", "QAttention", "QGemm", "QLinearAdd",
+    "QLinearAveragePool", "QLinearConcat", "QLinearConv", "QLinearGlobalAveragePool",
+    "QLinearLeakyRelu", "QLinearMatMul", "QLinearMul", "QLinearSigmoid", "QLinearSoftmax",
+    "QLinearWhere",
+))  # fmt: skip
+"""Operators on integers that onnxruntime makes of QuantizeLinear and DequantizeLinear."""
+
+
+_FUSIONS: Final = (
+    "QDQSelectorActionTransformer",
+    "DynamicQuantizeMatMulFusion",
+    "MatMulIntegerToFloatFusion",
+)
+"""The optimizations of onnxruntime that write them."""
 
 
 class RuntimeOutcome(NamedTuple):
@@ -32,7 +53,8 @@ class RuntimeOutcome(NamedTuple):
     they do to the original.
 
     The difference is a doubt where the models differ about as much without the optimizations, and
-    that was taken for rounding.
+    that was taken for rounding. Where onnxruntime's kernels for integers make it, only the note
+    tells.
     """
 
     difference: str = ""
@@ -79,8 +101,44 @@ def under_optimizations(
         note += "; the results of the optimized model are right"
     if not its.is_wrong or mine.is_wrong or its.share <= _MULTIPLE * mine.share:
         return RuntimeOutcome(note=note)
+    kernels = integer_kernels(optimized, reference.settings, other)
+    if kernels and not _worst(reference, run, optimized, other, rules, _FUSIONS).is_wrong:
+        return RuntimeOutcome(note=f"{note}{'; ' * bool(note)}{_by_kernels(kernels, its, mine)}")
     rounding = max((_share(c).share for c in report.comparisons), default=0.0)
     return RuntimeOutcome(its.text, note, is_doubt=its.share <= _MULTIPLE * rounding)
+
+
+def _by_kernels(kernels: Sequence[str], its: _Worst, mine: _Worst) -> str:
+    """What kernels of onnxruntime do to the optimized model, and how much the original changes."""
+    own = f"{mine.share:.2%} of the largest value" if math.isfinite(mine.share) else mine.text
+    return (
+        f"with ORT graph optimizations, {', '.join(kernels)} changes {its.text}; the original "
+        f"changes by {own}"
+    )
+
+
+def integer_kernels(model: ModelLike, settings: SessionSettings, read: Located) -> list[str]:
+    """The integer operators that onnxruntime's optimizations write into a model. Their kernels may
+    saturate (uint8 by int8 without VNNI), or quantize activations (MatMulNBits).
+
+    Args:
+        model: the model.
+        settings: of its session.
+        read: the model as it was read.
+    """
+    level = replace(settings, level="all")
+    if not isinstance(model, onnx.ModelProto):
+        level = level.safe_for(read.proto)
+    with tempfile.TemporaryDirectory(prefix="xopt-") as folder:
+        path = Path(folder) / "optimized.onnx"
+        try:
+            Session(model, replace(level, optimized=path), base_dir=read.base_dir)
+            written = onnx.load(path, load_external_data=False)
+        except (LoadError, OSError, ProviderUnavailable):
+            return []
+    before = Counter(node.op_type for node in every_node(read.proto.graph.node))
+    after = Counter(node.op_type for node in every_node(written.graph.node))
+    return sorted(name for name in after - before if name in _INTEGER_KERNELS)
 
 
 class _Worst(NamedTuple):
@@ -97,9 +155,15 @@ class _Worst(NamedTuple):
 
 
 def _worst(
-    reference: Reference, run: ReferenceRun, model: ModelLike, read: Located, rules: ComparisonRules
+    reference: Reference,
+    run: ReferenceRun,
+    model: ModelLike,
+    read: Located,
+    rules: ComparisonRules,
+    disabled: tuple[str, ...] = (),
 ) -> _Worst:
-    settings = replace(reference.settings, level="all")
+    """The largest difference of a model under optimizations, some of them disabled."""
+    settings = replace(reference.settings, level="all", disabled_optimizers=disabled)
     if not isinstance(model, onnx.ModelProto):
         settings = settings.safe_for(read.proto)
     try:

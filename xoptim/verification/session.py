@@ -13,12 +13,13 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from xoptim.facts.errors import UnstoppableError
+from xoptim.facts.errors import ModelError, UnstoppableError
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.words import meant
 from xoptim.system.machine import without_output
 from xoptim.system.threads import NotEndingError, ThreadCall
 from xoptim.verification.errors import LoadError, ProviderUnavailable, RunError, RunStoppedError
+from xoptim.verification.exact_integers import has_inexact, saturates, with_exact_integers
 from xoptim.verification.operator_libraries import EXTENSIONS
 from xoptim.verification.ort_values import (
     from_ort_value,
@@ -51,6 +52,7 @@ _SERIALIZABLE: Final = 1_500_000_000
 # weights above this are passed outside the protobuf, if the protobuf would be too large
 _LARGE: Final = 1 << 16
 CUDA: Final = "CUDAExecutionProvider"
+PROCESSOR: Final = "CPUExecutionProvider"
 _PACKAGES: Final = {"cuda": "onnxruntime-gpu", "dml": "onnxruntime-directml"}
 """Builds of onnxruntime with further execution providers. They have the files of `onnxruntime`, so
 that only one of them can be installed.
@@ -86,8 +88,7 @@ def resolve_providers(names: Sequence[str]) -> list[str]:
         if full is None:
             raise ProviderUnavailable(_missing(name, available.values()))
         found.append(full)
-    cpu = "CPUExecutionProvider"
-    return list(dict.fromkeys([p for p in found if p != cpu] + [cpu]))
+    return list(dict.fromkeys([p for p in found if p != PROCESSOR] + [PROCESSOR]))
 
 
 def _missing(name: str, available: Iterable[str]) -> str:
@@ -130,6 +131,8 @@ class Session:
         if isinstance(model, onnx.ModelProto):
             settings = settings.safe_for(model)
         providers = resolve_providers(settings.providers)
+        if settings.exact_integers and settings.level == "off" and providers == [PROCESSOR]:
+            model, base_dir = _exact(model, base_dir)
         self._run_limit = settings.run_limit
         self._kept: list[Any] = []  # onnxruntime reads arrays in place
         self._remote: RemoteSession | None = None
@@ -347,6 +350,19 @@ class Session:
         self._session.run_with_iobinding(binding, options)
         results: Sequence[Any] = binding.copy_outputs_to_cpu()
         return results
+
+
+def _exact(model: ModelLike, base_dir: Path | None) -> tuple[ModelLike, Path | None]:
+    """A model that computes exact integers on this CPU, and the folder of its external data."""
+    if not saturates():
+        return model, base_dir
+    try:
+        proto, folder = read_proto(model, base_dir)
+    except ModelError:  # onnxruntime tells why
+        return model, base_dir
+    if not has_inexact(proto):
+        return model, base_dir
+    return with_exact_integers(proto), folder
 
 
 def _light(

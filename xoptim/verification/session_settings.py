@@ -43,6 +43,8 @@ class SessionSettings:
     reuse: bool = False
     # beginning of the path of the file into which onnxruntime writes the times of all operators
     profile: Path | None = None
+    # file into which onnxruntime writes the model after its graph optimizations
+    optimized: Path | None = None
     # Single graph optimizations of onnxruntime that are skipped at any level, by name
     disabled_optimizers: tuple[str, ...] = ()
     # whether the memory of a run is planned from the run before, where shapes are equal
@@ -61,6 +63,9 @@ class SessionSettings:
     # Whether the session of a plug-in is in a process of its own: a plug-in that crashes is an
     # error then
     isolated: bool = False
+    # Whether integer operators that saturate on this CPU compute as ONNX defines them, at the level
+    # ``off``; see `xoptim.verification.exact_integers`
+    exact_integers: bool = False
     # of the messages that onnxruntime writes to standard error, 0 for all; errors arrive as
     # exceptions
     log_severity: int = 4
@@ -115,6 +120,8 @@ def session_options(settings: SessionSettings) -> Any:
         options.add_session_config_entry(name, value)
     for library in settings.custom_op_libs:
         options.register_custom_ops_library(library_file(library))
+    if settings.optimized is not None:
+        options.optimized_model_filepath = str(settings.optimized)
     if settings.profile is not None:
         options.enable_profiling = True
         options.profile_file_prefix = str(settings.profile)

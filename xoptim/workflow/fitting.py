@@ -14,7 +14,7 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dtypes import Exactness, weakest
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.sources import Source
-from xoptim.optimizing.builder import GraphBuilder
+from xoptim.optimizing.suspect import Suspect
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, located, optimize_verified
 from xoptim.precision.quantize import joined
 from xoptim.targets import PlacedNode, Placement, PlacementError, Target, place
@@ -47,6 +47,9 @@ class FittingOutcome:
         is_check_asked: whether a comparison on the target was asked for.
         check: the comparison on the target, if it was made.
         dropped: lowerings that were dropped because they change results.
+        avoided: nodes at which a lowering is not applied for that reason, by its name.
+        newer: operator sets that lowerings of what is left need, by their names, where the model
+            has an older one.
         unfit: patterns that would apply, and are not used for the target.
         fault: why the provider could not be asked.
     """
@@ -58,6 +61,8 @@ class FittingOutcome:
     is_check_asked: bool = False
     check: TargetCheck | None = None
     dropped: list[str] = field(default_factory=list)
+    avoided: dict[str, list[str]] = field(default_factory=dict)
+    newer: dict[str, int] = field(default_factory=dict)
     unfit: Sequence[UnfitPattern] = ()
     fault: str = ""
 
@@ -116,6 +121,8 @@ class FittingOutcome:
             "verification": [report.to_json() for report in self.reports],
             "check": None if self.check is None else self.check.to_json(),
             "dropped": self.dropped,
+            "avoided": self.avoided,
+            "newer": self.newer,
             "unfit": [each.to_json() for each in self.unfit],
             "fault": self.fault,
         }
@@ -155,6 +162,7 @@ class Fit:
                 verified = self._verified(given, optimized, verified, found)
         except XoptimError as error:
             found.not_fitted(error)
+        found.newer = _newer(verified, found)
         return verified, found
 
     def _placement(self, model: onnx.ModelProto, base_dir: Path | None) -> Placement:
@@ -202,6 +210,7 @@ class Fit:
                 folder,
                 find=lambda model, whole, seconds: self._failing(model, whole, folder, seconds),
                 drop=found.dropped,
+                avoid=found.avoided,
                 seconds=self._options.seconds,
             )
             if not found.fitted.steps:
@@ -210,29 +219,30 @@ class Fit:
             made = self._made(verified, found.fitted)
             found.reports = made.reports
             wrong = any(report.status == "different" for report in made.reports)
-            if not wrong or len(found.dropped) >= _MOST_CULPRITS:
+            if not wrong or len(found.dropped) + len(found.avoided) >= _MOST_CULPRITS:
                 return joined(verified, made)
-            found.dropped.append(self._culprit(verified, found.fitted))
+            name, node = self._culprit(verified, found.fitted)
+            if node and name not in found.avoided:
+                found.avoided[name] = [node]
+            else:
+                found.dropped.append(name)
             self._discard(made)
 
-    def _culprit(self, verified: VerifiedModel, fitted: Fitted) -> str:
-        """The lowering that changes results when applied alone, or the first where none does."""
+    def _culprit(self, verified: VerifiedModel, fitted: Fitted) -> tuple[str, str]:
+        """The lowering that changes results when applied alone, or the first where none does; and
+        the node at which it does, where it is right at others.
+        """
         known = installed_patterns()
         names = list(dict.fromkeys(step.pattern for step in fitted.steps))
-        if len(names) == 1:
-            return names[0]
         for name in names:
             if name not in known:
                 continue
             options = OptimizationOptions(patterns=[known[name]])
-            source = Source(verified.proto, verified.base_dir)
-            builder = GraphBuilder(source, optimization_options=options)
-            builder.optimize()
-            alone = builder.to_onnx(optimize=False)
-            checks = self._checks(verified, known[name].exactness, builder.model.base_dir)
-            if compare(verified.proto, alone, checks).status == "different":
-                return name
-        return names[0]
+            checks = self._checks(verified, known[name].exactness, None)
+            culprit = Suspect(verified.proto, options, checks).find_culprit()
+            if culprit is not None and culprit.name == name:
+                return name, culprit.node if culprit.result else ""
+        return names[0], ""
 
     def _checks(
         self, verified: VerifiedModel, exactness: Exactness, folder: Path | None
@@ -307,6 +317,17 @@ class Fit:
             self._distrusted[key] = f"{self._target.name} {fault}"
             self._discard(verified)
             verified = self._fitted(optimized, found)
+
+
+def _newer(verified: VerifiedModel, found: FittingOutcome) -> dict[str, int]:
+    """The operator sets that lowerings of what is left need, where they are newer."""
+    if found.fitted is None:
+        return {}
+    opset, known = verified.builder.model.opsets.get("", 0), installed_patterns()
+    able = lowerings(found.dropped)
+    left = {(node.domain, node.op_type) for node in found.fitted.after.left}
+    needed = {name: known[name].min_opset for key in left for name in able.get(key, ())}
+    return {name: least for name, least in sorted(needed.items()) if least > opset}
 
 
 def _key(label: str) -> tuple[str, str]:

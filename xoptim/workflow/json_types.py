@@ -29,6 +29,8 @@ class FittingJson(TypedDict):
         verification: comparisons of the fitted model with the optimized one, on the processor.
         check: the comparison on the target; null when it was not made.
         dropped: lowerings that were skipped because they change results.
+        avoided: nodes at which a lowering was skipped for that reason, by its name.
+        newer: operator sets that lowerings of what is left need, by their names.
         unfit: patterns that would apply, and are not used for the target.
         fault: why the execution provider gave no answer; empty when it did.
     """
@@ -40,6 +42,8 @@ class FittingJson(TypedDict):
     verification: list[VerificationJson]
     check: TargetCheckJson | None
     dropped: list[str]
+    avoided: dict[str, list[str]]
+    newer: dict[str, int]
     unfit: list[UnfitPatternJson]
     fault: str
 
