@@ -90,6 +90,48 @@ def test_a_wrong_pattern_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     assert [report.status for report in reports[0].verification] == ["equal"]
 
 
+class ExpOrLinearPattern(EasyPatternOptimization):
+    """Relu(x) → x, which holds where x is positive"""
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Relu(x)
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> Any:
+        return g.op.Identity(x)
+
+
+SEVERAL = (
+    "agraph (float[N,3] x) => (float[N,3] y) { a = Exp(x) b = Relu(a) c = Sin(b) d = Relu(c) "
+    "e = Exp(d) y = Relu(e) }"
+)
+
+
+def test_a_rewrite_that_is_wrong_at_one_node_is_not_applied_there(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    reports: list[OptimizationReport] = []
+    with caplog.at_level(logging.WARNING, "xoptim"):
+        result = optimize(
+            parse(SEVERAL), patterns=[ExpOrLinearPattern], verify=True, report=reports.append
+        )
+    assert types(result) == ["Exp", "Sin", "Relu", "Exp"]
+    (message,) = caplog.messages
+    assert "it is not applied there" in message
+    assert [culprit.result for culprit in reports[0].dropped] == ["d"]
+    assert [report.status for report in reports[0].verification] == ["equal"]
+
+
+def test_a_rewrite_that_is_wrong_at_several_nodes_is_dropped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model = parse(SEVERAL.replace("b = Relu(a) c = Sin(b)", "s = Neg(a) b = Relu(s) c = Add(b, s)"))
+    with caplog.at_level(logging.WARNING, "xoptim"):
+        result = optimize(model, patterns=[ExpOrLinearPattern], verify=True)
+    assert types(result).count("Relu") == 3
+    (message,) = caplog.messages
+    assert "it is dropped" in message
+
+
 def test_what_differs_is_an_error() -> None:
     reports: list[OptimizationReport] = []
     with pytest.raises(DifferentModelError, match="different: output 'y' with N=2") as caught:

@@ -13,11 +13,13 @@ from tests.support import parse, types
 from tests.targets.test_fitting import without
 from xoptim import NotVerifiedError, OptimizationOptions, PrecisionOptions
 from xoptim.catalogue.discovery import installed_patterns
+from xoptim.diagnose.report import Culprit
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.graph.sources import Source
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verified
 from xoptim.targets import Placement, PlacementError, named
 from xoptim.targets.fitting import Fitted, FittingStep, fit
+from xoptim.targets.placement import PlacedNode
 from xoptim.targets.verifying import TargetCheck
 from xoptim.verification import ProviderUnavailable
 from xoptim.verification.plugins import Plugin
@@ -110,7 +112,7 @@ def test_a_lowering_that_changes_numbers_is_dropped(
         *,
         drop: Sequence[str],
         seconds: float,
-        find: Any,
+        **_: Any,
     ) -> Fitted:
         if "LowerWrongly" in drop:
             return fit(model, ask, base_dir, drop=drop, seconds=seconds)
@@ -121,6 +123,44 @@ def test_a_lowering_that_changes_numbers_is_dropped(
     assert found.dropped == ["LowerWrongly"]
     assert not {"Ceil", "Sum"} & set(types(verified.proto))
     assert ([report.status for report in found.reports], found.difference) == (["equal"], "")
+
+
+def test_a_lowering_that_is_wrong_at_one_node_is_not_applied_there(
+    fake: _Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.ask = without("Sum")
+    wrong = parse(MODEL.replace("Sum(t, x, t)", "Add(t, x)"))
+    avoided: list[dict[str, list[str]]] = []
+
+    def search(
+        model: onnx.ModelProto, ask: Any, *_: Any, avoid: dict[str, list[str]], **__: Any
+    ) -> Fitted:
+        avoided.append({**avoid})
+        if avoid:
+            return Fitted(model, ask(model), ask(model))
+        return Fitted(wrong, ask(model), ask(wrong), (FittingStep("LowerSum", "Sum", 2),))
+
+    def culprit(*_: Any) -> Culprit:
+        return Culprit("pattern", "LowerSum", 1, "the sum", result="s")
+
+    monkeypatch.setattr("xoptim.workflow.fitting.fit", search)
+    monkeypatch.setattr("xoptim.workflow.fitting.Suspect.find_culprit", culprit)
+    _, found = fitted()
+    assert avoided == [{}, {"LowerSum": ["the sum"]}]
+    assert (found.dropped, found.avoided) == ([], {"LowerSum": ["the sum"]})
+    assert found.to_json()["avoided"] == {"LowerSum": ["the sum"]}
+
+
+def test_a_lowering_that_needs_a_newer_operator_set_is_named(fake: _Fake) -> None:
+    contrib = PlacedNode("", "Gelu", "com.microsoft", "CPU", -1)
+    fake.ask = lambda _: Placement("fake", (contrib,))
+    text = "agraph (float[n,8] x) => (float[n,8] y) { y = com.microsoft.Gelu(x) }"
+    model = parse(text, 18, domains={"com.microsoft": 1})
+    source, how = Source(model), VerifyPlan()
+    verified = optimize_verified(source, OptimizationOptions(patterns=None), how)
+    _, found = Fit(named("webgpu"), FittingOptions(), how).run(source, verified)
+    assert found.newer == {"GeluToStandard": 20}
+    assert found.to_json()["newer"] == {"GeluToStandard": 20}
 
 
 def test_lowerings_that_are_all_wrong_are_a_difference(

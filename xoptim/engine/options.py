@@ -215,6 +215,7 @@ class OptimizationChanges(TypedDict, total=False):
     merge: bool
     strategy: Literal["priority", "largest"]
     provider: str
+    cpu: Cpu
     strict: bool
     drop: tuple[str, ...]
     assume: Sequence[str]

@@ -92,28 +92,27 @@ def test_patterns_that_are_skipped_have_a_reason(xopt: Xopt) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line"),
+    ("text", "names"),
     [
         (
             "model name : x\nflags : sse avx512_vnni amx_int8\n",
-            "int8        instructions: amx_int8, avx512_vnni",
+            "amx_int8, avx512_vnni",
         ),
-        ("Features : fp asimddp\n", "int8        instructions: asimddp"),
-        (
-            "flags : sse avx2\n",
-            "int8        instructions: none, so --precision int8 gains little",
-        ),
-        (None, ""),
+        ("Features : fp asimddp\n", "asimddp"),
+        ("flags : sse avx2\n", "none"),
+        (None, "not known"),
     ],
 )
 def test_instructions_for_integers(
-    xopt: Xopt, monkeypatch: pytest.MonkeyPatch, text: str | None, line: str
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch, text: str | None, names: str
 ) -> None:
     if text is not None:
         Path("cpuinfo").write_text(text)
     monkeypatch.setattr("xoptim.system.machine._INFO", Path("cpuinfo"))
+    monkeypatch.setattr("xoptim.diagnose.doctor.int8_share", lambda: 0.254)
     found = [each for each in xopt("doctor").out.splitlines() if each.startswith("int8 ")]
-    assert found == ([line] if line else [])
+    expected = f"a MatMul takes 0.25 of the float32 time (instructions: {names})"
+    assert found == [f"int8        {expected}"]
 
 
 def test_what_does_not_work_is_an_error(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
