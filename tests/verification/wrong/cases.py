@@ -20,8 +20,10 @@ from tests.verification.wrong import (
     labels,
     lengths,
     many,
+    masks,
     medium,
     narrowed,
+    numbers,
     operands,
     places,
     quantized,
@@ -31,6 +33,7 @@ from tests.verification.wrong import (
     shapes,
     states,
     tolerance,
+    unreached,
 )
 from tests.verification.wrong.case import Pair, Wrong
 
@@ -59,6 +62,9 @@ MODULES: Final[Sequence[ModuleType]] = (
     places,
     labels,
     kernels,
+    numbers,
+    masks,
+    unreached,
 )
 
 
