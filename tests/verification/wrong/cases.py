@@ -13,9 +13,11 @@ from tests.verification.wrong import (
     branches,
     classic,
     conditions,
+    elements,
     fusions,
     hidden,
     images,
+    iterations,
     kernels,
     labels,
     lengths,
@@ -27,6 +29,7 @@ from tests.verification.wrong import (
     operands,
     places,
     quantized,
+    ranges,
     relations,
     right,
     sampling,
@@ -65,6 +68,9 @@ MODULES: Final[Sequence[ModuleType]] = (
     numbers,
     masks,
     unreached,
+    iterations,
+    elements,
+    ranges,
 )
 
 
