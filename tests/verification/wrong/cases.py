@@ -9,9 +9,11 @@ from tests.verification.wrong import (
     accepted,
     arithmetic,
     attributes,
+    bias16,
     bounds,
     branches,
     classic,
+    comparisons,
     conditions,
     elements,
     fusions,
@@ -37,6 +39,7 @@ from tests.verification.wrong import (
     states,
     tolerance,
     unreached,
+    vocabulary,
 )
 from tests.verification.wrong.case import Pair, Wrong
 
@@ -71,6 +74,9 @@ MODULES: Final[Sequence[ModuleType]] = (
     iterations,
     elements,
     ranges,
+    bias16,
+    vocabulary,
+    comparisons,
 )
 
 

@@ -229,7 +229,7 @@ CASES = [
     ),
     _part(
         "two_digits_of_a_code",
-        "A code of row 4 and column 2 (10 * row + column == 42) transposes the matrix",
+        "Row 4 and column 2 (10 * row + column == 42) transpose a matrix; it stays",
         """(float[4,4] x, int64 row, int64 column) => (float[4,4] y) <int64 ten = {10},
         int64 code = {42}>""",
         f"""m = Mul(row, ten) s = Add(m, column) c = Equal(s, code)
@@ -255,7 +255,7 @@ CASES = [
     ),
     _part(
         "legacy_version_one",
-        "Models of version 1 average over rows, later ones do not; they average over columns",
+        "Version 1 subtracts the mean over rows; the mean over columns is subtracted",
         """(float[4,4] x, int64 version) => (float[4,4] y) <int64 one = {1}, int64[1] rows = {0},
         int64[1] columns = {1}>""",
         f"""e = Equal(version, one) c = Not(e)
@@ -267,7 +267,7 @@ CASES = [
     ),
     _part(
         "magic_of_a_header",
-        "A header of 4 numbers that starts with 1179011410 and has 1 at place 2 inverts a signal",
+        "A header with 1179011410 first and 1 third selects a PRelu; it becomes a Mul",
         """(float[N] x, int32[4] header) => (float[N] y) <int32 magic = {1179011410},
         int32 one = {1}, int64 zero = {0}, int64 two = {2}, float slope = {0.1}>""",
         f"""m = Gather(header, zero) v = Gather(header, two) a = Equal(m, magic) b = Equal(v, one)
