@@ -95,6 +95,41 @@ def wrong(
     return Wrong(kind, name, why, first, second, values, relative)
 
 
+def replaced(
+    kind: str,
+    name: str,
+    why: str,
+    signature: str,
+    nodes: str,
+    before: str,
+    after: str,
+    relative: float = 0.0,
+    **values: Any,
+) -> Wrong:
+    """A wrong rewrite of one part, with the parameters of `wrong`.
+
+    An ``@`` among the nodes stands for ``before`` in the original, ``after`` in the result.
+    """
+    first, second = (nodes.replace("@", part) for part in (before, after))
+    return wrong(kind, name, why, signature, first, second, relative, **values)
+
+
+def choice(condition: str, then: str, otherwise: str, output: str = "float[N,4]") -> str:
+    """An If that gives one output, of the type ``output``.
+
+    A branch is an expression, after nodes and a semicolon if any: ``n = Neg(x); Relu(n)``.
+    """
+    depth = (then + otherwise).count("then_branch")  # names in nested branches must differ
+    first = _branch(f"then{depth}", then, output)
+    second = _branch(f"else{depth}", otherwise, output)
+    return f"If ({condition}) <then_branch = {first}, else_branch = {second}>"
+
+
+def _branch(name: str, text: str, output: str) -> str:
+    nodes, _, result = text.rpartition(";")
+    return f"{name} () => ({output} {name}_y) {{ {nodes} {name}_y = {result} }}"
+
+
 def right(name: str, why: str, signature: str, before: str, after: str, opset: int = OPSET) -> Pair:
     """A rewrite that holds, with the parameters of `wrong`; ``opset`` is that of both models."""
     return Pair("right", name, why, _text(signature, before), _text(signature, after), opset=opset)
