@@ -20,6 +20,7 @@ from xoptim.workflow.job import Job, JobOptions
 from xoptim.workflow.outcome import Outcome
 
 from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option, target_of
+from ..loosened import loosened_text, warn_of_loosened
 from ..options import (
     choice,
     command,
@@ -264,7 +265,9 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
         if page is not None:
             outcome.page = page.save()
     _warn(outcome, included)
-    summary = Summary(model, outcome, used_settings(context))
+    summary = Summary(model, outcome, used_settings(context), loosened_text())
+    if choices.as_json or choices.quiet:
+        warn_of_loosened()
     if choices.as_json:
         print_json(summary.to_json())
     elif not choices.quiet:
