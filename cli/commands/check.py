@@ -9,6 +9,7 @@ import click
 
 from xoptim import GraphBuilder, OptimizationOptions, verify
 from xoptim.api.preparing import Source
+from xoptim.diagnose.explanation import shell_path
 from xoptim.targets import PlacementError, Target, named, place
 from xoptim.verification import ProviderUnavailable, at_revision, library_file
 
@@ -173,7 +174,9 @@ def _shrunk(model: Path, most: float, choices: _CheckChoices) -> Finding:
     settings = source_of(click.get_current_context(), "max_shrink")
     origin = "" if settings is None else f" by {settings.short_name}"
     detail = f"nodes: {before} → {after}, {part:.1f} % fewer; at most {most:g} % allowed{origin}"
-    advice = "" if part <= most or is_stream(model) else f"; run `xopt {model} --in-place`"
+    advice = (
+        "" if part <= most or is_stream(model) else f"; run `xopt {shell_path(model)} --in-place`"
+    )
     assumed = builder.model.assumptions.texts
     return Finding("max-shrink", model, part <= most, f"{detail}{advice}", assumed, DIFFERENT)
 
