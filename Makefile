@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # Nothing is compiled that is never imported: most modules of sympy, pandas, torch and transformers are not.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+INSTALL := $(BIN)/python -P -m pip install --quiet --disable-pip-version-check --no-compile
 SOURCES := xoptim cli patterns tests examples benchmarks lab docs setup.py
 .DEFAULT_GOAL := help
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
@@ -74,7 +74,7 @@ quick: $(VENV)/.test ## run the tests that are not slow, without those of torch,
 # torchvision needs the torch that it was built with. Newer patch versions of the others may be installed.
 $(VENV)/recipes/.done: pyproject.toml
 	$(PYTHON) -m venv $(VENV)/recipes
-	$(VENV)/recipes/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[test]" torch==2.14.1 \
+	$(VENV)/recipes/bin/python -P -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[test]" torch==2.14.1 \
 		torchvision==0.29.1 onnxscript "transformers>=5" sentence-transformers timm diffusers ultralytics keras onnxslim rapidocr-onnxruntime \
 		scikit-learn skl2onnx
 	@touch $@
@@ -82,7 +82,7 @@ $(VENV)/recipes/.done: pyproject.toml
 # optimum-onnx needs transformers 4, which cannot be installed next to transformers 5.
 $(VENV)/optimum/.done: pyproject.toml
 	$(PYTHON) -m venv $(VENV)/optimum
-	$(VENV)/optimum/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[test]" torch==2.13.0 optimum-onnx
+	$(VENV)/optimum/bin/python -P -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[test]" torch==2.13.0 optimum-onnx
 	@touch $@
 
 test-recipes: $(VENV)/recipes/.done $(VENV)/optimum/.done ## run the scripts of exporters, and compare with torch, scikit-learn and Keras (installs 7 GB)
@@ -128,12 +128,12 @@ release: pyproject.toml ## build an sdist, a wheel and a list of packages (SBOM)
 		{ echo "pyproject.toml ($$version), CHANGELOG.md, CITATION.cff and the tag ($$tag) have different versions"; exit 1; }
 	rm -rf dist $(RELEASE)
 	$(PYTHON) -m venv $(RELEASE)/tools
-	$(RELEASE)/tools/bin/python -m pip install --quiet --disable-pip-version-check "build>=1" "twine>=6" "cyclonedx-bom>=7"
-	$(RELEASE)/tools/bin/python -m build --quiet
+	$(RELEASE)/tools/bin/python -P -m pip install --quiet --disable-pip-version-check "build>=1" "twine>=6" "cyclonedx-bom>=7"
+	$(RELEASE)/tools/bin/python -P -m build --quiet
 	$(RELEASE)/tools/bin/twine check --strict dist/*
 	$(PYTHON) -m venv $(RELEASE)/clean
-	$(RELEASE)/clean/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
-	$(RELEASE)/clean/bin/python -m pip check --disable-pip-version-check
+	$(RELEASE)/clean/bin/python -P -m pip install --quiet --disable-pip-version-check dist/*.whl
+	$(RELEASE)/clean/bin/python -P -m pip check --disable-pip-version-check
 	$(RELEASE)/clean/bin/xopt --version
 	$(RELEASE)/clean/bin/xopt examples/models/tiny_bert.onnx -o $(RELEASE)/tiny_bert.opt.onnx --strict --quiet
 	mkdir -p build
@@ -168,7 +168,7 @@ MODEL := examples/models/tiny_bert.onnx
 # The other environment's pip installs into this one, and compiles nothing: the commands compile what they import.
 oldest: $(VENV)/.test ## run commands with the oldest versions of packages that pyproject.toml allows, on Python 3.11 or 3.12
 	$(PYTHON) -m venv --clear --without-pip $(OLDEST)
-	$(BIN)/python -m pip --python $(OLDEST)/bin/python install --quiet --disable-pip-version-check --no-compile . \
+	$(BIN)/python -P -m pip --python $(OLDEST)/bin/python install --quiet --disable-pip-version-check --no-compile . \
 		$$(sed -n '/^dependencies/,/^]/s/.*"\(.*\)>=\(.*\)",/\1==\2/p' pyproject.toml)
 	$(OLDEST)/bin/xopt $(MODEL) -o $(OLDEST)/new.onnx --opset newest --check each --strict
 	set -e; for words in doctor list "list Gelu" "stats $(MODEL)" "explain $(MODEL) Gelu" \

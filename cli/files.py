@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from xoptim.api.preparing import download, hub_folder, is_hub_address
-from xoptim.diagnose.explanation import similar
+from xoptim.diagnose.explanation import shell_path, similar
 from xoptim.system.files import MODEL_SUFFIXES, STANDARD_OUTPUT as STANDARD_OUTPUT
 from xoptim.system.journal import ScratchFolder
 
@@ -54,7 +54,7 @@ class ModelFile(click.Path):
         if path.is_dir():
             meant = _meant(models_in(path))
             several = (
-                f"; `xopt batch {value} -o OUT` optimizes all models in it"
+                f"; `xopt batch {shell_path(value)} -o OUT` optimizes all models in it"
                 if meant and ctx.info_name == "optimize"
                 else ""
             )

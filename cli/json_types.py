@@ -37,7 +37,7 @@ class BenchResultJson(BenchJson):
     """The times of models that were run side by side, and the settings in use.
 
     Attributes:
-        settings_file: the settings file in use; null without one.
+        settings_file: the settings files in use, the strongest first; null without one.
     """
 
     settings_file: str | None
@@ -81,7 +81,7 @@ class DoctorJson(DiagnosisJson):
     """The state of an installation, and the settings in use.
 
     Attributes:
-        settings: the settings file in use; null without one.
+        settings: the settings files in use, the strongest first; null without one.
     """
 
     settings: str | None
@@ -231,7 +231,7 @@ class TuneJson(TuningJson):
     Attributes:
         model: the file of the model.
         written: files that were written.
-        settings_file: the settings file in use; null without one.
+        settings_file: the settings files in use, the strongest first; null without one.
     """
 
     model: str

@@ -24,11 +24,11 @@ from .commands import COMMANDS, GROUPS, MOVED
 from .completion import VARIABLE, completion_option
 from .exit_codes import BAD_USAGE, INTERRUPTED, UNREAD, table
 from .files import readable
+from .layers import settings_of
 from .memory import MEMORY_BOUND
 from .schemas import schema_option
-from .settings import SETTINGS, place_of, read_settings, taken_from
+from .settings import place_of, taken_from, use
 from .terminal import escaped_output, say
-from .trust import distrust, without_guarded
 
 # click 8.1 prints the help itself
 _NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
@@ -66,31 +66,11 @@ class DefaultGroup(click.Group):
         """Put the default command in front where no command is named."""
         if ctx.resilient_parsing:  # a shell asks for completions of a line that may be half-written
             return super().parse_args(ctx, self._named(args))
-        args, settings, is_given = taken_from(args)
+        args, named = taken_from(args)
         args = self._named(args, is_checked=True)
-        if settings is not None:
-            self._use(ctx, settings, is_given, args[0] if args else "")
+        name = args[0] if args else ""
+        use(ctx, settings_of(named, name, args[1:], self.commands), name)
         return super().parse_args(ctx, args)
-
-    def _use(self, ctx: click.Context, settings: Path, is_given: bool, name: str) -> None:
-        """Take the defaults of the commands from a file.
-
-        One line names those that do not count for a command.
-        """
-        ctx.meta[SETTINGS] = settings
-        ctx.default_map = read_settings(settings, self.commands)
-        doubt = "" if is_given else distrust(settings)
-        if not doubt:
-            return
-        ctx.default_map, ignored = without_guarded(ctx.default_map)
-        params = self.commands[name].params if name in self.commands else ()
-        texts = [each.opts[0].lstrip("-") for each in params if each.name in ignored.get(name, ())]
-        if texts:
-            listed = f"{', '.join(texts)} {'is' if len(texts) == 1 else 'are'} ignored"
-            say(
-                f"xopt: warning: {settings}: {listed}: {doubt}; --config {settings} uses it",
-                err=True,
-            )
 
     def _named(self, args: list[str], *, is_checked: bool = False) -> list[str]:
         """The words with the name of a command in front.

@@ -3,9 +3,10 @@
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import click
 from click.core import ParameterSource
@@ -14,12 +15,51 @@ from xoptim.diagnose.explanation import meant
 from xoptim.verification import EXTENSIONS
 
 _FILES: Final = ("xoptim.toml", "pyproject.toml")
-SETTINGS: Final = "xopt-settings"
-"""The name under which the context of a command has the file."""
+_SETTINGS: Final = "xopt-settings"
+"""The name under which the context of a command has its settings."""
 _OF_ONE_MODEL: Final = frozenset(("output", "in-place", "help"))
 """Options that make sense for one model only."""
 _EXTENDS: Final = {"batch": "optimize"}
 """Commands for which the settings of another one count too."""
+
+Commands: TypeAlias = Mapping[str, click.Command]
+Defaults: TypeAlias = "Mapping[str, Mapping[str, Any]]"
+"""Values of the parameters of each command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a file, as defaults of the options of each command.
+
+    Attributes:
+        path: the file, from whose folder relative paths in it start.
+        name: the file as messages name it.
+        defaults: values by command and parameter.
+        revision: of git, where the file was read from one.
+    """
+
+    path: Path
+    name: str
+    defaults: Defaults
+    revision: str = ""
+
+    @property
+    def short_name(self) -> str:
+        """The name of a file in the current folder, of others the path."""
+        is_here = self.path.parent == Path.cwd() and not self.revision
+        return self.path.name if is_here else self.name
+
+
+class NamedSettings(NamedTuple):
+    """What a command line says about settings.
+
+    Attributes:
+        path: the file of ``--config``.
+        is_off: whether files that are not named are ignored.
+    """
+
+    path: Path | None
+    is_off: bool
 
 
 def place_of(error: click.ClickException) -> str:
@@ -27,20 +67,22 @@ def place_of(error: click.ClickException) -> str:
 
     Empty for other errors.
     """
-    if (
-        not isinstance(error, click.BadParameter)
-        or error.ctx is None
-        or error.param is None
-        or error.param.name is None
-    ):
+    if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None:
         return ""
-    is_setting = error.ctx.get_parameter_source(error.param.name) is ParameterSource.DEFAULT_MAP
-    return f"{error.ctx.meta[SETTINGS]}: " if is_setting else ""
+    source = source_of(error.ctx, error.param.name or "")
+    return "" if source is None else f"{source.name}: "
 
 
-def taken_from(arguments: list[str]) -> tuple[list[str], Path | None, bool]:
-    """The command line without ``--config`` and ``--no-config``, the settings file to use, and
-    whether it was named.
+def source_of(context: click.Context, name: str) -> Settings | None:
+    """The settings that gave a parameter its value; ``None`` when it is from elsewhere."""
+    if context.get_parameter_source(name) is not ParameterSource.DEFAULT_MAP:
+        return None
+    layers: list[Settings] = context.meta[_SETTINGS]
+    return next(each for each in layers if name in each.defaults[context.info_name or ""])
+
+
+def taken_from(arguments: list[str]) -> tuple[list[str], NamedSettings]:
+    """The command line without ``--config`` and ``--no-config``, and what these say.
 
     Raises `click.UsageError` when a file is missing from ``--config``, or it does not exist.
     """
@@ -59,18 +101,25 @@ def taken_from(arguments: list[str]) -> tuple[list[str], Path | None, bool]:
         else:
             kept.append(word)
     if wanted is None:
-        return [*kept, *rest], None if is_off else settings_file(), False
+        return [*kept, *rest], NamedSettings(None, is_off)
     if not wanted:
         raise click.UsageError("--config needs a file")
     if not Path(wanted).is_file():
         raise click.UsageError(f"--config {wanted!r}: no such file")
-    return [*kept, *rest], Path(wanted), True
+    return [*kept, *rest], NamedSettings(Path(wanted), is_off)
 
 
-def settings_file() -> Path | None:
-    """The file of settings in the current folder, or in the nearest one around it.
+def read_file(path: Path) -> bytes | None:
+    """The content of a file, ``None`` when there is none."""
+    return path.read_bytes() if path.is_file() else None
 
-    ``None`` when there is none.
+
+def nearest_settings(
+    read: Callable[[Path], bytes | None] = read_file,
+) -> tuple[Path, Mapping[str, Any]] | None:
+    """The settings file in the current folder, or in the nearest one around it, and its table.
+
+    ``None`` when there is none. ``read`` gives the content of a file, if it exists.
     """
     try:
         folder = Path.cwd()
@@ -79,22 +128,29 @@ def settings_file() -> Path | None:
     for place in (folder, *folder.parents):
         for name in _FILES:
             path = place / name
-            if path.is_file() and _table(path) is not None:
-                return path
+            content = read(path)
+            table = None if content is None else _table(path, content)
+            if table is not None:
+                return path, table
     return None
 
 
-def read_settings(path: Path, commands: Mapping[str, click.Command]) -> dict[str, dict[str, Any]]:
-    """The settings of a file as defaults of the options of each command.
-
-    A name at the top concerns all commands that have an option of this name; a table with the name
-    of a command, that one, and those that extend it. Raises `click.UsageError` when a name is not
-    the name of an option, or the file cannot be read.
-    """
-    table = _table(path)
+def read_settings(path: Path, commands: Commands) -> Settings:
+    """The settings of a file; raises `click.UsageError` when it cannot be read."""
+    table = _table(path, path.read_bytes())
     if table is None:
         raise click.UsageError(f"{str(path)!r} has no table [tool.xoptim]")
-    options = {name: _options(command) for name, command in commands.items()}
+    return Settings(path, str(path), defaults_of(table, path, str(path), commands))
+
+
+def defaults_of(table: Mapping[str, Any], path: Path, name: str, commands: Commands) -> Defaults:
+    """The values in a table, by command and parameter.
+
+    A name at the top concerns all commands that have an option of this name; a table with the name
+    of a command, that one, and those that extend it. Raises `click.UsageError`, with the ``name``
+    of the file, when a key is not the name of an option.
+    """
+    options = {command: _options(each) for command, each in commands.items()}
     everywhere = {
         key: value
         for key, value in table.items()
@@ -103,37 +159,37 @@ def read_settings(path: Path, commands: Mapping[str, click.Command]) -> dict[str
     known = {key for each in options.values() for key in each}
     for key, value in everywhere.items():
         if isinstance(value, dict) and key not in known:
-            raise click.UsageError(f"{path}: there is no command {key!r}{meant(key, commands)}")
-        _check(key, known, path)
+            raise click.UsageError(f"{name}: there is no command {key!r}{meant(key, commands)}")
+        _check(key, known, name)
     defaults: dict[str, dict[str, Any]] = {}
-    for name, mine in options.items():
-        own = table.get(name)
+    for command, mine in options.items():
+        own = table.get(command)
         # an option may have the name of a command: verify
         own = own if isinstance(own, dict) else {}
         for key in own:
-            _check(key, mine.keys(), path, name)
-        base = table.get(_EXTENDS.get(name, ""), {})
+            _check(key, mine.keys(), name, command)
+        base = table.get(_EXTENDS.get(command, ""), {})
         chosen = {key: value for key, value in {**everywhere, **base, **own}.items() if key in mine}
-        defaults[name] = {
-            mine[key].name or key: _value(mine[key], value, path, key)
+        defaults[command] = {
+            mine[key].name or key: _value(mine[key], value, path, name, key)
             for key, value in chosen.items()
         }
     return defaults
 
 
-def _table(path: Path) -> dict[str, Any] | None:
-    """The settings of a file, ``None`` when a project file has none."""
+def _table(path: Path, content: bytes) -> Mapping[str, Any] | None:
+    """The settings in a file, ``None`` when a project file has none."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(content.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         if path.name == "pyproject.toml":
             return None  # it belongs to other programs, which report it
         raise click.UsageError(f"cannot read settings from {str(path)!r}: {error}") from error
     if path.name != "pyproject.toml":
-        return content
-    tools = content.get("tool")
-    found = tools.get("xoptim") if isinstance(tools, dict) else None
-    return found if isinstance(found, dict) else None
+        return found
+    tools = found.get("tool")
+    own = tools.get("xoptim") if isinstance(tools, dict) else None
+    return own if isinstance(own, dict) else None
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:
@@ -148,13 +204,13 @@ def _options(command: click.Command) -> dict[str, click.Option]:
     return {name: option for name, option in found.items() if name and name not in _OF_ONE_MODEL}
 
 
-def _check(key: str, known: Any, path: Path, command: str = "") -> None:
+def _check(key: str, known: Any, name: str, command: str = "") -> None:
     if key not in known:
         lacking = f"`xopt {command}` has no" if command else "no command has an"
-        raise click.UsageError(f"{path}: {lacking} option --{key}{meant(key, known)}")
+        raise click.UsageError(f"{name}: {lacking} option --{key}{meant(key, known)}")
 
 
-def _value(option: click.Option, value: Any, path: Path, key: str) -> Any:
+def _value(option: click.Option, value: Any, path: Path, name: str, key: str) -> Any:
     """A value in the form that an option has when it is written on the command line."""
     if option.multiple:
         return [
@@ -162,7 +218,7 @@ def _value(option: click.Option, value: Any, path: Path, key: str) -> Any:
         ]
     if isinstance(value, (list, dict)) or (option.is_flag and not isinstance(value, bool)):
         raise click.UsageError(
-            f"{path}: {key} must be {'true or false' if option.is_flag else 'one value'}, not "
+            f"{name}: {key} must be {'true or false' if option.is_flag else 'one value'}, not "
             f"{value!r}"
         )
     return value if isinstance(value, bool) else _text(option, value, path)
@@ -177,7 +233,15 @@ def _text(option: click.Option, value: Any, path: Path) -> str:
     return str(path.parent / value) if is_file and isinstance(value, str) and value else str(value)
 
 
+def use(context: click.Context, settings: list[Settings], command: str) -> None:
+    """Take the defaults of a command from settings, the strongest first."""
+    context.meta[_SETTINGS] = settings
+    merged: dict[str, Any] = {}
+    for each in reversed(settings):
+        merged |= each.defaults.get(command, {})
+    context.default_map = {command: merged}
+
+
 def used_settings(context: click.Context) -> str | None:
-    """The settings file that a command uses, for its summary."""
-    path = context.meta.get(SETTINGS)
-    return None if path is None else str(path)
+    """The settings files that a command uses, for its summary; the strongest first."""
+    return ", ".join(each.name for each in context.meta.get(_SETTINGS, ())) or None

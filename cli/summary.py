@@ -107,7 +107,8 @@ class Summary:
 
     model: Path  # the input
     outcome: Outcome
-    settings: str | None = None  # the settings file in use
+    settings: str | None = None  # the settings files in use
+    loosened: str = ""  # words about settings that make the verification weaker
 
     @property
     def bytes_after(self) -> int | None:
@@ -166,10 +167,12 @@ def _print_candidates(console: Console, quantized: Quantized) -> None:
     rows.print(console)
 
 
-def _print_verdict(console: Console, report: VerificationReport, *, verbose: bool) -> None:
+def _print_verdict(
+    console: Console, report: VerificationReport, loosened: str, *, verbose: bool
+) -> None:
     # The reason of another verdict is the last line of the command, on standard error.
     told = report.verdict() if report.ok else f"{report.where}; the reason is below"
-    console.print(f"verification  {told}", highlight=False)
+    console.print(f"verification  {told}{loosened}", highlight=False)
     largest = report.largest if verbose else None
     if largest is not None and largest.max_abs:
         console.print(f"              largest in {largest.output!r}", highlight=False)
@@ -192,9 +195,9 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
     size = "" if summary.bytes_after is None else f" → {bytes_text(summary.bytes_after)}"
     console.print(f"size          {bytes_text(outcome.bytes_before)}{size}")
     for report in outcome.verified.reports:
-        _print_verdict(console, report, verbose=verbose)
+        _print_verdict(console, report, summary.loosened, verbose=verbose)
     if not outcome.verified.reports:
-        console.print("verification  skipped: --no-verify")
+        console.print(f"verification  skipped: --no-verify{summary.loosened}", highlight=False)
     console.print(f"time          {_time_text(outcome, verbose=verbose)}", highlight=False)
     remarks = (*_assumed(outcome), *_changes(outcome), *_remarks(outcome))
     for remark in (*remarks, *_hints(outcome, verbose=verbose)):

@@ -1,26 +1,81 @@
-"""Which settings count in a file that was not named: git's rule after CVE-2022-24765.
+"""Which settings count in a file that was not named.
 
-A settings file is found in the current folder or around it, where another user may have put it: a
-downloaded folder, ``/tmp``.
+The file is found in the current folder or around it. Whoever owns it, somebody else may have
+written it: it came with an archive or a clone, or another user put it into ``/tmp``. So a setting
+that loads code or writes a file never counts there. One that weakens the verification counts in the
+user's project only, and is shown with the result.
 """
 
+import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
+
+import click
+from onnx import TensorProto
 
 from xoptim import UnknownPatternError, select
 from xoptim.system.files import is_own
+from xoptim.verification import ComparisonRules
+
+from .settings import Settings
 
 _ROOTS: Final = (".git", "pyproject.toml")
 _PROMISES: Final = ("exact", "rounding")
 """The grades of patterns for which results are compared strictly."""
+_USUAL: Final = ComparisonRules().tolerance(TensorProto.FLOAT)
+_LONGEST: Final = 200  # characters of the words to type
 
-Defaults: TypeAlias = "Mapping[str, Mapping[str, Any]]"
-"""Values of the parameters of each command."""
+NEVER: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("custom_op_lib", "rewrite", "against_torch", "scheduler"), "it loads code"),
+    **dict.fromkeys(("report", "html", "pack"), "it writes files"),
+    "against": "it decides which changes are noticed",
+}
+"""Parameters that a file which was not named cannot set, with the reason."""
+_JUDGED: Final[Mapping[str, str]] = dict.fromkeys(
+    ("feeds", "test_data"), "the change that is checked may have replaced it"
+)
+"""The same where a change is checked."""
+
+
+def counted(settings: Settings, command: click.Command, name: str) -> tuple[Settings, list[str]]:
+    """The settings of a file without those that do not count, and warnings about the command."""
+    never = {**NEVER, **(_JUDGED if settings.revision else {})}
+    doubt = "" if settings.revision else distrust(settings.path)
+    kept = {
+        each: {
+            key: value
+            for key, value in values.items()
+            if key not in never and not (doubt and _needs_trust(key, value))
+        }
+        for each, values in settings.defaults.items()
+    }
+    mine = settings.defaults.get(name, {})
+    ignored = {
+        param.name: param
+        for param in command.params
+        if param.name in mine and param.name not in kept[name]
+    }
+    warnings = [
+        f"{settings.short_name}: {_word(param)[2:]} is ignored, since {never[key]}; type "
+        f"{_typed(param, mine[key])} if you trust it"
+        for key, param in ignored.items()
+        if key in never
+    ]
+    doubtful = [_word(param)[2:] for key, param in ignored.items() if key not in never]
+    if doubtful:
+        listed = f"{', '.join(doubtful)} {'is' if len(doubtful) == 1 else 'are'} ignored"
+        warnings.append(
+            f"{settings.short_name}: {listed}: {doubt}; --config {settings.path} uses it"
+        )
+    return replace(settings, defaults=kept), warnings
 
 
 def distrust(path: Path) -> str:
-    """The reason why a settings file is not the user's own, as a sentence; empty when it is."""
+    """The reason why a settings file is not of the user's project, as a sentence; empty when it
+    is.
+    """
     root = project_root()
     if root is None or not path.parent.is_relative_to(root):
         return "the file is outside the current project, a folder with .git or pyproject.toml"
@@ -38,19 +93,33 @@ def project_root() -> Path | None:
     return next(places, None)
 
 
-def without_guarded(defaults: Defaults) -> tuple[dict[str, dict[str, Any]], dict[str, list[str]]]:
-    """The settings without those that need trust, and the names of these, by command."""
-    ignored = {
-        command: [
-            name for name, value in values.items() if name in GUARDED and GUARDED[name](value)
-        ]
-        for command, values in defaults.items()
-    }
-    kept = {
-        command: {name: value for name, value in values.items() if name not in ignored[command]}
-        for command, values in defaults.items()
-    }
-    return kept, ignored
+def loosened(name: str, value: Any) -> bool:
+    """Whether a value of a parameter makes a comparison of models weaker."""
+    return name in _LOOSENING and _LOOSENING[name](value)
+
+
+def _needs_trust(name: str, value: Any) -> bool:
+    return loosened(name, value) or (name in _ACCEPTING and _ACCEPTING[name](value))
+
+
+def _word(param: click.Parameter) -> str:
+    """The option of a parameter, such as ``--dim``."""
+    return next(text for text in param.opts if text.startswith("--"))
+
+
+def _typed(param: click.Parameter, value: Any) -> str:
+    """The words of a command line that set an option, quoted for a shell."""
+    values = map(str, value if isinstance(value, list) else [value])
+    if isinstance(param.type, click.Path):
+        values = map(_from_here, values)
+    text = " ".join(f"{_word(param)} {shlex.quote(each)}" for each in values)
+    return text if len(text) <= _LONGEST else f"{_word(param)} with its value"
+
+
+def _from_here(path: str) -> str:
+    """A path relative to the current folder if it is there."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
 def _always(_: Any) -> bool:
@@ -65,7 +134,20 @@ def _is_off(value: Any) -> bool:
     return value is not True
 
 
-def _loosens(value: Any) -> bool:
+def _is_above(limit: float) -> Callable[[Any], bool]:
+    """Whether a number is above a limit, or no number."""
+
+    def check(value: Any) -> bool:
+        try:
+            number = float(str(value).removesuffix("%"))
+        except ValueError:
+            return True
+        return not number / (100 if str(value).endswith("%") else 1) <= limit
+
+    return check
+
+
+def _selects_loosely(value: Any) -> bool:
     """Whether words select patterns after which results are compared less strictly."""
     try:
         chosen = select("+".join(value) if isinstance(value, list) else value)
@@ -74,19 +156,19 @@ def _loosens(value: Any) -> bool:
     return any(rewrite.exactness not in _PROMISES for rewrite in chosen)
 
 
-GUARDED: Final[Mapping[str, Callable[[Any], bool]]] = {
-    # They run code, or are a file to write.
-    **dict.fromkeys(
-        ("custom_op_lib", "rewrite", "scheduler", "report", "html", "against_torch"), _always
-    ),
-    # They compare less, or less strictly.
+_LOOSENING: Final[Mapping[str, Callable[[Any], bool]]] = {
     "verify": _is_off,
-    **dict.fromkeys(("assume_from_model", "fewer_inputs", "tf32"), _is_on),
-    **dict.fromkeys(("patterns", "include"), _loosens),
-    **dict.fromkeys(("assume", "atol", "rtol", "ulp", "metric", "precision", "tolerance"), _always),
-    **dict.fromkeys(
-        ("dims", "drop_output", "feeds", "test_data", "run_limit", "verify_budget"), _always
-    ),
-    **dict.fromkeys(("against", "genai", "max_shrink"), _always),
+    **dict.fromkeys(("fewer_inputs", "tf32"), _is_on),
+    "rtol": _is_above(_USUAL.rtol),
+    "atol": _is_above(_USUAL.atol),
+    "tolerance": _is_above(0.01),
+    **dict.fromkeys(("ulp", "metric", "drop_output", "run_limit", "verify_budget"), _always),
+    **dict.fromkeys(("dims", "feeds", "test_data"), _always),
 }
-"""Whether the value of a parameter needs trust; for parameters with some values that do."""
+"""Whether the value of a parameter makes a comparison weaker; the summary shows it."""
+_ACCEPTING: Final[Mapping[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(("assume", "precision", "genai", "max_shrink"), _always),
+    "assume_from_model": _is_on,
+    **dict.fromkeys(("patterns", "include"), _selects_loosely),
+}
+"""Whether the value of a parameter accepts other results; lines of the summary are about them."""

@@ -99,6 +99,16 @@ def _even_runs() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The settings file of the user who runs the tests does not count."""
+    with pytest.MonkeyPatch.context() as patched:
+        folder = str(tmp_path_factory.mktemp("config"))
+        for name in ("XDG_CONFIG_HOME", "APPDATA", "LOCALAPPDATA"):
+            patched.setenv(name, folder)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _own_signals() -> Iterator[None]:
     """A test that runs a command in this process leaves no handler of signals: children would

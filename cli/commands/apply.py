@@ -13,6 +13,7 @@ from xoptim.workflow.outcome import Outcome
 
 from ..exit_codes import DIFFERENT
 from ..files import MODEL, output_option, target_of
+from ..loosened import loosened_text, warn_of_loosened
 from ..options import command, flag, json_option, option, providers_option, refuse_idle
 from ..pipeline import Weights, drafted, protect_weights, verdict, writer
 from ..preparation import assume_from_model_option
@@ -78,8 +79,9 @@ def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
         if outcome.refusal is None:
             progress.say("writing")
             outcome.written = writer(draft, target)(verified)
-    summary = Summary(model, outcome)
+    summary = Summary(model, outcome, loosened=loosened_text())
     if choices.as_json:
+        warn_of_loosened()
         print_json(summary.to_json())
     else:
         print_summary(summary)

@@ -24,6 +24,7 @@ from xoptim.system.signals import Ended
 from xoptim.verification import library_file
 
 from ..exit_codes import INTERRUPTED
+from ..loosened import warn_of_loosened
 from ..options import command, common, duration, flag, names_of, option, refuse_idle, switch
 from ..settings import used_settings
 from ..tables import Rows, open_console
@@ -99,6 +100,7 @@ def batch_command(
     if choices.scheduler:
         refuse_idle({"jobs": "with --scheduler: the threads of its workers count"})
     refuse_idle(idle)
+    warn_of_loosened()
     check_target(shared.target, shared.provider, needs_contrib=shared.lowering.needs_contrib)
     try:
         words, files = tuple(_words(context, idle)), tuple(_files(context))

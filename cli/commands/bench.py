@@ -15,6 +15,7 @@ from xoptim.diagnose.explanation import bytes_text
 
 from ..exit_codes import code_of
 from ..files import MODEL, readable
+from ..loosened import warn_of_loosened
 from ..memory import MEMORY_BOUND
 from ..options import (
     THREADS,
@@ -75,6 +76,7 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Be
     differs and lists assumptions that were not given.
     """
     refuse_idle(choices.idle())
+    warn_of_loosened()
     choices = replace(choices, provider=provider_there(choices.target, choices.provider))
     MEMORY_BOUND.lift_for((choices.provider,))
     values = choices.values.read() if choices.by_operator else choices.values.measured()

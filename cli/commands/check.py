@@ -9,12 +9,14 @@ import click
 
 from xoptim import GraphBuilder, OptimizationOptions, verify
 from xoptim.api.preparing import Source
+from xoptim.diagnose.explanation import shell_path
 from xoptim.targets import PlacementError, Target, named, place
 from xoptim.verification import ProviderUnavailable, at_revision, library_file
 
 from ..exit_codes import DIFFERENT, UNAVAILABLE, code_of
 from ..files import MODEL, is_stream
 from ..findings import Finding, annotation, sarif
+from ..loosened import loosened_text
 from ..memory import MEMORY_BOUND
 from ..options import (
     command,
@@ -28,6 +30,7 @@ from ..options import (
 )
 from ..preparation import assume_from_model_option, assume_option, fitting, fix_option
 from ..selection import Selection
+from ..settings import source_of
 from ..tables import open_console, print_json
 from ..targeting import (
     PLACING,
@@ -168,8 +171,12 @@ def _shrunk(model: Path, most: float, choices: _CheckChoices) -> Finding:
     report = builder.report()
     before, after = report.nodes_before, report.nodes_after
     part = 100 * (before - after) / max(before, 1)
-    detail = f"nodes: {before} → {after}, {part:.1f} % fewer; at most {most:g} % allowed"
-    advice = "" if part <= most or is_stream(model) else f"; run `xopt {model} --in-place`"
+    settings = source_of(click.get_current_context(), "max_shrink")
+    origin = "" if settings is None else f" by {settings.short_name}"
+    detail = f"nodes: {before} → {after}, {part:.1f} % fewer; at most {most:g} % allowed{origin}"
+    advice = (
+        "" if part <= most or is_stream(model) else f"; run `xopt {shell_path(model)} --in-place`"
+    )
     assumed = builder.model.assumptions.texts
     return Finding("max-shrink", model, part <= most, f"{detail}{advice}", assumed, DIFFERENT)
 
@@ -187,7 +194,7 @@ def _compared(model: Path, revision: str, choices: _CheckChoices) -> Finding:
             verify(former, model, checks, providers=(provider,)) for provider in checks.providers
         ]
     worst = next((report for report in reports if not report.ok), reports[0])
-    detail = f"against {revision}: {worst.summary()}"
+    detail = f"against {revision}: {worst.summary()}{loosened_text()}"
     code = code_of(reports, doubtful=DIFFERENT)
     return Finding("against", model, worst.ok, detail, worst.assumptions, code)
 

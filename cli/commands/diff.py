@@ -14,6 +14,7 @@ from xoptim.bench import BenchOptions
 
 from ..exit_codes import DIFFERENT, code_of
 from ..files import MODEL, writable
+from ..loosened import warn_of_loosened
 from ..options import command, common, flag, json_option, option, providers_option, refuse_idle
 from ..preparation import assume_from_model_option, assume_option, fitting, in_force, print_assumed
 from ..progress import Progress
@@ -70,6 +71,7 @@ def _list(first: Path, second: Path, choices: _DiffChoices) -> int:
     unused = ("provider", "assume", "assume_from_model", *COMPARISON, *VALUES)
     if choices.values:
         refuse_idle(choices.comparison.idle(choices.provider))
+        warn_of_loosened()
         choices = replace(choices, assume=fitting(first, choices.assume))
     else:
         refuse_idle(dict.fromkeys(unused, "without --values or --html"))
@@ -128,6 +130,7 @@ def _draw(first: Path, second: Path, page: Path, choices: _DiffChoices) -> int:
         measured = () if choices.benchmark else ("provider", *VALUES)
         refuse_idle(dict.fromkeys((*COMPARISON, *measured), "with --no-verify"))
     refuse_idle(choices.comparison.idle(choices.provider))
+    warn_of_loosened()
     choices = replace(choices, assume=fitting(first, choices.assume))
     given = common(BenchOptions, choices) | choices.comparison.values.measured()
     bench = BenchOptions(seconds=PATIENCE, **{**given, "provider": choices.provider[0]})

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import click
+
 from xoptim.diagnose.doctor import diagnose_installation
 from xoptim.diagnose.explanation import bytes_text
 from xoptim.targets import TargetState
 
 from ..options import command, json_option, known_provider, provider_option
-from ..settings import settings_file
+from ..settings import used_settings
 from ..tables import open_console, print_json
 from ..terminal import say
 from ..verification import software_device_option
@@ -27,17 +29,17 @@ class _DoctorChoices:
 
 
 @command("doctor")
-def doctor_command(choices: _DoctorChoices) -> int:
+def doctor_command(context: click.Context, choices: _DoctorChoices) -> int:
     """Report versions, providers, targets, settings, and problems.
 
     Exit code 1 when something does not work.
     """
     found = diagnose_installation(choices.provider, software_device=choices.software_device)
-    settings = settings_file()
+    settings = used_settings(context)
     if choices.as_json:
         told: DoctorJson = {
             **found.to_json(),
-            "settings": None if settings is None else str(settings),
+            "settings": settings,
         }
         print_json(told)
         return int(bool(found.faults))

@@ -21,6 +21,7 @@ from xoptim import (
     resolve,
 )
 from xoptim.api.preparing import Source
+from xoptim.diagnose.explanation import shell_path
 from xoptim.targets import PlacementError, Target, named, place as placed
 from xoptim.targets.fitting import is_for_others, lowered_by, unfit_for
 from xoptim.verification import ProviderUnavailable
@@ -92,7 +93,7 @@ def _list_matches(
             rows.add(str(each.anchor), ", ".join(matched), ", ".join(captured))
         rows.print(open_console())
     is_plain = not found and not place.rewrite and place.after is None
-    why = f"; `xopt explain {model} {pattern}` says why" if is_plain else ""
+    why = f"; `xopt explain {shell_path(model)} {pattern}` says why" if is_plain else ""
     say(f"{beginning_of(chosen)[0]} applies at {counted_nodes(len(found))}{why}")
 
 

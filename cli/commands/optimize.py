@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from xoptim import OptimizationOptions, tuning
 from xoptim.api.preparing import Source
 from xoptim.bench import BenchOptions
+from xoptim.diagnose.explanation import shell_path
 from xoptim.integrations import genai
 from xoptim.optimizing.verified import Draft, VerifiedModel, VerifyPlan
 from xoptim.targets import named
@@ -20,6 +21,7 @@ from xoptim.workflow.job import Job, JobOptions
 from xoptim.workflow.outcome import Outcome
 
 from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option, target_of
+from ..loosened import loosened_text, warn_of_loosened
 from ..options import (
     choice,
     command,
@@ -265,7 +267,9 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
         if page is not None:
             outcome.page = page.save()
     _warn(outcome, included)
-    summary = Summary(model, outcome, used_settings(context))
+    summary = Summary(model, outcome, used_settings(context), loosened_text())
+    if choices.as_json or choices.quiet:
+        warn_of_loosened()
     if choices.as_json:
         print_json(summary.to_json())
     elif not choices.quiet:
@@ -345,9 +349,10 @@ def _check_alone(model: Path, others: Sequence[str], group: click.Context | None
         and isinstance(group.command, click.Group)
         and others[0] in group.command.commands
     ):
-        raise click.UsageError(f"the command comes first: `xopt {others[0]} {model}`")
+        raise click.UsageError(f"the command comes first: `xopt {others[0]} {shell_path(model)}`")
     if others:
+        file, other = shell_path(model), shell_path(others[0])
         raise click.UsageError(
-            f"unexpected {' '.join(others)!r} after {str(model)!r}: `xopt {model} -o {others[0]}` "
-            f"writes there, `xopt verify {model} {others[0]}` compares the two"
+            f"unexpected {' '.join(others)!r} after {str(model)!r}: `xopt {file} -o {other}` "
+            f"writes there, `xopt verify {file} {other}` compares the two"
         )

@@ -16,6 +16,7 @@ from xoptim.tuning import TuneOptions, TuningReport, settings_path
 
 from ..exit_codes import NOT_VERIFIED
 from ..files import MODEL, default_name, output_option, target_of
+from ..loosened import warn_of_loosened
 from ..memory import MEMORY_BOUND
 from ..options import (
     THREADS,
@@ -95,6 +96,7 @@ def tune_command(context: click.Context, model: Path, choices: _TuneChoices) -> 
     Exit code 3 when the result could not be verified: the original is written then.
     """
     refuse_idle({**choices.values.idle(), **choices.idle()})
+    warn_of_loosened()
     choices = replace(choices, provider=provider_there(choices.target, choices.provider))
     target = target_of(model, choices.output, choices.in_place)
     default_name(settings_path(target))  # before the search, which takes minutes

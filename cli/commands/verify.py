@@ -15,6 +15,7 @@ from xoptim.verification.protos import quantized_operators
 
 from ..exit_codes import DIFFERENT, NOT_VERIFIED, code_of
 from ..files import MODEL, readable
+from ..loosened import loosened_text, warn_of_loosened
 from ..memory import MEMORY_BOUND
 from ..options import (
     command,
@@ -100,10 +101,11 @@ def verify_command(
     if other is not None and is_different and choices.has_usual_tolerance:
         _warn_of_quantization(original, other)
     if choices.as_json:
+        warn_of_loosened()
         print_json([report.to_json() for report in reports])
     else:
         for report in reports:
-            say(readable(report.verdict()))
+            say(f"{readable(report.verdict())}{loosened_text()}")
             if report.assumptions:
                 say(f"  assumed: {', '.join(report.assumptions)}")
             for note in report.notes:
@@ -146,7 +148,8 @@ def _verified_there(original: Path, other: Path, choices: _VerifyChoices) -> int
         software_device=checks.software_device,
     )
     if choices.as_json:
+        warn_of_loosened()
         print_json(found.to_json())
     else:
-        say(f"{target.name}: {found.summary()}")
+        say(f"{target.name}: {found.summary()}{loosened_text()}")
     return {"equal": 0, "different": DIFFERENT}.get(found.status, NOT_VERIFIED)

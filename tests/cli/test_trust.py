@@ -1,16 +1,17 @@
-"""Settings files that were not named: what needs trust counts only in the user's own file, in the
-project.
+"""Settings files that were not named: code never counts, and what weakens the verification only in
+the project.
 """
 
 import os
 from pathlib import Path
+from typing import Final
 
 import click
 import pytest
 
 from tests.cli.command import RELU, TRANSPOSES, Xopt, types_in, write
 from xoptim.cli.commands import COMMANDS
-from xoptim.cli.trust import GUARDED
+from xoptim.cli.trust import NEVER, loosened
 
 BAD = "agraph (float[n] x) => (float[n] y) { t = Neg(x) y = Relu(t) }"
 
@@ -50,7 +51,9 @@ def test_files_in_the_project(xopt: Xopt, folder: Path, root: str, place: str) -
     outcome = xopt("model.onnx", "--json")
     is_inside = place == ""
     assert len(outcome.json["verification"]) == (not is_inside)
-    assert len(outcome.warnings) == (not is_inside)
+    (warning,) = outcome.warnings
+    assert warning.startswith("weaker verification: verify false from ") == is_inside
+    assert ("verify is ignored" in warning) == (not is_inside)
 
 
 def test_the_nearest_repository_is_the_project(xopt: Xopt, folder: Path) -> None:
@@ -71,26 +74,13 @@ def test_files_of_other_users(xopt: Xopt, folder: Path, monkeypatch: pytest.Monk
 
 def test_a_file_that_is_named_counts(xopt: Xopt, folder: Path) -> None:
     found = xopt("model.onnx", "--json", "--config", str(folder / "xoptim.toml"))
-    assert (found.err, found.json["verification"]) == ("", [])
+    assert found.json["verification"] == []
+    assert found.warnings == [f"weaker verification: verify false from {folder / 'xoptim.toml'}"]
 
 
 @pytest.mark.parametrize(
     ("text", "words", "ignored"),
     [
-        ("custom-op-lib = 'evil.so'", ("model.onnx",), "custom-op-lib"),
-        (
-            "[optimize]\ncustom-op-lib = ['evil.so']",
-            ("batch", ".", "-o", "out", "-j", "1"),
-            "custom-op-lib",
-        ),
-        (
-            "custom-op-lib = 'evil.so'",
-            ("bench", "model.onnx", "--seconds", "0.01"),
-            "custom-op-lib",
-        ),
-        ("rewrite = 'rules.onnxtxt'", ("model.onnx",), "rewrite"),
-        ("report = '.bashrc'", ("model.onnx",), "report"),
-        ("scheduler = 'tcp://evil:1'", ("batch", ".", "-o", "out", "-j", "1"), "scheduler"),
         ("assume = ['n == 3']", ("model.onnx",), "assume"),
         ("assume-from-model = true", ("verify", "model.onnx", "model.onnx"), "assume-from-model"),
         ("rtol = 1e9\natol = 1e9", ("verify", "model.onnx", "model.onnx"), "rtol, atol"),
@@ -100,6 +90,7 @@ def test_a_file_that_is_named_counts(xopt: Xopt, folder: Path) -> None:
         ("fewer-inputs = true", ("verify", "model.onnx", "model.onnx"), "fewer-inputs"),
         ("drop-output = 'y'", ("model.onnx",), "drop-output"),
         ("max-shrink = 100", ("check", "model.onnx"), "max-shrink"),
+        ("metric = 'rms'", ("model.onnx",), "metric"),
         ("precision = 'int8'\ntolerance = '99%'", ("model.onnx",), "precision, tolerance"),
         ("include = ['approximate']", ("model.onnx",), "include"),
         ("patterns = 'default+finite'", ("model.onnx",), "patterns"),
@@ -126,7 +117,6 @@ def test_all_that_needs_trust(
         .partition(" are ignored")[0]
         .split(", ")
     ) == (sorted(ignored.split(", ")))
-    assert not (tmp_path / ".bashrc").exists()
 
 
 def test_settings_that_need_none(xopt: Xopt, tmp_path: Path) -> None:
@@ -142,6 +132,81 @@ def test_settings_that_need_none(xopt: Xopt, tmp_path: Path) -> None:
     assert xopt("model.onnx").err == ""
 
 
+BATCH = ("batch", ".", "-o", "out", "-j", "1")
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "option", "typed"),
+    [
+        ("custom-op-lib = 'evil.so'", ("model.onnx",), "custom-op-lib", "evil.so"),
+        ("[optimize]\ncustom-op-lib = ['evil.so']", BATCH, "custom-op-lib", "evil.so"),
+        (
+            "custom-op-lib = 'evil.so'",
+            ("bench", "model.onnx", "--seconds", "0.01"),
+            "custom-op-lib",
+            "evil.so",
+        ),
+        ("custom-op-lib = 'evil.so'", ("check", "model.onnx"), "custom-op-lib", "evil.so"),
+        (
+            "custom-op-lib = 'evil.so'",
+            ("verify", "model.onnx", "model.onnx"),
+            "custom-op-lib",
+            "evil.so",
+        ),
+        ("rewrite = 'rules.txt'", ("model.onnx",), "rewrite", "rules.txt"),
+        ("rewrite = 'rules.txt'", BATCH, "rewrite", "rules.txt"),
+        (
+            "against-torch = 'evil:make'",
+            ("verify", "model.onnx", "model.onnx"),
+            "against-torch",
+            "evil:make",
+        ),
+        ("report = '.bashrc'", ("model.onnx",), "report", ".bashrc"),
+        ("html = '.bashrc'", ("diff", "model.onnx", "model.onnx"), "html", ".bashrc"),
+        ("scheduler = 'tcp://evil:1'", BATCH, "scheduler", "tcp://evil:1"),
+        ("against = 'HEAD'", ("check", "model.onnx"), "against", "HEAD"),
+        ("pack = 'p'", ("new-pattern", "AbsAbsPattern"), "pack", "p"),
+    ],
+)
+def test_code_and_files_are_never_named_by_a_folder(
+    xopt: Xopt,
+    tmp_path: Path,
+    text: str,
+    words: tuple[str, ...],
+    option: str,
+    typed: str,
+) -> None:
+    """The folder is the user's project, as a clone and an unpacked archive are."""
+    (tmp_path / ".git").mkdir()
+    for name in ("xoptim.toml", "pyproject.toml"):
+        table = text.replace("[optimize]", "[tool.xoptim.optimize]")
+        is_project = name == "pyproject.toml"
+        prefix = "[tool.xoptim]\n" if is_project and not table.startswith("[") else ""
+        path = tmp_path / name
+        path.write_text(f"{prefix}{table}" if is_project else text)
+        write(RELU)
+        outcome = xopt(*words)
+        path.unlink()
+        assert outcome.code == 0, outcome
+        warnings = [each for each in outcome.err.splitlines() if "warning" in each]
+        (warning,) = (each.removeprefix("xopt: warning: ") for each in warnings)
+        start = f"{name}: {option} is ignored, since it "
+        assert warning.startswith(start)
+        assert warning.endswith(f"; type --{option} {typed} if you trust it")
+        assert not (tmp_path / ".bashrc").exists()
+        Path("abs_abs.py").unlink(missing_ok=True)
+
+
+def test_a_value_to_type_is_quoted(xopt: Xopt) -> None:
+    Path("xoptim.toml").write_text("custom-op-lib = ['/a b; rm x', \"/'\\u001b[0m\"]")
+    write(RELU)
+    (warning,) = xopt("model.onnx").warnings
+    assert "type --custom-op-lib '/a b; rm x' --custom-op-lib '/'\"'\"'\\x1b[0m' if" in warning
+    Path("xoptim.toml").write_text(f"custom-op-lib = '{'a' * 5000}'")
+    (warning,) = xopt("model.onnx").warnings
+    assert len(warning) < 300
+
+
 def test_names_are_options() -> None:
     names = {
         each.name
@@ -149,29 +214,59 @@ def test_names_are_options() -> None:
         for each in command.params
         if isinstance(each, click.Option)
     }
-    assert names >= GUARDED.keys()
+    assert names >= NEVER.keys()
 
 
-def test_files_to_read_and_write_need_trust() -> None:
-    """Only the folder of a new package does not."""
-    harmless = {"output", "model", "pack"}
+READ: Final = {
+    "feeds": "numbers",
+    "test_data": "numbers",
+    "genai": "a JSON file",
+    "model": "the model of a pattern",
+    "family": "the name of a folder in the current one",
+}
+"""Files and folders that a folder may name, with what is read from them."""
+
+
+def test_options_that_may_load_code_or_write() -> None:
+    """A new option with a file, an address or a function must be sorted."""
+    words = ("FILE", "FOLDER", "ADDRESS", "FUNCTION")
     paths = {
         each.name
         for command in COMMANDS.values()
         for each in command.params
         if isinstance(each, click.Option)
-        and (isinstance(each.type, click.Path) or "FILE" in (each.metavar or ""))
+        and (
+            isinstance(each.type, click.Path) or any(word in (each.metavar or "") for word in words)
+        )
     }
-    assert paths - harmless <= GUARDED.keys()
+    assert paths - {"output"} == READ.keys() | NEVER.keys() - {"against"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_loose"),
+    [
+        ("rtol", "1e30", True),
+        ("rtol", "1e-9", False),
+        ("atol", "nan", True),
+        ("tolerance", "1%", False),
+        ("tolerance", "0.5", True),
+        ("ulp", "1", True),
+        ("verify", True, False),
+        ("seed", "3", False),
+    ],
+)
+def test_what_makes_a_comparison_weaker(name: str, value: str | bool, is_loose: bool) -> None:
+    assert loosened(name, value) == is_loose
 
 
 def test_files_in_settings_are_relative_to_them(xopt: Xopt, folder: Path) -> None:
-    """The current folder may be a downloaded one, with a library of that name."""
+    """The current folder may be a downloaded one, with a file of that name."""
     (folder / ".git").mkdir()
-    (folder / "xoptim.toml").write_text("custom-op-lib = 'ops.so'\n")
-    Path("ops.so").write_text("not a library")
-    assert str(folder / "ops.so") in xopt("model.onnx").error
+    (folder / "xoptim.toml").write_text("feeds = 'x.npz'\n")
+    Path("x.npz").write_text("not an archive")
+    assert str(folder / "x.npz") in xopt("model.onnx").error
+    named = ("--config", str(folder / "xoptim.toml"))
     (folder / "xoptim.toml").write_text("custom-op-lib = 'onnxruntime-extensions'\n")
-    assert xopt("model.onnx").error.startswith(
+    assert xopt("model.onnx", *named).error.startswith(
         "the package onnxruntime-extensions is not installed"
     )

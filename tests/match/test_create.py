@@ -148,6 +148,14 @@ def test_numbers_next_to_an_operator_without_schema() -> None:
     assert [stored(g, name).dtype for name in g.created[0].input[1:]] == [np.float16, np.float16]
 
 
+def test_an_operator_whose_name_is_no_name_in_python() -> None:
+    g = rewriter()
+    g.op["class"]("h", domain="other", **{"from": 1})
+    node = g.created[-1]
+    assert (node.op_type, node.domain, dict(node.attribute)) == ("class", "other", {"from": 1})
+    assert g.op["Relu"]("h") != "h"
+
+
 def test_building_with_operators() -> None:
     g = rewriter()
     first, second = g.op.Split("x", axis=1, outputs=2)

@@ -164,7 +164,7 @@ def test_the_action_installs_itself(tmp_path: Path) -> None:
     python.chmod(0o755)
     path = os.pathsep.join((str(tmp_path), os.environ["PATH"]))
     done = run([*BASH, step["run"]], tmp_path, ACTION="/an action", PATH=path)
-    assert done.stdout.splitlines() == ["-m", "pip", "install", "--quiet", "/an action"]
+    assert done.stdout.splitlines() == ["-P", "-m", "pip", "install", "--quiet", "/an action"]
 
 
 def test_hooks_run_on_models_only() -> None:

@@ -222,7 +222,7 @@ def test_a_domain_that_nobody_knows(tmp_path: Path) -> None:
     )
     text = pattern_from_model("MixedPattern", model, ["mix", "y"])
     _check_style(text)
-    assert "mix_1 = g.op.Mix(x1, mode='soft', n=3, domain=\"acme\")" in text
+    assert "mix_1 = g.op.Mix(x1, mode='soft', n=3, domain='acme')" in text
     pattern = _class(text, tmp_path / "mixed.py")
     assert types(optimize(model, patterns=[pattern], strict=True)) == ["Mixed"]
 

@@ -3,6 +3,7 @@ advice about it.
 """
 
 import math
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -77,7 +78,7 @@ def _read_elsewhere(refusal: Refusal, graph: Graph, places: NodePlaces) -> Itera
             is_main = not places.graphs.get(graph)
             yield f"{name!r} is an output of {'the model' if is_main else 'its graph'}"
             if is_main and len(graph.outputs) > 1:
-                yield f"`--drop-output {name}` removes it"
+                yield f"`--drop-output {shlex.quote(name)}` removes it"
         others = dict.fromkeys(node for node in readers(graph, name) if node not in refusal.matched)
         if others:
             shown = [str(places.of(node)) for node in list(others)[:_MOST]]

@@ -20,6 +20,7 @@ from xoptim.facts.words import (
     bytes_text as bytes_text,
     counted as counted,
     meant as meant,
+    shell_path as shell_path,
     similar as similar,
     suggestion as suggestion,
     whole_number as whole_number,

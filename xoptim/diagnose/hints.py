@@ -4,6 +4,7 @@ found by trying them.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -421,10 +422,8 @@ def _fixed(
 ) -> OptionHint | None:
     copy = deepcopy(proto)
     fix_sizes(copy, {name: [size] for name, size in sizes.items()})
-    written = ",".join(f"{name}={size}" for name, size in sizes.items())
-    found = _tried(
-        _loaded(copy, options, base_dir), options, f"--fix {written}", "fixed dimensions"
-    )
+    option = f"--fix {shlex.quote(','.join(f'{name}={size}' for name, size in sizes.items()))}"
+    found = _tried(_loaded(copy, options, base_dir), options, option, "fixed dimensions")
     return found if found is not None and found.nodes > 0 else None
 
 

@@ -1,6 +1,7 @@
 """Words of messages: suggestions for those that do not exist, and numbers of things and bytes."""
 
 import re
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import nlargest
 from typing import Final
@@ -19,6 +20,12 @@ def abridged(word: str) -> str:
 def shortened(text: str) -> str:
     """A text without the end of one that is long."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def shell_path(path: object) -> str:
+    """A file as a word of a shell, which is no option, for a command in a message."""
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)
 
 
 def quoted(path: object) -> str:

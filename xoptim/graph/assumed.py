@@ -1,6 +1,7 @@
 """Assumptions about the sizes of a model's inputs, as dimensions that take the place of names."""
 
 import logging
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from textwrap import shorten
 from typing import Final
@@ -92,7 +93,9 @@ def unused_text(texts: Sequence[str]) -> str:
 
 def option_of(texts: Sequence[str]) -> str:
     """The options of the command that assume something."""
-    return " ".join(f"--assume '{text}'" for text in texts)
+    return " ".join(
+        f"--assume {shlex.quote(text)}" if "'" in text else f"--assume '{text}'" for text in texts
+    )
 
 
 def derived(

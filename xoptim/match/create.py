@@ -23,6 +23,7 @@ from xoptim.graph.load import load_function
 from xoptim.graph.model import call_domain
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import infer_graph
+from xoptim.match.named import OperatorsByName
 
 AT_RUN_TIME = AttributeReference("", AttributeProto.UNDEFINED)
 """Marks a value that is present but only known when the model runs."""
@@ -234,7 +235,7 @@ def _as_written(value: Any, is_float: bool) -> Any:
     return value
 
 
-class OpBuilder(BuilderOps):
+class OpBuilder(OperatorsByName, BuilderOps):
     """``op.Add(x, y)``: makes a node, collects it, and returns its result name (a tuple when
     ``outputs`` is more than one).
 
@@ -253,10 +254,7 @@ class OpBuilder(BuilderOps):
         self._edit = edit
         self._done = done
 
-    def __getattr__(self, op_type: str) -> Callable[..., Any]:
-        if op_type.startswith("__"):
-            raise AttributeError(op_type)
-
+    def __getitem__(self, op_type: str) -> Callable[..., Any]:
         def call(
             *operands: Any,
             outputs: int | Sequence[str] = 1,

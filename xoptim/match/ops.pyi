@@ -11,6 +11,7 @@ class PatternOps:
     """The operators of `match_pattern`: attributes may be conditions."""
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]: ...
+    def __getitem__(self, op_type: str) -> Callable[..., Any]: ...
     @overload
     def Abs(self, X_: Any, /, *, attributes: Any = ..., any_order: Any = ...) -> Symbol:
         """Abs(X) → Y.
@@ -2092,6 +2093,7 @@ class BuilderOps:
     """The operators of `apply_pattern` and of `GraphBuilder`."""
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]: ...
+    def __getitem__(self, op_type: str) -> Callable[..., Any]: ...
     @overload
     def Abs(self, X_: Any, /, *, name: Any = ...) -> str:
         """Abs(X) → Y.

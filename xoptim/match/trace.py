@@ -14,6 +14,7 @@ import numpy as np
 from xoptim.facts.errors import PatternError
 from xoptim.facts.protos import standard_domain
 from xoptim.match.lines import calling_frame
+from xoptim.match.named import OperatorsByName
 from xoptim.operators.registry import is_associative
 
 if TYPE_CHECKING:
@@ -166,10 +167,11 @@ class PatternBuilder:
     can store it), or ``None`` for an input that must be absent. Attributes are values, `any_of`,
     `ANY`, predicates, or ``g.capture("name")``; one that is not mentioned must have its schema's
     default. An attribute that became an input later (``axes`` of ReduceMean, ``min`` of Clip, ...)
-    is written as an attribute. Further keywords of all operators: ``domain``, ``outputs`` (a
-    number, or ``g.variadic("name")`` for all of them), ``attributes`` (`ANY` or a capture for all
-    attributes that are not mentioned), ``associative=True`` (a sum of sums, in any order:
-    ``g.op.Add(x, y, z, associative=True)``) and ``any_order=True``.
+    is written as an attribute. ``g.op["class"](x)`` is an operator whose name is not a name in
+    Python, and ``**{"from": 1}`` such an attribute. Further keywords of all operators: ``domain``,
+    ``outputs`` (a number, or ``g.variadic("name")`` for all of them), ``attributes`` (`ANY` or a
+    capture for all attributes that are not mentioned), ``associative=True`` (a sum of sums, in any
+    order: ``g.op.Add(x, y, z, associative=True)``) and ``any_order=True``.
 
     Attributes:
         place: file and line that refusals report instead of the caller's, for patterns that are not
@@ -370,14 +372,11 @@ def _check_operands(node: PatternNode) -> None:
         raise _mistake(f"an associative {node.op_type} needs 2 to {_TERMS} operands in a pattern")
 
 
-class _Ops(PatternOps):
+class _Ops(OperatorsByName, PatternOps):
     def __init__(self, builder: PatternBuilder) -> None:
         self._builder = builder
 
-    def __getattr__(self, op_type: str) -> Callable[..., Any]:
-        if op_type.startswith("__"):
-            raise AttributeError(op_type)
-
+    def __getitem__(self, op_type: str) -> Callable[..., Any]:
         def call(
             *operands: Any,
             outputs: int | Symbol | Sequence[Symbol] = 1,

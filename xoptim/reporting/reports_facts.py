@@ -3,7 +3,6 @@
 outputs.
 """
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Final
 from xoptim.bench.measure import OperatorTime
 from xoptim.bench.rounds import BenchReport, circumstances, milliseconds
 from xoptim.facts.dtypes import Exactness
-from xoptim.facts.words import bytes_text
+from xoptim.facts.words import bytes_text, shell_path
 from xoptim.reporting.drawing import Drawing
 from xoptim.reporting.placing import PlacingFacts
 from xoptim.verification.report import VerificationReport
@@ -122,20 +121,15 @@ def facts_of(subject: ReportSubject, before: Drawing, after: Drawing) -> PageFac
 
 def _viewers(subject: ReportSubject) -> list[tuple[str, str]]:
     """Commands of a shell that open the models in other viewers, in the folder of the models."""
-    found = [("Netron", f"netron {_word(name)}") for name in (subject.title, subject.result)]
+    found = [("Netron", f"netron {shell_path(name)}") for name in (subject.title, subject.result)]
     found.append(
         (
             "Model Explorer",
-            f"model-explorer {_word(subject.title)} "
+            f"model-explorer {shell_path(subject.title)} "
             "--extensions=xoptim.integrations.model_explorer",
         )
     )
     return found if subject.title.endswith(".onnx") else []
-
-
-def _word(name: str) -> str:
-    """The name of a file as a word of a shell, which is no option."""
-    return shlex.quote(f"./{name}" if name.startswith("-") else name)
 
 
 def _percent(before: float, after: float) -> str:

@@ -1,17 +1,23 @@
-"""A pattern file that finds some nodes of a model: a template with their calls and an example."""
+"""A pattern file that finds some nodes of a model: a template with their calls and an example.
 
+Names and texts of the model are written as literals or refused: whoever imports the file must not
+run code of the model's author.
+"""
+
+import keyword
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from xoptim.diagnose.explanation import locate
+from xoptim.diagnose.explanation import abridged, locate
 from xoptim.facts.attributes import AttributeReference
 from xoptim.facts.errors import ModelError
+from xoptim.facts.operators import mistake_in
 from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
@@ -24,6 +30,12 @@ _SHOWN: Final = 16
 """Elements up to which a constant is written out."""
 _WIDTH: Final = 96
 """Length of a line of ONNX text."""
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+"""A name that Python takes as it is: it changes those with other letters, and with two lines in
+front.
+"""
+_KEYWORDS: Final = ("domain", "outputs", "attributes", "associative", "any_order")
+"""Keywords of a call in `match_pattern` that are not attributes."""
 
 
 def chosen_nodes(model: Any, words: Sequence[str]) -> tuple[Graph, list[Node]]:
@@ -122,7 +134,8 @@ class ChosenPart:
         return helper.make_tensor_value_info(word, info.dtype, sizes)
 
     def _renamed(self, node: Node, number: int) -> onnx.NodeProto:
-        word = re.sub(r"\W", "_", node.op_type).lower()
+        # letters only: with digits and lines, two nodes could get the same name
+        word = re.sub(r"[^a-z]", "", node.op_type.lower()) or "node"
         inputs = list(map(self._operand, node.input))
         for place, name in enumerate(node.output):
             if name:
@@ -148,10 +161,24 @@ class ChosenPart:
         return word
 
     def _call(self, proto: onnx.NodeProto, node: Node) -> str:
-        operands = [self._written(word) for word in proto.input]
-        words = [*operands, *(f"{key}={_literal(each)}" for key, each in node.attribute.items())]
+        called = repr(node.name or node.output[0])
+        number = len(proto.input)
+        attributes = node.attribute
+        results = len(proto.output)
+        mistake = mistake_in(
+            proto.op_type, proto.domain, attributes, range(number, number + 1), results
+        )
+        if mistake is not None:
+            raise ModelError(f"node {called} cannot be in a pattern: {mistake}")
+        reserved = next((key for key in attributes if key in _KEYWORDS), None)
+        if reserved is not None:
+            raise ModelError(
+                f"node {called} has an attribute {reserved!r}, which is a keyword of patterns; "
+                "remove it from --nodes"
+            )
+        words = [*map(self._written, proto.input), *_keywords(attributes)]
         if proto.domain:
-            words.append(f'domain="{proto.domain}"')
+            words.append(f"domain={proto.domain!r}")
         if len(proto.output) > 1:
             words.append(f"outputs={len(proto.output)}")
         is_read = self._graph.is_needed
@@ -159,7 +186,7 @@ class ChosenPart:
             word if is_read(name) else f"_{word}"
             for word, name in zip(proto.output, node.output, strict=True)
         )
-        return f"{targets} = g.op.{proto.op_type}({', '.join(words)})"
+        return f"{targets} = g.op{_operator(proto.op_type)}({', '.join(words)})"
 
     def _written(self, word: str) -> str:
         array = self._stored.get(word)
@@ -192,8 +219,40 @@ def _numbers(array: np.ndarray) -> Any:
     return np.array(shortest).reshape(array.shape).tolist()
 
 
+def _is_name(text: str) -> bool:
+    return _NAME.fullmatch(text) is not None and not keyword.iskeyword(text)
+
+
+def _operator(op_type: str) -> str:
+    """The end of ``g.op.Relu`` or ``g.op["class"]``."""
+    return f".{op_type}" if _is_name(op_type) else f"[{op_type!r}]"
+
+
+def _keywords(attributes: Mapping[str, Any]) -> Iterator[str]:
+    """The attributes of a call, those whose names are not names in Python last."""
+    texts = {key: _literal(value) for key, value in attributes.items()}
+    yield from (f"{key}={text}" for key, text in texts.items() if _is_name(key))
+    others = ", ".join(f"{key!r}: {text}" for key, text in texts.items() if not _is_name(key))
+    if others:
+        yield f"**{{{others}}}"
+
+
+def quoted(text: str) -> str:
+    """A text as the inside of a literal between three quotes, its lines as they are."""
+    escapes = {"\n": "\n", "\\": "\\\\"}
+    written = "".join(
+        escapes.get(each) or (each if each.isprintable() else ascii(each)[1:-1]) for each in text
+    )
+    return re.sub(r'"(?=""|"?$)', r"\\\g<0>", written)
+
+
 def _literal(value: Any) -> str:
     """Python text of an attribute."""
+    if isinstance(value, float) and not np.isfinite(value):
+        raise ModelError(
+            f"an attribute of value {value} cannot be written as Python; remove its node from "
+            "--nodes"
+        )
     if isinstance(value, float):
         return repr(_numbers(np.array(value, np.float32)))
     if isinstance(value, (list, tuple)):
@@ -225,12 +284,51 @@ def _constant_nodes(word: str, graph: Graph, name: str) -> Iterator[onnx.NodePro
 
 
 def _text(graph: onnx.GraphProto) -> str:
-    """A graph in ONNX text, its long lines broken."""
-    lines = onnx.printer.to_text(graph).strip().splitlines()
-    return "\n".join(
+    """A graph in ONNX text, its long lines broken.
+
+    Raises `ModelError` when ONNX text cannot express it.
+    """
+    try:
+        text = onnx.printer.to_text(graph).strip()
+    except UnicodeDecodeError:
+        text = ""
+    broken = "\n".join(
         part
-        for line in lines
+        for line in text.split("\n")
         for part in textwrap.wrap(
             line, _WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
         )
     )
+    # a string of several words is not broken
+    found = next((each for each in (broken, text) if _same_nodes(graph, each)), None)
+    if found is None:
+        alone = (node for node in graph.node if not _is_expressible(node))
+        node = next(alone, graph.node[0])
+        raise ModelError(
+            f"ONNX text cannot express the operator {abridged(node.op_type)} of domain "
+            f"{abridged(node.domain)} with its attributes; remove its node from --nodes"
+        )
+    return found
+
+
+def _is_expressible(node: onnx.NodeProto) -> bool:
+    try:
+        text = onnx.printer.to_text(onnx.GraphProto(name="g", node=[node]))
+    except UnicodeDecodeError:
+        return False
+    return _same_nodes(onnx.GraphProto(node=[node]), text)
+
+
+def _same_nodes(graph: onnx.GraphProto, text: str) -> bool:
+    """Whether ONNX text has the nodes of a graph."""
+    try:
+        read = onnx.parser.parse_graph(text)
+    except (onnx.parser.ParseError, UnicodeDecodeError):
+        return False
+    return list(map(_identity, read.node)) == list(map(_identity, graph.node))
+
+
+def _identity(node: onnx.NodeProto) -> object:
+    """What no other way to write a node changes; numbers and tensors may be stored otherwise."""
+    attributes = sorted((each.name, each.type, each.s, *each.strings) for each in node.attribute)
+    return (node.op_type, node.domain, *node.input, "→", *node.output, attributes)

@@ -1,16 +1,19 @@
 """Start a pattern file, from a template or from nodes of a model."""
 
+import keyword
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from onnx import TensorProto
 
+from xoptim.facts.errors import ModelError
 from xoptim.match.create import DOMAIN
-from xoptim.scaffold.from_model import ChosenPart, chosen_nodes
+from xoptim.scaffold.from_model import ChosenPart, chosen_nodes, quoted
+from xoptim.scaffold.skeleton import fault_in
 from xoptim.system.journal import ScratchFolder
 
 
@@ -36,24 +39,40 @@ def pattern_from_model(class_name: str, model: Any, nodes: Sequence[str]) -> str
     )
     domains = {node.domain: graph.opsets.get(node.domain, 1) for node in chosen if node.domain}
     calls = part.calls()
-    return filled(
+    fixed = {
+        "name": class_name,
+        "short": short,
+        "imports": _imports("\n".join(calls), kinds.values()),
+        "operands": ", ".join(f"{word}: {kind}" for word, kind in kinds.items()),
+        "arguments": ", ".join(f"{word}: str" for word in kinds),
+        "names": ", ".join(kinds),
+        "opset": graph.opsets.get("", 0),
+    }
+    text = filled(
         "from_model",
-        name=class_name,
-        short=short,
+        **fixed,
         operators=textwrap.shorten(operators, 60, placeholder=" ..."),
-        imports=_imports("\n".join(calls), kinds.values()),
         types=f"{{{types}}}",
-        opset=graph.opsets.get("", 0),
         domains=repr((*domains.items(), (DOMAIN, 1))),
-        operands=", ".join(f"{word}: {kind}" for word, kind in kinds.items()),
-        arguments=", ".join(f"{word}: str" for word in kinds),
-        names=", ".join(kinds),
         calls="\n        ".join(calls),
         results=", ".join(part.results),
-        function=part.function(short),
-        before=part.before(),
-        after=part.after(short),
+        function=quoted(part.function(short)),
+        before=quoted(part.before()),
+        after=quoted(part.after(short)),
     )
+    _check(text, fixed)
+    return text
+
+
+def _check(text: str, fixed: Mapping[str, object]) -> None:
+    """Raise `ModelError` when texts of the model are more than literals in the template."""
+    empty = dict.fromkeys(("operators", "function", "before", "after"), "")
+    template = filled(
+        "from_model", **fixed, **empty, types="{}", domains="()", calls="pass", results="x1"
+    )
+    fault = fault_in(text, template)
+    if fault:
+        raise ModelError(f"the nodes cannot be written as a pattern: {fault}")
 
 
 def _imports(calls: str, kinds: Iterable[str]) -> str:
@@ -127,7 +146,9 @@ def write_pack(class_name: str, folder: Path, model: str = "", nodes: str = "") 
     """
     project = folder.resolve().name
     package = re.sub(r"[^a-z0-9]+", "_", project.lower()).strip("_")
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", package):
+    # both are written into sources and a TOML file
+    is_plain = re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", project) is not None
+    if not is_plain or not package[:1].isalpha() or keyword.iskeyword(package):
         raise ValueError(
             f"{project!r} cannot be the name of a package; name the folder like acme-patterns"
         )

@@ -31,6 +31,7 @@ class {name}:
     """{doc}"""
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]: ...
+    def __getitem__(self, op_type: str) -> Callable[..., Any]: ...
 '''
 _TYPES: Final = {
     "INT": "int",

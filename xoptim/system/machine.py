@@ -42,7 +42,12 @@ def start_python(
     begins the command line; ``options`` are the parameters of `subprocess.Popen`.
     """
     command = [*prefix, sys.executable, "-P", "-c", code, *words]
-    return subprocess.Popen(command, env={**os.environ, "PYTHONSAFEPATH": "1"}, **options)
+    return subprocess.Popen(command, env=environment_with(PYTHONSAFEPATH="1"), **options)
+
+
+def environment_with(**variables: str) -> dict[str, str]:
+    """The environment of this process with some variables, for a child."""
+    return {**os.environ, **variables}
 
 
 def set_variable(name: str, value: str) -> None:

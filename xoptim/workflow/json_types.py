@@ -56,7 +56,7 @@ class SummaryJson(TypedDict):
         written: files that were written; empty when the result was refused.
         needed: files of another model whose weights the result needs.
         report: the HTML page; null without one.
-        settings_file: the settings file in use; null without one.
+        settings_file: the settings files in use, the strongest first; null without one.
         nodes_before: number of nodes, subgraphs included.
         nodes_after: number of nodes of the result.
         operators_before: number of nodes by operator.

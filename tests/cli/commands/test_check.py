@@ -1,9 +1,11 @@
 """``xopt check``, and the files of hooks that call it."""
 
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -176,6 +178,34 @@ def test_the_action_runs(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     options = ["--max-shrink", "5%", "--github", "--provider", "cpu"]
     assert words == ["check", *options, "--", "model.onnx"]
     assert xopt(*words).code == 1
+
+
+def test_the_action_installs_by_the_pip_of_python(tmp_path: Path) -> None:
+    """The checkout may have a module of that name."""
+    text = (ROOT / "action.yml").read_text(encoding="utf-8")
+    (line,) = re.findall(r"run: (python .*? pip install .*?)(?: #.*)?$", text, re.MULTILINE)
+    Path("pip.py").write_text(f"import pathlib; pathlib.Path({str(tmp_path / 'ran')!r}).touch()")
+    words = {"ACTION": "./nothing", "PATH": f"{Path(sys.executable).parent}{os.pathsep}/bin"}
+    subprocess.run(
+        ["bash", "-c", line], env={**os.environ, **words}, capture_output=True, check=False
+    )
+    assert not (tmp_path / "ran").exists()
+
+
+def test_pip_is_never_run_from_a_checkout() -> None:
+    places = [ROOT / "Makefile", ROOT / "action.yml", ROOT / "README.md", ROOT / "Dockerfile"]
+    places += [
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob(".github/**/*.yml"),
+        *ROOT.glob("examples/**/*.py"),
+    ]
+    wrong = [
+        f"{path.relative_to(ROOT)}: {line}"
+        for path in places
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(r"python3? -m (pip|build)\b", line)
+    ]
+    assert wrong == []
 
 
 SPLIT = (

@@ -1,0 +1,113 @@
+"""The settings files that a command line uses: those of the folder, above the user's own."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from xoptim import XoptimError
+from xoptim.system.files import is_own
+from xoptim.verification.revision import Revision, root_of
+
+from .settings import (
+    Commands,
+    NamedSettings,
+    Settings,
+    defaults_of,
+    nearest_settings,
+    read_file,
+    read_settings,
+)
+from .terminal import say
+from .trust import counted
+
+_JUDGE: Final = "check"
+"""The command that judges a change."""
+
+
+def settings_of(
+    named: NamedSettings, command: str, words: Sequence[str], commands: Commands
+) -> list[Settings]:
+    """The settings that a command uses, the strongest first; a warning for each that is ignored.
+
+    A file that is named is the only one. ``words`` are those after the name of the command.
+    """
+    if named.path is not None:
+        return [read_settings(named.path, commands)]
+    if named.is_off:
+        return []
+    own = user_settings(commands)
+    revision = _revision(words, commands[_JUDGE], own) if command == _JUDGE else ""
+    found = _at_revision(revision, commands) if revision else folder_settings(commands)
+    if found is None or (own is not None and found.path == own.path.resolve()):
+        return [] if own is None else [own]
+    if command in commands:
+        found, warnings = counted(found, commands[command], command)
+        for warning in warnings:
+            say(f"xopt: warning: {warning}", err=True)
+    return [found] if own is None else [found, own]
+
+
+def folder_settings(commands: Commands) -> Settings | None:
+    """The settings of the current folder, or of the nearest one around it."""
+    nearest = nearest_settings()
+    if nearest is None:
+        return None
+    path, table = nearest
+    return Settings(path, str(path), defaults_of(table, path, str(path), commands))
+
+
+def user_file() -> Path | None:
+    """The user's own settings file, ``None`` when there is none.
+
+    One that is not a regular file of this user is ignored, with a warning.
+    """
+    path = Path(click.get_app_dir("xoptim")) / "xoptim.toml"
+    if not path.is_absolute() or not path.exists():  # a relative folder would be anybody's
+        return None
+    if path.is_file() and is_own(path):
+        return path
+    say(f"xopt: warning: {path} is ignored: it is not a regular file of yours", err=True)
+    return None
+
+
+def user_settings(commands: Commands) -> Settings | None:
+    """The settings of the user's own file."""
+    path = user_file()
+    return None if path is None else read_settings(path, commands)
+
+
+def _revision(words: Sequence[str], command: click.Command, own: Settings | None) -> str:
+    """The value of ``--against`` on a command line, else in the user's settings; empty for none."""
+    context = click.Context(command, info_name=_JUDGE, resilient_parsing=True)
+    values, _, _ = command.make_parser(context).parse_args(list(words))
+    usual = "" if own is None else own.defaults[_JUDGE].get("against", "")
+    return str(values.get("against") or usual)
+
+
+def _at_revision(revision: str, commands: Commands) -> Settings | None:
+    """The settings of the folder as of a revision, where git tracks it: a change that is judged
+    brings no settings.
+    """
+    root = root_of(Path.cwd())
+    if root is None:
+        return folder_settings(commands)
+    try:
+        former = Revision(root, revision)
+    except XoptimError:
+        return None  # the check reports it
+
+    def read(path: Path) -> bytes | None:
+        if not path.is_relative_to(root):
+            return read_file(path)
+        return former.read(path.relative_to(root).as_posix())
+
+    nearest = nearest_settings(read)
+    if nearest is None:
+        return None
+    path, table = nearest
+    if not path.is_relative_to(root):
+        return Settings(path, str(path), defaults_of(table, path, str(path), commands))
+    name = f"{revision}:{path.relative_to(root).as_posix()}"
+    return Settings(path, name, defaults_of(table, path, name, commands), revision)
