@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.support import load, parse
-from xoptim import optimize
+from xoptim import OptimizationOptions, optimize
 from xoptim.match.view import Cpu, GraphView
 from xoptim.patterns._pairs import (
     MAX_PAIR,
@@ -40,7 +40,7 @@ def drawn(seed: int, *shape: int) -> np.ndarray:
     weights = rng.standard_normal(shape) * rng.choice([0.1, 1.0, 8.0], shape)
     weights[:2, ::3] = 20.0
     weights[-2:, ::4] = -30.0
-    return weights.astype(np.float32)
+    return np.asarray(weights, np.float32)
 
 
 def activations(seed: int, *shape: int) -> np.ndarray:
@@ -134,11 +134,13 @@ def exact_conv(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
     for part, filters in zip(parts, np.split(weights, group), strict=True):
         total = np.zeros((len(x), len(filters), *size), np.int64)
         for place in itertools.product(*map(range, window)):
-            cut = tuple(slice(at, at + length) for at, length in zip(place, size, strict=True))
-            picked = part[(slice(None), slice(None), *cut)]
-            total += np.moveaxis(
-                np.tensordot(picked, filters[(slice(None), slice(None), *place)], ([1], [1])), -1, 1
-            )
+            picked = part
+            for axis, (at, length) in enumerate(zip(place, size, strict=True), 2):
+                picked = np.take(picked, range(at, at + length), axis)
+            at_place = filters.reshape(*filters.shape[:2], -1)[
+                ..., np.ravel_multi_index(place, window)
+            ]
+            total = total + np.moveaxis(np.tensordot(picked, at_place, ([1], [1])), -1, 1)
         sums.append(total)
     quotients = np.rint(np.concatenate(sums, axis=1) / float(stored["t"])) + 128
     return np.asarray(np.clip(quotients, 0, 255)).astype(np.uint8)
@@ -191,4 +193,4 @@ def test_a_form_that_may_saturate_is_written_for_vnni_only(cpu: Cpu, is_written:
 
 def test_an_unknown_cpu_is_refused() -> None:
     with pytest.raises(ValueError, match="cpu must be any or vnni, not 'sse'"):
-        optimize(parse(SATURATING, 13), cpu="sse")  # type: ignore[arg-type]
+        OptimizationOptions(cpu="sse")  # type: ignore[arg-type]

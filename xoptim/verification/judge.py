@@ -135,6 +135,9 @@ _DESCRIBED: Final = {
     "level": ", one number everywhere",
     "operands": ", other bounds and targets",
     "branches": ", values that reach another branch",
+    "goal": ", values that decide a condition",
+    "mask": ", a mask that keeps nothing, one position or all but one",
+    "range": ", very large and very small numbers",
 }
 """Values of runs by their source, as the end of a sentence."""
 

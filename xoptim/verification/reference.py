@@ -179,7 +179,11 @@ class Search:
         further.overridden(found)
         if self._feeding.random:
             models = self._models if self.is_short and self._options.is_by_type else None
-            further.values(found, models, is_tiny=work <= TINY, is_on_gpu=self._is_on_gpu)
+            is_tiny = work <= TINY
+            further.values(found, models, is_tiny=is_tiny, is_on_gpu=self._is_on_gpu)
+            if models is not None:
+                further.masks(found)
+                further.conditions(found, self._sized, self._base_dir, is_tiny=is_tiny)
             self.unreached = further.branches(found, self._base_dir) if models is not None else []
 
     def _models(self) -> list[SizedModel]:

@@ -100,6 +100,10 @@ class Sizing:
             return None
         return tuple(map(self.size, info.shape))
 
+    def exact(self, dim: Dim) -> int | None:
+        """The value of an expression, which may be negative; ``None`` where it is not known."""
+        return evaluated(dim, self._values)
+
     def size(self, dim: Dim) -> int:
         """The size of an axis."""
         if not isinstance(dim, SymbolicDim):

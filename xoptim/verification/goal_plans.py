@@ -1,0 +1,242 @@
+"""Runs on inputs that decide a condition, while all others keep their ordinary variety."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from xoptim.facts.dtypes import numpy_dtype
+from xoptim.verification.dims import InputSpec, Sizes
+from xoptim.verification.errors import FeedError, LoadError, RunError
+from xoptim.verification.feed_style import Style
+from xoptim.verification.goals import Goal, Solution, Wanted
+from xoptim.verification.runs import Feeding, Planning, RunPlan
+from xoptim.verification.session import Session, Value
+
+Evaluate = Callable[[Collection[str], Mapping[str, Value]], dict[str, Value]]
+"""The values of results of the main graph on the values of the inputs. Raises `RunError`."""
+_STYLES: Final = (Style(), Style(numbers="wide"), Style(numbers="far"))
+"""Of the free inputs, in turn."""
+_FOLLOWING: Final = ("copy", "less", "quotient")
+"""Forms of a content that another value gives."""
+_POWERS: Final = np.array([0.5, 2.0, -4.0, 0.25, -1.0, 8.0, -0.125])
+"""Numbers whose quotients are exact."""
+
+
+class Evaluator:
+    """Computes inner results of the original.
+
+    Args:
+        model: the original.
+        open_session: opens a session of a model.
+    """
+
+    def __init__(
+        self, model: onnx.ModelProto, open_session: Callable[[onnx.ModelProto], Session]
+    ) -> None:
+        self._model = model
+        self._open = open_session
+        self._sessions: dict[frozenset[str], Session | None] = {}
+        self._known = {name for node in model.graph.node for name in node.output if name}
+
+    def __call__(self, names: Collection[str], feeds: Mapping[str, Value]) -> dict[str, Value]:
+        """The values of some results, those of inputs as they are; others are left out."""
+        found = {name: feeds[name] for name in names if name in feeds}
+        wanted = frozenset(names) & self._known
+        if not wanted:
+            return found
+        session = self._session(wanted)
+        if session is None:
+            raise RunError("the inner results of the original cannot be read")
+        results = session.run(feeds)
+        ports = [port.name for port in session.outputs]
+        return {**found, **{n: r for n, r in zip(ports, results, strict=True) if n in wanted}}
+
+    def _session(self, wanted: frozenset[str]) -> Session | None:
+        if wanted not in self._sessions:
+            model = onnx.ModelProto()
+            model.CopyFrom(self._model)
+            declared = {value.name for value in model.graph.output}
+            more = sorted(wanted - declared)
+            model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in more)
+            try:
+                self._sessions[wanted] = self._open(model)
+            except LoadError:
+                self._sessions[wanted] = None
+        return self._sessions[wanted]
+
+
+class GoalPlans:
+    """Makes plans of solutions.
+
+    Args:
+        feeding: makes the values of the other inputs.
+        evaluate: computes inner results of the original.
+    """
+
+    def __init__(self, feeding: Feeding, evaluate: Evaluate) -> None:
+        self._feeding = feeding
+        self._evaluate = evaluate
+        self._specs = {spec.name: spec for spec in feeding.random}
+
+    def can_be_tried(self, solution: Solution) -> bool:
+        """Whether a solution changes nothing that the caller chose."""
+        is_free = solution.inputs.keys() <= self._specs.keys()
+        return is_free and self._feeding.fixed.keys().isdisjoint(solution.sizes)
+
+    def plan(self, solution: Solution, turn: int) -> Planning:
+        """Values with a solution, in the style of a turn; raises `FeedError` where an input cannot
+        hold its content.
+        """
+        styled = self._feeding.styled("goal", _STYLES[turn % len(_STYLES)])
+
+        def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+            chosen = self._feeding.assumptions.fitted({**sizes, **solution.sizes})
+            usual = styled(chosen, run, gentle)
+            feeds = dict(usual.feeds)
+            rng = np.random.default_rng(usual.seed)
+            wanted = sorted(solution.inputs.items(), key=lambda item: item[1].form in _FOLLOWING)
+            for name, content in wanted:
+                self._lead(content, feeds)
+                source = self._followed(content, feeds)
+                feeds[name] = _made(self._specs[name], content, feeds[name], source, rng)
+            return RunPlan("goal", chosen, usual.seed, feeds)
+
+        return plan
+
+    def is_met(self, goal: Goal, feeds: Mapping[str, Value]) -> bool | None:
+        """Whether a condition has the value that it should, ``None`` where that is not known."""
+        wanted = {goal.condition: goal.wanted, **dict(goal.around)}
+        try:
+            values = self._evaluate(wanted.keys(), feeds)
+        except RunError:
+            return False
+        known = {name: value for name, value in values.items() if value is not None}
+        is_met = all((np.asarray(value) == wanted[name]).all() for name, value in known.items())
+        return is_met if known or not is_met else None
+
+    def _lead(self, content: Wanted, feeds: dict[str, Value]) -> None:
+        """Give an input by which a number is divided values with exact quotients."""
+        value = feeds.get(content.source)
+        is_input = content.form == "quotient" and content.source in self._specs
+        if is_input and isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            feeds[content.source] = np.resize(_POWERS, value.shape).astype(value.dtype)
+
+    def _followed(self, content: Wanted, feeds: Mapping[str, Value]) -> Value:
+        """The value that an input follows."""
+        if content.form not in _FOLLOWING:
+            return None
+        return self._evaluate([content.source], feeds).get(content.source)
+
+
+def _made(
+    spec: InputSpec, wanted: Wanted, usual: Value, source: Value, rng: np.random.Generator
+) -> Value:
+    """The content of an input; raises `FeedError` where its type cannot hold it."""
+    if wanted.form == "present":
+        return usual if wanted.value else None
+    if wanted.form == "length":
+        return _lengthened(usual, int(wanted.value))
+    if not isinstance(usual, np.ndarray):
+        raise FeedError(f"input {spec.name!r} holds no tensor")
+    if spec.element_type == TensorProto.STRING:
+        return np.full(usual.shape, str(wanted.value), np.object_)
+    numbers = _numbers(wanted, usual, source, rng)
+    dtype = numpy_dtype(spec.element_type)
+    with np.errstate(all="ignore"):
+        made = np.broadcast_to(numbers, usual.shape).astype(dtype)
+    if usual.dtype.kind in "iu" and not np.array_equal(made, np.broadcast_to(numbers, made.shape)):
+        raise FeedError(f"input {spec.name!r} cannot hold {wanted.value}")
+    return made
+
+
+def _numbers(
+    wanted: Wanted, usual: np.ndarray, source: Value, rng: np.random.Generator
+) -> np.ndarray:
+    if wanted.form == "fill":
+        return np.full(usual.shape, wanted.value)
+    if wanted.form == "sum":
+        return _summed(usual, wanted)
+    if wanted.form == "nonzero":
+        found = np.zeros(usual.shape)
+        places = rng.permutation(usual.size)[: int(wanted.value)]
+        found.reshape(-1)[places] = rng.uniform(1, 5, places.size)
+        return found
+    if wanted.form == "steps":
+        columns = np.arange(usual.shape[-1] if usual.ndim else 1) * wanted.value
+        first = usual[..., :1] if usual.ndim else usual
+        return np.asarray(first + columns if usual.ndim else usual)
+    if not isinstance(source, np.ndarray) or source.dtype.hasobject:
+        raise FeedError("the value that an input follows is not known")
+    other = source.astype(usual.dtype if usual.dtype.kind in "iu" else np.float64)
+    try:
+        other = np.broadcast_to(other, usual.shape)
+    except ValueError as error:
+        raise FeedError("the value that an input follows has another shape") from error
+    with np.errstate(all="ignore"):
+        if wanted.form == "copy":
+            return np.asarray(other + wanted.value)
+        return np.asarray(wanted.value - other if wanted.form == "less" else wanted.value / other)
+
+
+def _summed(usual: np.ndarray, wanted: Wanted) -> np.ndarray:
+    """Numbers with a sum along axes: all moved alike; of integers, one takes the rest."""
+    axes = wanted.axes or tuple(range(usual.ndim))
+    numbers = usual.astype(np.float64 if usual.dtype.kind == "f" else np.int64)
+    rest = wanted.value - numbers.sum(axis=axes, keepdims=True)
+    if usual.dtype.kind == "f":
+        count = usual.size // max(1, rest.size)
+        return np.asarray(numbers + rest / max(1, count))
+    is_first = np.ones(usual.shape, bool)
+    for axis in axes:
+        shape = [1] * usual.ndim
+        shape[axis] = usual.shape[axis]
+        is_first &= (np.arange(usual.shape[axis]) == 0).reshape(shape)
+    return np.asarray(np.where(is_first, numbers + rest, numbers))
+
+
+def _lengthened(usual: Value, length: int) -> Value:
+    """A sequence of some length, whose items differ."""
+    if not isinstance(usual, list) or not usual or length < 0:
+        raise FeedError("it is no sequence")
+    items: list[Value] = []
+    for place in range(length):
+        item = usual[place % len(usual)]
+        is_float = isinstance(item, np.ndarray) and item.dtype.kind == "f"
+        items.append(np.asarray(item * (1 + place)).astype(item.dtype) if is_float else item)
+    return items
+
+
+def mask_plans(feeding: Feeding, names: Sequence[str]) -> Iterator[Planning]:
+    """Values in which a mask keeps nothing, exactly one position of a row, and all but one, one
+    mask after the other.
+
+    Args:
+        feeding: makes the values of the other inputs.
+        names: of the masks.
+    """
+    usual = feeding.styled("mask", Style())
+
+    def planning(name: str, keeps_one: bool | None) -> Planning:
+        def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+            made = usual(sizes, run, gentle)
+            value = made.feeds[name]
+            if not isinstance(value, np.ndarray) or not value.ndim:
+                raise FeedError(f"input {name!r} has no rows")
+            kept = np.zeros(value.shape, bool)
+            if keeps_one is not None:
+                rng = np.random.default_rng(made.seed)
+                places = rng.integers(0, max(1, value.shape[-1]), value.shape[:-1])[..., None]
+                kept = (np.arange(value.shape[-1]) == places) == keeps_one
+            return RunPlan(
+                "mask", made.sizes, made.seed, {**made.feeds, name: kept.astype(value.dtype)}
+            )
+
+        return plan
+
+    for name in names:
+        yield from (planning(name, keeps_one) for keeps_one in (None, True, False))

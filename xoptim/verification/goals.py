@@ -1,0 +1,571 @@
+"""Inputs that make a condition of a model true or false, found backwards from the condition.
+
+A run near a number of the model gives that number to all inputs: a branch behind ``mode == 7`` then
+runs on 7 everywhere. Here only what decides the condition is set, and the other inputs keep their
+ordinary variety: the condition is followed backwards through comparisons, logic, arithmetic and
+sizes, up to inputs and dimensions.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
+
+from xoptim.facts.protos import fed_inputs, inner_graphs, is_external, standard_domain
+from xoptim.operators.registry import Trait, operators_with
+from xoptim.verification.goal_sizes import SizeGoals
+
+_DEPTH: Final = 24
+_MAX_SOLUTIONS: Final = 12  # of one condition
+_MAX_TABLE: Final = 4096  # elements of a constant that is read
+_FACTORS: Final = 6  # ways in which a number is split into two factors, or two terms
+_COMPARISONS: Final = operators_with(Trait.COMPARES)
+_SAME: Final = frozenset((
+    "Cast", "CastLike", "Clip", "Ceil", "Expand", "Flatten", "Floor", "Identity", "Max", "Min",
+    "OptionalGetElement", "ReduceMax", "ReduceMean", "ReduceMin", "Relu", "Reshape", "Round",
+    "SequenceAt", "Slice", "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze",
+))  # fmt: skip
+"""Operators whose result is one number everywhere where their first operand is."""
+_EXTREMES: Final = ("ReduceMax", "ReduceMin")
+_KEEPING: Final = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+"""Operators whose results have the numbers of their first operand."""
+_ORDERING: Final = frozenset(("Cast", "Identity", "Reshape", "Squeeze", "TopK", "Unsqueeze"))
+"""Operators whose result equals a tensor where their operand does, if it is sorted."""
+Form: TypeAlias = Literal[
+    "fill", "sum", "nonzero", "length", "present", "copy", "less", "quotient", "steps"
+]
+
+
+class Wanted(NamedTuple):
+    """What an input is to hold.
+
+    Attributes:
+        form: ``fill``: one number everywhere; ``sum``: numbers with this sum along the axes;
+            ``nonzero``: so many numbers that are not 0; ``length``: of a sequence; ``present``:
+            whether an optional has a value; ``copy``: the value of ``source``, plus ``value``;
+            ``less``: ``value`` less ``source``; ``quotient``: ``value`` by ``source``; ``steps``:
+            rows that ascend by ``value``.
+        value: the number or text.
+        source: name of another value.
+        axes: of a sum; all when ``None``.
+    """
+
+    form: Form
+    value: Any = 0
+    source: str = ""
+    axes: tuple[int, ...] | None = None
+
+
+class Solution(NamedTuple):
+    """What decides a condition: contents of inputs, and sizes of dimensions.
+
+    What it does not name is free.
+    """
+
+    inputs: Mapping[str, Wanted]
+    sizes: Mapping[str, int]
+
+    def joined(self, other: Solution) -> Solution | None:
+        """Both together, ``None`` where they contradict each other."""
+        for mine, its in ((self.inputs, other.inputs), (self.sizes, other.sizes)):
+            if any(its[name] != wanted for name, wanted in mine.items() if name in its):
+                return None
+        return Solution({**self.inputs, **other.inputs}, {**self.sizes, **other.sizes})
+
+
+_FREE: Final = Solution({}, {})
+
+
+class Goal(NamedTuple):
+    """A condition of the model, a value it should have, and what may give it.
+
+    Attributes:
+        condition: name of the condition.
+        wanted: the value.
+        around: the conditions of the branches around it, with the values that lead there.
+        solution: what may give all of them.
+    """
+
+    condition: str
+    wanted: bool
+    around: tuple[tuple[str, bool], ...]
+    solution: Solution
+
+
+class Goals:
+    """The conditions of a model: of its branches, and of each Where.
+
+    Args:
+        model: the model.
+        sizes: solves conditions on sizes.
+    """
+
+    def __init__(self, model: onnx.ModelProto, sizes: SizeGoals) -> None:
+        self._sizes = sizes
+        graphs = [model.graph, *inner_graphs(model.graph.node)]
+        self._producers = {
+            name: node for graph in graphs for node in graph.node for name in node.output if name
+        }
+        self._inputs = {value.name: value.type for value in fed_inputs(model)}
+        self._constants = {
+            tensor.name: tensor
+            for graph in graphs
+            for tensor in graph.initializer
+            if not is_external(tensor) and math.prod(tensor.dims) <= _MAX_TABLE
+        }
+        self._nodes = [node for graph in graphs for node in graph.node]
+        self._parents = {
+            body_node: node
+            for node in self._nodes
+            for attribute in node.attribute
+            if attribute.type == AttributeProto.GRAPH and node.op_type == "If"
+            for body_node in map(id, attribute.g.node)
+        }
+        self._branches = {
+            id(inner): (node.input[0], attribute.name == "then_branch")
+            for node in self._nodes
+            if node.op_type == "If"
+            for attribute in node.attribute
+            if attribute.type == AttributeProto.GRAPH
+            for inner in attribute.g.node
+        }
+
+    def branches(self) -> Iterator[Goal]:
+        """Goals for both branches of each If, those around it reached."""
+        for node in self._nodes:
+            if node.op_type == "If" and not standard_domain(node.domain):
+                yield from self._goals(node, node.input[0])
+
+    def choices(self) -> Iterator[Goal]:
+        """Goals for both sides of each Where."""
+        for node in self._nodes:
+            if node.op_type == "Where":
+                yield from self._goals(node, node.input[0])
+
+    def _goals(self, node: NodeProto, condition: str) -> Iterator[Goal]:
+        around = tuple(self._around(node))
+        for wanted in (True, False):
+            found = [self._truth(condition, wanted, _DEPTH)]
+            found += [self._truth(name, value, _DEPTH) for name, value in around]
+            solutions: Iterator[Solution] = itertools.islice(_all_of(found), _MAX_SOLUTIONS)
+            if around:  # one number may be right for all, which each alone does not tell
+                alone = [(condition, wanted), *around]
+                more = itertools.chain(*(self._truth(*each, _DEPTH) for each in alone))
+                solutions = itertools.chain(solutions, itertools.islice(more, _MAX_SOLUTIONS))
+            yield from (Goal(condition, wanted, around, each) for each in _distinct(solutions))
+
+    def _around(self, node: NodeProto) -> Iterator[tuple[str, bool]]:
+        """The conditions of the branches that a node is in, with the values that lead there."""
+        current: NodeProto | None = node
+        while current is not None and id(current) in self._branches:
+            yield self._branches[id(current)]
+            current = self._parents.get(id(current))
+
+    # ---------------------------------------------------------------- conditions
+
+    def _truth(self, name: str, wanted: bool, depth: int) -> Iterator[Solution]:
+        """What makes a Boolean value true, or false, everywhere."""
+        if name in self._inputs:
+            yield Solution({name: Wanted("fill", wanted)}, {})
+            return
+        constant, node = self._constant(name), self._producers.get(name)
+        if constant is not None:
+            yield from [_FREE] if bool((constant == wanted).all()) else []
+            return
+        if node is None or depth == 0:
+            return
+        first, *rest = [*node.input, ""]
+        kind = node.op_type
+        if kind == "Not":
+            yield from self._truth(first, not wanted, depth - 1)
+        elif kind in ("And", "Or"):
+            both = [self._truth(each, wanted, depth - 1) for each in (first, rest[0])]
+            is_joint = (kind == "And") == wanted
+            yield from _all_of(both) if is_joint else itertools.chain(*both)
+        elif kind in _COMPARISONS:
+            yield from self._compared(kind, first, rest[0], wanted, depth - 1)
+        elif kind == "OptionalHasElement":
+            yield from self._held(first, Wanted("present", wanted))
+        elif kind in ("IsNaN", "IsInf"):
+            odd = math.nan if kind == "IsNaN" else math.inf
+            yield from self._number(first, odd if wanted else 1, depth - 1)
+        elif kind == "Cast" and not self._is_boolean(first):
+            yield from self._number(first, int(wanted), depth - 1)
+        elif kind in _SAME:
+            yield from self._truth(first, wanted, depth - 1)
+
+    def _is_boolean(self, name: str) -> bool:
+        """Whether a value is Boolean by its producer."""
+        node = self._producers.get(name)
+        if name in self._inputs:
+            return self._inputs[name].tensor_type.elem_type == TensorProto.BOOL
+        return node is not None and (
+            node.op_type in _COMPARISONS or node.op_type in ("Not", "And", "Or", "Xor", "IsNaN")
+        )
+
+    def _compared(
+        self, kind: str, first: str, second: str, wanted: bool, depth: int
+    ) -> Iterator[Solution]:
+        """What makes a comparison true or false."""
+        left, right = self._constant(first), self._constant(second)
+        if left is not None and right is None:
+            turned = {"Less": "Greater", "Greater": "Less"}
+            kind = kind.replace(kind[:4], "") if kind == "Equal" else kind
+            mirrored = _MIRRORED.get(kind, kind)
+            yield from self._compared(mirrored or turned[kind], second, first, wanted, depth)
+            return
+        if right is None:
+            yield from self._related(kind, first, second, wanted, depth)
+            return
+        is_solved = False
+        for bound in dict.fromkeys(right.reshape(-1).tolist()[:_FACTORS]):
+            for value in _on_side(kind, bound, wanted):
+                for solution in self._number(first, value, depth):
+                    is_solved = True
+                    yield solution
+        if not is_solved and kind != "Equal":
+            yield _FREE  # ordinary values may do
+
+    def _related(
+        self, kind: str, first: str, second: str, wanted: bool, depth: int
+    ) -> Iterator[Solution]:
+        """The same where both operands are computed: one of them follows the other."""
+        step = 0 if (kind in ("Equal", "LessOrEqual", "GreaterOrEqual")) == wanted else 1
+        sign = -1 if kind.startswith("Less") == wanted else 1
+        for mine, other, offset in ((first, second, sign * step), (second, first, -sign * step)):
+            source = self._source(mine)
+            if source is not None and source != self._source(other):
+                yield Solution({source: Wanted("copy", offset, other)}, {})
+        if kind == "Equal" and wanted:
+            yield from self._spread(first, second, depth)
+            yield from self._sized_pair(first, second, depth)
+            # both are one number, where the results of equal operands are equal
+            for value in (1, 0):
+                yield from _all_of([self._number(each, value, depth) for each in (first, second)])
+        yield _FREE
+
+    def _spread(self, first: str, second: str, depth: int) -> Iterator[Solution]:
+        """The largest and the smallest element of one value: all are equal."""
+        makers = [self._producers.get(name) for name in (first, second)]
+        reduced = [node for node in makers if node is not None and node.op_type in _EXTREMES]
+        operands = {node.input[0] for node in reduced}
+        if len(reduced) == len(makers) and len(operands) == 1:
+            for value in (3, 1, 0):
+                yield from self._number(reduced[0].input[0], value, depth)
+
+    def _sized_pair(self, first: str, second: str, depth: int) -> Iterator[Solution]:
+        """A size that is an element of a table: the element first."""
+        for size, other in ((first, second), (second, first)):
+            if self._sizes.is_size(size):
+                for value in self._elements(other):
+                    pair = [self._number(size, value, depth), self._number(other, value, depth)]
+                    yield from _all_of(pair)
+
+    def _elements(self, name: str) -> list[int]:
+        """The numbers of a table from which a value is gathered."""
+        node = self._producers.get(name)
+        while node is not None and node.op_type in _SAME:
+            node = self._producers.get(node.input[0])
+        table = self._constant(node.input[0]) if node is not None and node.input else None
+        return [] if table is None else [int(each) for each in table.reshape(-1)[:_FACTORS]]
+
+    def _source(self, name: str) -> str | None:
+        """The input that has the elements of a value, in this order or sorted."""
+        while name not in self._inputs:
+            node = self._producers.get(name)
+            if node is None or node.op_type not in _ORDERING:
+                return None
+            name = node.input[0]
+        return name
+
+    # ---------------------------------------------------------------- numbers
+
+    def _number(self, name: str, value: Any, depth: int) -> Iterator[Solution]:
+        """What makes a value one number everywhere."""
+        if name in self._inputs:
+            yield Solution({name: Wanted("fill", value)}, {})
+            return
+        constant = self._constant(name)
+        if constant is not None:
+            yield from [_FREE] if _is_all(constant, value) else []
+            return
+        if not isinstance(value, str):
+            yield from (Solution({}, sizes) for sizes in self._sizes.solutions(name, value))
+        node = self._producers.get(name)
+        if node is None or depth == 0:
+            return
+        if node.op_type in _COMPARISONS or node.op_type in ("And", "Or", "Not"):
+            yield from self._truth(name, bool(value), depth)
+        elif node.op_type in _SAME:
+            yield from self._number(node.input[0], value, depth - 1)
+        elif not isinstance(value, str):
+            yield from self._computed(node, value, depth - 1)
+
+    def _computed(self, node: NodeProto, value: Any, depth: int) -> Iterator[Solution]:
+        """What makes the result of a node one number."""
+        first, kind = node.input[0] if node.input else "", node.op_type
+        if kind in _UNARY:
+            with np.errstate(all="ignore"):
+                inverse = [float(each) for each in _UNARY[kind](float(value))]
+            for number in inverse:
+                if math.isfinite(number):
+                    whole = int(number) if number.is_integer() else number
+                    yield from self._number(first, whole, depth)
+        elif kind in ("Add", "Sub", "Mul", "Div", "Mod", "BitShift", "BitwiseAnd", "BitwiseXor"):
+            yield from self._arithmetic(node, value, depth)
+        elif kind in ("ReduceSum", "ReduceL1"):
+            yield from self._summed(node, value)
+        elif kind in ("Gather", "GatherElements", "GatherND"):
+            yield from self._gathered(node, value, depth)
+        elif kind == "SequenceLength":
+            yield from self._held(first, Wanted("length", value))
+        elif kind == "Where":
+            for choice, other in ((True, node.input[1]), (False, node.input[2])):
+                pair = [self._truth(first, choice, depth), self._number(other, value, depth)]
+                yield from _all_of(pair)
+        elif kind in ("Shape", "ReduceProd"):
+            yield from self._counted(node, value)
+
+    def _held(self, name: str, wanted: Wanted) -> Iterator[Solution]:
+        if name in self._inputs:
+            yield Solution({name: wanted}, {})
+
+    def _counted(self, node: NodeProto, count: Any) -> Iterator[Solution]:
+        """Numbers of an input that are not 0, which NonZero counts; or all elements of a tensor."""
+        above = self._producers.get(node.input[0])
+        if above is None:
+            return
+        name = above.input[0]
+        if node.op_type == "ReduceProd" and above.op_type == "Shape":
+            yield from (Solution({}, sizes) for sizes in self._sizes.products(name, count))
+        elif above.op_type == "NonZero" and name in self._inputs:
+            sizes = self._sizes.at_least(name, int(count) + 1)
+            yield Solution({name: Wanted("nonzero", count)}, sizes)
+
+    def _summed(self, node: NodeProto, value: Any) -> Iterator[Solution]:
+        source = self._source(node.input[0])
+        if source is None:
+            return
+        axes = self._constant(node.input[1]) if len(node.input) > 1 and node.input[1] else None
+        chosen = None if axes is None else tuple(int(axis) for axis in axes.reshape(-1))
+        yield Solution({source: Wanted("sum", value, axes=chosen)}, {})
+
+    def _gathered(self, node: NodeProto, value: Any, depth: int) -> Iterator[Solution]:
+        table = self._constant(node.input[0])
+        if table is None:
+            yield from self._number(node.input[0], value, depth)
+            return
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+        if node.op_type != "Gather" or not table.ndim:
+            return
+        rows = np.moveaxis(table, axis, 0).reshape(len(np.moveaxis(table, axis, 0)), -1)
+        for place in np.flatnonzero((rows == value).all(axis=1))[:_FACTORS].tolist():
+            yield from self._number(node.input[1], place, depth)
+
+    def _arithmetic(self, node: NodeProto, value: Any, depth: int) -> Iterator[Solution]:
+        first, second = node.input[:2]
+        left, right = (_one(self._constant(name)) for name in (first, second))
+        if right is not None:
+            for number in _undone(node, value, right):
+                yield from self._number(first, number, depth)
+        elif left is not None:
+            for number in _undone_left(node.op_type, value, left):
+                yield from self._number(second, number, depth)
+        elif first == second and node.op_type == "Mul" and value >= 0:
+            yield from self._number(first, math.sqrt(value), depth)
+        elif node.op_type in ("Add", "Sub", "Mul"):
+            yield from self._of_two(node, value, depth)
+
+    def _of_two(self, node: NodeProto, value: Any, depth: int) -> Iterator[Solution]:
+        """A sum, difference or product of two computed operands."""
+        first, second = node.input[:2]
+        sliced = [self._sliced(name) for name in (first, second)]
+        if node.op_type == "Sub" and sliced[0] is not None and sliced[0] == sliced[1]:
+            yield Solution({sliced[0]: Wanted("steps", value)}, {})
+        forms: dict[str, Form] = {"Add": "less", "Sub": "copy", "Mul": "quotient"}
+        for mine, other in ((first, second), (second, first)):
+            source = self._source(mine)
+            if source is not None and source != self._source(other):
+                yield Solution({source: Wanted(forms[node.op_type], value, other)}, {})
+        for a, b in self._parts(node, value):
+            pair = [self._number(first, a, depth), self._number(second, b, depth)]
+            yield from _all_of(pair)
+
+    def _sliced(self, name: str) -> str | None:
+        """The input of which a value is a slice."""
+        node = self._producers.get(name)
+        is_slice = node is not None and node.op_type == "Slice"
+        return self._source(node.input[0]) if is_slice and node is not None else None
+
+    def _parts(self, node: NodeProto, value: Any) -> Iterator[tuple[Any, Any]]:
+        """Pairs of numbers that give a number."""
+        if node.op_type == "Sub":
+            yield from ((value + part, part) for part in (1, 2, 5))
+        elif node.op_type == "Mul":
+            if float(value).is_integer() and value > 0:
+                whole = int(value)
+                yield from itertools.islice(
+                    ((a, whole // a) for a in range(2, whole + 1) if whole % a == 0), _FACTORS
+                )
+        else:
+            factors = [self._factor(name) for name in node.input[:2]]
+            for place, factor in enumerate(factors):
+                if factor and float(value).is_integer() and abs(value) >= factor:
+                    rest = int(value) % int(factor)
+                    yield (value - rest, rest) if place == 0 else (rest, value - rest)
+            half = value // 2
+            yield from ((half, value - half), (1, value - 1), (value - 1, 1))
+
+    def _factor(self, name: str) -> int:
+        """The constant whole number by which an operand is multiplied, 0 where there is none."""
+        node = self._producers.get(name)
+        if node is None or node.op_type != "Mul":
+            return 0
+        constants = [_one(self._constant(each)) for each in node.input]
+        number = next((each for each in constants if each is not None), 0)
+        return int(number) if float(number).is_integer() and number > 1 else 0
+
+    def _constant(self, name: str) -> np.ndarray | None:
+        """The elements of a small constant."""
+        tensor, node = self._constants.get(name), self._producers.get(name)
+        if tensor is None and node is not None and node.op_type == "Constant":
+            return _stored(node)
+        if tensor is None and node is not None and node.op_type in _KEEPING:
+            return self._constant(node.input[0])
+        if tensor is None or name in self._inputs:
+            return None
+        try:
+            return numpy_helper.to_array(tensor)
+        except (TypeError, ValueError, KeyError):  # a damaged tensor
+            return None
+
+
+_MIRRORED: Final = {
+    "Less": "Greater",
+    "Greater": "Less",
+    "LessOrEqual": "GreaterOrEqual",
+    "GreaterOrEqual": "LessOrEqual",
+}
+"""Comparisons of swapped operands."""
+_UNARY: Final[Mapping[str, Any]] = {
+    "Neg": lambda v: [-v],
+    "Abs": lambda v: [v, -v] if v else [v],
+    "Sqrt": lambda v: [v * v],
+    "Exp": lambda v: [math.log(v)] if v > 0 else [],
+    "Log": lambda v: [math.exp(v)] if v < 80 else [],
+    "Reciprocal": lambda v: [1 / v] if v else [],
+    "Sign": lambda v: [3 * v],
+    "BitwiseNot": lambda v: [-v - 1],
+}
+"""The operands that give a number."""
+
+
+def _stored(node: NodeProto) -> np.ndarray | None:
+    """The elements of a Constant."""
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.TENSOR:
+            return numpy_helper.to_array(attribute.t)
+        value = onnx.helper.get_attribute_value(attribute)
+        if isinstance(value, (int, float, list)):
+            return np.asarray(value)
+    return None
+
+
+def _one(array: np.ndarray | None) -> Any:
+    """The number of a constant of one element, ``None`` for others."""
+    if array is None or array.size != 1 or array.dtype.kind in "OSU":
+        return None
+    return array.reshape(-1)[0].item()
+
+
+def _is_all(array: np.ndarray, value: Any) -> bool:
+    """Whether all elements are a number or a text."""
+    if isinstance(value, str) or array.dtype.kind in "OSU":
+        return all(_text(each) == value for each in array.reshape(-1))
+    return bool(np.isclose(array.astype(np.float64), float(value), rtol=1e-6).all())
+
+
+def _text(element: Any) -> str:
+    return element.decode("utf-8", "replace") if isinstance(element, bytes) else str(element)
+
+
+def _on_side(kind: str, bound: Any, wanted: bool) -> Iterator[Any]:
+    """Numbers for which a comparison with a bound is true, or false."""
+    if isinstance(bound, (str, bytes)):
+        yield from [_text(bound)] if wanted else []
+        return
+    if isinstance(bound, bool):
+        yield bound if wanted else not bound
+        return
+    step = 1 if float(bound).is_integer() else abs(bound) / 2
+    if kind == "Equal":
+        yield bound if wanted else bound + step
+    elif kind.startswith("Less") == wanted:
+        yield bound - step
+        yield from [bound] if kind.endswith("OrEqual") == wanted else []
+        yield from [0] if bound > 0 else []
+    else:
+        yield bound + step
+        yield from [bound] if kind.endswith("OrEqual") == wanted else []
+
+
+def _undone(node: NodeProto, value: Any, constant: Any) -> Iterator[Any]:
+    """The first operands that give a number with a constant second one."""
+    kind = node.op_type
+    if kind == "Add":
+        yield value - constant
+    elif kind == "Sub":
+        yield value + constant
+    elif kind == "Mul" and constant:
+        quotient = value / constant
+        yield int(quotient) if float(quotient).is_integer() else quotient
+    elif kind == "Div":
+        yield value * constant
+    elif kind == "Mod":
+        yield from (value + turns * constant for turns in range(_FACTORS))
+    elif kind == "BitwiseAnd":
+        yield from [value] if int(value) & int(constant) == int(value) else []
+        yield from [constant] if value else []
+    elif kind == "BitwiseXor":
+        yield int(value) ^ int(constant)
+    elif kind == "BitShift":
+        is_left = any(a.name == "direction" and a.s == b"LEFT" for a in node.attribute)
+        yield int(value) >> int(constant) if is_left else int(value) << int(constant)
+
+
+def _undone_left(kind: str, value: Any, constant: Any) -> Iterator[Any]:
+    """The second operands that give a number with a constant first one."""
+    if kind == "Add":
+        yield value - constant
+    elif kind == "Sub":
+        yield constant - value
+    elif kind == "Mul" and constant:
+        quotient = value / constant
+        yield int(quotient) if float(quotient).is_integer() else quotient
+    elif kind == "Div" and value:
+        yield constant / value
+
+
+def _all_of(parts: Iterable[Iterator[Solution]]) -> Iterator[Solution]:
+    """Solutions of several conditions at once."""
+    limited = [[*itertools.islice(part, _MAX_SOLUTIONS)] for part in parts]
+    for chosen in itertools.product(*limited):
+        found: Solution | None = _FREE
+        for each in chosen:
+            found = None if found is None else found.joined(each)
+        if found is not None:
+            yield found
+
+
+def _distinct(solutions: Iterable[Solution]) -> Iterator[Solution]:
+    seen: list[Solution] = []
+    for each in solutions:
+        if each not in seen and each != _FREE:
+            seen.append(each)
+            yield each
