@@ -16,10 +16,11 @@ import ml_dtypes
 import numpy as np
 import onnx
 import onnx.inliner
+from onnx import TensorProto
 
 from xoptim.facts.dtypes import element_type
 from xoptim.verification.compare import ComparisonRules, excesses
-from xoptim.verification.double import NARROW, DoubleModel, in_doubles, own_constants
+from xoptim.verification.double import NARROW, DoubleModel, in_doubles, narrow_type, own_constants
 from xoptim.verification.errors import LoadError
 from xoptim.verification.noise import move_one_ulp, noisy_graph
 from xoptim.verification.protos import Located
@@ -36,6 +37,18 @@ _MULTIPLE: Final = 4.0
 _STEP: Final = 1e-3  # of an element: the least change that may be a step
 _FEWEST: Final = 3  # draws that tell whether an element moves by a step
 _MOST_BYTES: Final = 1 << 28  # of weights of a model in double
+_FLOAT32: Final = 1e-5  # relative difference in float32, of models of 16 bits
+_HALVES: Final = {TensorProto.FLOAT16, TensorProto.BFLOAT16}
+_HALF_UNIT: Final = 1e-4  # types with larger units have 16 bits
+_FEWEST_LEANING: Final = 8  # elements that show a bias
+_ONE_SIDED: Final = 0.5  # part of the mean magnitude of differences that their mean has
+_EXPLAINED: Final = 0.75
+"""A bias beyond this multiple of what both models change by when their own constants move by one
+unit in the last place.
+"""
+_MODERATE: Final = 1e33
+"""Results beyond are next to the limits of float32, where a sum in another order may overflow."""
+_IN_RANGE: Final = 1e-3  # relative error of a number that keeps its digits
 
 
 class Finding(NamedTuple):
@@ -46,20 +59,30 @@ class Finding(NamedTuple):
 
 
 class Arbiter:
-    """Two models in double.
+    """Two models in double; those of 16 bits in float32 where an operator has no kernel for double.
 
-    Raises `LoadError` when one of them cannot run in double, or would take too much memory.
+    Raises `LoadError` when one of them cannot run so, or would take too much memory.
     """
 
     def __init__(self, original: Located, other: Located, settings: SessionSettings) -> None:
         original, other = _prepared(original), _prepared(other)
         self._own = [own_constants(original, other), own_constants(other, original)]
-        pairs = zip((original, other), self._own, strict=True)
-        self._models = [_in_doubles(model, own) for model, own in pairs]
         self._settings = settings
         self._noisy_sessions: dict[int, tuple[Session, dict[str, np.ndarray]]] = {}
+        self._wide: type = np.float64
+        try:
+            self._open(original, other, TensorProto.DOUBLE)
+        except LoadError:
+            if {narrow_type(model.proto) for model in (original, other)} - _HALVES:
+                raise
+            self._wide = np.float32
+            self._open(original, other, TensorProto.FLOAT)
+
+    def _open(self, original: Located, other: Located, wide: int) -> None:
+        pairs = zip((original, other), self._own, strict=True)
+        self._models = [_in_doubles(model, own, wide) for model, own in pairs]
         self._sessions = [
-            Session(model.proto, settings, weights=model.weights) for model in self._models
+            Session(model.proto, self._settings, weights=model.weights) for model in self._models
         ]
 
     @np.errstate(all="ignore")  # results in double may be next to the limits of the type
@@ -74,16 +97,20 @@ class Arbiter:
 
         Raises `RunError`.
         """
-        feeds = {name: _widened(value) for name, value in run.feeds.items()}
+        feeds = {name: _widened(value, self._wide) for name, value in run.feeds.items()}
         wide = [session.run(feeds) for session in self._sessions]
         found: dict[str, Finding] = {}
         for at, port in enumerate(outputs):
             narrow = (run.results[at], results[at])
-            if _is_comparable(narrow) and _is_comparable((wide[0][at], wide[1][at]), np.float64):
+            if _is_comparable(narrow) and _is_comparable((wide[0][at], wide[1][at]), self._wide):
                 arrays = [
                     np.asarray(value).reshape(-1) for value in (*narrow, wide[0][at], wide[1][at])
                 ]
-                found[port.name] = self._finding(_Output(arrays, rules), at, feeds, wide)
+                output = _Output(arrays, rules)
+                if run.source == "range":
+                    found[port.name] = output.in_range()
+                else:
+                    found[port.name] = self._finding(output, at, feeds, wide)
         return found
 
     def _finding(
@@ -99,7 +126,25 @@ class Arbiter:
         different = suspects & output.differs_visibly()
         if different.any():
             return Finding(output.described(different))
+        if output.leans() and self._is_biased(output, at, feeds, wide):
+            return Finding(output.described(output.gap > 0))
         return Finding(is_rounding=output.is_as_accurate(~suspects))
+
+    def _is_biased(
+        self,
+        output: _Output,
+        at: int,
+        feeds: Mapping[str, Value],
+        wide: Sequence[Sequence[Value]],
+    ) -> bool:
+        """Whether results of 16 bits lean to one side by more than the rounding of constants
+        explains.
+        """
+        rng = np.random.default_rng(0)
+        draws = range(_DRAWS if any(self._own) else 0)
+        changes = [self._drawn(False, at, feeds, wide, rng) for _ in draws]
+        level = np.max(changes, axis=0) if changes else np.zeros(output.gap.shape)
+        return float(output.gap.mean()) > _EXPLAINED * float(level.mean())
 
     def _repeats(
         self, at: int, feeds: Mapping[str, Value], wide: Sequence[Sequence[Value]]
@@ -158,8 +203,8 @@ class Arbiter:
             if not own and not is_noisy:
                 continue
             session, factors = self._noisy(place) if is_noisy else (self._sessions[place], {})
-            moved = {
-                name: move_one_ulp(array, rng).astype(np.float64) for name, array in own.items()
+            moved: dict[str, Value] = {
+                name: move_one_ulp(array, rng).astype(self._wide) for name, array in own.items()
             }
             ones = {name: move_one_ulp(array, rng) for name, array in factors.items()}
             results = np.asarray(session.run({**feeds, **moved, **ones})[at]).reshape(-1)
@@ -182,21 +227,62 @@ class _Output:
     def __init__(self, arrays: Sequence[np.ndarray], rules: ComparisonRules) -> None:
         expected, actual, wide, other = arrays
         self._expected, self._actual = expected.astype(np.float64), actual.astype(np.float64)
-        self._wide, self._other = wide, other
+        self._wide, self._other = wide.astype(np.float64), other.astype(np.float64)
+        self._is_double = wide.dtype == np.float64
         self._unit = float(ml_dtypes.finfo(expected.dtype).eps)  # type: ignore[no-untyped-call]
         self._atol = rules.tolerance(element_type(expected.dtype)).atol
         self._broken = excesses(expected, actual, rules) > 1.0
         self._known = np.logical_and.reduce(
             [np.isfinite(each) for each in (self._expected, self._actual, wide, other)]
         )
-        self.gap = np.where(self._known, np.abs(other - wide), 0.0)
+        self.gap = np.where(self._known, np.abs(self._other - self._wide), 0.0)
 
     def disagrees(self) -> np.ndarray:
         """The elements on which the models disagree in double."""
         magnitude = np.where(self._known, np.abs(self._wide), 0.0)
         largest = float(np.max(magnitude, initial=0.0))
-        found: np.ndarray = self.gap > _RELATIVE * magnitude + _OF_LARGEST * largest
+        relative, share = (_RELATIVE, _OF_LARGEST) if self._is_double else (_FLOAT32, _FLOAT32)
+        found: np.ndarray = self.gap > relative * magnitude + share * largest
         return found
+
+    def leans(self) -> bool:
+        """Whether results of 16 bits are larger, or smaller, than the original's throughout: by
+        more in the mean than rounding, which goes either way.
+        """
+        chosen = self._known & (np.abs(self._wide) > self._atol) & (self._expected != 0)
+        if self._unit < _HALF_UNIT or int(chosen.sum()) < _FEWEST_LEANING:
+            return False
+        in_wide = (self._other - self._wide)[chosen] / self._wide[chosen]
+        in_narrow = (self._actual - self._expected)[chosen] / self._expected[chosen]
+        signs = np.sign(self._wide[chosen])
+        # towards 0 or away from it, or up or down
+        return self._is_one_sided(in_wide, in_narrow) or self._is_one_sided(
+            in_wide * signs, in_narrow * signs
+        )
+
+    def _is_one_sided(self, in_wide: np.ndarray, in_narrow: np.ndarray) -> bool:
+        leaning = (float(in_wide.mean()), float(np.clip(in_narrow, -1, 1).mean()))
+        least = self._unit / 4
+        is_alike = min(leaning) > least or max(leaning) < -least
+        return is_alike and abs(leaning[0]) > _ONE_SIDED * float(np.abs(in_wide).mean())
+
+    def in_range(self) -> Finding:
+        """The finding about numbers next to the limits of the type: only where the original keeps
+        its digits must the result do so.
+        """
+        size = np.abs(self._wide)
+        is_normal = (size > 1 / _MODERATE) & (size < _MODERATE)
+        kept = np.abs(self._expected - self._wide) <= _IN_RANGE * size
+        agrees = np.abs(self._other - self._wide) <= _IN_RANGE * size
+        lost = ~(np.abs(self._actual - self._wide) <= 10 * _IN_RANGE * size)
+        different = is_normal & kept & agrees & lost
+        if not different.any():
+            return Finding(is_rounding=True)
+        place = int(np.argmax(different))
+        return Finding(
+            f"{self._actual[place]:.8g} instead of {self._expected[place]:.8g} at element {place}; "
+            f"{int(different.sum())} of {different.size} elements differ"
+        )
 
     def differs_visibly(self) -> np.ndarray:
         """The elements that differ by more than the last bits in their own type."""
@@ -262,22 +348,22 @@ def _prepared(model: Located) -> Located:
     return Located(onnx.inliner.inline_local_functions(model.proto), model.base_dir)
 
 
-def _in_doubles(model: Located, own: Mapping[str, np.ndarray]) -> DoubleModel:
-    found = in_doubles(model.proto, model.base_dir, own.keys())
+def _in_doubles(model: Located, own: Mapping[str, np.ndarray], wide: int) -> DoubleModel:
+    found = in_doubles(model.proto, model.base_dir, own.keys(), wide)
     if found is None:
         raise LoadError("it computes in several types")
     return found
 
 
-def _widened(value: Value) -> Value:
+def _widened(value: Value, wide: type) -> Value:
     if isinstance(value, list):
-        return [_widened(each) for each in value]
+        return [_widened(each, wide) for each in value]
     if (
         isinstance(value, np.ndarray)
         and not value.dtype.hasobject
         and element_type(value.dtype) in NARROW
     ):
-        return value.astype(np.float64)
+        return value.astype(wide)
     return value
 
 

@@ -43,23 +43,28 @@ class DoubleModel(NamedTuple):
 
 
 def in_doubles(
-    model: onnx.ModelProto, base_dir: Path | None, open_constants: Collection[str] = ()
+    model: onnx.ModelProto,
+    base_dir: Path | None,
+    open_constants: Collection[str] = (),
+    wide: int = TensorProto.DOUBLE,
 ) -> DoubleModel | None:
     """A copy of a model that computes in double.
 
     ``None`` when it computes in several narrow types, or in none.
 
     ``open_constants`` are constants of the main graph that become inputs with these numbers as
-    defaults.
+    defaults. ``wide`` may be float32, in which all operators have kernels, for a model of 16 bits.
     """
     narrow = narrow_type(model)
+    if narrow == wide:
+        return None
     if narrow is None or any(
         o.domain in ("", "ai.onnx") and o.version < _LEAST_OPSET for o in model.opset_import
     ):
         return None
     large = large_tensors(model, _LARGE)
     weights = {
-        tensor.name: _array_in_double(tensor, base_dir, narrow)
+        tensor.name: _wide_array(tensor, base_dir, narrow, wide)
         for tensor in model.graph.initializer
         if is_external(tensor) or (tensor.name in large and tensor.data_type == narrow)
     }
@@ -68,15 +73,17 @@ def in_doubles(
     _store_constants(copy.graph)
     for tensor in copy.graph.initializer:
         if tensor.name in weights and tensor.data_type == narrow:
-            tensor.data_type = TensorProto.DOUBLE
+            tensor.data_type = wide
     # the inner ones first: a graph that changes has other nodes
-    for graph in reversed(_graphs(copy)):
-        split_operators(graph)
+    if wide == TensorProto.DOUBLE:
+        for graph in reversed(_graphs(copy)):
+            split_operators(graph)
     for graph in _graphs(copy):
-        _widen_graph(graph, narrow, base_dir)
+        _widen_graph(graph, narrow, wide, base_dir)
     for node in _all_nodes(copy):
-        _widen_node(node, narrow, base_dir)
-    _add_functions(copy)
+        _widen_node(node, narrow, wide, base_dir)
+    if wide == TensorProto.DOUBLE:
+        _add_functions(copy)
     opened = set(open_constants) - {value.name for value in copy.graph.input}
     for tensor in copy.graph.initializer:
         if tensor.name in opened:
@@ -86,20 +93,21 @@ def in_doubles(
     return DoubleModel(copy, weights)
 
 
-def _array_in_double(tensor: TensorProto, base_dir: Path | None, narrow: int) -> np.ndarray:
+def _wide_array(tensor: TensorProto, base_dir: Path | None, narrow: int, wide: int) -> np.ndarray:
     array = tensor_array(tensor, base_dir)
-    return _widened(array) if tensor.data_type == narrow else array
+    return _widened(array, wide) if tensor.data_type == narrow else array
 
 
-def _widened(array: np.ndarray) -> np.ndarray:
-    """Numbers in double.
+def _widened(array: np.ndarray, wide: int) -> np.ndarray:
+    """Numbers in a wide type.
 
     The largest of the narrow type becomes the largest, as it stands for infinity in masks and
     bounds.
     """
-    wide = array.astype(np.float64)
+    dtype = np.float64 if wide == TensorProto.DOUBLE else np.float32
+    numbers = array.astype(dtype)
     most = float(ml_dtypes.finfo(array.dtype).max)  # type: ignore[no-untyped-call]
-    return np.where(np.abs(wide) == most, np.sign(wide) * np.finfo(np.float64).max, wide)
+    return np.where(np.abs(numbers) == most, np.sign(numbers) * np.finfo(dtype).max, numbers)
 
 
 def narrow_type(model: onnx.ModelProto) -> int | None:
@@ -225,39 +233,39 @@ def _function_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
         yield from inner_graphs(function.node)
 
 
-def _widen_graph(graph: onnx.GraphProto, narrow: int, base_dir: Path | None) -> None:
+def _widen_graph(graph: onnx.GraphProto, narrow: int, wide: int, base_dir: Path | None) -> None:
     del graph.value_info[:]
     for value in (*graph.input, *graph.output):
-        _widen_type(value.type, narrow)
+        _widen_type(value.type, narrow, wide)
     for tensor in graph.initializer:
-        _widen_tensor(tensor, narrow, base_dir)
+        _widen_tensor(tensor, narrow, wide, base_dir)
 
 
-def _widen_type(kind: onnx.TypeProto, narrow: int) -> None:
+def _widen_type(kind: onnx.TypeProto, narrow: int, wide: int) -> None:
     field = kind.WhichOneof("value")
     if field == "tensor_type" and kind.tensor_type.elem_type == narrow:
-        kind.tensor_type.elem_type = TensorProto.DOUBLE
+        kind.tensor_type.elem_type = wide
     elif field in ("sequence_type", "optional_type"):
-        _widen_type(getattr(kind, field).elem_type, narrow)
+        _widen_type(getattr(kind, field).elem_type, narrow, wide)
 
 
-def _widen_tensor(tensor: TensorProto, narrow: int, base_dir: Path | None) -> None:
+def _widen_tensor(tensor: TensorProto, narrow: int, wide: int, base_dir: Path | None) -> None:
     if tensor.data_type == narrow:
-        name = tensor.name
-        tensor.CopyFrom(numpy_helper.from_array(_widened(tensor_array(tensor, base_dir)), name))
+        name, array = tensor.name, tensor_array(tensor, base_dir)
+        tensor.CopyFrom(numpy_helper.from_array(_widened(array, wide), name))
 
 
-def _widen_node(node: NodeProto, narrow: int, base_dir: Path | None) -> None:
+def _widen_node(node: NodeProto, narrow: int, wide: int, base_dir: Path | None) -> None:
     stored = _stored(node)
     if stored is not None and stored.data_type == narrow:
-        _widen_tensor(stored, narrow, base_dir)
+        _widen_tensor(stored, narrow, wide, base_dir)
         node.attribute[0].CopyFrom(helper.make_attribute("value", stored))
         return
     for attribute in node.attribute:
         if attribute.type == AttributeProto.TENSOR:
-            _widen_tensor(attribute.t, narrow, base_dir)
+            _widen_tensor(attribute.t, narrow, wide, base_dir)
         elif attribute.name in _TYPED and attribute.i == narrow:
-            attribute.i = TensorProto.DOUBLE
+            attribute.i = wide
     if node.op_type == "ConstantOfShape" and not node.attribute and narrow == TensorProto.FLOAT:
         node.attribute.append(helper.make_attribute("value", numpy_helper.from_array(np.zeros(1))))
 

@@ -17,6 +17,9 @@ _WIDE: Final = (8.0, 1.0, -8.0, 0.0, 1.0, 8.0, 1.0, -8.0)
 _MANTISSA: Final = 24  # bits of a float, which holds smaller integers only
 _DECADES: Final = 4.0  # powers of ten over which numbers of many magnitudes are spread
 _NEAR: Final = 1 / 3  # of the numbers that have many magnitudes are next to landmarks
+_MAGNITUDES: Final = np.array([1e-30, 1e-13, 1.0, 1e13, 4e19, 1e30])
+"""Of numbers near the limits of float32, or whose squares are."""
+_MIXED: Final = 5  # turns in which numbers have several magnitudes
 _NOT_ZERO: Final = 0.95  # of them are not 0
 _AROUND: Final = np.array([1.0, -1.0, 1.5, 0.5, 2.0, 1.001])
 """Factors of numbers next to a landmark."""
@@ -53,21 +56,41 @@ def free_numbers(
     numbers = rng.standard_normal(shape)
     if style.numbers == "moderate" or not may_be_wide(element):
         return numbers
+    return _styled(numbers, element, rng, style)
+
+
+def _styled(
+    numbers: np.ndarray, element: int, rng: np.random.Generator, style: Style
+) -> np.ndarray:
+    """Normally distributed numbers in another style."""
     if style.numbers == "far":
         return _scattered(numbers, element, rng, style)
     if style.numbers == "ties":
-        return _TIES[rng.integers(0, _TIES.size, shape)]
+        return _TIES[rng.integers(0, _TIES.size, numbers.shape)]
     if style.numbers in ("sorted", "single"):
         return _arranged(numbers, style)
     if style.numbers == "tiny":
         return numbers * _TINY
+    if style.numbers == "range":
+        return _ranged(numbers, rng, style)
     if style.numbers == "offset":
         return numbers + (_OFFSET if bits(element) > 16 else _OFFSET / 16)
-    return (
-        _widened(numbers, rng)
-        if style.numbers == "wide"
-        else _with_odd(numbers, element, rng, style)
-    )
+    if style.numbers == "wide":
+        return _widened(numbers, rng)
+    return _with_odd(numbers, element, rng, style)
+
+
+def _ranged(numbers: np.ndarray, rng: np.random.Generator, style: Style) -> np.ndarray:
+    """Numbers of magnitudes whose products leave float32, in turn of one magnitude in all inputs,
+    and of one in each row or at each place.
+    """
+    turn = style.run % (_MAGNITUDES.size + _MIXED)
+    is_by_row = turn == _MAGNITUDES.size and bool(numbers.ndim)
+    shape = (*numbers.shape[:-1], 1) if is_by_row else numbers.shape
+    magnitudes = _MAGNITUDES[rng.integers(0, _MAGNITUDES.size, shape)]
+    if turn < _MAGNITUDES.size:
+        magnitudes = _MAGNITUDES[turn]
+    return np.asarray((0.5 + np.abs(numbers) % 0.45) * np.sign(numbers) * magnitudes)
 
 
 def _arranged(numbers: np.ndarray, style: Style) -> np.ndarray:

@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple, TypeAlias
 
 Numbers: TypeAlias = Literal[
-    "moderate", "wide", "far", "ties", "sorted", "single", "tiny", "offset", "holes", "odd"
+    "moderate", "wide", "far", "ties", "sorted", "single", "tiny", "offset", "holes", "odd", "range"
 ]
 
 
@@ -16,7 +16,8 @@ class Style(NamedTuple):
     have many magnitudes; ``ties`` are few different numbers, halves and zeros; ``sorted`` ones
     ascend in each row, and of ``single`` ones a row has one 1 and zeros, as a unit matrix has;
     ``tiny`` ones are close to 0, and those with an ``offset`` close to each other; ``holes`` are
-    NaN and infinities; ``odd`` numbers are, besides, the largest and smallest ones of the type, and
+    NaN and infinities; those of a ``range`` are very large and very small ones of the type; ``odd``
+    numbers are, besides, the largest and smallest ones of the type, and
     -0.
     """
 

@@ -20,6 +20,7 @@ from xoptim.verification.compare import Comparison, ComparisonRules
 from xoptim.verification.dims import sizes_text
 from xoptim.verification.error_bins import ErrorBin, add_bins, explains
 from xoptim.verification.errors import LoadError, RunError
+from xoptim.verification.fatal import computes_in_half
 from xoptim.verification.further import TINY
 from xoptim.verification.noise import NoisyModel
 from xoptim.verification.options import VerificationOptions
@@ -54,6 +55,7 @@ _RANDOM: Final = operators_with(Trait.RANDOM)
 _LOGGER = logging.getLogger("xoptim")
 _MOST_NAMED: Final = 8  # branches that never ran
 _SUSPICIOUS: Final = 4.0  # units in the last place; smaller differences need no values in double
+_SUSPICIOUS_HALF: Final = 1.0  # the same in 16 bits, where a bias hides in rounding
 _MOST_ARBITRATED: Final = 3  # runs that break the rule, and are repeated in double
 _MOST_TINY: Final = 32  # the same of a model that runs in next to no time
 _WORK: Final = 1 << 25  # operations; a run of more is repeated only if it breaks the rule
@@ -230,6 +232,16 @@ class Judge:
         chosen = self._doubtful(reference)
         if not chosen:
             return
+        self._arbitrate(reference, candidate, other, chosen)
+        for index, run in enumerate(self.runs):
+            # Without a value in double, nobody knows which of the two is right there.
+            if run.source == "range" and not run.refuted:
+                names = frozenset(c.output for c in run.comparisons)
+                self.runs[index] = replace(run, settled=names)
+
+    def _arbitrate(
+        self, reference: Reference, candidate: Session, other: Located, chosen: Sequence[int]
+    ) -> None:
         try:
             settings = replace(reference.settings, providers=("cpu",))
             arbiter = Arbiter(Located(reference.proto, reference.base_dir), other, settings)
@@ -296,7 +308,12 @@ class Judge:
         """
         if not self._options.considers_noise or self._options.exactness == "approximate":
             return []
-        runs = [index for index, run in enumerate(self.runs) if largest_ulp_of(run) > _SUSPICIOUS]
+        least = _SUSPICIOUS_HALF if computes_in_half(reference.proto) else _SUSPICIOUS
+        runs = [
+            index
+            for index, run in enumerate(self.runs)
+            if largest_ulp_of(run) > least or (run.source == "range" and not run.is_accepted())
+        ]
         broken = [index for index in runs if not self.runs[index].is_accepted()]
         is_light = weight_bytes(reference.proto) <= _LIGHT
         usual = [index for index in runs if is_light and reference.runs[index].work <= _WORK]

@@ -60,6 +60,12 @@ _COMPARING: Final = operators_with(Trait.COMPARES, Trait.ARG_REDUCES) | {"TopK"}
 """Operators for which the order of numbers matters."""
 _SPLITTING: Final = operators_with(Trait.TREES, domain="ai.onnx.ml")
 """Operators that send NaN another way for each of the features."""
+_MIXING: Final = (
+    operators_with(Trait.SUMS_PRODUCTS, Trait.RECURRENT, Trait.WINDOWS, Trait.OWNS_GRAPHS)
+    | _SPREADING
+)
+"""Operators that add up products of their operands, in any order."""
+_RANGES: Final = 12  # runs on very large and very small numbers
 _TIMES: Final = 4  # runs of one kind where a run takes next to no time
 _MOST_LEVELS: Final = 3
 _USUAL_LEVELS: Final = (0.0, 1.0, -1.0)
@@ -86,7 +92,17 @@ class NumberPlans:
         plans = [*self._magnitudes(), *self._ties()]
         if self._is_tiny:
             plans += self._repeated()
-        return [*plans, *self.levels(), *self._odd(usual)]
+        return [*plans, *self.levels(), *self._odd(usual), *self._ranges()]
+
+    def _ranges(self) -> list[Planning]:
+        """Very large and very small numbers, where a run takes next to no time and nothing adds
+        products: there, any order of additions may overflow.
+        """
+        feeding = self._feeding
+        is_exact = feeding.options.exactness == "exact"
+        if not self._is_tiny or is_exact or not feeding.may_be_odd or self._has_any(_MIXING):
+            return []
+        return [feeding.styled("range", Style(numbers="range"))] * _RANGES
 
     def levels(self) -> list[Planning]:
         """One number everywhere."""
