@@ -34,6 +34,8 @@ class Style(NamedTuple):
     """
     words: tuple[str, ...] = ()
     """Strings that the models contain."""
+    texts: tuple[str, ...] = ()
+    """All that an input of strings gets, if there are any: each once where there is room."""
     level: float | None = None
     """One number for all elements of the free inputs."""
     hides_rows: bool = True

@@ -277,6 +277,10 @@ def _strings(
     """Strings from the categories of the model, or a few arbitrary ones when it has none, and
     variations of its strings.
     """
+    if style.texts:
+        order = rng.permutation(len(style.texts))
+        picked = np.resize(order, math.prod(shape))
+        return np.array([style.texts[i] for i in picked], np.object_).reshape(shape)
     known = [c for c in use.choices if isinstance(c, str)] or list(_WORDS)
     if style.words:
         known = [*known, *(each for word in style.words for each in _varied(word))]

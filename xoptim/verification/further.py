@@ -25,6 +25,7 @@ from xoptim.verification.runs import Feeding, Planning, ReferenceRun, RunPlan
 from xoptim.verification.session import Session, Value
 from xoptim.verification.session_settings import SessionSettings
 from xoptim.verification.sized import SizedModel
+from xoptim.verification.string_plans import StringPlans
 
 # version of the file format; before it, an initializer that is an input is a constant
 _SINCE: Final = 4
@@ -116,6 +117,7 @@ _MOST_INPUTS: Final = 6  # whose values are varied one by one
 _MOST_KEPT: Final = 6  # runs with other values of one operand
 _MOST_MIXED: Final = 4  # attempts with other values of all operands
 _LARGEST_OPERAND: Final = 1 << 12
+_MOST_STRINGS: Final = 12  # runs on strings at the usual sizes
 _MOST_ATTEMPTS: Final = 96  # to reach branches
 _LEVELS: Final = (0.0, 1.0, -1.0, 100.0, -100.0, 1e6)
 _NOT_SMALLEST: Final = ("STFT", "DFT")
@@ -170,9 +172,19 @@ class Further:
             self.free(found)
         if models is None:
             return
+        self.strings(found, is_tiny=is_tiny)
         if not is_moderate:
             self.other_numbers(found, models(), is_tiny=is_tiny, is_on_gpu=is_on_gpu)
         self.operands(found)
+
+    def strings(self, found: list[ReferenceRun], *, is_tiny: bool) -> None:
+        """Strings that the models tell apart, in inputs of strings."""
+        strings, sizes = StringPlans(self._feeding), found[0].sizes
+        grown = strings.grown(sizes)
+        many = [_at(grown, plan) for plan in strings.all(grown)] if is_tiny else []
+        if not self._add(found, many):
+            self._add(found, strings.all(sizes)[: _MOST_STRINGS if is_tiny else 1])
+        self._add(found, strings.stop_words())
 
     def free(self, found: list[ReferenceRun]) -> None:
         """Any numbers in the inputs whose readers prefer some: in all of them, or else in each of a

@@ -135,6 +135,7 @@ _DESCRIBED: Final = {
     "level": ", one number everywhere",
     "operands": ", other bounds and targets",
     "branches": ", values that reach another branch",
+    "strings": ", strings that match, or almost match",
 }
 """Values of runs by their source, as the end of a sentence."""
 
