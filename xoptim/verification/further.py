@@ -14,6 +14,7 @@ import onnx
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.protos import fed_inputs, inner_graphs, is_external
 from xoptim.verification.branches import MOST, Body, count_bodies, counting
+from xoptim.verification.container_plans import container_plans
 from xoptim.verification.dims import Sizes
 from xoptim.verification.errors import FeedError, LoadError, RunError
 from xoptim.verification.feed_style import Style
@@ -172,6 +173,7 @@ class Further:
             self.free(found)
         if models is None:
             return
+        self._add(found, container_plans(self._feeding))
         self.strings(found, is_tiny=is_tiny)
         if not is_moderate:
             self.other_numbers(found, models(), is_tiny=is_tiny, is_on_gpu=is_on_gpu)

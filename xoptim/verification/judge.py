@@ -136,6 +136,8 @@ _DESCRIBED: Final = {
     "operands": ", other bounds and targets",
     "branches": ", values that reach another branch",
     "strings": ", strings that match, or almost match",
+    "items": ", sequences of other lengths",
+    "absent": ", optional inputs absent",
 }
 """Values of runs by their source, as the end of a sentence."""
 

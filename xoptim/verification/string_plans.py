@@ -1,12 +1,11 @@
 """Plans of runs on strings that the models tell apart."""
 
 import math
-from collections.abc import Iterator
 from typing import Final
 
 from onnx import TensorProto
 
-from xoptim.verification.dims import InputSpec, Sizes, concrete_shape
+from xoptim.verification.dims import Sizes, concrete_shape, first_open
 from xoptim.verification.errors import FeedError
 from xoptim.verification.feed_style import Style
 from xoptim.verification.model_strings import model_strings
@@ -26,8 +25,8 @@ class StringPlans:
 
     def grown(self, sizes: Sizes) -> Sizes:
         """The sizes with room for many strings, where a dimension of theirs is open."""
-        names = [name for spec in self._specs for name in _first_open(spec)]
-        longer = {name: LONG for name in names if name in sizes and name not in self._feeding.fixed}
+        names = map(first_open, self._specs)
+        longer = {name: LONG for name in names if name in sizes.keys() - self._feeding.fixed.keys()}
         return self._feeding.assumptions.fitted(sizes | longer)
 
     def all(self, sizes: Sizes) -> list[Planning]:
@@ -54,9 +53,3 @@ class StringPlans:
                 continue
             counts.append(math.prod(shape))
         return min(filter(None, counts), default=0)
-
-
-def _first_open(spec: InputSpec) -> Iterator[str]:
-    """The first axis whose size is open."""
-    names = (entry for entry in spec.shape or () if isinstance(entry, str))
-    yield from [name for name in (next(names, None),) if name is not None]
