@@ -19,6 +19,7 @@ from xoptim.verification.dims import Sizes
 from xoptim.verification.errors import FeedError, LoadError, RunError
 from xoptim.verification.feed_style import Style
 from xoptim.verification.input_kinds import OPERANDS
+from xoptim.verification.late_plans import LatePlans, has_loops
 from xoptim.verification.number_plans import NumberPlans, beyond
 from xoptim.verification.operand_values import alternatives
 from xoptim.verification.protos import stored_bytes, tensor_array
@@ -118,6 +119,7 @@ _MOST_INPUTS: Final = 6  # whose values are varied one by one
 _MOST_KEPT: Final = 6  # runs with other values of one operand
 _MOST_MIXED: Final = 4  # attempts with other values of all operands
 _LARGEST_OPERAND: Final = 1 << 12
+_ROOM: Final = 1 << 27  # operations of a run with room for many strings
 _MOST_STRINGS: Final = 12  # runs on strings at the usual sizes
 _MOST_ATTEMPTS: Final = 96  # to reach branches
 _LEVELS: Final = (0.0, 1.0, -1.0, 100.0, -100.0, 1e6)
@@ -131,12 +133,18 @@ class Further:
     """Adds runs to those that were found at usual values.
 
     ``probe`` runs the original at the sizes of the first run; in ``ones``, dynamic axes have the
-    length 1, all or one of them.
+    length 1, all or one of them. ``work`` returns the operations of a run.
     """
 
     def __init__(
-        self, feeding: Feeding, probe: Probe, ones: Sequence[Sizes], settings: SessionSettings
+        self,
+        feeding: Feeding,
+        probe: Probe,
+        ones: Sequence[Sizes],
+        settings: SessionSettings,
+        work: Callable[[Sizes], int],
     ) -> None:
+        self._work = work
         self._ones = ones
         self._feeding = feeding
         self._probe = probe
@@ -174,6 +182,8 @@ class Further:
         if models is None:
             return
         self._add(found, container_plans(self._feeding))
+        if has_loops(self._feeding.models):
+            self._add(found, LatePlans(self._feeding, models(), self._work).plans(found[0]))
         self.strings(found, is_tiny=is_tiny)
         if not is_moderate:
             self.other_numbers(found, models(), is_tiny=is_tiny, is_on_gpu=is_on_gpu)
@@ -183,7 +193,8 @@ class Further:
         """Strings that the models tell apart, in inputs of strings."""
         strings, sizes = StringPlans(self._feeding), found[0].sizes
         grown = strings.grown(sizes)
-        many = [_at(grown, plan) for plan in strings.all(grown)] if is_tiny else []
+        has_room = is_tiny and self._work(grown) <= _ROOM
+        many = [_at(grown, plan) for plan in strings.all(grown)] if has_room else []
         if not self._add(found, many):
             self._add(found, strings.all(sizes)[: _MOST_STRINGS if is_tiny else 1])
         self._add(found, strings.stop_words())

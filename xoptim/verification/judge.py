@@ -138,6 +138,7 @@ _DESCRIBED: Final = {
     "strings": ", strings that match, or almost match",
     "items": ", sequences of other lengths",
     "absent": ", optional inputs absent",
+    "iterations": ", loops with many iterations",
 }
 """Values of runs by their source, as the end of a sentence."""
 

@@ -49,7 +49,7 @@ from xoptim.verification.session import Session, Value
 FeedSource: TypeAlias = Literal[
     "random", "given", "drawn", "test data", "overridden", "wide", "odd", "free", "far", "ties",
     "tiny", "offset", "level", "operands", "branches", "sorted", "single", "strings",
-    "items", "absent",
+    "items", "absent", "iterations",
 ]  # fmt: skip
 """``drawn``: elements of an example; ``overridden``: random values, and others than the stored ones
 for initializers that a caller may override; ``wide``: random ones, zeros and large numbers among
@@ -59,7 +59,7 @@ input prefers some; ``far``: numbers of many magnitudes; ``ties``: few different
 to 0, and close to each other; ``level``: one number everywhere; ``operands``: other bounds, axes
 and targets; ``branches``: values that reach a branch; ``strings``: matches of patterns, and other
 strings that a model tells apart; ``items``: sequences of other lengths; ``absent``: no value for
-optional inputs.
+optional inputs; ``iterations``: loops that make many.
 """
 
 
