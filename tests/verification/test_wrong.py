@@ -23,7 +23,6 @@ ESCAPES: Final[dict[str, str]] = {
     ),
     "if_empty": "the first two axes of inputs are assumed not to be empty",
     "square_and_divide": "large integers could make a computed divisor 0, which ends the process",
-    "full_match": "no string that a regular expression accepts is made",
     "one_row_of_a_table": "an index takes a few of the rows of a large table",
     "split_at_equal": (
         "a tree has no form in 64-bit floats, and its step at an exact number passes for rounding"

@@ -35,6 +35,12 @@ class Style(NamedTuple):
     """
     words: tuple[str, ...] = ()
     """Strings that the models contain."""
+    texts: tuple[str, ...] = ()
+    """All that an input of strings gets, if there are any: each once where there is room."""
+    items: int = 2
+    """The length of sequences."""
+    uneven: bool = False
+    """Whether the first axis without a name differs among the items of a sequence."""
     level: float | None = None
     """One number for all elements of the free inputs."""
     hides_rows: bool = True

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import bits, is_float, is_integer, is_signed_integer, numpy_dtype
-from xoptim.verification.dims import InputSpec, concrete_shape, size_of
+from xoptim.verification.dims import InputSpec, concrete_shape, first_unnamed, size_of
 from xoptim.verification.errors import FeedError
 from xoptim.verification.feed_numbers import free_numbers, may_be_wide
 from xoptim.verification.feed_style import Style
@@ -95,10 +95,20 @@ def _value(
 ) -> Value:
     if spec.container == "map":
         return _map(spec, use, rng)
-    shape = concrete_shape(spec, sizes)
     if spec.container == "sequence":
-        return [_tensor(spec, use, shape, sizes, rng, style) for _ in range(2)]
-    return _tensor(spec, use, shape, sizes, rng, style)
+        shapes = _item_shapes(spec, sizes, style)
+        return [_tensor(spec, use, shape, sizes, rng, style) for shape in shapes]
+    return _tensor(spec, use, concrete_shape(spec, sizes), sizes, rng, style)
+
+
+def _item_shapes(spec: InputSpec, sizes: Mapping[str, int], style: Style) -> list[tuple[int, ...]]:
+    """The shapes of the items of a sequence."""
+    name = first_unnamed(spec)
+    if name is None or not style.uneven:
+        return [concrete_shape(spec, sizes)] * style.items
+    steps = (0, 2, 1)
+    longer = [sizes[name] + steps[place % len(steps)] for place in range(style.items)]
+    return [concrete_shape(spec, {**sizes, name: size}) for size in longer]
 
 
 def _tensor(
@@ -277,6 +287,10 @@ def _strings(
     """Strings from the categories of the model, or a few arbitrary ones when it has none, and
     variations of its strings.
     """
+    if style.texts:
+        order = rng.permutation(len(style.texts))
+        picked = np.resize(order, math.prod(shape))
+        return np.array([style.texts[i] for i in picked], np.object_).reshape(shape)
     known = [c for c in use.choices if isinstance(c, str)] or list(_WORDS)
     if style.words:
         known = [*known, *(each for word in style.words for each in _varied(word))]

@@ -15,6 +15,7 @@ import onnx
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.protos import fed_inputs, inner_graphs, is_external
 from xoptim.verification.branches import MOST, Body, count_bodies, counting
+from xoptim.verification.container_plans import container_plans
 from xoptim.verification.dims import Sizes
 from xoptim.verification.errors import FeedError, LoadError, RunError
 from xoptim.verification.feed_style import Style
@@ -22,6 +23,7 @@ from xoptim.verification.goal_plans import Evaluator, GoalPlans, mask_plans
 from xoptim.verification.goal_sizes import SizeGoals
 from xoptim.verification.goals import Goal, Goals
 from xoptim.verification.input_kinds import OPERANDS
+from xoptim.verification.late_plans import LatePlans, has_loops
 from xoptim.verification.number_plans import NumberPlans, beyond
 from xoptim.verification.operand_values import alternatives
 from xoptim.verification.protos import stored_bytes, tensor_array
@@ -29,6 +31,7 @@ from xoptim.verification.runs import Feeding, Planning, ReferenceRun, RunPlan
 from xoptim.verification.session import Session, Value
 from xoptim.verification.session_settings import SessionSettings
 from xoptim.verification.sized import SizedModel
+from xoptim.verification.string_plans import StringPlans
 
 # version of the file format; before it, an initializer that is an input is a constant
 _SINCE: Final = 4
@@ -120,6 +123,8 @@ _MOST_INPUTS: Final = 6  # whose values are varied one by one
 _MOST_KEPT: Final = 6  # runs with other values of one operand
 _MOST_MIXED: Final = 4  # attempts with other values of all operands
 _LARGEST_OPERAND: Final = 1 << 12
+_ROOM: Final = 1 << 27  # operations of a run with room for many strings
+_MOST_STRINGS: Final = 12  # runs on strings at the usual sizes
 _MOST_ATTEMPTS: Final = 96  # to reach branches
 _MOST_GOAL_RUNS: Final = 16  # that decide a condition; more where a run is tiny
 _TIMES: Final = 4  # runs of one condition where a run is tiny
@@ -134,12 +139,18 @@ class Further:
     """Adds runs to those that were found at usual values.
 
     ``probe`` runs the original at the sizes of the first run; in ``ones``, dynamic axes have the
-    length 1, all or one of them.
+    length 1, all or one of them. ``work`` returns the operations of a run.
     """
 
     def __init__(
-        self, feeding: Feeding, probe: Probe, ones: Sequence[Sizes], settings: SessionSettings
+        self,
+        feeding: Feeding,
+        probe: Probe,
+        ones: Sequence[Sizes],
+        settings: SessionSettings,
+        work: Callable[[Sizes], int],
     ) -> None:
+        self._work = work
         self._ones = ones
         self._feeding = feeding
         self._probe = probe
@@ -176,9 +187,23 @@ class Further:
             self.free(found)
         if models is None:
             return
+        self._add(found, container_plans(self._feeding))
+        if has_loops(self._feeding.models):
+            self._add(found, LatePlans(self._feeding, models(), self._work).plans(found[0]))
+        self.strings(found, is_tiny=is_tiny)
         if not is_moderate:
             self.other_numbers(found, models(), is_tiny=is_tiny, is_on_gpu=is_on_gpu)
         self.operands(found)
+
+    def strings(self, found: list[ReferenceRun], *, is_tiny: bool) -> None:
+        """Strings that the models tell apart, in inputs of strings."""
+        strings, sizes = StringPlans(self._feeding), found[0].sizes
+        grown = strings.grown(sizes)
+        has_room = is_tiny and self._work(grown) <= _ROOM
+        many = [_at(grown, plan) for plan in strings.all(grown)] if has_room else []
+        if not self._add(found, many):
+            self._add(found, strings.all(sizes)[: _MOST_STRINGS if is_tiny else 1])
+        self._add(found, strings.stop_words())
 
     def free(self, found: list[ReferenceRun]) -> None:
         """Any numbers in the inputs whose readers prefer some: in all of them, or else in each of a

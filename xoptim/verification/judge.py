@@ -140,6 +140,10 @@ _DESCRIBED: Final = {
     "goal": ", values that decide a condition",
     "mask": ", a mask that keeps nothing, one position or all but one",
     "range": ", very large and very small numbers",
+    "strings": ", strings that match, or almost match",
+    "items": ", sequences of other lengths",
+    "absent": ", optional inputs absent",
+    "iterations": ", loops with many iterations",
 }
 """Values of runs by their source, as the end of a sentence."""
 

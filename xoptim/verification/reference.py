@@ -175,7 +175,9 @@ class Search:
         work = self._work.of(sizes)
         self.is_short = work <= SHORT
         settings = replace(self._options.settings, providers=("cpu",))
-        further = Further(self._feeding, partial(self._probe, sizes), self._ones, settings)
+        further = Further(
+            self._feeding, partial(self._probe, sizes), self._ones, settings, self._work.of
+        )
         further.overridden(found)
         if self._feeding.random:
             models = self._models if self.is_short and self._options.is_by_type else None

@@ -49,6 +49,7 @@ from xoptim.verification.session import Session, Value
 FeedSource: TypeAlias = Literal[
     "random", "given", "drawn", "test data", "overridden", "wide", "odd", "free", "far", "ties",
     "tiny", "offset", "level", "operands", "branches", "sorted", "single", "goal", "mask", "range",
+    "strings", "items", "absent", "iterations",
 ]  # fmt: skip
 """``drawn``: elements of an example; ``overridden``: random values, and others than the stored ones
 for initializers that a caller may override; ``wide``: random ones, zeros and large numbers among
@@ -58,7 +59,9 @@ input prefers some; ``far``: numbers of many magnitudes; ``ties``: few different
 to 0, and close to each other; ``level``: one number everywhere; ``operands``: other bounds, axes
 and targets; ``branches``: values that reach a branch; ``goal``: values that decide a condition;
 ``mask``: one mask keeps nothing, one position or all but one; ``range``: very large and very small
-numbers.
+numbers; ``strings``: matches of patterns, and other strings that a model tells apart; ``items``:
+sequences of other lengths; ``absent``: no value for optional inputs; ``iterations``: loops that make
+many.
 """
 
 
@@ -255,6 +258,11 @@ class Feeding:
         self._narrow: bool | None = None
 
     @property
+    def models(self) -> list[onnx.ModelProto]:
+        """The model, and the one that is compared with it, if any."""
+        return [model for model in (self.model, self._other) if model is not None]
+
+    @property
     def landmarks(self) -> Landmarks:
         """The bounds and thresholds of both models."""
         if self._landmarks is None:
@@ -264,8 +272,7 @@ class Feeding:
     def _is_narrow(self) -> bool:
         """Whether one of the models computes in 16 bits."""
         if self._narrow is None:
-            models = [model for model in (self.model, self._other) if model is not None]
-            self._narrow = any(not element_types(model).isdisjoint(_NARROW) for model in models)
+            self._narrow = any(not element_types(each).isdisjoint(_NARROW) for each in self.models)
         return self._narrow
 
     def _steering(self) -> bool:

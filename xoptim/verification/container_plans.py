@@ -1,0 +1,64 @@
+"""Plans of runs with sequences of other lengths, and without optional inputs."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Final
+
+from xoptim.verification.dims import InputSpec, Sizes, first_unnamed
+from xoptim.verification.feed_style import Style
+from xoptim.verification.runs import Feeding, Planning, RunPlan
+
+_LENGTHS: Final = (0, 1, 3, 6)
+"""Of all sequences; usual ones have two items."""
+_LENGTHS_ALONE: Final = (0, 3)
+_LENGTHS_UNEVEN: Final = (2, 3, 6)
+_MAX_INPUTS: Final = 4
+"""Inputs that change alone."""
+
+
+def container_plans(feeding: Feeding) -> Iterator[Planning]:
+    """The plans for a model with sequences or optional inputs; none for another."""
+    sequences = [spec for spec in feeding.random if spec.container == "sequence"]
+    optional = [spec.name for spec in feeding.random if spec.is_optional]
+    if sequences:
+        yield from _lengths(feeding, sequences)
+    yield from (_without(feeding, names) for names in _absent(optional))
+
+
+def _lengths(feeding: Feeding, sequences: Collection[InputSpec]) -> Iterator[Planning]:
+    """Sequences of other lengths: all of them, then each alone, then with items of other sizes."""
+    yield from (feeding.styled("items", Style(items=length)) for length in _LENGTHS)
+    alone = [spec.name for spec in sequences][:_MAX_INPUTS] if len(sequences) > 1 else []
+    yield from (_alone(feeding, name, length) for name in alone for length in _LENGTHS_ALONE)
+    if any(map(first_unnamed, sequences)):  # axes of one name are equal
+        uneven = (Style(items=length, uneven=True) for length in _LENGTHS_UNEVEN)
+        yield from (feeding.styled("items", style) for style in uneven)
+
+
+def _absent(names: list[str]) -> list[frozenset[str]]:
+    """The inputs that have no value: each alone, all, then all but one."""
+    alone = [frozenset((name,)) for name in names[:_MAX_INPUTS]]
+    rest = [frozenset(names) - one for one in alone]
+    chosen = [*alone, frozenset(names), *rest]
+    return [absent for absent in dict.fromkeys(chosen) if absent]
+
+
+def _alone(feeding: Feeding, name: str, length: int) -> Planning:
+    """Another length of one sequence."""
+    styled = feeding.styled("items", Style(items=length))
+
+    def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+        usual, longer = feeding.plan(sizes, run, gentle), styled(sizes, run, gentle)
+        return replace(longer, feeds={**usual.feeds, name: longer.feeds[name]})
+
+    return plan
+
+
+def _without(feeding: Feeding, names: frozenset[str]) -> Planning:
+    """Usual values, and none for some inputs."""
+
+    def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+        usual = feeding.plan(sizes, run, gentle)
+        return replace(usual, source="absent", feeds={**usual.feeds, **dict.fromkeys(names)})
+
+    return plan

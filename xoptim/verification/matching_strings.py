@@ -1,0 +1,216 @@
+"""Strings that match a regular expression, and strings that match it but for one character."""
+
+import itertools
+import re
+import string
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from re import _constants, _parser  # type: ignore[attr-defined]
+from typing import Any, Final, TypeAlias
+
+_MAX_PATTERN: Final = 1000
+"""Characters of a pattern that is read."""
+_MAX_LENGTH: Final = 256
+"""Characters of a string."""
+_MAX_CHOICES: Final = 12
+"""Strings for one part of a pattern."""
+_MAX_MISSED: Final = 24
+"""Characters of a match that are changed one by one."""
+_UNBOUNDED: Final = 3  # repetitions beyond the least where there is no limit
+_CANDIDATES: Final = "a-Z0 _.x~é" + string.ascii_letters + string.digits + string.punctuation
+"""Characters for a set that names those that it lacks, unusual kinds first."""
+_POSIX: Final = {
+    "[:alpha:]": "a-zA-Z",
+    "[:digit:]": "0-9",
+    "[:alnum:]": "0-9A-Za-z",
+    "[:upper:]": "A-Z",
+    "[:lower:]": "a-z",
+    "[:space:]": r"\s",
+    "[:word:]": r"\w",
+    "[:xdigit:]": "0-9A-Fa-f",
+    "[:punct:]": "!-/:-@",
+}
+"""Classes of characters that RE2 has and Python lacks."""
+_ENDS: Final = ((r"\z", r"\Z"), (r"\C", "."))
+"""The same for other forms."""
+_CATEGORIES: Final = {
+    _constants.CATEGORY_DIGIT: "07",
+    _constants.CATEGORY_NOT_DIGIT: "a-",
+    _constants.CATEGORY_SPACE: " \t",
+    _constants.CATEGORY_NOT_SPACE: "a.",
+    _constants.CATEGORY_WORD: "aZ0_",
+    _constants.CATEGORY_NOT_WORD: "- ",
+}
+_Item: TypeAlias = tuple[Any, Any]
+"""An operation of Python's parsed form, and its operand."""
+
+
+class _UnsupportedError(Exception):
+    """A form that RE2 lacks, or of which no string is made."""
+
+
+def matches(pattern: str) -> list[str]:
+    """Strings that match a regular expression of RE2, shorter ones first where that is free.
+
+    Each alternative is taken, optional parts are absent and present, and repeated ones occur the
+    least number of times, once more, and the largest number. Empty for a pattern that Python does
+    not read.
+    """
+    if len(pattern) > _MAX_PATTERN:
+        return []
+    try:
+        return _of_items(list(_parsed(pattern)))
+    except (re.error, RecursionError, OverflowError, _UnsupportedError):
+        return []
+
+
+def near_misses(text: str) -> Iterator[str]:
+    """A string with one character removed, replaced, doubled or in the other case, and with one
+    more at an end.
+    """
+    yield from (text + "x", "-" + text, text + " ")
+    places = range(min(len(text), _MAX_MISSED))
+    yield from (text[:place] + text[place + 1 :] for place in places)
+    yield from (text[:place] + _other_than(text[place]) + text[place + 1 :] for place in places)
+    yield from (text[: place + 1] + text[place:] for place in places)
+    yield from (text[:place] + text[place].swapcase() + text[place + 1 :] for place in places)
+
+
+def _other_than(character: str) -> str:
+    return "x" if character != "x" else "-"
+
+
+def probing_strings(pattern: str, most: int) -> list[str]:
+    """Matches of a pattern, then strings that almost are the first match, then such of the others,
+    alternately.
+    """
+    found = matches(pattern)
+    first, *others = map(near_misses, found) if found else ((),)
+    rows = itertools.zip_longest(*others)
+    mixed = (text for row in rows for text in row if text is not None)
+    return list(dict.fromkeys(itertools.islice(itertools.chain(found, first, mixed), most)))
+
+
+def _parsed(pattern: str) -> Iterable[_Item]:
+    for name, characters in _POSIX.items():
+        pattern = pattern.replace(name, characters)
+    for its, ours in _ENDS:
+        pattern = pattern.replace(its, ours)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about sets, which Python may read otherwise one day
+        items: Iterable[_Item] = _parser.parse(pattern)
+    return items
+
+
+def _of_items(items: Sequence[_Item]) -> list[str]:
+    """Strings for parts that follow each other: the first ones of all parts, then another one of
+    each part.
+    """
+    choices = [_choices(item) for item in items]
+    if not all(choices):
+        return []
+    usual = [options[0] for options in choices]
+    texts = ["".join(usual)]
+    rows: list[list[str]] = []
+    for place, options in enumerate(choices):
+        rows.append(
+            ["".join((*usual[:place], other, *usual[place + 1 :])) for other in options[1:]]
+        )
+    mixed = (text for row in itertools.zip_longest(*rows) for text in row if text is not None)
+    texts += mixed
+    texts.append("".join(options[-1] for options in choices))
+    return [text for text in dict.fromkeys(texts) if len(text) <= _MAX_LENGTH]
+
+
+def _choices(item: _Item) -> list[str]:
+    """Strings for one part."""
+    operation, operand = item
+    make = _MAKERS.get(operation)
+    if make is None:
+        raise _UnsupportedError
+    return list(dict.fromkeys(make(operand)))[:_MAX_CHOICES]
+
+
+def _branches(operand: tuple[Any, Sequence[Iterable[_Item]]]) -> list[str]:
+    """Strings of all alternatives, the first one of each before further ones."""
+    rows = [_of_items(list(branch)) for branch in operand[1]]
+    return [text for row in itertools.zip_longest(*rows) for text in row if text is not None]
+
+
+def _group(operand: tuple[Any, int, int, Iterable[_Item]]) -> list[str]:
+    return _of_items(list(operand[-1]))
+
+
+def _repeated(operand: tuple[int, int, Iterable[_Item]]) -> list[str]:
+    least, most, items = operand
+    options = _of_items(list(items))
+    if not options:
+        return []
+    last = least + _UNBOUNDED if most == _constants.MAXREPEAT else int(most)
+    usual = max(least, min(1, last))
+    counts = dict.fromkeys((usual, least, min(least + 1, last), last))
+    longest = max(map(len, options))
+    fitting = [count for count in counts if count * longest <= _MAX_LENGTH]
+    texts = [options[0] * count for count in fitting]
+    texts += [option * usual for option in options[1:]]
+    if last > 1:
+        length = max(2, usual)
+        texts.append("".join(itertools.islice(itertools.cycle(options), length)))
+    return texts
+
+
+def _set(operand: Sequence[_Item]) -> list[str]:
+    """A few characters of a set: the ends of ranges, and characters that it lists."""
+    is_negated = bool(operand) and operand[0][0] == _constants.NEGATE
+    if is_negated:
+        return [c for c in _CANDIDATES if not any(_has(item, c) for item in operand[1:])][:3]
+    found: list[str] = []
+    for operation, value in operand:
+        if operation == _constants.RANGE:
+            found += [chr(value[0]), chr(value[1])]
+        elif operation == _constants.LITERAL:
+            found.append(chr(value))
+        else:
+            found += _category(value)
+    return found
+
+
+def _has(item: _Item, character: str) -> bool:
+    """Whether a part of a set has a character."""
+    operation, value = item
+    if operation == _constants.RANGE:
+        return bool(value[0] <= ord(character) <= value[1])
+    if operation == _constants.LITERAL:
+        return bool(ord(character) == value)
+    return re.fullmatch(_ESCAPES.get(value, "."), character) is not None
+
+
+_ESCAPES: Final = {
+    _constants.CATEGORY_DIGIT: r"\d",
+    _constants.CATEGORY_NOT_DIGIT: r"\D",
+    _constants.CATEGORY_SPACE: r"\s",
+    _constants.CATEGORY_NOT_SPACE: r"\S",
+    _constants.CATEGORY_WORD: r"\w",
+    _constants.CATEGORY_NOT_WORD: r"\W",
+}
+
+
+def _category(value: Any) -> list[str]:
+    return list(_CATEGORIES.get(value, ""))
+
+
+def _other(code: int) -> list[str]:
+    return [character for character in "a-" if ord(character) != code]
+
+
+_MAKERS: Final[dict[Any, Callable[[Any], list[str]]]] = {
+    _constants.LITERAL: lambda code: [chr(code)],
+    _constants.NOT_LITERAL: _other,
+    _constants.ANY: lambda _: ["x", "-", "é"],
+    _constants.IN: _set,
+    _constants.BRANCH: _branches,
+    _constants.SUBPATTERN: _group,
+    _constants.MAX_REPEAT: _repeated,
+    _constants.MIN_REPEAT: _repeated,
+    _constants.AT: lambda _: [""],
+}

@@ -1,0 +1,55 @@
+"""Plans of runs on strings that the models tell apart."""
+
+import math
+from typing import Final
+
+from onnx import TensorProto
+
+from xoptim.verification.dims import Sizes, concrete_shape, first_open
+from xoptim.verification.errors import FeedError
+from xoptim.verification.feed_style import Style
+from xoptim.verification.model_strings import model_strings
+from xoptim.verification.runs import Feeding, Planning
+
+LONG: Final = 64
+"""The length of the first open axis of strings, where a run takes next to no time."""
+
+
+class StringPlans:
+    """The plans for a model with inputs of strings; there are none for another."""
+
+    def __init__(self, feeding: Feeding) -> None:
+        self._feeding = feeding
+        self._specs = [s for s in feeding.random if s.element_type == TensorProto.STRING]
+        self._strings = model_strings(feeding.models) if self._specs else model_strings(())
+
+    def grown(self, sizes: Sizes) -> Sizes:
+        """The sizes with room for many strings, where a dimension of theirs is open."""
+        names = map(first_open, self._specs)
+        longer = {name: LONG for name in names if name in sizes.keys() - self._feeding.fixed.keys()}
+        return self._feeding.assumptions.fitted(sizes | longer)
+
+    def all(self, sizes: Sizes) -> list[Planning]:
+        """Plans that feed every string together, at some sizes."""
+        texts = self._strings.texts
+        count = self._elements(sizes)
+        starts = range(0, len(texts), count) if count else ()
+        return [self._of(texts[start : start + count]) for start in starts]
+
+    def stop_words(self) -> list[Planning]:
+        """Nothing but words that are dropped."""
+        return [self._of(self._strings.stop_words)] if self._strings.stop_words else []
+
+    def _of(self, texts: tuple[str, ...]) -> Planning:
+        return self._feeding.styled("strings", Style(texts=texts))
+
+    def _elements(self, sizes: Sizes) -> int:
+        """The least number of strings of an input that has any."""
+        counts = []
+        for spec in self._specs:
+            try:
+                shape = concrete_shape(spec, sizes)
+            except (FeedError, KeyError):
+                continue
+            counts.append(math.prod(shape))
+        return min(filter(None, counts), default=0)
