@@ -5,7 +5,6 @@ overridden initializers.
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -15,13 +14,14 @@ import onnx
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.protos import fed_inputs, inner_graphs, is_external
 from xoptim.verification.branches import MOST, Body, count_bodies, counting
+from xoptim.verification.condition_runs import ConditionRuns
 from xoptim.verification.container_plans import container_plans
 from xoptim.verification.dims import Sizes
 from xoptim.verification.errors import FeedError, LoadError, RunError
 from xoptim.verification.feed_style import Style
 from xoptim.verification.goal_plans import Evaluator, GoalPlans, mask_plans
 from xoptim.verification.goal_sizes import SizeGoals
-from xoptim.verification.goals import Goal, Goals
+from xoptim.verification.goals import Goals
 from xoptim.verification.input_kinds import OPERANDS
 from xoptim.verification.late_plans import LatePlans, has_loops
 from xoptim.verification.number_plans import NumberPlans, beyond
@@ -126,8 +126,6 @@ _LARGEST_OPERAND: Final = 1 << 12
 _ROOM: Final = 1 << 27  # operations of a run with room for many strings
 _MOST_STRINGS: Final = 12  # runs on strings at the usual sizes
 _MOST_ATTEMPTS: Final = 96  # to reach branches
-_MOST_GOAL_RUNS: Final = 16  # that decide a condition; more where a run is tiny
-_TIMES: Final = 4  # runs of one condition where a run is tiny
 _LEVELS: Final = (0.0, 1.0, -1.0, 100.0, -100.0, 1e6)
 _NOT_SMALLEST: Final = ("STFT", "DFT")
 """Operators whose kernels end the process for parameters that are 0 or negative."""
@@ -313,37 +311,16 @@ class Further:
         *,
         is_tiny: bool,
     ) -> None:
-        """Inputs that decide a condition, while the others vary: each branch of an If, and where a
-        run takes next to no time, each side of a Where that is the same everywhere.
-        """
+        """Inputs that decide a condition, while the others vary."""
         feeding, base = self._feeding, found[0].sizes
         goals = Goals(feeding.model, SizeGoals(model, base, feeding.fixed))
-        evaluate = Evaluator(feeding.model, partial(self._opened, base_dir=base_dir))
-        plans = GoalPlans(feeding, evaluate)
-        wanted = list(goals.branches())
-        if is_tiny:
-            wanted += _open_goals(list(goals.choices()), evaluate, found)
-        times = _TIMES if is_tiny else 1
-        left = _MOST_GOAL_RUNS * times
+        evaluate = Evaluator(
+            feeding.model, lambda made: Session(made, self._settings, base_dir=base_dir)
+        )
         small = [run for run in found if run.work <= _SMALL]
         largest = max(small, key=_total, default=found[0]).sizes
-        for _, some in itertools.groupby(wanted, key=lambda goal: goal[:2]):
-            made = 0
-            for goal in filter(lambda each: plans.can_be_tried(each.solution), some):
-                if left <= 0 or made >= times:
-                    break
-                for turn in range(times if not made else 1):
-                    plan = plans.plan(goal.solution, made + turn)
-                    sizes = largest if (made + turn) % 2 else base
-                    run = self._probe(len(found), _at(sizes, plan))
-                    run = run or self._probe(len(found), plan)
-                    if run is None or plans.is_met(goal, run.feeds) is False:
-                        break
-                    found.append(run)
-                    made, left = made + 1, left - 1
-
-    def _opened(self, model: onnx.ModelProto, *, base_dir: Path | None) -> Session:
-        return Session(model, self._settings, base_dir=base_dir)
+        runs = ConditionRuns(goals, GoalPlans(feeding, evaluate), evaluate, is_tiny=is_tiny)
+        runs.add(found, self._probe, largest)
 
     def branches(self, found: list[ReferenceRun], base_dir: Path | None) -> list[str]:
         """Values that reach branches which no run has reached.
@@ -419,25 +396,6 @@ class Further:
             return planning(sizes, run + by, gentle)
 
         return plan
-
-
-def _open_goals(
-    goals: Sequence[Goal], evaluate: Evaluator, found: Sequence[ReferenceRun]
-) -> list[Goal]:
-    """The goals about conditions that are the same everywhere in each run."""
-    names = list(dict.fromkeys(goal.condition for goal in goals))
-    usual = [run for run in found if not run.is_probe][:1]
-    try:
-        values = [evaluate(names, run.feeds) for run in usual] if names else []
-    except RunError:
-        return []
-    mixed = {
-        name
-        for each in values
-        for name, value in each.items()
-        if np.asarray(value).any() and not np.asarray(value).all()
-    }
-    return [goal for goal in goals if goal.condition not in mixed]
 
 
 def _total(run: ReferenceRun) -> int:

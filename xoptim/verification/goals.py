@@ -20,11 +20,20 @@ from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 from xoptim.facts.protos import fed_inputs, inner_graphs, is_external, standard_domain
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.verification.goal_sizes import SizeGoals
+from xoptim.verification.inverses import (
+    FACTORS,
+    MIRRORED,
+    UNARY,
+    is_all,
+    on_side,
+    one_of,
+    undone,
+    undone_left,
+)
 
 _DEPTH: Final = 24
 _MAX_SOLUTIONS: Final = 12  # of one condition
 _MAX_TABLE: Final = 4096  # elements of a constant that is read
-_FACTORS: Final = 6  # ways in which a number is split into two factors, or two terms
 _COMPARISONS: Final = operators_with(Trait.COMPARES)
 _SAME: Final = frozenset((
     "Cast", "CastLike", "Clip", "Ceil", "Expand", "Flatten", "Floor", "Identity", "Max", "Min",
@@ -217,15 +226,15 @@ class Goals:
         if left is not None and right is None:
             turned = {"Less": "Greater", "Greater": "Less"}
             kind = kind.replace(kind[:4], "") if kind == "Equal" else kind
-            mirrored = _MIRRORED.get(kind, kind)
+            mirrored = MIRRORED.get(kind, kind)
             yield from self._compared(mirrored or turned[kind], second, first, wanted, depth)
             return
         if right is None:
             yield from self._related(kind, first, second, wanted, depth)
             return
         is_solved = False
-        for bound in dict.fromkeys(right.reshape(-1).tolist()[:_FACTORS]):
-            for value in _on_side(kind, bound, wanted):
+        for bound in dict.fromkeys(right.reshape(-1).tolist()[:FACTORS]):
+            for value in on_side(kind, bound, wanted):
                 for solution in self._number(first, value, depth):
                     is_solved = True
                     yield solution
@@ -273,7 +282,7 @@ class Goals:
         while node is not None and node.op_type in _SAME:
             node = self._producers.get(node.input[0])
         table = self._constant(node.input[0]) if node is not None and node.input else None
-        return [] if table is None else [int(each) for each in table.reshape(-1)[:_FACTORS]]
+        return [] if table is None else [int(each) for each in table.reshape(-1)[:FACTORS]]
 
     def _source(self, name: str) -> str | None:
         """The input that has the elements of a value, in this order or sorted."""
@@ -293,7 +302,7 @@ class Goals:
             return
         constant = self._constant(name)
         if constant is not None:
-            yield from [_FREE] if _is_all(constant, value) else []
+            yield from [_FREE] if is_all(constant, value) else []
             return
         if not isinstance(value, str):
             yield from (Solution({}, sizes) for sizes in self._sizes.solutions(name, value))
@@ -310,9 +319,9 @@ class Goals:
     def _computed(self, node: NodeProto, value: Any, depth: int) -> Iterator[Solution]:
         """What makes the result of a node one number."""
         first, kind = node.input[0] if node.input else "", node.op_type
-        if kind in _UNARY:
+        if kind in UNARY:
             with np.errstate(all="ignore"):
-                inverse = [float(each) for each in _UNARY[kind](float(value))]
+                inverse = [float(each) for each in UNARY[kind](float(value))]
             for number in inverse:
                 if math.isfinite(number):
                     whole = int(number) if number.is_integer() else number
@@ -365,17 +374,17 @@ class Goals:
         if node.op_type != "Gather" or not table.ndim:
             return
         rows = np.moveaxis(table, axis, 0).reshape(len(np.moveaxis(table, axis, 0)), -1)
-        for place in np.flatnonzero((rows == value).all(axis=1))[:_FACTORS].tolist():
+        for place in np.flatnonzero((rows == value).all(axis=1))[:FACTORS].tolist():
             yield from self._number(node.input[1], place, depth)
 
     def _arithmetic(self, node: NodeProto, value: Any, depth: int) -> Iterator[Solution]:
         first, second = node.input[:2]
-        left, right = (_one(self._constant(name)) for name in (first, second))
+        left, right = (one_of(self._constant(name)) for name in (first, second))
         if right is not None:
-            for number in _undone(node, value, right):
+            for number in undone(node, value, right):
                 yield from self._number(first, number, depth)
         elif left is not None:
-            for number in _undone_left(node.op_type, value, left):
+            for number in undone_left(node.op_type, value, left):
                 yield from self._number(second, number, depth)
         elif first == second and node.op_type == "Mul" and value >= 0:
             yield from self._number(first, math.sqrt(value), depth)
@@ -411,7 +420,7 @@ class Goals:
             if float(value).is_integer() and value > 0:
                 whole = int(value)
                 yield from itertools.islice(
-                    ((a, whole // a) for a in range(2, whole + 1) if whole % a == 0), _FACTORS
+                    ((a, whole // a) for a in range(2, whole + 1) if whole % a == 0), FACTORS
                 )
         else:
             factors = [self._factor(name) for name in node.input[:2]]
@@ -427,7 +436,7 @@ class Goals:
         node = self._producers.get(name)
         if node is None or node.op_type != "Mul":
             return 0
-        constants = [_one(self._constant(each)) for each in node.input]
+        constants = [one_of(self._constant(each)) for each in node.input]
         number = next((each for each in constants if each is not None), 0)
         return int(number) if float(number).is_integer() and number > 1 else 0
 
@@ -446,26 +455,6 @@ class Goals:
             return None
 
 
-_MIRRORED: Final = {
-    "Less": "Greater",
-    "Greater": "Less",
-    "LessOrEqual": "GreaterOrEqual",
-    "GreaterOrEqual": "LessOrEqual",
-}
-"""Comparisons of swapped operands."""
-_UNARY: Final[Mapping[str, Any]] = {
-    "Neg": lambda v: [-v],
-    "Abs": lambda v: [v, -v] if v else [v],
-    "Sqrt": lambda v: [v * v],
-    "Exp": lambda v: [math.log(v)] if v > 0 else [],
-    "Log": lambda v: [math.exp(v)] if v < 80 else [],
-    "Reciprocal": lambda v: [1 / v] if v else [],
-    "Sign": lambda v: [3 * v],
-    "BitwiseNot": lambda v: [-v - 1],
-}
-"""The operands that give a number."""
-
-
 def _stored(node: NodeProto) -> np.ndarray | None:
     """The elements of a Constant."""
     for attribute in node.attribute:
@@ -475,81 +464,6 @@ def _stored(node: NodeProto) -> np.ndarray | None:
         if isinstance(value, (int, float, list)):
             return np.asarray(value)
     return None
-
-
-def _one(array: np.ndarray | None) -> Any:
-    """The number of a constant of one element, ``None`` for others."""
-    if array is None or array.size != 1 or array.dtype.kind in "OSU":
-        return None
-    return array.reshape(-1)[0].item()
-
-
-def _is_all(array: np.ndarray, value: Any) -> bool:
-    """Whether all elements are a number or a text."""
-    if isinstance(value, str) or array.dtype.kind in "OSU":
-        return all(_text(each) == value for each in array.reshape(-1))
-    return bool(np.isclose(array.astype(np.float64), float(value), rtol=1e-6).all())
-
-
-def _text(element: Any) -> str:
-    return element.decode("utf-8", "replace") if isinstance(element, bytes) else str(element)
-
-
-def _on_side(kind: str, bound: Any, wanted: bool) -> Iterator[Any]:
-    """Numbers for which a comparison with a bound is true, or false."""
-    if isinstance(bound, (str, bytes)):
-        yield from [_text(bound)] if wanted else []
-        return
-    if isinstance(bound, bool):
-        yield bound if wanted else not bound
-        return
-    step = 1 if float(bound).is_integer() else abs(bound) / 2
-    if kind == "Equal":
-        yield bound if wanted else bound + step
-    elif kind.startswith("Less") == wanted:
-        yield bound - step
-        yield from [bound] if kind.endswith("OrEqual") == wanted else []
-        yield from [0] if bound > 0 else []
-    else:
-        yield bound + step
-        yield from [bound] if kind.endswith("OrEqual") == wanted else []
-
-
-def _undone(node: NodeProto, value: Any, constant: Any) -> Iterator[Any]:
-    """The first operands that give a number with a constant second one."""
-    kind = node.op_type
-    if kind == "Add":
-        yield value - constant
-    elif kind == "Sub":
-        yield value + constant
-    elif kind == "Mul" and constant:
-        quotient = value / constant
-        yield int(quotient) if float(quotient).is_integer() else quotient
-    elif kind == "Div":
-        yield value * constant
-    elif kind == "Mod":
-        yield from (value + turns * constant for turns in range(_FACTORS))
-    elif kind == "BitwiseAnd":
-        yield from [value] if int(value) & int(constant) == int(value) else []
-        yield from [constant] if value else []
-    elif kind == "BitwiseXor":
-        yield int(value) ^ int(constant)
-    elif kind == "BitShift":
-        is_left = any(a.name == "direction" and a.s == b"LEFT" for a in node.attribute)
-        yield int(value) >> int(constant) if is_left else int(value) << int(constant)
-
-
-def _undone_left(kind: str, value: Any, constant: Any) -> Iterator[Any]:
-    """The second operands that give a number with a constant first one."""
-    if kind == "Add":
-        yield value - constant
-    elif kind == "Sub":
-        yield constant - value
-    elif kind == "Mul" and constant:
-        quotient = value / constant
-        yield int(quotient) if float(quotient).is_integer() else quotient
-    elif kind == "Div" and value:
-        yield constant / value
 
 
 def _all_of(parts: Iterable[Iterator[Solution]]) -> Iterator[Solution]:

@@ -60,8 +60,8 @@ to 0, and close to each other; ``level``: one number everywhere; ``operands``: o
 and targets; ``branches``: values that reach a branch; ``goal``: values that decide a condition;
 ``mask``: one mask keeps nothing, one position or all but one; ``range``: very large and very small
 numbers; ``strings``: matches of patterns, and other strings that a model tells apart; ``items``:
-sequences of other lengths; ``absent``: no value for optional inputs; ``iterations``: loops that make
-many.
+sequences of other lengths; ``absent``: no value for optional inputs; ``iterations``: loops that
+make many.
 """
 
 

@@ -1,0 +1,102 @@
+"""Runs of the original on inputs that decide its conditions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from xoptim.verification.dims import Sizes
+from xoptim.verification.errors import RunError
+from xoptim.verification.goal_plans import Evaluator, GoalPlans
+from xoptim.verification.goals import Goal, Goals
+from xoptim.verification.runs import Planning, ReferenceRun, RunPlan
+
+Probe = Callable[[int, Planning], ReferenceRun | None]
+_MOST_RUNS: Final = 16
+_MOST_TINY_RUNS: Final = 64
+_TIMES: Final = 4  # runs of one condition where a run is tiny
+
+
+class ConditionRuns:
+    """Adds runs for each branch of an If, and where a run takes next to no time, for each side of a
+    Where that is the same everywhere.
+
+    Args:
+        goals: the conditions.
+        plans: makes plans of what may decide them.
+        evaluate: computes inner results of the original.
+        is_tiny: whether a run takes next to no time.
+    """
+
+    def __init__(
+        self, goals: Goals, plans: GoalPlans, evaluate: Evaluator, *, is_tiny: bool
+    ) -> None:
+        self._goals = goals
+        self._plans = plans
+        self._evaluate = evaluate
+        self._is_tiny = is_tiny
+
+    def add(self, found: list[ReferenceRun], probe: Probe, largest: Sizes) -> None:
+        """Add runs that the original accepts.
+
+        Args:
+            found: the runs so far; grows.
+            probe: runs the original.
+            largest: sizes of which every other run is, where it is accepted.
+        """
+        wanted = list(self._goals.branches())
+        if self._is_tiny:
+            wanted += self._undecided(list(self._goals.choices()), found)
+        times = _TIMES if self._is_tiny else 1
+        most = len(found) + (_MOST_TINY_RUNS if self._is_tiny else _MOST_RUNS)
+        for _, goals in itertools.groupby(wanted, key=lambda goal: goal[:2]):
+            made = 0
+            for goal in goals:
+                if made >= times or len(found) >= most:
+                    break
+                for run in self._runs(goal, made, times, probe, largest, len(found)):
+                    found.append(run)
+                    made += 1
+
+    def _runs(
+        self, goal: Goal, made: int, times: int, probe: Probe, largest: Sizes, number: int
+    ) -> Iterator[ReferenceRun]:
+        """Runs that reach a goal: several of the first solution, one of each further one."""
+        if not self._plans.can_be_tried(goal.solution):
+            return
+        for turn in range(made, times if not made else made + 1):
+            plan = self._plans.plan(goal.solution, turn)
+            run = probe(number + turn, _at(largest, plan)) if turn % 2 else None
+            run = run or probe(number + turn, plan)
+            if run is None:
+                return
+            if self._plans.is_met(goal, run.feeds) is not False:
+                yield run
+
+    def _undecided(self, goals: Sequence[Goal], found: Sequence[ReferenceRun]) -> list[Goal]:
+        """The goals about conditions that are the same everywhere in a usual run."""
+        names = list(dict.fromkeys(goal.condition for goal in goals))
+        usual = [run for run in found if not run.is_probe][:1]
+        try:
+            values = [self._evaluate(names, run.feeds) for run in usual] if names else []
+        except RunError:
+            return []
+        mixed = {
+            name
+            for each in values
+            for name, value in each.items()
+            if np.asarray(value).any() and not np.asarray(value).all()
+        }
+        return [goal for goal in goals if goal.condition not in mixed]
+
+
+def _at(sizes: Sizes, planning: Planning) -> Planning:
+    """The same plan at other sizes."""
+
+    def plan(_: Sizes, run: int, gentle: bool) -> RunPlan:
+        return planning(sizes, run, gentle)
+
+    return plan

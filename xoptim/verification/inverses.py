@@ -1,0 +1,106 @@
+"""Numbers that give a number: arithmetic backwards, and the sides of a comparison."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+from onnx import NodeProto
+
+FACTORS: Final = 6
+"""Ways in which a number is made of others that are tried."""
+MIRRORED: Final = {
+    "Less": "Greater",
+    "Greater": "Less",
+    "LessOrEqual": "GreaterOrEqual",
+    "GreaterOrEqual": "LessOrEqual",
+}
+"""Comparisons of swapped operands."""
+UNARY: Final[Mapping[str, Any]] = {
+    "Neg": lambda v: [-v],
+    "Abs": lambda v: [v, -v] if v else [v],
+    "Sqrt": lambda v: [v * v],
+    "Exp": lambda v: [math.log(v)] if v > 0 else [],
+    "Log": lambda v: [math.exp(v)] if v < 80 else [],
+    "Reciprocal": lambda v: [1 / v] if v else [],
+    "Sign": lambda v: [3 * v],
+    "BitwiseNot": lambda v: [-v - 1],
+}
+"""The operands that give a number."""
+
+
+def one_of(array: np.ndarray | None) -> Any:
+    """The number of a constant of one element, ``None`` for others."""
+    if array is None or array.size != 1 or array.dtype.kind in "OSU":
+        return None
+    return array.reshape(-1)[0].item()
+
+
+def is_all(array: np.ndarray, value: Any) -> bool:
+    """Whether all elements are a number or a text."""
+    if isinstance(value, str) or array.dtype.kind in "OSU":
+        return all(text_of(each) == value for each in array.reshape(-1))
+    return bool(np.isclose(array.astype(np.float64), float(value), rtol=1e-6).all())
+
+
+def text_of(element: Any) -> str:
+    return element.decode("utf-8", "replace") if isinstance(element, bytes) else str(element)
+
+
+def on_side(kind: str, bound: Any, wanted: bool) -> Iterator[Any]:
+    """Numbers for which a comparison with a bound is true, or false."""
+    if isinstance(bound, (str, bytes)):
+        yield from [text_of(bound)] if wanted else []
+        return
+    if isinstance(bound, bool):
+        yield bound if wanted else not bound
+        return
+    step = 1 if float(bound).is_integer() else abs(bound) / 2
+    if kind == "Equal":
+        yield bound if wanted else bound + step
+    elif kind.startswith("Less") == wanted:
+        yield bound - step
+        yield from [bound] if kind.endswith("OrEqual") == wanted else []
+        yield from [0] if bound > 0 else []
+    else:
+        yield bound + step
+        yield from [bound] if kind.endswith("OrEqual") == wanted else []
+
+
+def undone(node: NodeProto, value: Any, constant: Any) -> Iterator[Any]:
+    """The first operands that give a number with a constant second one."""
+    kind = node.op_type
+    if kind == "Add":
+        yield value - constant
+    elif kind == "Sub":
+        yield value + constant
+    elif kind == "Mul" and constant:
+        quotient = value / constant
+        yield int(quotient) if float(quotient).is_integer() else quotient
+    elif kind == "Div":
+        yield value * constant
+    elif kind == "Mod":
+        yield from (value + turns * constant for turns in range(FACTORS))
+    elif kind == "BitwiseAnd":
+        yield from [value] if int(value) & int(constant) == int(value) else []
+        yield from [constant] if value else []
+    elif kind == "BitwiseXor":
+        yield int(value) ^ int(constant)
+    elif kind == "BitShift":
+        is_left = any(a.name == "direction" and a.s == b"LEFT" for a in node.attribute)
+        yield int(value) >> int(constant) if is_left else int(value) << int(constant)
+
+
+def undone_left(kind: str, value: Any, constant: Any) -> Iterator[Any]:
+    """The second operands that give a number with a constant first one."""
+    if kind == "Add":
+        yield value - constant
+    elif kind == "Sub":
+        yield constant - value
+    elif kind == "Mul" and constant:
+        quotient = value / constant
+        yield int(quotient) if float(quotient).is_integer() else quotient
+    elif kind == "Div" and value:
+        yield constant / value
