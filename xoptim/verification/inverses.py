@@ -46,6 +46,7 @@ def is_all(array: np.ndarray, value: Any) -> bool:
 
 
 def text_of(element: Any) -> str:
+    """An element of a string tensor as a text."""
     return element.decode("utf-8", "replace") if isinstance(element, bytes) else str(element)
 
 
