@@ -16,6 +16,7 @@ import onnx
 from xoptim.facts.dtypes import numpy_dtype, type_name
 from xoptim.facts.protos import fed_inputs
 from xoptim.precision.options import PrecisionOptions
+from xoptim.verification.archives import Archive
 from xoptim.verification.errors import ChoiceError
 from xoptim.verification.session import Value
 
@@ -70,15 +71,7 @@ def _described(source: object) -> str:
 def _archives(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
     """The contents of an ``.npz`` file, or of those in a folder, in the order of their names."""
     for file in sorted(path.glob(_SUFFIX)) if path.is_dir() else [path]:
-        try:
-            with np.load(file, allow_pickle=False) as archive:
-                content = dict(archive)
-        # numpy, zipfile and zlib raise a dozen unrelated types for a file that is not an archive
-        except Exception as error:
-            raise ChoiceError(
-                f"cannot read samples from {str(file)!r}: {error}; write them with numpy.savez"
-            ) from error
-        yield content
+        yield Archive(file, "samples")
 
 
 def _sample(given: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Sample:

@@ -21,6 +21,7 @@ from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.protos import fed_inputs, is_external
 from xoptim.facts.words import abridged, meant
 from xoptim.graph.assumed import assumed_of
+from xoptim.verification.archives import Archive
 from xoptim.verification.assumed import check_sizes, check_values, hold
 from xoptim.verification.dims import (
     InputSpec,
@@ -361,6 +362,9 @@ def given_feeds(
         raise ChoiceError(
             f"the model has no input {abridged(name)} (it has {listed}){meant(name, known)}"
         )
+    if isinstance(feeds, Archive):  # before its data is read
+        for name in feeds.keys() & specs.keys():
+            _check_value(specs[name], _from_bytes(specs[name], feeds.preview(name)))
     given: dict[str, Value] = {}
     for name, value in feeds.items():
         given[name] = _from_bytes(specs[name], value) if name in specs else value
