@@ -11,9 +11,12 @@ import click
 from click.core import ParameterSource
 
 from xoptim.diagnose.explanation import meant
+from xoptim.system.reading import read_file
 from xoptim.verification import EXTENSIONS
 
 _FILES: Final = ("xoptim.toml", "pyproject.toml")
+_MAX_BYTES: Final = 1 << 20
+_MAX_LINE: Final = 10_000
 SETTINGS: Final = "xopt-settings"
 """The name under which the context of a command has the file."""
 _OF_ONE_MODEL: Final = frozenset(("output", "in-place", "help"))
@@ -62,7 +65,7 @@ def taken_from(arguments: list[str]) -> tuple[list[str], Path | None, bool]:
         return [*kept, *rest], None if is_off else settings_file(), False
     if not wanted:
         raise click.UsageError("--config needs a file")
-    if not Path(wanted).is_file():
+    if not Path(wanted).exists():
         raise click.UsageError(f"--config {wanted!r}: no such file")
     return [*kept, *rest], Path(wanted), True
 
@@ -124,11 +127,17 @@ def read_settings(path: Path, commands: Mapping[str, click.Command]) -> dict[str
 def _table(path: Path) -> dict[str, Any] | None:
     """The settings of a file, ``None`` when a project file has none."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = read_file(path, _MAX_BYTES).decode("utf-8")
+        # tomllib takes quadratic time in the parts of a key
+        if max(map(len, text.splitlines()), default=0) > _MAX_LINE:
+            raise ValueError(f"a line has more than {_MAX_LINE:,} characters")
+        content = tomllib.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
         if path.name == "pyproject.toml":
             return None  # it belongs to other programs, which report it
-        raise click.UsageError(f"cannot read settings from {str(path)!r}: {error}") from error
+        is_deep = isinstance(error, RecursionError)
+        reason = "it is nested too deeply" if is_deep else getattr(error, "strerror", None) or error
+        raise click.UsageError(f"cannot read settings from {str(path)!r}: {reason}") from error
     if path.name != "pyproject.toml":
         return content
     tools = content.get("tool")

@@ -66,6 +66,16 @@ def test_sizes(tmp_path: Path) -> None:
         read_file(path)
 
 
+def test_a_file_that_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size of files of the system is 0; memory is not reserved for the largest file."""
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+    monkeypatch.setattr("os.fstat", lambda number: path.stat().__class__((0o100600, *[0] * 9)))
+    assert read_file(path, 1 << 60) == b"12345"
+    with pytest.raises(OSError, match="it has more than 4 bytes"):
+        read_file(path, 4)
+
+
 def test_files_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"1")

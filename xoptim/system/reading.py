@@ -6,8 +6,9 @@ All functions raise `OSError`, whose ``strerror`` is a reason for people.
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from xoptim.system.files import NO_LINK
 
@@ -21,6 +22,7 @@ _FLAGS: Final[int] = (
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
 )
+_CHUNK: Final = 1 << 16
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 _KINDS: Final = {
@@ -45,7 +47,7 @@ def _check_kind(path: Path, mode: int) -> None:
     raise OSError(errno.EINVAL, f"it is {kind}, not a file", str(path))
 
 
-def open_file(path: Path, flags: int = 0) -> BinaryIO:
+def open_file(path: Path, flags: int = 0) -> BufferedReader:
     """Open a regular file; a pipe, a device, a socket or a folder is refused at once."""
     check_kind(path)  # a socket cannot be opened, and a device may react to it
     number = os.open(path, _FLAGS | flags)
@@ -98,9 +100,12 @@ def _check_user(path: Path, status: os.stat_result) -> None:
         raise PermissionError(errno.EPERM, "it belongs to another user", str(path))
 
 
-def _content(path: Path, stream: BinaryIO, most: int) -> bytes:
-    size = os.fstat(stream.fileno()).st_size
-    content = stream.read(most + 1) if size <= most else b""
-    if max(size, len(content)) > most:  # a file may grow while it is read
+def _content(path: Path, stream: BufferedReader, most: int) -> bytes:
+    size = total = os.fstat(stream.fileno()).st_size
+    chunks = [stream.read(size)] if size <= most else []
+    while total <= most and (chunk := stream.read(_CHUNK)):  # it grows, or the system makes it
+        chunks.append(chunk)
+        total += len(chunk)
+    if total > most:
         raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))
-    return content
+    return b"".join(chunks)
