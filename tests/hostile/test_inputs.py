@@ -163,3 +163,18 @@ def test_test_data_larger_than_memory(xopt: Xopt, monkeypatch: pytest.MonkeyPatc
     assert xopt("model.onnx", "--test-data", "data").error == (
         "the test data in 'data' has 2.4 kB, and 2.0 kB of memory is free"
     )
+
+
+@listed(
+    "input-many",
+    "a wrong name of an input or dimension for a model with 1,000 of them",
+    "error: one line with the first 20 names",
+)
+@pytest.mark.parametrize("option", ["--dim", "--feeds"])
+def test_names_of_a_model_with_many_inputs(xopt: Xopt, option: str) -> None:
+    inputs = ", ".join(f"float[n{number}] x{number}" for number in range(1000))
+    write(f"agraph ({inputs}) => (float[n0] y) {{ y = Neg(x0) }}")
+    np.savez("feeds.npz", q=np.ones(1))
+    error = xopt("model.onnx", option, "q=3" if option == "--dim" else "feeds.npz").error
+    assert "19, ... (980 more)" in error
+    assert len(error) < 500

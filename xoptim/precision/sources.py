@@ -15,6 +15,7 @@ import onnx
 
 from xoptim.facts.dtypes import numpy_dtype, type_name
 from xoptim.facts.protos import fed_inputs
+from xoptim.facts.words import listed
 from xoptim.precision.options import PrecisionOptions
 from xoptim.verification.archives import Archive
 from xoptim.verification.errors import ChoiceError
@@ -95,14 +96,14 @@ def _named(given: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Map
         unknown = [str(name) for name in given if name not in names]
         if missing or unknown:
             faults = {"lacks": missing, "has unknown inputs": unknown}
-            texts = [f"{text} {', '.join(some)}" for text, some in faults.items() if some]
-            raise ChoiceError(f"{where} {' and '.join(texts)}; the inputs are {', '.join(names)}")
+            texts = [f"{text} {listed(some)}" for text, some in faults.items() if some]
+            raise ChoiceError(f"{where} {' and '.join(texts)}; the inputs are {listed(names)}")
         return given
     values = list(given) if isinstance(given, (list, tuple)) else [given]
     if len(values) != len(names):
         raise ChoiceError(
             f"{where} has {len(values)} values, but the model has {len(names)} inputs: "
-            f"{', '.join(names)}; give one for each, or a dictionary"
+            f"{listed(names)}; give one for each, or a dictionary"
         )
     return dict(zip(names, values, strict=True))
 

@@ -19,7 +19,7 @@ from onnx import TensorProto, numpy_helper
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.protos import fed_inputs, is_external
-from xoptim.facts.words import abridged, bytes_text, meant
+from xoptim.facts.words import abridged, bytes_text, listed, meant
 from xoptim.graph.assumed import assumed_of
 from xoptim.graph.load import LARGEST_FILE
 from xoptim.system.machine import available_memory
@@ -373,9 +373,8 @@ def given_feeds(
     unknown = feeds.keys() - set(inputs)
     if unknown:
         name, known = min(unknown), list(inputs)
-        listed = ", ".join(known) or "none"
         raise ChoiceError(
-            f"the model has no input {abridged(name)} (it has {listed}){meant(name, known)}"
+            f"the model has no input {abridged(name)} (it has {listed(known)}){meant(name, known)}"
         )
     if isinstance(feeds, Archive):  # before its data is read
         for name in feeds.keys() & specs.keys():
