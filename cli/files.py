@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -11,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from xoptim.api.preparing import download, hub_folder, is_hub_address
+from xoptim.api.preparing import LARGEST_FILE, download, hub_folder, is_hub_address
 from xoptim.diagnose.explanation import shell_path, similar
 from xoptim.system.files import MODEL_SUFFIXES, STANDARD_OUTPUT as STANDARD_OUTPUT
 from xoptim.system.journal import ScratchFolder
@@ -19,6 +18,7 @@ from xoptim.system.journal import ScratchFolder
 from .options import option
 
 _STREAM: Final = "xopt-stream-"  # beginning of the folder to which a stream is copied
+_CHUNK: Final = 1 << 20
 _STREAM_FOLDER: Final = re.compile(rf"(?<![^\s'\"`])[^\s'\"`]*{_STREAM}\w+[/\\]+")
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -207,7 +207,8 @@ def _copied(stream: Any, ctx: click.Context) -> Path:
     path = Path(ctx.find_root().with_resource(folder)) / "standard input"
     try:
         with path.open("wb") as copy:
-            shutil.copyfileobj(stream, copy)
+            while (chunk := stream.read(_CHUNK)) and copy.tell() <= LARGEST_FILE:
+                copy.write(chunk)
     except OSError as error:
         raise click.UsageError(
             f"cannot copy standard input to {tempfile.gettempdir()!r}: {error.strerror}"

@@ -16,7 +16,7 @@ from .settings import (
     Settings,
     defaults_of,
     nearest_settings,
-    read_file,
+    read_content,
     read_settings,
 )
 from .terminal import say
@@ -100,7 +100,7 @@ def _at_revision(revision: str, commands: Commands) -> Settings | None:
 
     def read(path: Path) -> bytes | None:
         if not path.is_relative_to(root):
-            return read_file(path)
+            return read_content(path)
         return former.read(path.relative_to(root).as_posix())
 
     nearest = nearest_settings(read)

@@ -12,9 +12,12 @@ import click
 from click.core import ParameterSource
 
 from xoptim.diagnose.explanation import meant
+from xoptim.system.reading import read_file
 from xoptim.verification import EXTENSIONS
 
 _FILES: Final = ("xoptim.toml", "pyproject.toml")
+_MAX_BYTES: Final = 1 << 20
+_MAX_LINE: Final = 10_000
 _SETTINGS: Final = "xopt-settings"
 """The name under which the context of a command has its settings."""
 _OF_ONE_MODEL: Final = frozenset(("output", "in-place", "help"))
@@ -104,18 +107,30 @@ def taken_from(arguments: list[str]) -> tuple[list[str], NamedSettings]:
         return [*kept, *rest], NamedSettings(None, is_off)
     if not wanted:
         raise click.UsageError("--config needs a file")
-    if not Path(wanted).is_file():
+    if not Path(wanted).exists():
         raise click.UsageError(f"--config {wanted!r}: no such file")
     return [*kept, *rest], NamedSettings(Path(wanted), is_off)
 
 
-def read_file(path: Path) -> bytes | None:
-    """The content of a file, ``None`` when there is none."""
-    return path.read_bytes() if path.is_file() else None
+def read_content(path: Path) -> bytes | None:
+    """The content of a settings file, ``None`` when there is none; raises `click.UsageError` when
+    it cannot be read, unless the file belongs to other programs, which report it.
+    """
+    return _content(path) if path.is_file() else None
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return read_file(path, _MAX_BYTES)
+    except (OSError, ValueError) as error:
+        if path.name == "pyproject.toml":
+            return None
+        reason = getattr(error, "strerror", None) or error
+        raise click.UsageError(f"cannot read settings from {str(path)!r}: {reason}") from error
 
 
 def nearest_settings(
-    read: Callable[[Path], bytes | None] = read_file,
+    read: Callable[[Path], bytes | None] = read_content,
 ) -> tuple[Path, Mapping[str, Any]] | None:
     """The settings file in the current folder, or in the nearest one around it, and its table.
 
@@ -137,7 +152,8 @@ def nearest_settings(
 
 def read_settings(path: Path, commands: Commands) -> Settings:
     """The settings of a file; raises `click.UsageError` when it cannot be read."""
-    table = _table(path, path.read_bytes())
+    content = _content(path)
+    table = None if content is None else _table(path, content)
     if table is None:
         raise click.UsageError(f"{str(path)!r} has no table [tool.xoptim]")
     return Settings(path, str(path), defaults_of(table, path, str(path), commands))
@@ -180,11 +196,17 @@ def defaults_of(table: Mapping[str, Any], path: Path, name: str, commands: Comma
 def _table(path: Path, content: bytes) -> Mapping[str, Any] | None:
     """The settings in a file, ``None`` when a project file has none."""
     try:
-        found = tomllib.loads(content.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = content.decode("utf-8")
+        # tomllib takes quadratic time in the parts of a key
+        if max(map(len, text.splitlines()), default=0) > _MAX_LINE:
+            raise ValueError(f"a line has more than {_MAX_LINE:,} characters")
+        found = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
         if path.name == "pyproject.toml":
             return None  # it belongs to other programs, which report it
-        raise click.UsageError(f"cannot read settings from {str(path)!r}: {error}") from error
+        is_deep = isinstance(error, RecursionError)
+        reason = "it is nested too deeply" if is_deep else getattr(error, "strerror", None) or error
+        raise click.UsageError(f"cannot read settings from {str(path)!r}: {reason}") from error
     if path.name != "pyproject.toml":
         return found
     tools = found.get("tool")

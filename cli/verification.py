@@ -27,6 +27,7 @@ from xoptim.precision.options import (
     Scheme,
 )
 from xoptim.verification import library_file
+from xoptim.verification.archives import Archive
 
 from .memory import MEMORY_BOUND
 from .options import choice, common, duration, flag, names_of, option, repeated, switch
@@ -182,9 +183,11 @@ class Values:
             {} if self.test_data is None else dict.fromkeys(("feeds", "dims"), "with --test-data")
         )
 
-    def samples(self) -> list[dict[str, np.ndarray]]:
+    def samples(self) -> Sequence[Mapping[str, np.ndarray]]:
         """The values of each file of ``--feeds``; raises when one cannot be read."""
-        return [] if self.feeds is None else [_feeds(path) for path in files_of(self.feeds)]
+        return (
+            [] if self.feeds is None else [Archive(path, "feeds") for path in files_of(self.feeds)]
+        )
 
     def read(self, *, several: bool = False) -> dict[str, Any]:
         """The values, as fields of the options that run models.
@@ -194,7 +197,7 @@ class Values:
         Dimensions with several sizes are refused, or, with ``several``, left open.
         """
         libraries = tuple(map(library_file, self.custom_op_lib))
-        feeds = {} if self.feeds is None else _feeds(files_of(self.feeds)[0])
+        feeds = {} if self.feeds is None else Archive(files_of(self.feeds)[0], "feeds")
         given = {
             "test_data": self.test_data,
             "seed": self.seed,
@@ -356,28 +359,3 @@ def files_of(path: Path) -> list[Path]:
             f"no .npz file in {str(path)!r}; write one for each sample with numpy.savez"
         )
     return found
-
-
-_REASONS: Final = {
-    "Object arrays": "it holds Python objects; strings need the dtype str",
-    "pickle": "it is not an .npz archive",
-}
-"""Reasons in plain words, by a part of the text of numpy's error."""
-
-
-def _feeds(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with path.open("rb") as stream:
-            archive = np.load(stream, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
-                raise ValueError("it holds one array without a name")
-            return {name: archive[name] for name in archive.files}
-    # numpy, zipfile and zlib raise a dozen unrelated types for a file that is not an archive
-    except Exception as error:
-        reason = next(
-            (told for part, told in _REASONS.items() if part in str(error)),
-            getattr(error, "strerror", None) or error,
-        )
-        raise click.UsageError(
-            f"cannot read feeds from {str(path)!r}: {reason}; write them with numpy.savez"
-        ) from error

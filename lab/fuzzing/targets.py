@@ -32,11 +32,15 @@ from xoptim import (
     save,
     select,
 )
+from xoptim.cli.commands import COMMANDS
+from xoptim.cli.settings import read_settings
 from xoptim.cli.verification import Comparison, Values
 from xoptim.engine.environment import DebugSettings
 from xoptim.facts.assumptions import ENTRY, Assumptions
 from xoptim.graph.load import read_proto
-from xoptim.verification import load_test_data, verify_models
+from xoptim.integrations.genai import assumptions_for, config_of
+from xoptim.tuning.settings import read_settings as session_settings, settings_text
+from xoptim.verification import SessionSettings, load_test_data, verify_models
 
 MEANT = (XoptimError, click.ClickException)
 """Errors with a message for the user."""
@@ -307,6 +311,50 @@ def _dumps() -> list[bytes]:
     return found
 
 
+def read_settings_file(data: bytes) -> None:
+    """``--config FILE``, for two commands: to import all takes long."""
+    path = _folder() / "xoptim.toml"
+    path.write_bytes(data)
+    read_settings(path, {name: COMMANDS[name] for name in ("optimize", "bench")})
+
+
+SETTINGS = (
+    "report = 'out.html'\nverify = false\n[bench]\nseconds = 2.5\n",
+    "dim = ['batch=2', 'seq=8']\n[optimize]\nprecision = 'int8'\ntolerance = '1%'\n",
+)
+DECODER = """agraph (int64[b,s] ids, int64[b,t] mask, float[b,2,p,4] past_0_key,
+    float[b,2,p,4] past_0_value)
+  => (float[b,s,v] logits, float[b,2,t,4] now_0_key, float[b,2,t,4] now_0_value)
+  <float some = {1}> {
+    logits = Identity(some) now_0_key = Identity(some) now_0_value = Identity(some) }"""
+
+
+def read_decoder_settings(data: bytes) -> None:
+    """``--genai FOLDER``."""
+    folder = _folder() / "decoder"
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_bytes(data)
+    model = parse(DECODER)
+    assumptions_for(model, folder)
+    config_of(model, folder, "model.onnx")
+
+
+CONFIGS = (
+    '{"max_position_embeddings": 32, "eos_token_id": [2, 3], "vocab_size": 9, "top_k": 5}',
+    (
+        '{"text_config": {"n_ctx": 32, "eos_token_id": 2, "vocab_size": 9, "n_head": 2}, '
+        '"temperature": 0.5, "do_sample": true, "bos_token_id": 1, "pad_token_id": null}'
+    ),
+)
+
+
+def read_session_settings(data: bytes) -> None:
+    """``MODEL.session.json``."""
+    path = _folder() / "model.onnx.session.json"
+    path.write_bytes(data)
+    session_settings(path)
+
+
 TARGETS: dict[str, Target] = {
     "model": Target(load_weights, _models, onnx.ModelProto),
     "rules": Target(
@@ -322,6 +370,11 @@ TARGETS: dict[str, Target] = {
     "feeds": Target(read_feeds, _archives, "bytes"),
     "test-data": Target(read_test_data, _test_data, "bytes"),
     "replay": Target(read_dump, _dumps, "bytes"),
+    "settings": Target(read_settings_file, lambda: [text.encode() for text in SETTINGS], "text"),
+    "decoder": Target(read_decoder_settings, lambda: [text.encode() for text in CONFIGS], "text"),
+    "session": Target(
+        read_session_settings, lambda: [settings_text(SessionSettings()).encode()], "text"
+    ),
 }
 
 

@@ -1,10 +1,11 @@
 """The cache of facts about patterns, and patterns that are imported when they are tried."""
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -114,14 +115,72 @@ def test_a_cache_is_valid_until_a_file_changes(folder: Path, pack: Path) -> None
     assert cached_patterns(pack, sources_of(pack)) is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"sources": 3}', "\0"])
-def test_a_damaged_cache_is_written_again(folder: Path, pack: Path, text: str) -> None:
+def rewritten(file: Path, text: str) -> None:
+    """Replace the text of a cache, with its hash."""
+    file.write_text(f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
+
+
+def text_of(file: Path) -> str:
+    return file.read_text().partition("\n")[2]
+
+
+def replaced_by(make: Callable[[Path], object], file: Path) -> None:
+    file.unlink()
+    make(file)
+
+
+DEEP = "[" * 100_000
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "empty": lambda file: file.write_text(""),
+    "truncated": lambda file: os.truncate(file, file.stat().st_size // 2),
+    "one byte": lambda file: file.write_text(text_of(file).replace("Transpose", "Transpoze", 1)),
+    "deep": lambda file: rewritten(file, DEEP),
+    "no JSON": lambda file: rewritten(file, "{"),
+    "a list": lambda file: rewritten(file, "[]"),
+    "wrong types": lambda file: rewritten(file, '{"sources": 3}'),
+    "wrong rows": lambda file: rewritten(
+        file, text_of(file).partition('"passes"')[0] + '"passes": [], "patterns": [3]}'
+    ),
+    "binary": lambda file: file.write_bytes(b"\0\xff\n\0"),
+    "huge": lambda file: os.truncate(file, 1 << 40),
+    "writable by others": lambda file: file.chmod(0o666),
+    "in a folder of others": lambda file: file.parent.chmod(0o777),
+    "a link": lambda file: file.symlink_to(file.rename(file.with_suffix(".old"))),
+    "a pipe": lambda file: replaced_by(os.mkfifo, file),
+    "a folder": lambda file: replaced_by(os.mkdir, file),
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes and permissions of POSIX")
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_cache_is_written_again(folder: Path, pack: Path, damage: str) -> None:
     write_cache(pack, sources_of(pack), [TransposeTransposePattern])
     (file,) = folder.iterdir()
-    file.write_text(text)
+    DAMAGES[damage](file)
     assert cached_patterns(pack, sources_of(pack)) is None
     write_cache(pack, sources_of(pack), [TransposeTransposePattern])
-    assert cached_patterns(pack, sources_of(pack)) is not None
+    is_valid = cached_patterns(pack, sources_of(pack)) is not None
+    assert is_valid == (damage != "a folder")
+
+
+def test_a_cache_that_lists_fewer_patterns_than_there_are_is_made_anew(folder: Path) -> None:
+    names = discovery.installed().keys()
+    (file,) = folder.iterdir()
+    contents = json.loads(text_of(file))
+    for patterns in (contents["patterns"][:0], contents["patterns"][1:]):
+        rewritten(file, json.dumps({**contents, "patterns": patterns}))
+        discovery.refresh()
+        assert discovery.installed().keys() == names
+    discovery.refresh()
+    assert any(isinstance(item, DeferredPattern) for item in discovery.installed().values())
+
+
+def test_a_cache_of_another_version_is_not_read(
+    folder: Path, pack: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_cache(pack, sources_of(pack), [TransposeTransposePattern])
+    monkeypatch.setattr("xoptim.catalogue.cached.version", lambda name: f"another {name}")
+    assert cached_patterns(pack, sources_of(pack)) is None
 
 
 def test_a_cache_names_modules_of_the_catalogue_only(folder: Path, pack: Path) -> None:
@@ -129,9 +188,9 @@ def test_a_cache_names_modules_of_the_catalogue_only(folder: Path, pack: Path) -
     assert cached_patterns(pack, sources_of(pack)) is None
     write_cache(pack, sources_of(pack), [TransposeTransposePattern])
     (file,) = folder.iterdir()
-    contents = json.loads(file.read_text())
+    contents = json.loads(text_of(file))
     contents["patterns"][0][2] = "antigravity"
-    file.write_text(json.dumps(contents))
+    rewritten(file, json.dumps(contents))
     found = cached_patterns(pack, sources_of(pack))
     assert found is not None
     (deferred,) = found

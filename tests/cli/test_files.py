@@ -71,8 +71,7 @@ def test_a_full_folder_for_temporary_files(xopt: Xopt, monkeypatch: pytest.Monke
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(write(RELU).read_bytes())))
-    monkeypatch.setattr("xoptim.cli.files.shutil.copyfileobj", fail)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=SimpleNamespace(read=fail)))
     error = xopt("stats", "-").error
     assert error.startswith("cannot copy standard input to ")
     assert error.endswith(": No space left on device")
@@ -157,6 +156,21 @@ def test_weights_next_to_a_stream(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -
         "file of the model"
     )
     assert xopt("-", "-o", "out.onnx").error == expected
+
+
+def test_a_stream_without_an_end(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only as much as a model may have is copied to the disk."""
+    asked: list[int] = []
+
+    def read(size: int) -> bytes:
+        asked.append(size)
+        return bytes(size)
+
+    for name in ("cli.files", "graph.load"):
+        monkeypatch.setattr(f"xoptim.{name}.LARGEST_FILE", 3 << 20)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=SimpleNamespace(read=read)))
+    assert "is not an ONNX model: a protobuf ends at 2 GiB" in xopt("stats", "-").error
+    assert sum(asked) <= 5 << 20
 
 
 @posix

@@ -3,7 +3,7 @@
 import pytest
 
 from xoptim.facts import words
-from xoptim.facts.words import LONGEST, counted, meant, shortened, similar, suggestion
+from xoptim.facts.words import LONGEST, counted, listed, meant, shortened, similar, suggestion
 
 
 def test_the_nearest_come_first_whatever_their_case() -> None:
@@ -48,6 +48,13 @@ def test_the_end_of_a_message() -> None:
     assert suggestion("Gem", ["Gemm", "Geem"], "", most=2) == "did you mean 'Gemm' or 'Geem'?"
     assert suggestion("Gem", ["Gemm"], "no", one_of=4) == "no"
     assert suggestion("Gemmm", ["Gemm"], "no", one_of=4) == "did you mean 'Gemm'?"
+
+
+def test_lists_of_names() -> None:
+    assert listed([]) == "none"
+    assert listed(["a", "b"]) == "a, b"
+    many = [f"x{number}" for number in range(1234)]
+    assert listed(many) == f"{', '.join(many[:20])}, ... (1,214 more)"
 
 
 def test_numbers_of_things() -> None:

@@ -5,10 +5,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -161,6 +162,8 @@ def test_from_python(hub: dict[str, str], tmp_path: Path) -> None:
         ("hf://org/none/onnx/model.onnx", "cannot download 'onnx/model.onnx' of 'org/none': "),
         ("hf://org/model.onnx", "is not an address of the Hub: hf://ORG/REPO/FILE.onnx"),
         ("hf://org/repo/../model.onnx", "'../model.onnx' is not a path in a repository"),
+        ("hf://org/repo/.cache/a.onnx", "'.cache/a.onnx' is not a path in a repository"),
+        ("hf://../../model.onnx", "'../..' is not the name of a repository"),
     ],
 )
 def test_what_is_not_there(hub: dict[str, str], tmp_path: Path, address: str, reason: str) -> None:
@@ -170,6 +173,150 @@ def test_what_is_not_there(hub: dict[str, str], tmp_path: Path, address: str, re
     assert done.stderr.startswith("xopt: error: ")
     assert reason in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def located(*locations: str) -> bytes:
+    """A model with a weight at each of these places."""
+    model = parse("agraph (float[1] x) => (float[1] y) { y = Neg(x) }")
+    for number, location in enumerate(locations):
+        tensor = model.graph.initializer.add(
+            name=f"w{number}",
+            data_type=onnx.TensorProto.FLOAT,
+            dims=[1],
+            data_location=onnx.TensorProto.EXTERNAL,
+        )
+        tensor.external_data.add(key="location", value=location)
+    return bytes(model.SerializeToString())
+
+
+class LocalHub:
+    """What xoptim calls of huggingface_hub; copies files of a dictionary."""
+
+    def __init__(self, files: dict[str, bytes], size: int | None = None) -> None:
+        self.files, self.size = files, size
+        self.asked: list[str] = []
+
+    def hf_hub_url(self, repo: str, file: str, revision: str | None) -> str:
+        return file
+
+    def get_hf_file_metadata(self, url: str) -> Any:
+        return SimpleNamespace(size=self.size or len(self.files[url]))
+
+    def hf_hub_download(
+        self, repo: str, file: str, *, revision: str | None, local_dir: Path
+    ) -> str:
+        self.asked.append(file)
+        target = local_dir / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK), "wb") as stream:
+            stream.write(self.files[file])
+        return str(target)
+
+
+Served = Callable[..., LocalHub]
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Served:
+    """Serves files in place of huggingface_hub."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+
+    def serve(files: dict[str, bytes], size: int | None = None) -> LocalHub:
+        made = LocalHub(files, size)
+        monkeypatch.setattr("xoptim.graph.hub._hub", made)
+        return made
+
+    return serve
+
+
+@pytest.mark.parametrize(
+    "location",
+    [".cache/huggingface/download/a", "sub/../.CACHE/x", ".cache\\huggingface", "./.huggingface/x"],
+)
+def test_weights_in_the_place_of_bookkeeping(served: Served, location: str) -> None:
+    hub = served({"model.onnx": located(location)})
+    with pytest.raises(ModelError, match="is in a folder of huggingface_hub"):
+        local_file("hf://org/repo/model.onnx")
+    assert hub.asked == ["model.onnx"]
+
+
+def test_weights_in_the_place_of_bookkeeping_seen_from_a_folder(served: Served) -> None:
+    hub = served({"onnx/model.onnx": located("../.cache/x", "../../.cache/y")})
+    with pytest.raises(ModelError, match=r"its external data '\.cache/x' is in a folder"):
+        local_file("hf://org/repo/onnx/model.onnx")
+    assert hub.asked == ["onnx/model.onnx"]
+
+
+def test_the_number_of_files(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tensor counts once, however many locations it states."""
+    monkeypatch.setattr("xoptim.graph.hub._MAX_FILES", 2)
+    model = onnx.load_from_string(located("a", "b"))
+    for number in range(9):
+        model.graph.initializer[0].external_data.add(key="location", value=f"more{number}")
+    hub = served({"m.onnx": model.SerializeToString(), "more8": bytes(4), "b": bytes(4)})
+    local_file("hf://org/repo/m.onnx")
+    assert hub.asked == ["m.onnx", "b", "more8"]
+    hub = served({"n.onnx": located("a", "b", "c")})
+    with pytest.raises(ModelError, match="its weights are in 3 files, more than 2"):
+        local_file("hf://org/repo/n.onnx")
+    assert hub.asked == ["n.onnx"]
+
+
+@pytest.mark.parametrize(
+    ("size", "reason"),
+    [(1 << 31, "it has 2,147,483,648 bytes, more than 2,147,483,647"), (1 << 62, "it has")],
+)
+def test_the_size_of_a_model(served: Served, size: int, reason: str) -> None:
+    hub = served({"m.onnx": located()}, size)
+    with pytest.raises(ModelError, match=f"cannot download 'm.onnx' of 'org/repo': {reason}"):
+        local_file("hf://org/repo/m.onnx")
+    assert hub.asked == []
+
+
+def test_weights_that_the_disk_has_no_room_for(served: Served) -> None:
+    hub = served({"m.onnx": located("w"), "w": bytes(4)})
+    local_file("hf://org/repo/m.onnx")
+    served({"m.onnx": located("v"), "v": bytes(4)}, 1 << 60)
+    with pytest.raises(ModelError, match="'v' of 'org/repo': No space left on device: 1,152,"):
+        local_file("hf://org/repo/m.onnx")
+    assert hub.asked == ["m.onnx", "w"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="kinds of files of POSIX")
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_damaged_download_is_made_anew(served: Served, tmp_path: Path, kind: str) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(b"1")
+    served({"m.onnx": located()})
+    place = local_file("hf://org/repo/m.onnx")
+    place.unlink()
+    if kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to(other)
+    assert local_file("hf://org/repo/m.onnx").read_bytes() == located()
+    assert other.read_bytes() == b"1"
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="files of POSIX have owners")
+def test_a_cache_of_another_user(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = served({"m.onnx": located()})
+    folder = local_file("hf://org/repo/m.onnx").parents[3]
+    assert (folder.name, folder.stat().st_mode & 0o777) == ("hub", 0o700)
+    monkeypatch.setattr("os.getuid", lambda: folder.stat().st_uid + 1)
+    with pytest.raises(ModelError, match="it belongs to another user; set XDG_CACHE_HOME"):
+        local_file("hf://org/repo/m.onnx")
+    assert hub.asked == ["m.onnx"]
+
+
+def test_each_revision_has_a_folder(served: Served) -> None:
+    served({"m.onnx": located()})
+    revisions = ("", "a/b", "a--b", "..", ".", "a%2Fb", "v1.0")
+    places = [
+        local_file(f"hf://org/repo/m.onnx{'@' * bool(name)}{name}").parent for name in revisions
+    ]
+    assert len({*places}) == len(places)
+    assert {place.parent for place in places} == {places[0].parent}
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:

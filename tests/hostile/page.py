@@ -8,6 +8,7 @@ from tests.hostile.cases import Case
 THEMES = {
     "Files": "test_files",
     "External data": "test_external_data",
+    "Other inputs": "test_inputs",
     "Graphs": "test_graphs",
     "Damaged parts": "test_damage",
     "Names": "test_names",

@@ -72,6 +72,22 @@ NESTED_LOOP = """b (int64 i, bool k, float[2] v) => (bool k2, float[2] w) {
     else_branch = e () => (float[2] q) { r = Neg(s) q = Sub(r, x) }>
 }"""
 
+
+def nested_loops(depth: int) -> str:
+    """Text of a model with Loops of 1,000 trips in each other, which ends after 1,000^depth."""
+    inner = f"v{depth} = Add(s{depth}, one)"
+    for level in range(depth, 0, -1):
+        body = (
+            f"b{level} (int64 i{level}, bool c{level}, float[k] s{level}) => (bool e{level}, "
+            f"float[k] v{level}) {{ e{level} = Identity(c{level}) {inner} }}"
+        )
+        inner = f"v{level - 1} = Loop (n, t, s{level - 1}) <body = {body}>"
+    return (
+        "agraph (float[k] s0) => (float[k] y) "
+        f"<int64 n = {{1000}}, bool t = {{1}}, float one = {{1}}> {{ {inner} y = Neg(v0) }}"
+    )
+
+
 CASES = [
     optimized(
         "subgraph-captures",
@@ -218,6 +234,17 @@ CASES = [
         does=(
             "optimized; not verified: “… a run was stopped after 600 seconds” (`--run-limit`); "
             "Ctrl-C ends it at once"
+        ),
+    ),
+    not_verified(
+        "subgraph-nested-loops",
+        "Loops six deep with 1,000 trips each",
+        text(nested_loops(6)),
+        "a run was stopped after 0.3 seconds",
+        options=("--run-limit", "0.3"),
+        does=(
+            "optimized; not verified: “… a run was stopped after 600 seconds” (`--run-limit`); it "
+            "is not run again on other values"
         ),
     ),
 ]

@@ -1,7 +1,10 @@
 """What onnxruntime-genai feeds a decoder, and the configuration that it reads."""
 
 import json
+import math
+import os
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -171,7 +174,6 @@ def test_other_models_are_refused(inputs: str, outputs: str, reason: str, tmp_pa
     [
         ({"eos_token_id": None}, "has no eos_token_id"),
         ({"max_position_embeddings": None}, "has no context length"),
-        ({"max_position_embeddings": "long"}, "has no context length"),
     ],
 )
 def test_settings_that_are_missing(settings: dict[str, Any], reason: str, tmp_path: Path) -> None:
@@ -179,17 +181,62 @@ def test_settings_that_are_missing(settings: dict[str, Any], reason: str, tmp_pa
         config_of(model_of(), folder_with(tmp_path, **settings), "m.onnx")
 
 
-@pytest.mark.parametrize("text", [None, "{", "[1]"])
+WRONG: Final[Mapping[str, Sequence[object]]] = {
+    "eos_token_id": ([], [2, -1], [[2]], "2", -1, 1 << 40, True, {}),
+    "bos_token_id": ([1], "1", 1.0),
+    "pad_token_id": (-1,),
+    "max_position_embeddings": ("32", 0, -1, 1 << 63, 32.0, True),
+    "num_attention_heads": ("4", 0, [4]),
+    "hidden_size": (-64,),
+    "temperature": ("1", -1, math.nan, math.inf, True, 1e300),
+    "top_k": (1.5,),
+    "do_sample": ("yes",),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(name, value) for name, values in WRONG.items() for value in values],
+)
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_settings_of_other_types(name: str, value: object, is_nested: bool, tmp_path: Path) -> None:
+    settings = {"text_config": {name: value}} if is_nested else {name: value}
+    with pytest.raises(ChoiceError, match=rf"config\.json: {name} is .*, expected ") as caught:
+        config_of(model_of(), folder_with(tmp_path, **settings), "m.onnx")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value).removeprefix(str(tmp_path))) < 250
+
+
+def test_a_number_of_tokens_that_nothing_tells(tmp_path: Path) -> None:
+    outputs = "float[b,s,v] logits, float[b,2,t,16] now_0_key, float[b,2,t,16] now_0_value"
+    model = model_of(outputs=outputs)
+    with pytest.raises(ChoiceError, match="has no vocab_size"):
+        config_of(model, folder_with(tmp_path), "m.onnx")
+    config = config_of(model, folder_with(tmp_path, vocab_size=9), "m.onnx")
+    assert config["model"]["vocab_size"] == 9
+
+
+@pytest.mark.parametrize("text", [None, "{", "[1]", "[" * 100_000, '{"a": 1, "a": 1}', "\udcff"])
 def test_settings_that_cannot_be_read(
     text: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "decoder.onnx"
     onnx.save(model_of(), path)
     if text is not None:
-        (tmp_path / "config.json").write_text(text)
+        (tmp_path / "config.json").write_bytes(text.encode(errors="surrogateescape"))
     done = runner(capsys)(path, "-o", tmp_path / "made.onnx", "--genai", tmp_path)
     assert "config.json" in done.error
     assert not (tmp_path / "made.onnx").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
+def test_settings_that_are_a_pipe(name: str, tmp_path: Path) -> None:
+    folder = folder_with(tmp_path)
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    with pytest.raises(ChoiceError, match=rf"cannot read .*{name}: it is a pipe, not a file"):
+        assumptions_for(model_of(), folder)
 
 
 def test_options_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """The folder for caches."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,15 @@ def test_nothing_is_left_where_it_cannot_be_stored(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="folder"):
         store(place, b"1")
     assert list(tmp_path.iterdir()) == [place]
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions of POSIX")
+@pytest.mark.parametrize("exists", [False, True])
+def test_only_the_user_may_write_into_the_folder(tmp_path: Path, exists: bool) -> None:
+    folder = tmp_path / "a"
+    if exists:
+        folder.mkdir()
+        folder.chmod(0o777)
+    store(folder / "b.json", b"1")
+    assert folder.stat().st_mode & 0o022 == 0
+    assert (folder / "b.json").stat().st_mode & 0o077 == 0

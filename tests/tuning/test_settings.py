@@ -78,7 +78,7 @@ def test_a_model_that_cannot_be_loaded(model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"\xff\xfe", b"[]", b"null", b"{}", b'{"version": 1}']
+    "content", [b"", b"{", b"\xff\xfe", b"[]", b"null", b"{}", b'{"version": 1}', b"[" * 100_000]
 )
 def test_files_that_are_not_settings(model: Path, content: bytes) -> None:
     settings_path(model).write_bytes(content)
@@ -95,7 +95,8 @@ def test_files_that_are_not_settings(model: Path, content: bytes) -> None:
         ("providers", [1], "must be strings"),
         ("providers", "cpu", "'providers'"),
         ("graph_optimization_level", "most", "there is no level 'most'"),
-        ("intra_op_num_threads", -1, "negative"),
+        ("intra_op_num_threads", -1, "is not from 0 to 65536"),
+        ("intra_op_num_threads", 1 << 80, "is not from 0 to 65536"),
         ("intra_op_num_threads", 1.5, "'intra_op_num_threads'"),
         ("disabled_optimizers", [None], "must be strings"),
         ("enable_mem_pattern", 1, "'enable_mem_pattern'"),

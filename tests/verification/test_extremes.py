@@ -2,6 +2,7 @@
 found.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ from xoptim.verification import (
     work,
 )
 from xoptim.verification.dims import Sizes, input_specs
+from xoptim.verification.errors import RunStoppedError
 from xoptim.verification.extremes import Ends
+from xoptim.verification.ports import Value
 from xoptim.verification.runs import ReferenceRun, RunPlan, run_plan
 from xoptim.verification.sized import SizedModel
 from xoptim.verification.work import RunBudget, Work
@@ -255,23 +258,81 @@ def test_a_run_that_costs_too_much_is_omitted(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_run_that_takes_longer_than_planned_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else is run then."""
     run = run_plan
+    late: list[RunPlan] = []
 
     def stopped(session: Session, plan: RunPlan, limit: float | None = None) -> ReferenceRun:
         if plan.sizes["seq"] not in (6, 9):
+            late.append(plan)
             raise RunError("stopped")
         return run(session, plan)
 
+    def spend(self: RunBudget, _: float) -> None:
+        self.spent = 9.0 if late else self.spent
+
     monkeypatch.setattr(search, "run_plan", stopped)
-    monkeypatch.setattr(RunBudget, "spend", lambda self, _: setattr(self, "spent", 9.0))
+    monkeypatch.setattr(RunBudget, "spend", spend)
     report = check(SLICED, SLICED)
     assert report.ok
     assert len(report.runs) == 2
+    assert len(late) == 1
     assert (
-        report.notes[0]
-        == "1 of 3 runs skipped: one with batch=1, seq=518 was stopped after 5 s, the budget of"
-        " all runs (--verify-budget)"
+        "runs skipped: one with batch=1, seq=518 was stopped after 5 s, the budget of all runs "
+        "(--verify-budget)" in report.notes[0]
     )
+
+
+def test_the_budget_counts_for_further_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time to make values counts as well."""
+    everything = check(SLICED, SLICED)
+    spent = iter([0.0] * 3)
+    monkeypatch.setattr(
+        RunBudget, "spend", lambda self, _: setattr(self, "spent", next(spent, 9.0))
+    )
+    report = check(SLICED, SLICED)
+    assert report.ok
+    assert len(report.runs) == 4 < len(everything.runs)
+    assert "was not begun: the budget of all runs, 5 s, is spent" in report.skipped[-1].reason
+
+
+def test_a_model_that_does_not_end_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other values and sizes may take as long."""
+    tried: list[RunPlan] = []
+
+    def stopped(session: Session, plan: RunPlan, limit: float | None = None) -> ReferenceRun:
+        tried.append(plan)
+        raise RunStoppedError("a run was stopped after 600 seconds")
+
+    monkeypatch.setattr(search, "run_plan", stopped)
+    model = parse("agraph (int64[n] i, float[n] x) => (float[n] y) { y = Neg(x) }")
+    for more in ({}, {"dims": {"n": 3}}):
+        report = check(model, model, **more)
+        assert report.status == "not verified"
+        assert report.reason.endswith("the original: a run was stopped after 600 seconds")
+    assert len(tried) == 2
+
+
+def test_counting_branches_takes_part_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = parse(
+        """agraph (float[n] x) => (float y) <float big = {1e9}> { s = ReduceMax<keepdims=0>(x)
+        c = Greater(s, big) y = If(c) <then_branch = t () => (float p) { p = Neg(s) },
+        else_branch = e () => (float q) { q = Abs(s) }> }"""
+    )
+    limits: list[float | None] = []
+    run = Session.run
+
+    def noted(self: Session, feeds: Mapping[str, Value], limit: float | None = None) -> list[Value]:
+        limits.append(limit)
+        return run(self, feeds, limit)
+
+    monkeypatch.setattr(Session, "run", noted)
+    assert check(model, model).ok
+    counted = len(limits)
+    monkeypatch.setattr(RunBudget, "is_spent", property(lambda self: len(limits) > 20))
+    limits.clear()
+    assert check(model, model).ok
+    assert len(limits) < counted
 
 
 def test_a_loop_that_does_not_end_is_stopped_soon(monkeypatch: pytest.MonkeyPatch) -> None:

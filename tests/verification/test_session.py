@@ -297,6 +297,35 @@ def test_what_cannot_be_bound_is_run_without(kind: str) -> None:
     assert not Session(model, SessionSettings(io_binding=True))._bound
 
 
+@pytest.mark.parametrize(("count", "is_bound"), [(2, False), (300, True)])
+def test_many_inputs_are_bound(count: int, is_bound: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise onnxruntime takes quadratic time in their number."""
+    names = [f"x{number}" for number in range(count)]
+    inputs = ", ".join(f"float[n] {name}" for name in names)
+    model = model_of(f"g ({inputs}) => (float[n] y) {{ y = Sum({', '.join(names)}) }}")
+    bound: list[int] = []
+    run = Session._run_bound
+
+    def noted(self: Session, none: None, feeds: dict[str, Any], options: Any = None) -> Any:
+        bound.append(len(feeds))
+        return run(self, none, feeds, options)
+
+    monkeypatch.setattr(Session, "_run_bound", noted)
+    session = Session(model)
+    feeds = {name: np.full(3, number, np.float32) for number, name in enumerate(names)}
+    (result,) = session.run(feeds)
+    np.testing.assert_array_equal(result, np.full(3, count * (count - 1) / 2, np.float32))
+    assert bound == [count] * is_bound
+    wrong: list[dict[str, np.ndarray]] = [
+        {**feeds, "x1": np.ones(3)},
+        {**feeds, "x1": np.ones((3, 3, 3), np.float32)},
+        {name: value for name, value in feeds.items() if name != "x1"},
+    ]
+    for values in wrong:
+        with pytest.raises(RunError):
+            session.run(values)
+
+
 @pytest.mark.parametrize(
     ("off", "expected"),
     [((), {"FusedMatMul"}), (("MatmulTransposeFusion",), {"Transpose", "MatMul"})],

@@ -20,6 +20,7 @@ from xoptim.graph.hub import (  # for the command
     hub_folder as hub_folder,
     is_hub_address as is_hub_address,
 )
+from xoptim.graph.load import LARGEST_FILE as LARGEST_FILE  # for the command
 from xoptim.graph.save import serialized as serialized
 from xoptim.graph.sources import Source as Source  # for the command
 from xoptim.preparation.ports import extract_part

@@ -14,6 +14,7 @@ from xoptim.dialects.text_function import FunctionSource, TextPlace, parse_funct
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import TextRuleError
 from xoptim.match.lines import calling_frame
+from xoptim.system.reading import read_file
 
 __all__ = [
     "SubgraphRewriter",
@@ -41,7 +42,7 @@ def read_rules(*paths: str | Path) -> list[type[TextPattern]]:
     found: dict[str, type[TextPattern]] = {}
     for path in paths:
         try:
-            text = Path(path).read_text(encoding="utf-8-sig")
+            text = read_file(Path(path)).decode("utf-8-sig")
         except OSError as error:
             raise TextRuleError(
                 f"{path}: cannot read the rules: {error.strerror or error}"

@@ -35,6 +35,7 @@ from xoptim.system.machine import (
     own_group,
     start_python,
 )
+from xoptim.system.reading import open_file
 
 GRACE: Final = 5.0
 """Seconds between the request to end, after which temporary files are removed, and the end."""
@@ -203,7 +204,7 @@ def content_key(inputs: Iterable[Path], options: BatchOptions) -> str:
 
 def sha256(path: Path) -> str:
     """The hash of the content of a file."""
-    with path.open("rb") as stream:
+    with open_file(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
@@ -216,8 +217,10 @@ def _contents(path: Path) -> Iterator[str]:
     for place, folders, names in os.walk(path):
         folders.sort()
         for name in sorted(names):
-            yield os.path.relpath(os.path.join(place, name), path)
-            yield sha256(Path(place, name))
+            file = Path(place, name)
+            if file.is_file():
+                yield os.path.relpath(file, path)
+                yield sha256(file)
 
 
 _ERROR: Final = "xopt: error: "

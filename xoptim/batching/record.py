@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from xoptim.facts.errors import XoptimError
+from xoptim.facts.json_values import parse_json
 
 if TYPE_CHECKING:
     from xoptim.batching.json_types import RecordJson
@@ -96,10 +97,7 @@ class Record:
 
         Raises `ValueError` when the line is not a record, for instance the beginning of one.
         """
-        try:
-            values = json.loads(line)
-        except RecursionError as error:
-            raise ValueError("it is nested too deeply") from error
+        values = parse_json(line)
         if not isinstance(values, dict):
             raise ValueError("it is not a JSON object")
         for name, value in values.items():

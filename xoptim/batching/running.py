@@ -15,6 +15,7 @@ from xoptim.batching.job import Job, JobAttempt, perform, versions
 from xoptim.batching.options import BatchOptions
 from xoptim.batching.record import BatchError, BatchReport, BatchStep
 from xoptim.batching.store import Store
+from xoptim.system.reading import read_file
 
 _SUFFIX: Final = ".onnx"
 """Beginning of the suffixes of models: ``.onnx``, and the text forms ``.onnxtxt``, ``.onnxtext``
@@ -106,9 +107,10 @@ def _walked(folder: Path, output: Path) -> Iterator[Path]:
 
 def _lines(path: Path) -> list[Path]:
     try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [line.strip() for line in read_file(path).decode("utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
-        raise BatchError(f"cannot read a list of models from {str(path)!r}: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise BatchError(f"cannot read a list of models from {str(path)!r}: {reason}") from error
     return [Path(line) for line in lines if line and not line.startswith("#")]
 
 

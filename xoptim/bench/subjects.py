@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 import onnx
 
 from xoptim.bench.options import BenchOptions
+from xoptim.facts.words import listed
 from xoptim.graph.assumed import assumed_of, report_unused
 from xoptim.graph.load import read_proto
 from xoptim.graph.save import save_proto
@@ -158,7 +159,7 @@ def opened(subject: Subject, settings: SessionSettings, feeds: Mapping[str, Valu
         session = Session(subject.path, settings.without(subject.fatal))
         needed = {port.name for port in session.inputs}
         if not needed <= feeds.keys():
-            names = ", ".join(sorted(needed ^ feeds.keys()))
+            names = listed(sorted(needed ^ feeds.keys()))
             raise FeedError(
                 f"it needs other inputs than the first model: only one of them has {names}"
             )

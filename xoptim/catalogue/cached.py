@@ -1,17 +1,20 @@
 """Facts about the patterns of the built-in catalogue, cached, so that only those that are tried at
 a node of a model are imported.
 
-The cache is a file for each place where xoptim is installed. It counts only if no source file has
-changed since it was written; without it, all patterns are imported.
+The cache is a file for each place where xoptim is installed. It counts only if it is the user's
+own, undamaged, and no source file has changed since it was written; without it, all patterns are
+imported.
 """
 
+import hashlib
 import json
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,9 +27,14 @@ from xoptim.match.making import metadata_of
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import Rewrite
 from xoptim.system.cache import cache_folder, store
+from xoptim.system.reading import read_own_file
 
-_FORMAT: Final = 1
-"""Version of the contents of the file."""
+_FORMAT: Final = 2
+"""Version of the contents of the file: the hash of a JSON text on the first line, then the text."""
+_MAX_BYTES: Final = 1 << 24
+_VERSIONS: Final = 4
+"""Versions at the beginning of the list of sources."""
+_PACKAGE: Final = "xoptim.patterns."
 
 
 def cached_patterns(pack: Path, sources: list[Any]) -> list[type[Rewrite] | DeferredPattern] | None:
@@ -38,13 +46,34 @@ def cached_patterns(pack: Path, sources: list[Any]) -> list[type[Rewrite] | Defe
     if place is None:
         return None
     try:
-        found = json.loads(place.read_bytes())
-        if found["sources"] != sources:
+        digest, _, text = read_own_file(place, _MAX_BYTES).partition(b"\n")
+        if digest != _digest(text):
+            return None
+        found = json.loads(text)
+        if found["sources"] != sources or not _is_complete(pack, found):
             return None
         passes = [_class(module, name) for module, name in found["passes"]]
         return [*passes, *(DeferredPattern(_summary(row), _load) for row in found["patterns"])]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError):
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, ImportError):
         return None  # it was damaged, or never written
+    except RecursionError:
+        return None  # it is nested too deeply
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest().encode()
+
+
+def _is_complete(pack: Path, contents: Mapping[str, Any]) -> bool:
+    """Whether each module of a pack whose name does not begin with ``_`` has a rewrite: there is no
+    other in the catalogue.
+    """
+    rewrites = (*contents["passes"], *(row[2:4] for row in contents["patterns"]))
+    listed = {module.partition(_PACKAGE)[2] for module, _ in rewrites}
+    paths = (Path(path) for path, *_ in contents["sources"][_VERSIONS:])
+    inside = [path.relative_to(pack) for path in paths if path.is_relative_to(pack)]
+    public = [path for path in inside if not path.name.startswith("_")]
+    return all(".".join(path.with_suffix("").parts) in listed for path in public)
 
 
 def write_cache(pack: Path, sources: list[Any], classes: Iterable[type[Rewrite]]) -> None:
@@ -66,8 +95,9 @@ def write_cache(pack: Path, sources: list[Any], classes: Iterable[type[Rewrite]]
     except Exception:  # the code of a pattern may raise anything: an error where it is used
         return
     contents = {"sources": sources, "passes": passes, "patterns": patterns}
+    text = json.dumps(contents, separators=(",", ":")).encode()
     with suppress(OSError):
-        store(place, json.dumps(contents, separators=(",", ":")).encode())
+        store(place, _digest(text) + b"\n" + text)
 
 
 def _place(pack: Path) -> Path | None:
@@ -80,9 +110,10 @@ def _place(pack: Path) -> Path | None:
 
 def sources_of(pack: Path) -> list[Any]:
     """All that the facts depend on: versions, and the time and size of the source files."""
-    versions = [_FORMAT, sys.implementation.cache_tag, onnx.__version__]
+    versions = [_FORMAT, version("xoptim"), sys.implementation.cache_tag, onnx.__version__]
     engine = (*facts.__path__, *match.__path__, *operators.__path__)
     folders = (str(pack), *engine)
+    assert len(versions) == _VERSIONS
     return [*versions, *(row for folder in folders for row in sorted(_files(folder)))]
 
 
@@ -137,7 +168,7 @@ def _load(summary: PatternSummary) -> PatternOptimization:
 
 
 def _class(module: str, name: str) -> type[Rewrite]:
-    if not module.startswith("xoptim.patterns."):
+    if not module.startswith(_PACKAGE):
         raise ValueError(f"{module} is not a part of the catalogue")
     found: type[Rewrite] = getattr(import_module(module), name)
     return found

@@ -1,7 +1,12 @@
-"""Numbers as JSON values: JSON has neither NaN nor infinities."""
+"""Numbers as JSON values: JSON has neither NaN nor infinities. JSON that others have written."""
 
+import json
 import math
+from collections import Counter
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
+
+from xoptim.system.reading import read_file
 
 JsonNumber: TypeAlias = float | Literal["inf", "-inf", "nan"]
 """A number, or the text of one that JSON cannot express."""
@@ -25,3 +30,35 @@ def strict_json(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [strict_json(each) for each in value]
     return value
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text.
+
+    Raises `ValueError` when it is not JSON in UTF-8, is nested too deeply, or an object in it has
+    a key twice.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises `OSError` when the file cannot be read, and `ValueError` as `parse_json`, or when there
+    is another value.
+    """
+    value = parse_json(read_file(path).decode("utf-8"))
+    if not isinstance(value, dict):
+        raise ValueError("it is not a JSON object")
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {twice[:100]!r} is there twice")
+    return members

@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import nlargest
+from itertools import islice
 from typing import Final
 
 LONGEST: Final = 100
@@ -34,6 +35,16 @@ def quoted(path: object) -> str:
     Control characters are escaped.
     """
     return repr(str(path)).replace("\\\\", "\\")
+
+
+_MAX_LISTED: Final = 20
+
+
+def listed(words: Collection[str]) -> str:
+    """Words with commas in between: of many, the first ones; ``none`` when there is none."""
+    text = ", ".join(islice(words, _MAX_LISTED))
+    more = len(words) - _MAX_LISTED
+    return f"{text}, ... ({more:,} more)" if more > 0 else text or "none"
 
 
 _MOST_STEPS: Final = 2_000_000

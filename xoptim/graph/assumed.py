@@ -21,7 +21,7 @@ from xoptim.facts.dims import (
 from xoptim.facts.errors import AssumptionError
 from xoptim.facts.protos import fed_inputs, replace_items
 from xoptim.facts.shapes import Info
-from xoptim.facts.words import whole_number
+from xoptim.facts.words import listed, whole_number
 
 logger = logging.getLogger("xoptim")
 _SHOWN: Final = 8
@@ -84,9 +84,9 @@ def report_unused(proto: onnx.ModelProto, known: Assumptions) -> None:
 def unused_text(texts: Sequence[str]) -> str:
     """The line about assumptions in the metadata of a model that are not in force."""
     more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    listed = ", ".join(repr(shorten(text, _LONGEST)) for text in texts[:_SHOWN])
+    first = ", ".join(repr(shorten(text, _LONGEST)) for text in texts[:_SHOWN])
     return (
-        f"the assumptions in the metadata are not used: {listed}{more}; --assume-from-model uses "
+        f"the assumptions in the metadata are not used: {first}{more}; --assume-from-model uses "
         "them"
     )
 
@@ -142,7 +142,7 @@ def misfit(assumptions: Assumptions, proto: onnx.ModelProto) -> str:
             return (
                 f"assumption {text!r}: the model has no dimension {name!r}; its dynamic dimensions "
                 "are "
-                f"{_listed(_dynamic(sizes))}"
+                f"{listed(_dynamic(sizes))}"
             )
     numbers = {name: size for name, size in sizes.items() if size is not None}
     if broken := assumptions.broken(numbers):
@@ -151,7 +151,7 @@ def misfit(assumptions: Assumptions, proto: onnx.ModelProto) -> str:
         if name and name not in inputs:
             return (
                 f"assumption '{word}({name})': the model has no input {name!r}; its inputs are "
-                f"{_listed(inputs)}"
+                f"{listed(inputs)}"
             )
         if name and inputs[name].WhichOneof("value") != "tensor_type":
             return f"assumption '{word}({name})': input {name!r} is not a tensor"
@@ -242,7 +242,3 @@ def _declared(proto: onnx.ModelProto) -> dict[str, int | None]:
 
 def _dynamic(sizes: Mapping[str, int | None]) -> list[str]:
     return [name for name, size in sizes.items() if size is None]
-
-
-def _listed(names: Mapping[str, object] | list[str]) -> str:
-    return ", ".join(names) or "none"

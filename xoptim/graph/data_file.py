@@ -78,17 +78,11 @@ def external_files(proto: ModelProto, base_dir: Path) -> list[Path]:
 
 def external_locations(proto: ModelProto) -> list[str]:
     """The locations of the external data of a model as it states them, relative to its folder, in
-    order.
+    order; at most one for each tensor.
     """
     tensors = filter(is_external, stored_tensors(proto))
-    return sorted(
-        {
-            entry.value
-            for tensor in tensors
-            for entry in tensor.external_data
-            if entry.key == "location"
-        }
-    )
+    entries = ({entry.key: entry.value for entry in t.external_data} for t in tensors)
+    return sorted({each["location"] for each in entries if "location" in each})
 
 
 def has_external_data(proto: ModelProto) -> bool:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import posixpath
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
+from urllib.parse import quote
 
 from xoptim.facts.errors import ModelError
 from xoptim.facts.lazy import lazy_module
 from xoptim.graph.data_file import external_locations
-from xoptim.graph.load import read_proto
+from xoptim.graph.load import LARGEST_FILE, read_proto
 from xoptim.system.cache import cache_folder
+from xoptim.system.files import check_space
+from xoptim.system.reading import check_own_file, make_own_folder
 
 _hub = lazy_module("huggingface_hub")
 _SCHEME: Final = "hf://"
+_MAX_FILES: Final = 10_000
+"""Files of weights of a model that are downloaded."""
+_BOOKKEEPING: Final = (".cache", ".huggingface")
+"""Folders in a download where huggingface_hub notes what it has downloaded."""
 _FORM: Final = re.compile(r"hf://([\w.-]+/[\w.-]+)/([^@]+?)(?:@([^@]+))?")
 
 
@@ -45,8 +53,10 @@ def hub_file(address: str) -> HubFile:
             "at its end"
         )
     repo, file, revision = found.groups(default="")
-    if not _is_inside(file):
+    if not _is_inside(file) or _is_bookkeeping(file):
         raise ModelError(f"{address!r}: {file!r} is not a path in a repository")
+    if any(not name.strip(".") for name in repo.split("/")):
+        raise ModelError(f"{address!r}: {repo!r} is not the name of a repository")
     return HubFile(repo, file, revision)
 
 
@@ -74,13 +84,54 @@ def download(address: str) -> Path:
         )
     # Not the cache of the Hub, where files are symbolic links: weights behind a link that leads
     # out of the folder of the model are refused.
-    target = folder / wanted.repo / (wanted.revision or "main").replace("/", "--")
-    model = _fetched(address, wanted, wanted.file, target)
-    for location in external_locations(read_proto(model)):
-        file = posixpath.normpath(posixpath.join(posixpath.dirname(wanted.file), location))
+    target = folder / wanted.repo / _folder_name(wanted.revision)
+    try:
+        make_own_folder(folder)
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ModelError(
+            f"cannot download {address!r} to {error.filename!r}: {error.strerror}; set "
+            "XDG_CACHE_HOME"
+        ) from None
+    model = _fetched(address, wanted, wanted.file, target, LARGEST_FILE)
+    locations = external_locations(read_proto(model))
+    if len(locations) > _MAX_FILES:
+        raise ModelError(
+            f"cannot download {address!r}: its weights are in {len(locations):,} files, more than "
+            f"{_MAX_FILES:,}; download it with `hf download`"
+        )
+    for location in locations:
+        file = _file_of(wanted, location)
         if _is_inside(file):  # reading the model refuses other places
             _fetched(address, wanted, file, target)
     return model
+
+
+def _folder_name(revision: str) -> str:
+    """A folder for a revision, which may be any text."""
+    return quote(revision or "main", safe="").replace(".", "%2E")
+
+
+def _file_of(wanted: HubFile, location: str) -> str:
+    """The path of external data in the repository.
+
+    Raises `ModelError` when it is the place of a file of huggingface_hub.
+    """
+    file = posixpath.normpath(posixpath.join(posixpath.dirname(wanted.file), location))
+    if _is_bookkeeping(file):
+        raise ModelError(
+            f"{wanted.file!r} of {wanted.repo!r}: its external data {file[:100]!r} is in a folder "
+            "of huggingface_hub"
+        )
+    return file
+
+
+def _is_bookkeeping(file: str) -> bool:
+    """Whether huggingface_hub may have a file of that path in a download.
+
+    A disk may ignore case, and a location may have the separators of another system.
+    """
+    return posixpath.normpath(file.replace("\\", "/")).split("/")[0].lower() in _BOOKKEEPING
 
 
 def _is_inside(file: str) -> bool:
@@ -89,16 +140,43 @@ def _is_inside(file: str) -> bool:
     return is_relative and posixpath.normpath(file) == file
 
 
-def _fetched(address: str, wanted: HubFile, file: str, folder: Path) -> Path:
-    """A file of the repository in a local folder."""
+def _fetched(
+    address: str, wanted: HubFile, file: str, folder: Path, most: int | None = None
+) -> Path:
+    """A file of the repository in a local folder; ``most``: bytes that it may have."""
+    place = folder / file
+    with suppress(OSError):
+        if place.is_symlink() or not (place.is_file() or place.is_dir()):
+            place.unlink()
     try:
-        place = _hub.hf_hub_download(
+        _check_size(wanted, file, folder, most)
+        found = _hub.hf_hub_download(
             wanted.repo, file, revision=wanted.revision or None, local_dir=folder
         )
+        check_own_file(Path(found))
     except ImportError:
         raise ModelError(f"{address!r} needs huggingface_hub: pip install 'xoptim[hub]'") from None
     # its errors extend these; they explain themselves in their first line
     except (OSError, ValueError) as error:
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        told = getattr(error, "strerror", None) or str(error)
+        reason = told.strip().partition("\n")[0] or type(error).__name__
         raise ModelError(f"cannot download {file!r} of {wanted.repo!r}: {reason}") from None
-    return Path(place)
+    return Path(found)
+
+
+def _check_size(wanted: HubFile, file: str, folder: Path, most: int | None) -> None:
+    """Raise `OSError` for a file that is too large, or for which there is no room on the disk.
+
+    Where the size cannot be asked for, the download says why.
+    """
+    if (folder / file).is_file():  # it is replaced only if it has changed
+        return
+    size: int | None = None
+    with suppress(OSError, ValueError):
+        url = _hub.hf_hub_url(wanted.repo, file, revision=wanted.revision or None)
+        size = _hub.get_hf_file_metadata(url).size
+    if size is None:
+        return
+    if most is not None and size > most:
+        raise OSError(f"it has {size:,} bytes, more than {most:,}")
+    check_space(folder, size)

@@ -1,7 +1,7 @@
 """Read protobufs of models, and load them into a `Model`."""
 
+import errno
 import graphlib
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from xoptim.graph.names import repeated
 from xoptim.graph.propagate import declared_values, infer_graph
 from xoptim.operators.inference.types import type_proto_to_info
 from xoptim.system.collection import collection_paused
+from xoptim.system.reading import read_file
 
 LARGEST_FILE = (1 << 31) - 1
 """Bytes of the largest protobuf that can be read."""
@@ -40,20 +41,13 @@ def read_proto(path: Path) -> onnx.ModelProto:
     Raises `ModelError` when the file is missing, unreadable, or not a model.
     """
     try:
-        status = path.stat()
-        if not (
-            stat.S_ISREG(status.st_mode)
-            or stat.S_ISFIFO(status.st_mode)
-            or stat.S_ISDIR(status.st_mode)
-        ):
-            raise ModelError(f"cannot read {str(path)!r}: it is a device, not a file")
-        if status.st_size > LARGEST_FILE:
+        raw = read_file(path, LARGEST_FILE)
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.EFBIG:
             raise ModelError(
                 f"{str(path)!r} is not an ONNX model: a protobuf ends at 2 GiB; weights beyond "
                 "that have to be external data"
-            )
-        raw = path.read_bytes()
-    except (OSError, ValueError) as error:
+            ) from error
         raise ModelError(
             f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}"
         ) from error

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,7 +13,9 @@ from xoptim.facts.assumptions import dimension
 from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import ModelError
+from xoptim.facts.json_values import read_json_object
 from xoptim.facts.protos import fed_inputs
+from xoptim.facts.words import shortened
 from xoptim.graph.atomic_write import replace_file
 from xoptim.verification.errors import ChoiceError
 
@@ -30,6 +32,44 @@ _SAMPLING: Final[Mapping[str, Any]] = {
     "top_p": 1.0,
 }
 """Settings of a generation and their defaults; the folder of the model may have others."""
+
+
+class _Kind(NamedTuple):
+    """The values that a setting may have."""
+
+    words: str
+    accepts: Callable[[Any], bool]
+
+
+def _is_count(value: Any, least: int = 1) -> bool:
+    return type(value) is int and least <= value < 1 << 31
+
+
+def _is_token(value: Any) -> bool:
+    return _is_count(value, 0)
+
+
+def _are_tokens(value: Any) -> bool:
+    tokens = value if isinstance(value, list) else [value]
+    return bool(tokens) and all(map(_is_token, tokens))
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < 1 << 31
+
+
+_KINDS: Final[Mapping[_Kind, Sequence[str]]] = {
+    _Kind("an integer from 1 to 2^31 - 1", _is_count): (
+        *_CONTEXT,
+        *("vocab_size", "num_attention_heads", "n_head", "hidden_size", "n_embd"),
+    ),
+    _Kind("a token id from 0 to 2^31 - 1", _is_token): ("bos_token_id", "pad_token_id"),
+    _Kind("a token id, or a list of them", _are_tokens): ("eos_token_id",),
+    _Kind("true or false", lambda value: isinstance(value, bool)): ("do_sample",),
+    _Kind("an integer of at least 0", _is_token): ("top_k",),
+    _Kind("a number of at least 0", _is_number): ("repetition_penalty", "temperature", "top_p"),
+}
+"""The settings that are read, by what they may be."""
 
 
 class Ports(NamedTuple):
@@ -145,11 +185,13 @@ def config_of(model: onnx.ModelProto, folder: Path, filename: str) -> dict[str, 
         raise ChoiceError(
             f"{folder / 'config.json'} has no eos_token_id, the token that ends a generation"
         )
+    if not scores[-1].isdecimal() and "vocab_size" not in given:
+        raise ChoiceError(f"{folder / 'config.json'} has no vocab_size, the number of tokens")
     first_end = end[0] if isinstance(end, list) else end
     head = {
         "type": "decoder",
         "context_length": longest,
-        "vocab_size": int(scores[-1]) if scores[-1].isdecimal() else given.get("vocab_size", 0),
+        "vocab_size": int(scores[-1]) if scores[-1].isdecimal() else given["vocab_size"],
         "bos_token_id": _first(given, ("bos_token_id",), first_end),
         "eos_token_id": end,
         "pad_token_id": _first(given, ("pad_token_id",), first_end),
@@ -227,20 +269,33 @@ def _read(folder: Path) -> dict[str, Any]:
         if name != "config.json" and not path.exists():
             continue
         try:
-            read = json.loads(path.read_text(encoding="utf-8"))
+            read = read_json_object(path)
         except (OSError, ValueError) as error:
-            raise ChoiceError(f"cannot read {path}: {error}") from None
-        if not isinstance(read, dict):
-            raise ChoiceError(f"{path} is not a JSON object")
+            reason = getattr(error, "strerror", None) or error
+            raise ChoiceError(f"cannot read {path}: {reason}") from None
         nested = read.get("text_config")
-        found |= nested if isinstance(nested, dict) else {}
-        found |= {key: value for key, value in read.items() if value is not None}
+        for settings in (nested if isinstance(nested, dict) else {}, read):
+            _check(settings, path)
+            found |= {key: value for key, value in settings.items() if value is not None}
     return found
 
 
+def _check(settings: Mapping[str, Any], path: Path) -> None:
+    """Raise `ChoiceError` for a setting that is read and has a value of another kind.
+
+    ``None`` stands for a setting that is not there.
+    """
+    for kind, names in _KINDS.items():
+        for name in names:
+            value = settings.get(name)
+            if value is not None and not kind.accepts(value):
+                text = shortened(json.dumps(value))
+                raise ChoiceError(f"{path}: {name} is {text}, expected {kind.words}")
+
+
 def _context(given: Mapping[str, Any]) -> int:
-    longest = _first(given, _CONTEXT, 0)
-    if not isinstance(longest, int) or longest < 1:
+    longest: int = _first(given, _CONTEXT, 0)
+    if not longest:
         raise ChoiceError(f"config.json has no context length: add {_CONTEXT[0]!r}")
     return longest
 

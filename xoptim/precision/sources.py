@@ -15,7 +15,9 @@ import onnx
 
 from xoptim.facts.dtypes import numpy_dtype, type_name
 from xoptim.facts.protos import fed_inputs
+from xoptim.facts.words import listed
 from xoptim.precision.options import PrecisionOptions
+from xoptim.verification.archives import Archive
 from xoptim.verification.errors import ChoiceError
 from xoptim.verification.session import Value
 
@@ -70,15 +72,7 @@ def _described(source: object) -> str:
 def _archives(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
     """The contents of an ``.npz`` file, or of those in a folder, in the order of their names."""
     for file in sorted(path.glob(_SUFFIX)) if path.is_dir() else [path]:
-        try:
-            with np.load(file, allow_pickle=False) as archive:
-                content = dict(archive)
-        # numpy, zipfile and zlib raise a dozen unrelated types for a file that is not an archive
-        except Exception as error:
-            raise ChoiceError(
-                f"cannot read samples from {str(file)!r}: {error}; write them with numpy.savez"
-            ) from error
-        yield content
+        yield Archive(file, "samples")
 
 
 def _sample(given: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Sample:
@@ -102,14 +96,14 @@ def _named(given: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Map
         unknown = [str(name) for name in given if name not in names]
         if missing or unknown:
             faults = {"lacks": missing, "has unknown inputs": unknown}
-            texts = [f"{text} {', '.join(some)}" for text, some in faults.items() if some]
-            raise ChoiceError(f"{where} {' and '.join(texts)}; the inputs are {', '.join(names)}")
+            texts = [f"{text} {listed(some)}" for text, some in faults.items() if some]
+            raise ChoiceError(f"{where} {' and '.join(texts)}; the inputs are {listed(names)}")
         return given
     values = list(given) if isinstance(given, (list, tuple)) else [given]
     if len(values) != len(names):
         raise ChoiceError(
             f"{where} has {len(values)} values, but the model has {len(names)} inputs: "
-            f"{', '.join(names)}; give one for each, or a dictionary"
+            f"{listed(names)}; give one for each, or a dictionary"
         )
     return dict(zip(names, values, strict=True))
 

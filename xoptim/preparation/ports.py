@@ -11,7 +11,7 @@ from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto
 
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import every_node, inner_graphs, own_names
-from xoptim.facts.words import abridged, meant
+from xoptim.facts.words import abridged, listed, meant
 from xoptim.graph.export import export_node, value_info
 from xoptim.graph.fragment import model_of
 from xoptim.graph.graph import Graph
@@ -154,8 +154,8 @@ def named(proto: ModelProto, kind: str, name: str) -> ValueInfoProto:
     values = proto.graph.input if kind == "input" else proto.graph.output
     found = next((value for value in values if value.name == name), None)
     if found is None:
-        listed = ", ".join(value.name for value in values)
-        raise ModelError(f"the model has no {kind} {name!r}; it has {listed or 'none'}")
+        names = listed([value.name for value in values])
+        raise ModelError(f"the model has no {kind} {name!r}; it has {names}")
     return found
 
 

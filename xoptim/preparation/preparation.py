@@ -16,7 +16,7 @@ from xoptim.facts.dims import substitute
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import fed_inputs
 from xoptim.facts.shapes import Info
-from xoptim.facts.words import abridged, meant, whole_number
+from xoptim.facts.words import abridged, listed, meant, whole_number
 from xoptim.graph.assumed import assumed_of, report_unused
 from xoptim.graph.constants import constant_array
 from xoptim.graph.export import export_model, value_info
@@ -48,10 +48,10 @@ def free_batch(proto: ModelProto, name: str, base_dir: Path | None = None) -> tu
     leading = {value.name: value for value in fed_inputs(proto) if _leading(value)}
     sizes = {_leading(value) for value in leading.values()}
     if len(sizes) != 1:
-        listed = ", ".join(f"{each} has {_leading(value)}" for each, value in leading.items())
+        sizes_of = [f"{each} has {_leading(value)}" for each, value in leading.items()]
         raise ModelError(
             f"--free {name}: the inputs need the same fixed first dimension, but "
-            f"{listed or 'none has one'}"
+            f"{listed(sizes_of) if sizes_of else 'none has one'}"
         )
     if any(
         dim.dim_param == name

@@ -5,6 +5,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from xoptim.system.reading import make_own_folder
+
 
 def cache_folder() -> Path | None:
     """The folder for caches of this user: ``XDG_CACHE_HOME``, or what is usual on the system.
@@ -27,9 +29,10 @@ def cache_folder() -> Path | None:
 def store(place: Path, contents: bytes) -> None:
     """Write a file as a whole: whoever reads it meanwhile finds the earlier one.
 
+    Its folder becomes the user's alone: `xoptim.system.reading.read_own_file` reads from no other.
     Raises `OSError` where that is not possible; nothing is left behind then.
     """
-    place.parent.mkdir(parents=True, exist_ok=True)
+    make_own_folder(place.parent)
     number, name = tempfile.mkstemp(dir=place.parent)
     try:
         with open(number, "wb") as stream:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from xoptim.facts.errors import XoptimError
+from xoptim.facts.json_values import read_json_object
 from xoptim.verification.errors import LoadError
 from xoptim.verification.session import inference_session, resolve_providers
 from xoptim.verification.session_settings import Level, SessionSettings, session_options
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from xoptim.tuning.json_types import SettingsJson
 
 _VERSION: Final = 1
+_MAX_THREADS: Final = 1 << 16
 _WARNINGS: Final = 2  # log severity: the default of onnxruntime
 _FIELDS: Final[Mapping[str, type]] = {
     "version": int,
@@ -61,12 +63,12 @@ def read_settings(path: Path) -> SessionSettings:
     Raises `SettingsError` when it cannot be read, or is not a file that `settings_text` made.
     """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = read_json_object(path)
     except OSError as error:
         raise SettingsError(
             f"cannot read the settings {str(path)!r}: {error.strerror or error}; run xopt tune"
         ) from error
-    except ValueError as error:  # not UTF-8, or not JSON
+    except ValueError as error:
         raise SettingsError(
             f"the settings {str(path)!r} are damaged: {error}; run xopt tune again"
         ) from error
@@ -85,10 +87,8 @@ def read_settings(path: Path) -> SessionSettings:
     )
 
 
-def _fault(values: Any) -> str:
+def _fault(values: Mapping[str, Any]) -> str:
     """The first fault of the content of a file, empty when there is none."""
-    if not isinstance(values, dict):
-        return "it is not a JSON object"
     for name, kind in _FIELDS.items():
         if type(values.get(name)) is not kind:
             return f"{name!r} is missing, or is not of the type {kind.__name__}"
@@ -106,7 +106,9 @@ def _fault(values: Any) -> str:
     )
     if not values["providers"] or not all(isinstance(text, str) for text in texts):
         return "providers, optimizers and entries must be strings"
-    return "" if values["intra_op_num_threads"] >= 0 else "the number of threads is negative"
+    if not 0 <= values["intra_op_num_threads"] <= _MAX_THREADS:
+        return f"the number of threads is not from 0 to {_MAX_THREADS}"
+    return ""
 
 
 def session(model: str | Path) -> Any:

@@ -137,10 +137,10 @@ def check_values(
         if isinstance(value, np.ndarray):
             sizes |= bind_sizes(spec, value.shape)
     if broken := assumptions.broken(sizes):
-        names = ", ".join(
-            f"{name}={size}" for name, size in sizes.items() if name in assumptions.names()
+        named = {name: size for name, size in sizes.items() if name in assumptions.names()}
+        raise ChoiceError(
+            f"the values have {sizes_text(named)}, which breaks the assumption {broken}"
         )
-        raise ChoiceError(f"the values have {names}, which breaks the assumption {broken}")
     for word, name in _about(assumptions, feeds):
         value = feeds[name]
         if (

@@ -13,7 +13,7 @@ from xoptim.facts.dim_formulas import formula_of
 from xoptim.facts.dims import evaluate
 from xoptim.facts.dtypes import is_integer
 from xoptim.facts.protos import fed_inputs, is_external
-from xoptim.facts.words import abridged, meant
+from xoptim.facts.words import abridged, listed, meant
 from xoptim.verification.dataflow import shape_of
 from xoptim.verification.errors import FeedError
 
@@ -180,13 +180,13 @@ def size_of(entry: int | str, sizes: Mapping[str, int]) -> int | None:
 
 def sizes_text(sizes: Mapping[str, int]) -> str:
     """Sizes by name: ``batch=1, seq=128``."""
-    return ", ".join(f"{name}={size}" for name, size in sizes.items())
+    return listed([f"{name}={size}" for name, size in sizes.items()])
 
 
 def unknown_dimension(name: str, known: Collection[str]) -> str:
     """The message about a dimension that the inputs of a model do not have."""
-    listed = f"it has {', '.join(known)}" if known else "its shapes are fixed"
-    return f"the model has no dynamic dimension {abridged(name)} ({listed}){meant(name, known)}"
+    has = f"it has {listed(known)}" if known else "its shapes are fixed"
+    return f"the model has no dynamic dimension {abridged(name)} ({has}){meant(name, known)}"
 
 
 def concrete_shape(spec: InputSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -3,6 +3,7 @@ overridden initializers.
 """
 
 import itertools
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from xoptim.verification.session import Session, Value
 from xoptim.verification.session_settings import SessionSettings
 from xoptim.verification.sized import SizedModel
 from xoptim.verification.string_plans import StringPlans
+from xoptim.verification.work import RunBudget
 
 # version of the file format; before it, an initializer that is an input is a constant
 _SINCE: Final = 4
@@ -147,8 +149,9 @@ class Further:
         ones: Sequence[Sizes],
         settings: SessionSettings,
         work: Callable[[Sizes], int],
+        budget: RunBudget,
     ) -> None:
-        self._work = work
+        self._work, self._budget = work, budget
         self._ones = ones
         self._feeding = feeding
         self._probe = probe
@@ -340,14 +343,14 @@ class Further:
             # Planning the memory of a run takes quadratic time in the number of branches.
             settings = replace(self._settings, memory_pattern=False)
             session = Session(counted.proto, settings, base_dir=base_dir)
-            reach = Reach(session, counted.bodies, found)
+            reach = Reach(session, counted.bodies, found, self._budget)
         except (LoadError, RunError):
             return [
                 "it is not known which branches ran: ONNX Runtime does not run the model that "
                 "counts them"
             ]
         for plan in itertools.islice(self._attempts(), _MOST_ATTEMPTS):
-            if reach.is_complete():
+            if reach.is_complete() or self._budget.is_spent:
                 break
             try:
                 is_new = reach.is_new(plan(found[0].sizes, len(found), False).feeds)
@@ -420,16 +423,25 @@ class Reach:
     """The subgraphs that runs have reached; a session of the model that counts tells."""
 
     def __init__(
-        self, session: Session, bodies: tuple[Body, ...], found: list[ReferenceRun]
+        self,
+        session: Session,
+        bodies: tuple[Body, ...],
+        found: list[ReferenceRun],
+        budget: RunBudget,
     ) -> None:
         self._session = session
+        self._budget = budget
         self._bodies = bodies
         self._seen: list[set[int]] = [set() for _ in bodies]
         for run in found:
             self.add(run.feeds)
 
     def _counts(self, feeds: Mapping[str, Value]) -> list[int]:
-        counts = self._session.run(feeds)[0]
+        start = time.perf_counter()
+        try:
+            counts = self._session.run(feeds, self._budget.patience)[0]
+        finally:
+            self._budget.spend(time.perf_counter() - start)
         assert isinstance(counts, np.ndarray)
         return [min(int(count), 2) for count in counts]
 

@@ -21,6 +21,7 @@ from xoptim.graph.data_file import refer, settle_locations, stored_tensors
 from xoptim.graph.forms import BEGINNING, text_form
 from xoptim.graph.names import repeated
 from xoptim.graph.stored import is_unsettled
+from xoptim.system.reading import open_file
 
 ModelLike: TypeAlias = "onnx.ModelProto | str | os.PathLike[str]"
 
@@ -53,7 +54,7 @@ def read_proto(
 
 def is_text(path: Path) -> bool:
     """Whether a file holds a model in a text form, which onnxruntime does not read."""
-    with path.open("rb") as stream:
+    with open_file(path) as stream:
         return text_form(stream.read(BEGINNING)) is not None
 
 

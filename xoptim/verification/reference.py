@@ -170,14 +170,13 @@ class Search:
         it.
         """
         sizes = found[0].sizes
-        if self._objection(sizes):
+        if self._is_spent(sizes) or self._objection(sizes):
             return
         work = self._work.of(sizes)
         self.is_short = work <= SHORT
         settings = replace(self._options.settings, providers=("cpu",))
-        further = Further(
-            self._feeding, partial(self._probe, sizes), self._ones, settings, self._work.of
-        )
+        probe = partial(self._probe, sizes)
+        further = Further(self._feeding, probe, self._ones, settings, self._work.of, self._budget)
         further.overridden(found)
         if self._feeding.random:
             models = self._models if self.is_short and self._options.is_by_type else None
@@ -291,8 +290,10 @@ class Search:
 
     def _probe(self, sizes: Sizes, run: int, plan: Planning | None = None) -> ReferenceRun | None:
         """A run with sizes or values that the original may refuse, stopped when it takes the whole
-        budget.
+        budget, and not begun when that is spent.
         """
+        if self._is_spent(sizes):
+            return None
         found: list[ReferenceRun] = []
         self._try(sizes, found, [], run, plan)
         if not found and self._budget.spent > self._budget.limit:
@@ -302,6 +303,16 @@ class Search:
             )
             self.skipped.append(SkippedRun(sizes, reason))
         return replace(found[0], is_probe=True) if found else None
+
+    def _is_spent(self, sizes: Sizes) -> bool:
+        """Whether no further run is allowed; one with these sizes is noted as skipped then."""
+        if self._budget.is_spent:
+            reason = (
+                f"was not begun: the budget of all runs, {self._budget.limit:.2g} s, is spent "
+                "(--verify-budget)"
+            )
+            self.skipped.append(SkippedRun(sizes, reason))
+        return self._budget.is_spent
 
     def _patience(self, found: bool) -> int:
         """Allowed number of failures: fewer once there is a result, none when there is nothing to
@@ -320,7 +331,8 @@ class Search:
     ) -> None:
         """One more run, or one more failure for each style.
 
-        ``plan`` makes the values of a probe.
+        ``plan`` makes the values of a probe. Raises `RunStoppedError` when the first run takes
+        longer than it may.
         """
         is_probe, run = run is not None, len(found) if run is None else run
         for gentle in self._feeding.styles:
@@ -334,6 +346,7 @@ class Search:
                 )
                 work = self._work.of(sizes)
                 self._budget.charge(work, made.seconds)
+                self._budget.spend(time.perf_counter() - start - made.seconds)
                 found.append(self._store.keep(replace(made, work=work)))
                 return
             except (FeedError, RunError) as error:
@@ -342,6 +355,9 @@ class Search:
             except MemoryError:
                 failures.append(RunError("there is not enough memory for a run"))
             self._budget.spend(time.perf_counter() - start)
+            is_endless = isinstance(failures[-1], RunStoppedError)
+            if is_endless and not found and not is_probe:
+                raise failures[-1]  # other values and sizes may take as long
             if time.perf_counter() > self._deadline:
                 return
 

@@ -19,8 +19,12 @@ from onnx import TensorProto, numpy_helper
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.protos import fed_inputs, is_external
-from xoptim.facts.words import abridged, meant
+from xoptim.facts.words import abridged, bytes_text, listed, meant
 from xoptim.graph.assumed import assumed_of
+from xoptim.graph.load import LARGEST_FILE
+from xoptim.system.machine import available_memory
+from xoptim.system.reading import read_file
+from xoptim.verification.archives import Archive
 from xoptim.verification.assumed import check_sizes, check_values, hold
 from xoptim.verification.dims import (
     InputSpec,
@@ -154,6 +158,13 @@ def load_test_data(folder: Path, model: onnx.ModelProto) -> list[dict[str, Value
         (path for path in folder.glob("test_data_set_*") if path.is_dir()), key=_number
     ) or [folder]
     inputs = fed_inputs(model)
+    size = sum(path.stat().st_size for each in sets for path in _input_files(each))
+    free = available_memory()
+    if free is not None and size > free:
+        raise ChoiceError(
+            f"the test data in {str(folder)!r} has {bytes_text(size)}, and {bytes_text(free)} of "
+            "memory is free"
+        )
     found = [_load_set(path, inputs) for path in sets]
     if not any(found):
         raise ChoiceError(f"no test data (input_0.pb, ...) in {str(folder)!r}")
@@ -182,7 +193,7 @@ def _assumed(model: onnx.ModelProto, options: VerificationOptions) -> Assumption
 
 
 def _load_set(folder: Path, inputs: list[onnx.ValueInfoProto]) -> dict[str, Value]:
-    files = sorted(folder.glob("input_*.pb"), key=_number)
+    files = _input_files(folder)
     if len(files) > len(inputs):
         raise ChoiceError(f"{folder} holds {len(files)} inputs, the model has {len(inputs)}")
     return {
@@ -191,10 +202,14 @@ def _load_set(folder: Path, inputs: list[onnx.ValueInfoProto]) -> dict[str, Valu
     }
 
 
+def _input_files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("input_*.pb"), key=_number)
+
+
 def _load_value(path: Path, type_proto: onnx.TypeProto) -> Value:
     kind = type_proto.WhichOneof("value")
-    data = path.read_bytes()
     try:
+        data = read_file(path, LARGEST_FILE)
         if kind == "sequence_type":
             sequence = onnx.SequenceProto.FromString(data)
             _check_whole(*sequence.tensor_values)
@@ -207,7 +222,8 @@ def _load_value(path: Path, type_proto: onnx.TypeProto) -> Value:
         _check_whole(tensor)
         return numpy_helper.to_array(tensor)
     except Exception as error:  # protobuf and onnx raise several kinds
-        raise ChoiceError(f"{path} cannot be read: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise ChoiceError(f"{path} cannot be read: {reason}") from error
 
 
 def _check_whole(*tensors: onnx.TensorProto) -> None:
@@ -366,10 +382,12 @@ def given_feeds(
     unknown = feeds.keys() - set(inputs)
     if unknown:
         name, known = min(unknown), list(inputs)
-        listed = ", ".join(known) or "none"
         raise ChoiceError(
-            f"the model has no input {abridged(name)} (it has {listed}){meant(name, known)}"
+            f"the model has no input {abridged(name)} (it has {listed(known)}){meant(name, known)}"
         )
+    if isinstance(feeds, Archive):  # before its data is read
+        for name in feeds.keys() & specs.keys():
+            _check_value(specs[name], _from_bytes(specs[name], feeds.preview(name)))
     given: dict[str, Value] = {}
     for name, value in feeds.items():
         given[name] = _from_bytes(specs[name], value) if name in specs else value

@@ -60,6 +60,8 @@ that only one of them can be installed.
 _LONGEST: Final = 2000  # characters of an error message that are read
 # seconds, at most, that the node has to end that runs when a run is stopped
 _PATIENCE: Final = 10.0
+# inputs above which they are bound: otherwise a run takes quadratic time in their number
+_MANY_INPUTS: Final = 256
 _FATAL: Final = 4  # log severity
 
 
@@ -160,7 +162,8 @@ class Session:
         )
         self._plain = all(is_plain(port.type) for port in self.outputs)
         self._device = "cuda" if CUDA in providers else "cpu"
-        wanted = settings.io_binding if settings.io_binding is not None else self._device != "cpu"
+        is_better = self._device != "cpu" or len(self.inputs) > _MANY_INPUTS
+        wanted = is_better if settings.io_binding is None else settings.io_binding
         self._bound = wanted and all(
             is_numeric(port.type) for port in (*self.inputs, *self.outputs)
         )

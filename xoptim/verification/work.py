@@ -191,8 +191,13 @@ class RunBudget:
         """
         return None if self._first is None else max(_LEAST, _RUNS * self._first)
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether no further run is allowed."""
+        return not self.allows(0)
+
     def spend(self, seconds: float) -> None:
-        """Note the time of a run that failed."""
+        """Note the time of a run that failed, or of what a run needs besides."""
         self.spent += seconds
 
     def charge(self, work: int, seconds: float) -> None:
