@@ -50,6 +50,10 @@ def test_expensive_bodies_make_few_iterations() -> None:
     assert not late_runs(text)
 
 
+def test_approximations_make_few_iterations() -> None:
+    assert not late_runs(LOOP.replace("@", "5"), exactness="approximate")
+
+
 def test_a_loop_over_an_axis() -> None:
     text = """agraph (float[t,2] x) => (float[2] y) <bool go = {1}, float[2] start = {0, 0},
     int64 zero = {0}> { k = Shape(x) count = Gather(k, zero) y = Loop(count, go, start) <body =

@@ -189,7 +189,8 @@ class Further:
         if models is None:
             return
         self._add(found, container_plans(self._feeding))
-        if has_loops(self._feeding.models):
+        # errors of an approximation add up over many iterations
+        if not is_moderate and has_loops(self._feeding.models):
             self._add(found, LatePlans(self._feeding, models(), self._work).plans(found[0]))
         self.strings(found, is_tiny=is_tiny)
         if not is_moderate:

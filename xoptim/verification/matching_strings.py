@@ -33,7 +33,7 @@ _POSIX: Final = {
 """Classes of characters that RE2 has and Python lacks."""
 _ENDS: Final = ((r"\z", r"\Z"), (r"\C", "."))
 """The same for other forms."""
-_CATEGORIES: Final = {
+_CATEGORIES: Final[dict[Any, str]] = {
     _constants.CATEGORY_DIGIT: "07",
     _constants.CATEGORY_NOT_DIGIT: "a-",
     _constants.CATEGORY_SPACE: " \t",
@@ -50,7 +50,7 @@ class _UnsupportedError(Exception):
 
 
 def matches(pattern: str) -> list[str]:
-    """Strings that match a regular expression of RE2, shorter ones first where that is free.
+    """Strings that match a regular expression of RE2.
 
     Each alternative is taken, optional parts are absent and present, and repeated ones occur the
     least number of times, once more, and the largest number. Empty for a pattern that Python does
@@ -84,11 +84,11 @@ def probing_strings(pattern: str, most: int) -> list[str]:
     """Matches of a pattern, then strings that almost are the first match, then such of the others,
     alternately.
     """
-    found = matches(pattern)
-    first, *others = map(near_misses, found) if found else ((),)
+    matching = matches(pattern)
+    first, *others = map(near_misses, matching) if matching else ((),)
     rows = itertools.zip_longest(*others)
     mixed = (text for row in rows for text in row if text is not None)
-    return list(dict.fromkeys(itertools.islice(itertools.chain(found, first, mixed), most)))
+    return list(dict.fromkeys(itertools.islice(itertools.chain(matching, first, mixed), most)))
 
 
 def _parsed(pattern: str) -> Iterable[_Item]:
@@ -164,15 +164,15 @@ def _set(operand: Sequence[_Item]) -> list[str]:
     is_negated = bool(operand) and operand[0][0] == _constants.NEGATE
     if is_negated:
         return [c for c in _CANDIDATES if not any(_has(item, c) for item in operand[1:])][:3]
-    found: list[str] = []
+    characters: list[str] = []
     for operation, value in operand:
         if operation == _constants.RANGE:
-            found += [chr(value[0]), chr(value[1])]
+            characters += [chr(value[0]), chr(value[1])]
         elif operation == _constants.LITERAL:
-            found.append(chr(value))
+            characters.append(chr(value))
         else:
-            found += _category(value)
-    return found
+            characters += _CATEGORIES.get(value, "")
+    return characters
 
 
 def _has(item: _Item, character: str) -> bool:
@@ -193,10 +193,6 @@ _ESCAPES: Final = {
     _constants.CATEGORY_WORD: r"\w",
     _constants.CATEGORY_NOT_WORD: r"\W",
 }
-
-
-def _category(value: Any) -> list[str]:
-    return list(_CATEGORIES.get(value, ""))
 
 
 def _other(code: int) -> list[str]:

@@ -42,17 +42,17 @@ class ModelStrings(NamedTuple):
 def model_strings(models: Sequence[onnx.ModelProto]) -> ModelStrings:
     """The strings for models with string inputs."""
     nodes = [list(_nodes(model)) for model in models]
-    patterns = _changed_first([_attributes(each, _PATTERNS) for each in nodes])[:_MAX_PATTERNS]
+    patterns = _changed_first([_attributes(part, _PATTERNS) for part in nodes])[:_MAX_PATTERNS]
     words = _changed_first([_words(*pair) for pair in zip(models, nodes, strict=True)])
     probing = [probing_strings(pattern, _MAX_PROBING) for pattern in patterns]
     groups = [
         [text for row in itertools.zip_longest(*probing) for text in row if text is not None],
-        [text for each in nodes for node in each for text in _separated(node)],
+        [text for part in nodes for node in part for text in _separated(node)],
         [text for word in words[:_MAX_VARIED] for text in _varied(word)],
         words,
     ]
     texts = list(dict.fromkeys(text for group in groups for text in group))[:_MAX_TEXTS]
-    stop_words = [word for each in nodes for word in _attributes(each, _STOPPING)]
+    stop_words = [word for part in nodes for word in _attributes(part, _STOPPING)]
     return ModelStrings(tuple(texts), tuple(dict.fromkeys(stop_words)))
 
 
@@ -64,9 +64,9 @@ def _nodes(model: onnx.ModelProto) -> Iterator[NodeProto]:
 
 def _changed_first(sets: Sequence[Iterable[str]]) -> list[str]:
     """All strings in order, those that not every model has first."""
-    found = [dict.fromkeys(each) for each in sets]
-    together = dict.fromkeys(text for each in found for text in each)
-    return sorted(together, key=lambda text: all(text in each for each in found))
+    ordered = [dict.fromkeys(texts) for texts in sets]
+    together = dict.fromkeys(text for texts in ordered for text in texts)
+    return sorted(together, key=lambda text: all(text in texts for texts in ordered))
 
 
 def _attributes(nodes: Iterable[NodeProto], wanted: dict[str, str]) -> list[str]:
