@@ -12,15 +12,16 @@ import numpy as np
 
 from xoptim import Exactness, VerificationOptions, VerificationReport
 from xoptim.diagnose.explanation import abridged, whole_number
-from xoptim.match.view import CPUS, Cpu
 from xoptim.precision.metrics import METRICS, Metric
 from xoptim.precision.options import (
     CALIBRATIONS,
     COMPUTES,
+    CPUS,
     IO_TYPES,
     SCHEMES,
     Calibration,
     Compute,
+    Cpu,
     Goal,
     IoTypes,
     PrecisionOptions,

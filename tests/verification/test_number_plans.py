@@ -37,7 +37,7 @@ def test_operators_decide_where_runs_take_time(text: str, found: list[str]) -> N
 
 
 def test_tiny_models_run_on_all_kinds() -> None:
-    kinds = ["random", "free", "tiny", "offset", "level", "odd"]
+    kinds = ["random", "free", "tiny", "offset", "level", "odd", "range"]
     assert sources(parse(SIN), is_tiny=True) == ["wide", "far", "ties", *kinds]
     equal = "agraph (float[n] a, float[n] b) => (bool[n] y) { y = Equal(a, b) }"
     arranged = ["sorted", "single"]

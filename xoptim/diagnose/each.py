@@ -6,7 +6,7 @@ Write both sides as models that run, to compare them later.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import onnx
-from onnx import TensorProto
 
+from xoptim.diagnose.held_to import are_quantized, held_to
 from xoptim.diagnose.report import Culprit
 from xoptim.engine.events import Application, Event, for_applications
 from xoptim.facts.assumptions import Assumptions
-from xoptim.facts.dtypes import GRADES, Exactness
+from xoptim.facts.dtypes import GRADES
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.facts.protos import replace_items
 from xoptim.graph.assumed import fitting, note
@@ -41,36 +41,6 @@ from xoptim.verification.verify import compare, verify_models
 
 if TYPE_CHECKING:
     from xoptim.diagnose.json_types import DisagreementJson, EachJson, ReplayedJson
-
-_HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
-_QUANTIZED: Final = (TensorProto.UINT8, TensorProto.INT8)
-
-
-def held_to(exactness: Exactness, models: Iterable[onnx.ModelProto]) -> Exactness:
-    """The exactness to which a rewrite is held: not ``exact`` where its models compute in 16 bits.
-
-    Runtimes without kernels for 16 bits insert casts to 32 bits, whose places depend on the
-    neighbouring nodes and on the subgraph, so that taking a node out of a branch may change how
-    results are rounded.
-    """
-    return "rounding" if exactness == "exact" and any(map(_has_halves, models)) else exactness
-
-
-def _has_halves(model: onnx.ModelProto) -> bool:
-    graph = model.graph
-    types = [
-        value.type.tensor_type.elem_type
-        for value in (*graph.input, *graph.output, *graph.value_info)
-    ]
-    return any(
-        element in _HALVES
-        for element in (*types, *(tensor.data_type for tensor in graph.initializer))
-    )
-
-
-def _are_quantized(model: onnx.ModelProto) -> bool:
-    """Whether all results are integers of 8 bits, one of which may be rounded the other way."""
-    return all(value.type.tensor_type.elem_type in _QUANTIZED for value in model.graph.output)
 
 
 _MOST_RECORDED: Final = 1 << 30
@@ -186,7 +156,7 @@ class EachCheck:
             assume=(),
             assignments=1,
         )
-        if exactness == "approximate" and _are_quantized(before):
+        if exactness == "approximate" and are_quantized(before):
             options = replace(options, integer_atol=max(1, options.integer_atol))
         report = compare(before, after, options)
         if report.status == "equal":

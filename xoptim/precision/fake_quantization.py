@@ -49,16 +49,8 @@ def fake_quantized(
         if isinstance(application.pattern, QuantizationPattern):
             found[first_result(application.anchor)] = application.pattern.name()
 
-    def chosen(cls: type[Rewrite]) -> Rewrite | type[Rewrite]:
-        names: Collection[str] | None = only
-        if isinstance(only, Mapping):
-            names = [result for result, pattern in only.items() if pattern == cls.name()]
-        if issubclass(cls, RangedPattern):
-            return cls(names, observed)
-        return cls(names) if issubclass(cls, QuantizationPattern) else cls
-
     options = OptimizationOptions(
-        patterns=[chosen(cls) for cls in patterns],
+        patterns=[_chosen(cls, only, observed) for cls in patterns],
         provider=provider,
         cpu=cpu,
         constant_folding=False,
@@ -70,6 +62,20 @@ def fake_quantized(
     share_initializers(made, defined_names(model))
     results = {first_result(node) for node in every_node(model.graph.node)}
     return made, {result: pattern for result, pattern in found.items() if result in results}
+
+
+def _chosen(
+    cls: type[Rewrite],
+    only: Mapping[str, str] | Collection[str] | None,
+    observed: Observed | None,
+) -> Rewrite | type[Rewrite]:
+    """A pattern for the results that it may quantize."""
+    names: Collection[str] | None = only
+    if isinstance(only, Mapping):
+        names = [result for result, pattern in only.items() if pattern == cls.name()]
+    if issubclass(cls, RangedPattern):
+        return cls(names, observed)
+    return cls(names) if issubclass(cls, QuantizationPattern) else cls
 
 
 def rewritten(source: Source, options: OptimizationOptions) -> onnx.ModelProto:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from xoptim.facts.operators import short_name
+from xoptim.match.view import CPUS as CPUS, Cpu as Cpu
 from xoptim.precision.metrics import METRICS, Metric
 from xoptim.verification.session import Value
 

@@ -101,19 +101,16 @@ def analyze_sensitivity(
     patterns, storing, goal = _patterns_of(precision, options)
     everything = [*patterns, *computing_patterns(precision)]
     model = with_least_opset(verified, max(pattern.min_opset for pattern in (*patterns, *storing)))
-    how.on_step("looking for values to measure on")
-    samples = samples_for(model, verified.base_dir, precision, how.checks)
-    if precision.static and samples.are_random:
-        raise ChoiceError(STATIC_NEEDS_SAMPLES)
+    samples = _samples(model, verified, precision, how)
     # onnxruntime optimizes as it does for a user
     settings = replace(how.checks.settings, level="all")
     how.on_step("looking for scales with a smaller error")
     observe = partial(_observed, samples=samples, precision=precision, settings=settings)
-    preprocessor = Preprocessor(
-        everything, options.provider, options.cpu, samples, how, settings, observe
-    )
-    given = model, verified.base_dir, _scaling_patterns_of(precision)
-    ready = preprocessor.run(*given, joins_gelu=_joins_gelu(precision, options))
+    where = options.provider, options.cpu
+    preprocessor = Preprocessor(everything, *where, samples, how, settings, observe)
+    joins = _joins_gelu(precision, options)
+    scalings = _scaling_patterns_of(precision)
+    ready = preprocessor.run(model, verified.base_dir, scalings, joins_gelu=joins)
     model, folder, observed = ready.model, ready.folder, ready.observed
     operators, subgraphs = find_candidates(
         model, folder, everything, options.provider, observed, cpu=options.cpu
@@ -132,6 +129,17 @@ def analyze_sensitivity(
     errors = measure_errors(session, [*operators, *constants], samples)
     measured, stored = (_measured(some, costs, errors) for some in (operators, constants))
     return Sensitivity(ready, patterns, measured, stored, goal, session, weight_only)
+
+
+def _samples(
+    model: onnx.ModelProto, verified: VerifiedModel, precision: PrecisionOptions, how: VerifyPlan
+) -> Samples:
+    """The values to measure on; raises `ChoiceError` where static scales have none."""
+    how.on_step("looking for values to measure on")
+    samples = samples_for(model, verified.base_dir, precision, how.checks)
+    if precision.static and samples.are_random:
+        raise ChoiceError(STATIC_NEEDS_SAMPLES)
+    return samples
 
 
 def _patterns_of(

@@ -192,6 +192,13 @@ def _random_operator(model: onnx.ModelProto) -> str:
     return next((f"{op_type} without a seed" for op_type in found), "")
 
 
+def _excused(c: Comparison) -> Comparison:
+    """A comparison without its differences."""
+    return Comparison(
+        c.output, scale=c.scale, top=c.top, count=c.count, judged=c.judged, tolerance=c.tolerance
+    )
+
+
 def sensitivity_text(run: RunReport, c: Comparison) -> str:
     """Why an output cannot be judged, as the end of a sentence about it."""
     return (
@@ -234,14 +241,13 @@ class Judge:
         See `xoptim.verification.arbiter`.
         """
         chosen = self._doubtful(reference)
-        if not chosen:
-            return
-        self._arbitrate(reference, candidate, other, chosen)
+        if chosen:
+            self._arbitrate(reference, candidate, other, chosen)
         for index, run in enumerate(self.runs):
-            # Without a value in double, nobody knows which of the two is right there.
+            # Differences next to the limits are no rounding, and no evidence without a value in
+            # double.
             if run.source == "range" and not run.refuted:
-                names = frozenset(c.output for c in run.comparisons)
-                self.runs[index] = replace(run, settled=names)
+                self.runs[index] = replace(run, comparisons=tuple(map(_excused, run.comparisons)))
 
     def _arbitrate(
         self, reference: Reference, candidate: Session, other: Located, chosen: Sequence[int]

@@ -99,8 +99,9 @@ class NumberPlans:
         products: there, any order of additions may overflow.
         """
         feeding = self._feeding
-        is_exact = feeding.options.exactness == "exact"
-        if not self._is_tiny or is_exact or not feeding.may_be_odd or self._has_any(_MIXING):
+        options = feeding.options
+        is_judged = options.exactness == "rounding" and options.providers == ("cpu",)
+        if not self._is_tiny or not is_judged or not feeding.may_be_odd or self._has_any(_MIXING):
             return []
         return [feeding.styled("range", Style(numbers="range"))] * _RANGES
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests.support import parse, run
-from xoptim.diagnose.each import held_to
+from xoptim.diagnose.held_to import held_to
 from xoptim.engine.options import OptimizationOptions
 from xoptim.optimizing.builder import GraphBuilder
 

@@ -1,0 +1,39 @@
+"""To what a single rewrite is held."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import onnx
+from onnx import TensorProto
+
+from xoptim.facts.dtypes import Exactness
+
+_HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_QUANTIZED: Final = (TensorProto.UINT8, TensorProto.INT8)
+
+
+def held_to(exactness: Exactness, models: Iterable[onnx.ModelProto]) -> Exactness:
+    """The exactness to which a rewrite is held: not ``exact`` where its models compute in 16 bits.
+
+    Runtimes without kernels for 16 bits insert casts to 32 bits, whose places depend on the
+    neighbouring nodes and on the subgraph, so that taking a node out of a branch may change how
+    results are rounded.
+    """
+    return "rounding" if exactness == "exact" and any(map(_has_halves, models)) else exactness
+
+
+def _has_halves(model: onnx.ModelProto) -> bool:
+    graph = model.graph
+    types = [
+        value.type.tensor_type.elem_type
+        for value in (*graph.input, *graph.output, *graph.value_info)
+    ]
+    return any(
+        element in _HALVES
+        for element in (*types, *(tensor.data_type for tensor in graph.initializer))
+    )
+
+
+def are_quantized(model: onnx.ModelProto) -> bool:
+    """Whether all results are integers of 8 bits, one of which may be rounded the other way."""
+    return all(value.type.tensor_type.elem_type in _QUANTIZED for value in model.graph.output)
