@@ -94,7 +94,7 @@ def analyze_sensitivity(
 
     Raises:
         ChoiceError: values do not fit the model, or the scheme does not fit the provider.
-        NothingToQuantizeError: the model has no operator that can be quantized.
+        NothingToQuantizeError: no operator can be quantized.
         RunError, LoadError, FeedError: the model does not run.
     """
     how = replace(how, checks=assuming(how.checks, options))
@@ -108,9 +108,8 @@ def analyze_sensitivity(
     observe = partial(_observed, samples=samples, precision=precision, settings=settings)
     where = options.provider, options.cpu
     preprocessor = Preprocessor(everything, *where, samples, how, settings, observe)
-    joins = _joins_gelu(precision, options)
-    scalings = _scaling_patterns_of(precision)
-    ready = preprocessor.run(model, verified.base_dir, scalings, joins_gelu=joins)
+    given = model, verified.base_dir, _scaling_patterns_of(precision)
+    ready = preprocessor.run(*given, joins_gelu=_joins_gelu(precision, options))
     model, folder, observed = ready.model, ready.folder, ready.observed
     operators, subgraphs = find_candidates(
         model, folder, everything, options.provider, observed, cpu=options.cpu
