@@ -14,7 +14,7 @@ from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import fed_inputs
-from xoptim.graph.atomic_write import replace_file
+from xoptim.graph.atomic_write import write_derived
 from xoptim.verification.errors import ChoiceError
 
 FILE: Final = "genai_config.json"
@@ -212,10 +212,23 @@ def shares_cache(model: onnx.ModelProto, ports: Ports) -> bool:
     return True
 
 
+def config_path(target: Path) -> Path:
+    """The file of the configuration of a model: next to it."""
+    return target.with_name(FILE)
+
+
+def config_text(config: Mapping[str, Any]) -> str:
+    """The content of the file of a configuration."""
+    return json.dumps(config, indent=4) + "\n"
+
+
 def write_config(config: Mapping[str, Any], target: Path) -> Path:
-    """Write a configuration next to a model; returns the file."""
-    path = target.with_name(FILE)
-    replace_file(path, (json.dumps(config, indent=4) + "\n").encode())
+    """Write a configuration next to a model; returns the file.
+
+    Raises `ModelError` when it cannot be written: it is not written through a link.
+    """
+    path = config_path(target)
+    write_derived(path, config_text(config).encode())
     return path
 
 

@@ -2,8 +2,9 @@
 
 import os
 import sys
-import tempfile
 from pathlib import Path
+
+from xoptim.system.temporary import make_folder, write_file
 
 
 def cache_folder() -> Path | None:
@@ -29,12 +30,4 @@ def store(place: Path, contents: bytes) -> None:
 
     Raises `OSError` where that is not possible; nothing is left behind then.
     """
-    place.parent.mkdir(parents=True, exist_ok=True)
-    number, name = tempfile.mkstemp(dir=place.parent)
-    try:
-        with open(number, "wb") as stream:
-            stream.write(contents)
-        os.replace(name, place)
-    except OSError:
-        os.unlink(name)
-        raise
+    write_file(make_folder(place.parent) / place.name, contents, syncs=False)

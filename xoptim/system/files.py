@@ -1,4 +1,4 @@
-"""Files: locks, replacement, permissions, and ranges of bytes: holes, copies made by the kernel,
+"""Files: locks, replacement, and ranges of bytes: holes, copies made by the kernel,
 writes at a position.
 """
 
@@ -91,13 +91,6 @@ def copy(source: Path, target: Path) -> None:
         os.link(source, target)
     except (OSError, NotImplementedError):
         shutil.copy2(source, target)
-
-
-def set_permissions(path: Path, like: Path) -> None:
-    """Give a file the permissions of another one, or, when there is none, of a new file."""
-    mask = os.umask(0)
-    os.umask(mask)
-    path.chmod(like.stat().st_mode & 0o777 if like.exists() else 0o666 & ~mask)
 
 
 def is_hole(path: Path, offset: int, length: int) -> bool:
