@@ -116,20 +116,27 @@ def copy_range(source: Path, start: int, length: int, target: BinaryIO, offset: 
     The kernel copies where it can; some file systems then share the blocks of both files.
     """
     with source.open("rb") as stream:
-        # the end of a file reads like a hole
-        if os.fstat(stream.fileno()).st_size < start + length:
-            raise OSError(errno.EIO, f"{str(source)!r} was truncated while it was copied")
-        for first, size in _data_ranges(stream.fileno(), start, length):
-            done = _copy_in_kernel(
-                stream.fileno(), first, size, target.fileno(), offset + first - start
-            )
-            stream.seek(first + done)
-            while done < size:
-                chunk = stream.read(min(_CHUNK, size - done))
-                if not chunk:
-                    raise OSError(errno.EIO, f"{str(source)!r} was truncated while it was copied")
-                write_at(target, offset + first - start + done, memoryview(chunk))
-                done += len(chunk)
+        copy_open_range(stream, start, length, target, offset)
+
+
+def copy_open_range(
+    stream: BinaryIO, start: int, length: int, target: BinaryIO, offset: int
+) -> None:
+    """Do the same from a file that is open."""
+    # the end of a file reads like a hole
+    if os.fstat(stream.fileno()).st_size < start + length:
+        raise OSError(errno.EIO, f"{stream.name!r} was truncated while it was copied")
+    for first, size in _data_ranges(stream.fileno(), start, length):
+        done = _copy_in_kernel(
+            stream.fileno(), first, size, target.fileno(), offset + first - start
+        )
+        stream.seek(first + done)
+        while done < size:
+            chunk = stream.read(min(_CHUNK, size - done))
+            if not chunk:
+                raise OSError(errno.EIO, f"{stream.name!r} was truncated while it was copied")
+            write_at(target, offset + first - start + done, memoryview(chunk))
+            done += len(chunk)
 
 
 def write_at(stream: BinaryIO, offset: int, data: memoryview) -> None:
