@@ -13,10 +13,9 @@ import click
 
 from xoptim.api.preparing import download, hub_folder, is_hub_address
 from xoptim.diagnose.explanation import similar
-from xoptim.graph.atomic_write import place_of
 from xoptim.system.files import MODEL_SUFFIXES, STANDARD_OUTPUT as STANDARD_OUTPUT
 from xoptim.system.journal import ScratchFolder
-from xoptim.system.temporary import fault_of_place
+from xoptim.system.temporary import fault_of_place, place_of
 
 from .options import option
 

@@ -1,6 +1,5 @@
 """Write files next to their targets, then move all of them into place, or none."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,7 +9,7 @@ from xoptim.facts.errors import ModelError
 from xoptim.graph.data_file import reserved
 from xoptim.system.files import copy, move
 from xoptim.system.journal import JOURNAL
-from xoptim.system.temporary import PlaceError, check_place, temporary
+from xoptim.system.temporary import PlaceError, check_place, place_of, temporary
 
 
 class Replacement:
@@ -146,11 +145,6 @@ def write_derived(place: Path, content: bytes, *, syncs: bool = True) -> None:
     """
     with replacing(place) as files, files.open(place, syncs=syncs) as stream:
         stream.write(content)
-
-
-def place_of(target: Path) -> Path:
-    """The file to replace: the target, or the file that a symbolic link leads to."""
-    return Path(os.path.realpath(target)) if target.is_symlink() else target
 
 
 def remove_files(paths: Iterable[Path]) -> None:

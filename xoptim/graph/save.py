@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto
 
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import is_external, lack_of_memory, replace_items
-from xoptim.graph.atomic_write import place_of, remove_files, replacing, write_errors
+from xoptim.graph.atomic_write import remove_files, replacing, write_errors
 from xoptim.graph.data_file import (
     Weight,
     data_path,
@@ -31,7 +31,7 @@ from xoptim.graph.tensors import Tensor
 from xoptim.graph.views import View
 from xoptim.system.files import check_space
 from xoptim.system.journal import ScratchFolder
-from xoptim.system.temporary import check_place, temporary
+from xoptim.system.temporary import check_place, place_of, temporary
 
 PROTO_LIMIT: Final = 2_000_000_000
 """A protobuf cannot be larger than 2 GiB.

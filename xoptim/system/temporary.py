@@ -21,6 +21,13 @@ class PlaceError(OSError):
     """A path is taken by something that a file must not replace; ``filename`` is the path."""
 
 
+def place_of(target: Path) -> Path:
+    """The file to replace where the user named the target: the file that a symbolic link leads
+    to.
+    """
+    return Path(os.path.realpath(target)) if target.is_symlink() else target
+
+
 def fault_of_place(place: Path) -> str:
     """Why a file cannot be put in a place, such as "is a folder"; empty where a regular file or
     nothing is there.
