@@ -14,6 +14,7 @@ from xoptim.api.preparing import LARGEST_FILE, download, hub_folder, is_hub_addr
 from xoptim.diagnose.explanation import shell_path, similar
 from xoptim.system.files import MODEL_SUFFIXES, STANDARD_OUTPUT as STANDARD_OUTPUT
 from xoptim.system.journal import ScratchFolder
+from xoptim.system.temporary import fault_of_place, place_of
 
 from .options import option
 
@@ -144,6 +145,13 @@ def default_name(path: Path) -> Path:
     return path
 
 
+def check_derived(path: Path) -> None:
+    """Raise for a file that belongs to the result and cannot be written, before any work."""
+    fault = fault_of_place(path)
+    if fault:
+        raise click.UsageError(f"cannot write {str(path)!r}: it {fault}")
+
+
 def writable(target: Path, *, streams: bool = False) -> Path:
     """The same file; raises when it is known that it cannot be written.
 
@@ -155,10 +163,10 @@ def writable(target: Path, *, streams: bool = False) -> Path:
                 "this command cannot write to standard output; give a file with -o FILE"
             )
         return target
-    if target.is_dir():
-        raise click.UsageError(f"{str(target)!r} is a folder; give a file name")
-    if target.exists() and not target.is_file():
-        raise click.UsageError(f"{str(target)!r} is a device, a pipe or a socket, not a file")
+    fault = fault_of_place(place_of(target))
+    if fault:
+        advice = "; give a file name" if target.is_dir() else ""
+        raise click.UsageError(f"{str(target)!r} {fault}{advice}")
     if not target.parent.is_dir():
         raise click.UsageError(f"the folder {str(target.parent)!r} does not exist; create it first")
     return target

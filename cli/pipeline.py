@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,14 +60,21 @@ def drafted(
     )
 
 
-def writer(draft: Draft, target: Path) -> Callable[[VerifiedModel], Sequence[Path]]:
-    """A function that writes a result to a file, or to standard output."""
+def writer(
+    draft: Draft,
+    target: Path,
+    along: Callable[[VerifiedModel], Mapping[Path, bytes]] = lambda _: {},
+) -> Callable[[VerifiedModel], Sequence[Path]]:
+    """A function that writes a result to a file, or to standard output.
+
+    ``along`` gives the contents of further files: they are written with the result, or none is.
+    """
 
     def write(verified: VerifiedModel) -> Sequence[Path]:
         if target == STANDARD_OUTPUT:
             write_stream(verified.to_bytes())
             return [target]
-        written = draft.commit(verified.proto)
+        written = draft.commit(verified.proto, along(verified))
         if target not in written:
             raise ModelError(f"{str(target)!r} was not written")
         return written

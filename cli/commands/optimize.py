@@ -20,7 +20,15 @@ from xoptim.targets import named
 from xoptim.workflow.job import Job, JobOptions
 from xoptim.workflow.outcome import Outcome
 
-from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option, target_of
+from ..files import (
+    MODEL,
+    OUTPUT,
+    STANDARD_OUTPUT,
+    check_derived,
+    check_folder,
+    output_option,
+    target_of,
+)
 from ..loosened import loosened_text, warn_of_loosened
 from ..options import (
     choice,
@@ -302,15 +310,14 @@ def _writer(
     draft: Draft, target: Path, folder: Path | None
 ) -> Callable[[VerifiedModel], Sequence[Path]]:
     """A function that writes a result, and its configuration for onnxruntime-genai."""
-    write = writer(draft, target)
     if folder is None:
-        return write
+        return writer(draft, target)
 
-    def write_both(verified: VerifiedModel) -> Sequence[Path]:
+    def along(verified: VerifiedModel) -> dict[Path, bytes]:
         config = genai.config_of(verified.proto, folder, target.name)
-        return [*write(verified), genai.write_config(config, target)]
+        return {genai.config_path(target): genai.config_text(config).encode()}
 
-    return write_both
+    return writer(draft, target, along)
 
 
 def _checked_target(model: Path, choices: Choices) -> Path:
@@ -321,6 +328,8 @@ def _checked_target(model: Path, choices: Choices) -> Path:
     target = target_of(model, choices.output, choices.in_place, streams=True)
     if not choices.dry_run:
         check_folder(target)
+        if choices.genai is not None:
+            check_derived(genai.config_path(target))
     if target == STANDARD_OUTPUT and choices.as_json:
         raise click.UsageError("-o - and --json both write to standard output")
     if target == STANDARD_OUTPUT and choices.genai is not None:

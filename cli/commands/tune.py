@@ -15,7 +15,7 @@ from xoptim.precision.options import Calibration
 from xoptim.tuning import TuneOptions, TuningReport, settings_path
 
 from ..exit_codes import NOT_VERIFIED
-from ..files import MODEL, default_name, output_option, target_of
+from ..files import MODEL, check_derived, output_option, target_of
 from ..loosened import warn_of_loosened
 from ..memory import MEMORY_BOUND
 from ..options import (
@@ -99,7 +99,7 @@ def tune_command(context: click.Context, model: Path, choices: _TuneChoices) -> 
     warn_of_loosened()
     choices = replace(choices, provider=provider_there(choices.target, choices.provider))
     target = target_of(model, choices.output, choices.in_place)
-    default_name(settings_path(target))  # before the search, which takes minutes
+    check_derived(settings_path(target))  # before the search, which takes minutes
     MEMORY_BOUND.lift_for((choices.provider,))
     choices = replace(choices, assume=fitting(model, choices.assume))
     options = TuneOptions(

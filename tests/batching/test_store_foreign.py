@@ -180,3 +180,13 @@ def test_results_do_not_leave_the_folder_by_links(tmp_path: Path, name: str) -> 
     assert [path.name for path in other.iterdir()] == ["a.onnx"]
     assert (other / "a.onnx").read_text() == "mine"
     assert (out / "a.onnx").is_symlink()
+
+
+def test_links_between_folders_of_results_are_not_followed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "other").mkdir(parents=True)
+    (out / "sub").symlink_to("other", target_is_directory=True)
+    record = publish(out, "sub/a.onnx", "a.onnx")
+    assert record.status == "failed"
+    assert "sub': it is a symbolic link; remove the link" in record.error
+    assert list((out / "other").iterdir()) == []

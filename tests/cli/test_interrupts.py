@@ -36,7 +36,7 @@ class FullDisk:
 def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     open_handle: Callable[..., IO[Any]] = os.fdopen
     monkeypatch.setattr(
-        "xoptim.graph.atomic_write.os.fdopen", lambda *given: FullDisk(open_handle(*given))
+        "xoptim.system.temporary.os.fdopen", lambda *given: FullDisk(open_handle(*given))
     )
 
 
@@ -61,7 +61,7 @@ def test_ctrl_c_while_patterns_run(xopt: Xopt) -> None:
     assert files() == {"model.onnx", "old.onnx"}
 
 
-@pytest.mark.parametrize("place", ["onnx.ModelProto", "os.replace", "tempfile.mkstemp"])
+@pytest.mark.parametrize("place", ["onnx.ModelProto", "os.replace", "os.fsync"])
 @pytest.mark.parametrize(
     "options", [("-o", "old.onnx"), ("--in-place",), ("-o", "old.onnx", "--external-data")]
 )
@@ -75,7 +75,7 @@ def test_ctrl_c_while_the_result_is_written(
             patch.setattr(FullDisk, "write", raising(KeyboardInterrupt()))
             fill_disk(patch)
         else:
-            patch.setattr(f"xoptim.graph.atomic_write.{place}", raising(KeyboardInterrupt()))
+            patch.setattr(f"xoptim.system.temporary.{place}", raising(KeyboardInterrupt()))
         outcome = xopt("model.onnx", *options, "--no-verify")
     assert (outcome.code, outcome.out, outcome.err.strip()) == (
         130,
@@ -103,7 +103,7 @@ def test_a_target_that_may_not_be_replaced(xopt: Xopt, monkeypatch: pytest.Monke
     write(TRANSPOSES)
     with monkeypatch.context() as patch:
         patch.setattr(
-            "xoptim.graph.atomic_write.os.replace",
+            "xoptim.system.temporary.os.replace",
             raising(PermissionError(errno.EACCES, "Permission denied")),
         )
         assert xopt("model.onnx").error == "cannot write 'model.opt.onnx': Permission denied"

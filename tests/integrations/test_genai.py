@@ -16,7 +16,7 @@ from tests.meta.sources import ROOT
 from tests.patterns.attention.decoder import GROUPS, HEADS, SIZE, decoder
 from tests.support import parse
 from xoptim import ChoiceError, ModelError, optimize
-from xoptim.integrations.genai import FILE, PATTERNS, assumptions_for, config_of
+from xoptim.integrations.genai import FILE, PATTERNS, assumptions_for, config_of, write_config
 
 CACHE: Final = "float[b,2,p,16] {}_0_key, float[b,2,p,16] {}_0_value"
 SETTINGS: Final[dict[str, Any]] = {
@@ -249,3 +249,35 @@ def test_options_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[s
         in xopt(path, "-o", "-", "--genai", folder).error
     )
     assert "--target" in xopt(path, "--genai", folder, "--target", "onnx").error
+
+
+def test_the_configuration_is_not_written_through_a_link(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, victim, link = tmp_path / "decoder.onnx", tmp_path / "victim", tmp_path / "out" / FILE
+    onnx.save(whole_decoder(), path)
+    victim.write_text("mine")
+    link.parent.mkdir()
+    link.symlink_to(victim)
+    done = runner(capsys)(path, "-o", link.with_name("made.onnx"), "--genai", folder_with(tmp_path))
+    reason = "it is a symbolic link; remove the link"
+    assert done.error == f"cannot write {str(link)!r}: {reason}"
+    with pytest.raises(ModelError, match=reason):
+        write_config({}, link.with_name("made.onnx"))
+    assert (victim.read_text(), link.is_symlink()) == ("mine", True)
+    assert [each.name for each in link.parent.iterdir()] == [FILE]
+
+
+def test_the_configuration_is_written_with_the_model_or_neither(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, target = tmp_path / "decoder.onnx", tmp_path / "out" / "made.onnx"
+    onnx.save(whole_decoder(), path)
+    target.parent.mkdir()
+    # it appears after the first look
+    monkeypatch.setattr("xoptim.cli.commands.optimize.check_derived", lambda _: None)
+    target.with_name(FILE).mkdir()
+    done = runner(capsys)(path, "-o", target, "--genai", folder_with(tmp_path))
+    assert done.code == 2
+    assert f"cannot write {str(target.with_name(FILE))!r}: it is a folder" in done.err
+    assert [each.name for each in target.parent.iterdir()] == [FILE]

@@ -1,8 +1,19 @@
 """Answers for agents are short, and say what they leave out."""
 
+import json
 from typing import Any
 
-from xoptim.integrations.mcp_answers import meaning_of, remarks_of, summary_of
+import pytest
+
+from xoptim.integrations.mcp_answers import (
+    LONGEST_ANSWER,
+    LONGEST_LIST,
+    LONGEST_TEXT,
+    bounded,
+    meaning_of,
+    remarks_of,
+    summary_of,
+)
 
 
 def _operator(name: str, error: float | str, *, is_quantized: bool) -> dict[str, Any]:
@@ -179,3 +190,46 @@ def test_a_quantized_model_is_not_said_to_be_equal() -> None:
     assert plain.startswith("written; the result was verified to be equal to the original")
     assert plain == meaning_of("optimize", 0, {}, {"precision": precision | {"reason": "none"}})
     assert meaning_of("optimize", 1, {}, {"precision": precision}).startswith("the result differs")
+
+
+def test_an_answer_is_bounded() -> None:
+    short = {"exit_code": 0, "meaning": "done", "result": {"a": [1, None, 2.5]}, "messages": ["m"]}
+    assert bounded(short) == short
+    names = {f"{'n' * LONGEST_TEXT}{number}": number for number in range(3)}
+    result = {"names": names, "many": list(range(LONGEST_LIST + 1)), "text": "t" * 5000}
+    found = bounded({**short, "result": result})
+    assert found["result"]["many"] == list(range(LONGEST_LIST))
+    assert found["result"]["text"] == "t" * LONGEST_TEXT + "..."
+    assert list(found["result"]["names"].values()) == [0, 1, 2]
+    assert found["messages"][-1] == (
+        f"the answer is too long; cut: texts after {LONGEST_TEXT} characters (4), "
+        f"lists after {LONGEST_LIST} entries (1)"
+    )
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        ["\u2028" * 10_000] * 500,
+        {f"{number}{'k' * 5000}": ["v" * 5000] * 100 for number in range(100)},
+        [[[["x" * 100] * 12] * 20] * 12] * 12,
+        "\ud800" * 1_000_000,
+    ],
+    ids=["texts", "keys", "depth", "surrogates"],
+)
+def test_an_answer_of_any_form_is_bounded(result: Any) -> None:
+    answer = {"exit_code": 0, "meaning": "done", "result": result, "messages": ["m" * 9999] * 9999}
+    found = bounded(answer)
+    assert len(json.dumps(found)) <= LONGEST_ANSWER
+    json.dumps(found, ensure_ascii=False).encode()
+    assert found["result"] is not None
+    assert found["messages"][-1].startswith("the answer is too long; cut: ")
+
+
+def test_a_result_that_cannot_be_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xoptim.integrations.mcp_answers.LONGEST_ANSWER", 1000)
+    row = {str(number): 1 for number in range(64)}
+    result = dict.fromkeys(row, row)
+    answer = {"exit_code": 0, "meaning": "done", "result": result, "messages": []}
+    note = "the result has more than 1,000 characters, and is not shown"
+    assert bounded(answer) == {**answer, "result": None, "messages": [note]}

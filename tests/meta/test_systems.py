@@ -119,7 +119,6 @@ def test_the_room_is_found_out() -> None:
     assert {
         "sys.platform",
         "os.replace",
-        "os.umask",
         "signal",
         "ctypes.CDLL",
         "start_new_session",

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from xoptim.system.cache import cache_folder, store
+from xoptim.system.reading import read_own_file
 
 
 def test_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -46,3 +47,13 @@ def test_only_the_user_may_write_into_the_folder(tmp_path: Path, exists: bool) -
     store(folder / "b.json", b"1")
     assert folder.stat().st_mode & 0o022 == 0
     assert (folder / "b.json").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "umask"), reason="there are no permissions")
+def test_a_mask_that_lets_the_group_write_does_not_make_a_cache_foreign(tmp_path: Path) -> None:
+    former = os.umask(0o002)
+    try:
+        store(tmp_path / "cache" / "names", b"content")
+    finally:
+        os.umask(former)
+    assert read_own_file(tmp_path / "cache" / "names") == b"content"

@@ -4,13 +4,12 @@ Ranges are tested with the files of weights.
 """
 
 import os
-import stat
 from pathlib import Path
 
 import pytest
 
 from xoptim.system import files
-from xoptim.system.files import move, set_permissions, try_lock
+from xoptim.system.files import move, try_lock
 from xoptim.system.optional import fcntl
 
 
@@ -86,20 +85,3 @@ def test_a_file_that_is_open_elsewhere(
             move(tmp_path / "new", tmp_path / "old")
     assert (tmp_path / "old").read_text() == ("new" if moves else "old")
     assert (tmp_path / "new").exists() is not moves
-
-
-@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
-def test_permissions(tmp_path: Path) -> None:
-    path, like = tmp_path / "path", tmp_path / "like"
-    path.touch(0o600)
-    mask = os.umask(0o027)
-    try:
-        set_permissions(path, like)
-        assert stat.S_IMODE(path.stat().st_mode) == 0o640
-        assert os.umask(0o027) == 0o027, "it is as before"
-    finally:
-        os.umask(mask)
-    like.touch()
-    like.chmod(0o604)
-    set_permissions(path, like)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o604

@@ -62,6 +62,11 @@ def main(words: Sequence[str]) -> None:
     if int(limit):
         limit_data(int(limit), for_good=True)
     threading.Thread(target=end_with_parent, daemon=True).start()
+    run_module(command)
+
+
+def run_module(command: Sequence[str]) -> None:
+    """Run a command line of ``xopt`` in this process."""
     sys.argv[1:] = command
     runpy.run_module("xoptim", run_name="__main__", alter_sys=True)
 
@@ -91,22 +96,37 @@ def run_command(
     memory: int | None,
     is_needed: Callable[[], bool] = lambda: True,
 ) -> Ended:
-    """Run a command line of ``xopt`` in a process, and wait for its end.
+    """Run a command line of ``xopt`` in a process that may reserve ``memory`` bytes of private
+    memory; see `run_code`.
+    """
+    return run_code(CODE, [str(memory or 0), *words], timeout=timeout, is_needed=is_needed)
+
+
+def run_code(
+    code: str,
+    words: Sequence[str],
+    *,
+    timeout: float | None,
+    is_needed: Callable[[], bool],
+    **options: Any,
+) -> Ended:
+    """Run Python code in a process, and wait for its end.
 
     The process is ended after ``timeout`` seconds, or when ``is_needed``, which is asked several
-    times a second, returns False. It may reserve ``memory`` bytes of private memory.
+    times a second, returns False. Its standard input ends with this process. ``options`` are the
+    parameters of `subprocess.Popen`.
     """
     began = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         held, lifeline = os.pipe()  # its end tells the child that this process has ended
         try:
             process = start_python(
-                CODE,
-                str(memory or 0),
+                code,
                 *words,
                 stdin=held,
                 stdout=out,
                 stderr=err,
+                **options,
                 **own_group(),  # Ctrl-C reaches this process only, which ends the others
             )
             try:

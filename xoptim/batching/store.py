@@ -18,8 +18,10 @@ from typing import Final, Self
 
 from xoptim.batching.job import JobAttempt, sha256
 from xoptim.batching.record import BatchError, Record
-from xoptim.graph.atomic_write import replace_file
-from xoptim.system.files import NO_LINK, move, try_lock
+from xoptim.facts.errors import XoptimError
+from xoptim.graph.atomic_write import replacing, write_derived
+from xoptim.system.files import NO_LINK, try_lock
+from xoptim.system.temporary import PlaceError, check_place, make_folder
 
 RESULTS: Final = "results.jsonl"
 _OWN: Final = ".xopt-batch"
@@ -57,10 +59,11 @@ class Store:
         return self._workspace
 
     def __enter__(self) -> Self:
-        own = self.folder / _OWN
-        for path in (own, self.folder / RESULTS):
-            _refuse_link(path)
-        own.mkdir(parents=True, exist_ok=True)
+        try:
+            own = make_folder(self.folder, _OWN)
+            check_place(self.folder / RESULTS)
+        except PlaceError as error:
+            raise BatchError(f"cannot write {error.filename!r}: {error.strerror}") from error
         self._lock = _locked(own / "lock", self.folder)
         for left in own.glob("run-*"):  # of runs that were killed
             shutil.rmtree(left, ignore_errors=True)
@@ -94,17 +97,22 @@ class Store:
             record = replace(record, written=before.written)
         try:
             self._move(attempt)
-        except (OSError, BatchError) as error:
+        except (OSError, XoptimError) as error:
             record = replace(
                 record, status="failed", error=f"cannot write the result: {error}", written={}
             )
         self._remove({} if before is None else before.written, record)
         self.records[record.output] = record
-        with (self.folder / RESULTS).open("a", encoding="utf-8") as stream:
-            stream.write(f"{record.to_line()}\n")
+        self._append(record)
         if attempt.folder is not None:
             shutil.rmtree(attempt.folder, ignore_errors=True)
         return record
+
+    def _append(self, record: Record) -> None:
+        """Add a line: the records so far need not be written again for each model."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_LINK
+        with open(os.open(self.folder / RESULTS, flags, 0o666), "a", encoding="utf-8") as stream:
+            stream.write(f"{record.to_line()}\n")
 
     def _remove(self, written: Mapping[str, str], record: Record) -> None:
         """Remove the unchanged files of an earlier result that the present one lacks."""
@@ -115,30 +123,22 @@ class Store:
                     path.unlink()
 
     def _move(self, attempt: JobAttempt) -> None:
-        if attempt.folder is None:
+        if attempt.folder is None or not attempt.files:
             return
         if not _is_inside(self.folder, attempt.record.output):
             raise BatchError(
                 f"{attempt.record.output!r} is outside {str(self.folder)!r}: a symbolic link "
                 "leads there"
             )
-        place = (self.folder / attempt.record.output).parent
-        for name in attempt.files:
-            _refuse_link(place / name)
+        target = self.folder / attempt.record.output
         inputs = {os.path.realpath(path) for path in attempt.inputs}
         for name in attempt.files:
-            if os.path.realpath(place / name) in inputs:
-                raise BatchError(f"{str(place / name)!r} holds weights of the input")
-        place.mkdir(parents=True, exist_ok=True)
-        for name in attempt.files:
-            move(attempt.folder / name, place / name)
-
-
-def _refuse_link(path: Path) -> None:
-    if path.is_symlink():
-        raise BatchError(
-            f"{str(path)!r} is a symbolic link, which a batch does not follow; remove it"
-        )
+            if os.path.realpath(target.with_name(name)) in inputs:
+                raise BatchError(f"{str(target.with_name(name))!r} holds weights of the input")
+        with replacing(target) as files:
+            place = make_folder(self.folder, *Path(attempt.record.output).parts[:-1])
+            for name in attempt.files:
+                files.adopt(attempt.folder / name, place / name)
 
 
 def _is_inside(folder: Path, name: str) -> bool:
@@ -211,6 +211,6 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _write(path: Path, records: Mapping[str, Record]) -> None:
     """Write records, a line each, in order of their results; the file is complete at any time."""
-    replace_file(
+    write_derived(
         path, "".join(f"{record.to_line()}\n" for _, record in sorted(records.items())).encode()
     )

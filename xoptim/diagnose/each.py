@@ -23,6 +23,7 @@ from xoptim.facts.dtypes import GRADES
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.facts.protos import replace_items
 from xoptim.graph.assumed import fitting, note
+from xoptim.graph.atomic_write import replacing
 from xoptim.graph.fragment import fragment, side_by_side
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import read_proto
@@ -328,24 +329,20 @@ def dump_application(folder: Path, application: Application) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         stem = f"{_next_number(folder):05d}_{name}"
-        for suffix in _SUFFIXES:
-            _refuse_link(folder / f"{stem}{suffix}")
-        for kind, model in zip(("before", "after"), models, strict=True):
-            (folder / f"{stem}.{kind}.onnx").write_bytes(model.SerializeToString())
         lines = [name, "", "matched:", *map(repr, matched), "", "replacement:", *map(repr, given)]
-        (folder / f"{stem}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        contents = [model.SerializeToString() for model in models]
+        contents.append(("\n".join(lines) + "\n").encode())
+        with replacing(folder / f"{stem}.txt") as files:
+            for suffix, content in zip(_SUFFIXES, contents, strict=True):
+                with files.open(folder / f"{stem}{suffix}", syncs=False) as stream:
+                    stream.write(content)
         _last[folder] = stem
     except OSError as error:
         raise XoptimError(
             f"DUMPPATTERNS: cannot write into {str(folder)!r}: {error.strerror or error}"
         ) from error
-
-
-def _refuse_link(path: Path) -> None:
-    if path.is_symlink():
-        raise XoptimError(
-            f"DUMPPATTERNS: {str(path)!r} is a symbolic link; remove it, or name another folder"
-        )
+    except ModelError as error:
+        raise XoptimError(f"DUMPPATTERNS: {error}") from error
 
 
 _last: dict[Path, str] = {}

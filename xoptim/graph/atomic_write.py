@@ -1,7 +1,5 @@
 """Write files next to their targets, then move all of them into place, or none."""
 
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -9,8 +7,9 @@ from typing import BinaryIO
 
 from xoptim.facts.errors import ModelError
 from xoptim.graph.data_file import reserved
-from xoptim.system.files import copy, move, set_permissions
+from xoptim.system.files import copy, move
 from xoptim.system.journal import JOURNAL
+from xoptim.system.temporary import PlaceError, check_place, place_of, temporary
 
 
 class Replacement:
@@ -26,14 +25,18 @@ class Replacement:
         return list(self._temporary)
 
     @contextmanager
-    def open(self, final: Path) -> Iterator[BinaryIO]:
+    def open(self, final: Path, *, syncs: bool = True) -> Iterator[BinaryIO]:
         """Open a temporary file in the folder of ``final``; see `temporary`."""
-        with temporary(final) as (stream, path):
+        with temporary(final, syncs=syncs) as (stream, path):
             self.adopt(path, final)
             yield stream
 
     def adopt(self, path: Path, final: Path) -> None:
-        """Move a temporary file, which has been written already, into place with the others."""
+        """Move a temporary file, which has been written already, into place with the others.
+
+        Raises `PlaceError` unless ``final`` is a regular file or missing.
+        """
+        check_place(final)
         self._temporary[final] = path
 
     def reserve(self, path: Path, target: Path) -> Path:
@@ -116,76 +119,32 @@ def write_errors(target: Path) -> Iterator[None]:
     """Raise a ModelError that names a file in place of errors of the system."""
     try:
         yield
+    except PlaceError as error:
+        raise ModelError(f"cannot write {error.filename!r}: {error.strerror}") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ModelError(f"cannot write {str(target)!r}: {reason}") from error
 
 
-@contextmanager
-def temporary(
-    final: Path, buffering: int = -1, *, syncs: bool = True
-) -> Iterator[tuple[BinaryIO, Path]]:
-    """Open a file in the folder of ``final``, with the permissions of ``final`` or of a new file.
-
-    Remove it on an error.
-
-    With ``syncs`` it is on the disk when the block ends, as is necessary before it replaces another
-    file.
-    """
-    # Only a part of the name: the whole name may already have the maximal length.
-    handle, name = tempfile.mkstemp(prefix=f".{final.name[:48]}.", suffix=".tmp", dir=final.parent)
-    try:
-        JOURNAL.note(Path(name))
-        set_permissions(Path(name), final)
-        with os.fdopen(handle, "wb", buffering) as stream:
-            yield stream, Path(name)
-            stream.flush()
-            if syncs:
-                os.fsync(handle)
-    except BaseException:
-        with suppress(OSError):
-            os.close(handle)
-        remove_files([Path(name)])
-        raise
-
-
 def replace_file(target: Path, content: bytes) -> None:
-    """Write one file, or leave it as it was.
+    """Write a file that the user named, or leave it as it was.
 
     Where it is a symbolic link, the file that it leads to is replaced.
 
     Raises `ModelError` when it cannot be written, or is not a regular file.
     """
-    with replacing(target) as files, files.open(place_of(target)) as stream:
+    write_derived(place_of(target), content)
+
+
+def write_derived(place: Path, content: bytes, *, syncs: bool = True) -> None:
+    """Write a file whose name follows from another one, or leave it as it was.
+
+    Nobody gave the name: it may be a link that somebody else has put there, which is not followed.
+    Raises `ModelError` when it cannot be written, or is not a regular file. For ``syncs`` see
+    `xoptim.system.temporary.temporary`.
+    """
+    with replacing(place) as files, files.open(place, syncs=syncs) as stream:
         stream.write(content)
-
-
-def place_of(target: Path) -> Path:
-    """The file to replace: the target, or the file that a symbolic link leads to.
-
-    Raises `ModelError` for a folder, a special file, and a link that leads to itself.
-    """
-    place = Path(os.path.realpath(target)) if target.is_symlink() else target
-    if target.is_dir():
-        raise ModelError(f"cannot write {str(target)!r}: it is a folder")
-    if place.is_symlink():
-        raise ModelError(f"cannot write {str(target)!r}: it is a link that leads to itself")
-    if place.exists() and not place.is_file():
-        raise ModelError(
-            f"cannot write {str(target)!r}: it is a device, a pipe or a socket, not a file"
-        )
-    return place
-
-
-def refuse_link(place: Path, target: Path) -> None:
-    """Raise `ModelError` where a file that belongs to a target is a link: its name was not given,
-    and it may lead anywhere.
-    """
-    if place.is_symlink():
-        raise ModelError(
-            f"cannot write {str(target)!r}: {str(place)!r} belongs to it and is a symbolic link; "
-            "remove the link"
-        )
 
 
 def remove_files(paths: Iterable[Path]) -> None:

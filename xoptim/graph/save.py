@@ -12,14 +12,7 @@ from onnx import ModelProto, TensorProto
 
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import is_external, lack_of_memory, replace_items
-from xoptim.graph.atomic_write import (
-    place_of,
-    refuse_link,
-    remove_files,
-    replacing,
-    temporary,
-    write_errors,
-)
+from xoptim.graph.atomic_write import remove_files, replacing, write_errors
 from xoptim.graph.data_file import (
     Weight,
     data_path,
@@ -38,6 +31,7 @@ from xoptim.graph.tensors import Tensor
 from xoptim.graph.views import View
 from xoptim.system.files import check_space
 from xoptim.system.journal import ScratchFolder
+from xoptim.system.temporary import check_place, place_of, temporary
 
 PROTO_LIMIT: Final = 2_000_000_000
 """A protobuf cannot be larger than 2 GiB.
@@ -107,6 +101,8 @@ class Draft:
         self._scratch = ScratchFolder() if target is None else None
         self._target = target or Path(self._scratch.name if self._scratch else "", "model.onnx")
         self._place = place_of(self._target)
+        with write_errors(self._target):  # before any work
+            check_place(self._place)
         self.folder = self._place.parent  # where the weights of the models are
         self._external, self._shares, self._in_place = external, share_weights, in_place
         # names of files in the folder that hold weights of the original
@@ -202,7 +198,6 @@ class Draft:
     def _write(self, weights: Sequence[Weight]) -> None:
         with write_errors(self._target):
             final = data_path(self._target, 0)
-            refuse_link(final, self._target)
             # What replaces nothing is not worth the wait for the disk: `cp` does not wait either.
             with temporary(final, buffering=0, syncs=self._place.exists()) as (stream, path):
                 write_weights(weights, stream, path.parent, path.name)
@@ -240,8 +235,6 @@ class Draft:
 
     def _replace(self, proto: ModelProto, along: Mapping[Path, bytes]) -> list[Path]:
         target = self._target
-        for place in along or {}:
-            refuse_link(place, target)
         with replacing(target) as files:
             for path in self._of(proto):
                 final = files.reserve(path, target)

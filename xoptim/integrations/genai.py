@@ -16,7 +16,7 @@ from xoptim.facts.errors import ModelError
 from xoptim.facts.json_values import read_json_object
 from xoptim.facts.protos import fed_inputs
 from xoptim.facts.words import shortened
-from xoptim.graph.atomic_write import replace_file
+from xoptim.graph.atomic_write import write_derived
 from xoptim.verification.errors import ChoiceError
 
 FILE: Final = "genai_config.json"
@@ -254,10 +254,23 @@ def shares_cache(model: onnx.ModelProto, ports: Ports) -> bool:
     return True
 
 
+def config_path(target: Path) -> Path:
+    """The file of the configuration of a model: next to it."""
+    return target.with_name(FILE)
+
+
+def config_text(config: Mapping[str, Any]) -> str:
+    """The content of the file of a configuration."""
+    return json.dumps(config, indent=4) + "\n"
+
+
 def write_config(config: Mapping[str, Any], target: Path) -> Path:
-    """Write a configuration next to a model; returns the file."""
-    path = target.with_name(FILE)
-    replace_file(path, (json.dumps(config, indent=4) + "\n").encode())
+    """Write a configuration next to a model; returns the file.
+
+    Raises `ModelError` when it cannot be written: it is not written through a link.
+    """
+    path = config_path(target)
+    write_derived(path, config_text(config).encode())
     return path
 
 

@@ -2,24 +2,30 @@
 
 ``xopt mcp FOLDER`` runs it over standard input and output. Each tool runs the command ``xopt`` in a
 process of its own, so that neither a crash of a runtime nor its output reaches the server. All
-files lie in one folder.
+files lie in one folder, in which no link is followed.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-import subprocess
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
-from functools import wraps
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
+from xoptim.batching.job import GRACE, Ended, run_code
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.lazy import lazy_module
-from xoptim.integrations.mcp_answers import FAILED, meaning_of, remarks_of, summary_of
+from xoptim.facts.words import shortened
+from xoptim.integrations.mcp_answers import FAILED, bounded, meaning_of, remarks_of, summary_of
 from xoptim.integrations.mcp_arguments import (
     OptimizeArguments,
     argument_faults,
@@ -28,7 +34,19 @@ from xoptim.integrations.mcp_arguments import (
     software_option,
     with_arguments,
 )
-from xoptim.system.machine import start_python
+from xoptim.integrations.mcp_files import (
+    CODE,
+    SCRATCH,
+    McpError as McpError,
+    Output,
+    ServedFiles,
+    default_output,
+    word,
+)
+from xoptim.integrations.mcp_streams import Requests
+from xoptim.system.confined import Parts
+from xoptim.system.journal import JOURNAL, ScratchFolder
+from xoptim.system.machine import on_closed_output
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -37,12 +55,18 @@ _sdk = lazy_module("mcp.server.mcpserver")
 _tools = lazy_module("mcp.server.mcpserver.tools")
 _errors = lazy_module("mcp.server.mcpserver.exceptions")
 _types = lazy_module("mcp.types")
+_threads = lazy_module("anyio.to_thread")
 
 SKILL: Final = Path(__file__).with_name("SKILL.md")
 """What an agent should know about the tools."""
-_MOST_NAMED: Final = 20  # files in the message about one that is missing
+_MAX_RUNNING: Final = 4
+"""Tools that run at the same time; other calls wait."""
+_PERIOD: Final = 0.25  # seconds between two looks at whether a call that waits is still needed
+_CLOSED: Final = 141
+"""The exit code of a process whose output nobody reads, as in the shell."""
 _USABLE: Final = (0, 1, 3)  # exit codes of answers that are no errors
-_COMMAND: Final = "import sys; from xoptim.cli.main import run; sys.exit(run(sys.argv[1:]))"
+_STOPPED: ContextVar[threading.Event] = ContextVar("stopped")
+"""Set when the client no longer needs the answer to the call that runs here."""
 
 
 class ToolAnswer(TypedDict):
@@ -53,7 +77,8 @@ class ToolAnswer(TypedDict):
     Attributes:
         exit_code: the exit code of the command that the tool runs; 2 for wrong arguments.
         meaning: the exit code in words, for this tool.
-        result: the JSON document of that command, or its text; null without output.
+        result: the JSON document of that command, or its text, cut where the answer would be too
+            long; null without output.
         messages: lines that it wrote to standard error, what is wrong with the arguments, and what
             the document does not show.
     """
@@ -64,8 +89,15 @@ class ToolAnswer(TypedDict):
     messages: list[str]
 
 
-class McpError(XoptimError):
-    """The server cannot be run, or a tool cannot do what is asked."""
+@dataclass(frozen=True)
+class _Call:
+    """A call of a tool: its command line but for the name, and its files."""
+
+    tool: str
+    words: Sequence[str]
+    models: Sequence[Parts]
+    output: Output | None = None
+    detail: bool = field(kw_only=True)
 
 
 class Tools:
@@ -78,16 +110,19 @@ class Tools:
     """
 
     def __init__(self, root: Path, meanings: Mapping[int, str], seconds: float = 600.0) -> None:
-        self._root = root.resolve()
+        self._files = ServedFiles(root)
         self._meanings = meanings
         self._seconds = seconds
+        self._running = threading.BoundedSemaphore(_MAX_RUNNING)
+        self._is_closed = False
 
     def optimize(self, model: str, **arguments: Any) -> ToolAnswer:  # noqa: D417
         """Optimize an ONNX model, verify by running both that it computes the same, and write it.
 
         Args:
             model: the file of the model.
-            output: the file to write; model.opt.onnx next to the model by default.
+            output: the file to write, whose name ends in .onnx; model.opt.onnx next to the model
+                by default.
             target: where it will run: cpu, cuda, openvino, webgpu, qnn, tensorrt, coreml, nnapi,
                 webnn or onnx (operators of the standard only). qnn and coreml convert the model to
                 float16.
@@ -101,14 +136,17 @@ class Tools:
             assume: what holds for all inputs: "past >= 1", or "finite" if no input and no result
                 is NaN or infinite.
             software_device: with target webgpu, run on the CPU where there is no GPU.
+            overwrite: replace a file that is not a result of this session.
             detail: also return all operators that can be quantized, all placed nodes, each run,
                 times, and empty fields.
         """
         asked = OptimizeArguments(**arguments)
-        words = [self._existing(model)]
-        if asked.output:
-            words += ["-o", self._inside(asked.output)]
-        return self._run("optimize", *words, *asked.words(), "--json", detail=asked.detail)
+        source = self._files.existing(model)
+        path = asked.output or default_output(source)
+        output = self._files.output(path, overwrite=asked.overwrite)
+        words = [word(source), "-o", word(output.path), *asked.words(), "--json"]
+        call = _Call("optimize", words, (source,), output, detail=asked.detail)
+        return self._run(call)
 
     def explain(
         self,
@@ -135,8 +173,9 @@ class Tools:
         place = [f"--at={node}"] if node else ["--all"]
         there = [f"--target={target}"] if target else []
         known = repeated("--assume", assume)
-        words = (*place, *there, *known, "--json", "--", self._existing(model), pattern)
-        return self._run("explain", *words, detail=detail)
+        source = self._files.existing(model)
+        words = [*place, *there, *known, "--json", "--", word(source), pattern]
+        return self._run(_Call("explain", words, (source,), detail=detail))
 
     def place(
         self,
@@ -156,9 +195,10 @@ class Tools:
             software_device: with target webgpu, ask on the CPU where there is no GPU.
             detail: also list the nodes that the target takes.
         """
-        words = [self._existing(model), f"--target={target}", *repeated("--fix", fix)]
-        words += software_option(software_device)
-        return self._run("place", *words, "--json", detail=detail)
+        source = self._files.existing(model)
+        words = [word(source), f"--target={target}", *repeated("--fix", fix)]
+        words += [*software_option(software_device), "--json"]
+        return self._run(_Call("place", words, (source,), detail=detail))
 
     def verify(
         self,
@@ -182,11 +222,12 @@ class Tools:
                 it is compared on such inputs only.
             detail: also return each run.
         """
-        words = [self._existing(original), self._existing(other)]
+        sources = self._files.existing(original), self._files.existing(other)
+        words = [*map(word, sources), "--json"]
         words += [*repeated("--dim", dim), *repeated("--assume", assume)]
         tolerances = {"--rtol": rtol, "--atol": atol}
         words += [f"{name}={value}" for name, value in tolerances.items() if value is not None]
-        return self._run("verify", *words, "--json", detail=detail)
+        return self._run(_Call("verify", words, sources, detail=detail))
 
     def stats(self, model: str, detail: bool = False) -> ToolAnswer:
         """Describe a model: inputs, outputs, operators, sizes of weights, estimated work.
@@ -195,7 +236,8 @@ class Tools:
             model: the file of the model.
             detail: return all inputs, outputs, repeated blocks and layers.
         """
-        return self._run("stats", self._existing(model), "--json", detail=detail)
+        source = self._files.existing(model)
+        return self._run(_Call("stats", [word(source), "--json"], (source,), detail=detail))
 
     def diff(self, first: str, second: str, detail: bool = False) -> ToolAnswer:
         """List how two models differ in their graphs, whatever their nodes are called.
@@ -205,81 +247,102 @@ class Tools:
             second: the file of another one.
             detail: return all differences.
         """
-        files = self._existing(first), self._existing(second)
-        return self._run("diff", *files, "--json", detail=detail)
+        sources = self._files.existing(first), self._files.existing(second)
+        words = [*map(word, sources), "--json"]
+        return self._run(_Call("diff", words, sources, detail=detail))
 
-    def _inside(self, path: str) -> str:
-        """A path that lies in the folder.
+    def close(self) -> None:
+        """End the tools that run, and refuse further calls: the client has left."""
+        self._is_closed = True
+        for _ in range(_MAX_RUNNING):  # each of them removes what it has begun
+            self._running.acquire(timeout=2 * GRACE)
 
-        Raises:
-            McpError: when it leads out of it.
-        """
-        place = (self._root / path).resolve()
-        if place == self._root or not place.is_relative_to(self._root):
-            raise McpError(
-                f"{path!r} is not a path in the folder of the server, {self._root}: paths are "
-                "relative to it, and stay in it"
-            )
-        return f"./{place.relative_to(self._root).as_posix()}"
-
-    def _existing(self, path: str) -> str:
-        """A file of the folder that exists."""
-        place = self._inside(path)
-        if not (self._root / place).is_file():
-            raise McpError(f"there is no file {path!r} in {self._root}{self._meant()}")
-        return place
-
-    def _meant(self) -> str:
-        """The models in the folder, as the end of a sentence."""
-        found = sorted(path for path in self._root.rglob("*.onnx") if path.is_file())
-        names = [path.relative_to(self._root).as_posix() for path in found[:_MOST_NAMED]]
-        more = f" and {len(found) - len(names)} more" if len(found) > len(names) else ""
-        return f"; it has {', '.join(names)}{more}" if names else "; it has no models"
-
-    def _run(self, tool: str, *words: str, detail: bool) -> ToolAnswer:
-        """Run the command in the folder: its exit code, its answer and its messages."""
-        process = start_python(
-            _COMMAND,
-            "--no-config",
-            tool,
-            *words,
-            cwd=self._root,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        try:
-            out, err = process.communicate(timeout=self._seconds)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            raise McpError(f"xopt {tool} took more than {self._seconds:g} seconds") from None
-        told = [argument_text(tool, line, ARGUMENTS) for line in _lines(err)]
-        try:
-            answer: Any = json.loads(out) if out.strip() else None
-        except ValueError:
-            answer = out.decode(errors="replace")
-        told += remarks_of(tool, answer)
-        if not detail:
-            answer, hidden = summary_of(tool, answer)
+    def _run(self, call: _Call) -> ToolAnswer:
+        """Run the command: its exit code, its answer and its messages."""
+        with self._turn(), ScratchFolder(prefix=SCRATCH) as name:
+            scratch = Path(name).resolve()
+            self._files.stage(call.models, call.output, scratch)
+            ended = self._ended(call, scratch)
+            answer = _document(ended.out)
+            if call.output is not None and isinstance(answer, dict):
+                self._publish(scratch, call.output, answer)
+        told = [argument_text(call.tool, line, ARGUMENTS) for line in ended.err.splitlines()]
+        told += remarks_of(call.tool, answer)
+        if not call.detail:
+            answer, hidden = summary_of(call.tool, answer)
             told += [f"{hidden}; detail=true shows them"] if hidden else []
-        answer = with_arguments(tool, answer, ARGUMENTS)
-        return self.answer(tool, process.returncode, told, answer)
+        answer = with_arguments(call.tool, answer, ARGUMENTS)
+        return self.answer(call.tool, ended.code, told, answer)
+
+    def _ended(self, call: _Call, scratch: Path) -> Ended:
+        """Run the command in a folder, whose path its output does not show."""
+        folder = self._files.folder
+        words = [str(folder.handle), str(folder.root), str(len(call.models))]
+        words += [*map(word, call.models), "--no-config", call.tool, *call.words]
+        ended = run_code(
+            CODE,
+            words,
+            timeout=self._seconds,
+            is_needed=self._is_needed,
+            cwd=scratch,
+            **folder.passed_on(),
+        )
+        if ended.cut_off == "timeout":
+            raise McpError(f"xopt {call.tool} took more than {self._seconds:g} seconds")
+        self._check_needed()
+        inner, outer = str(scratch), str(folder.root)
+        out = ended.out.replace(_escaped(inner), _escaped(outer))
+        return replace(ended, out=out, err=ended.err.replace(inner, outer))
+
+    def _publish(self, scratch: Path, output: Output, answer: Mapping[str, Any]) -> None:
+        names = [Path(path).name for path in answer.get("written", ())]
+        if output.path[-1] in names:
+            self._check_needed()
+            self._files.publish(scratch, output, names)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Wait until a tool may run."""
+        while not self._running.acquire(timeout=_PERIOD):
+            self._check_needed()
+        try:
+            self._check_needed()
+            yield
+        finally:
+            self._running.release()
+
+    def _check_needed(self) -> None:
+        if not self._is_needed():
+            raise McpError("the call was cancelled; nothing was written")
+
+    def _is_needed(self) -> bool:
+        stopped = _STOPPED.get(None)
+        return not self._is_closed and (stopped is None or not stopped.is_set())
 
     def answer(
         self, tool: str, code: int, messages: Sequence[str], result: Any = None
     ) -> ToolAnswer:
         """The answer of a tool to an exit code."""
-        return {
+        found: ToolAnswer = {
             "exit_code": code,
             "meaning": meaning_of(tool, code, self._meanings, result),
             "result": result,
             "messages": list(messages),
         }
+        return cast("ToolAnswer", bounded(found))
 
 
-def _lines(output: bytes) -> list[str]:
-    return output.decode(errors="replace").splitlines()
+def _document(output: str) -> Any:
+    """The JSON document that a command has written, or its text."""
+    try:
+        return json.loads(output) if output.strip() else None
+    except (ValueError, RecursionError):
+        return output
+
+
+def _escaped(text: str) -> str:
+    """A text as it is in JSON."""
+    return json.dumps(text)[1:-1]
 
 
 def _signature(method: Callable[..., Any]) -> inspect.Signature:
@@ -312,9 +375,16 @@ def server(root: Path, meanings: Mapping[int, str]) -> MCPServer[Any]:
     Raises:
         McpError: when there is no such folder, or the SDK is not installed.
     """
+    return _server_of(_tools_of(root, meanings))
+
+
+def _tools_of(root: Path, meanings: Mapping[int, str]) -> Tools:
     if not root.is_dir():
         raise McpError(f"there is no folder {str(root)!r}")
-    tools = Tools(root, meanings)
+    return Tools(root, meanings)
+
+
+def _server_of(tools: Tools) -> MCPServer[Any]:
     try:
         made: MCPServer[Any] = _server_class(tools)(
             "xoptim",
@@ -364,12 +434,26 @@ def _told(tools: Tools, name: str) -> Callable[..., Any]:
     """A tool whose errors reach the agent: the SDK keeps the texts of others to itself."""
     method = getattr(tools, name)
 
-    @wraps(method)
-    def told(*args: Any, **kwargs: Any) -> Any:
+    def answered(**arguments: Any) -> ToolAnswer:
         try:
-            answer: ToolAnswer = method(*args, **kwargs)
+            answer: ToolAnswer = method(**arguments)
         except XoptimError as error:
             answer = tools.answer(name, FAILED, [str(error)])
+        except (ValueError, OSError) as error:  # arguments that no command line can have
+            reason = getattr(error, "strerror", None) or shortened(str(error))
+            answer = tools.answer(name, FAILED, [f"xopt {name} cannot be run: {reason}"])
+        return answer
+
+    @wraps(method)
+    async def told(**arguments: Any) -> Any:
+        stopped = threading.Event()
+        token = _STOPPED.set(stopped)
+        try:
+            work = partial(answered, **arguments)
+            answer = await _threads.run_sync(work, abandon_on_cancel=True)
+        finally:  # also when the client cancels the call, or leaves
+            stopped.set()
+            _STOPPED.reset(token)
         return answer if answer["exit_code"] in _USABLE else _failed(answer)
 
     vars(told)["__signature__"] = _signature(method)
@@ -378,7 +462,20 @@ def _told(tools: Tools, name: str) -> Callable[..., Any]:
 
 def serve(root: Path, meanings: Mapping[int, str]) -> None:
     """Answer on standard input and output until they are closed; raises as `server` does."""
-    made = server(root, meanings)
-    # the SDK writes bytes, whatever stands for the standard output of the command
-    with redirect_stdout(sys.__stdout__):
-        made.run("stdio")
+    tools = _tools_of(root, meanings)
+    made = _server_of(tools)
+
+    def leave() -> None:
+        tools.close()
+        JOURNAL.clean()
+        os._exit(_CLOSED)  # a thread waits for requests, and cannot be ended
+
+    on_closed_output(leave)
+    given, sys.stdin = sys.stdin, SimpleNamespace(buffer=Requests(sys.stdin.buffer))
+    try:
+        # the SDK writes bytes, whatever stands for the standard output of the command
+        with redirect_stdout(sys.__stdout__):
+            made.run("stdio")
+    finally:
+        sys.stdin = given
+        tools.close()

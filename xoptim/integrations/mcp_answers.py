@@ -2,6 +2,7 @@
 long lists, which may have a million characters as a whole.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -19,6 +20,15 @@ _BY_TABLE: Final = 'target="onnx" or target="webnn"'
 """Targets that need no package."""
 _QUANTIZED: Final = ("quantized", "another form")
 """Decisions about operators that do not stay in float32."""
+LONGEST_ANSWER: Final = 500_000
+"""Characters of an answer as JSON, at most."""
+LONGEST_TEXT: Final = 4000
+"""Characters of a text in an answer, at most."""
+LONGEST_LIST: Final = 4000
+"""Entries of a list in an answer, at most."""
+_SHORTEST_TEXT: Final = 60
+_FIELDS: Final = 64
+"""Fields that no object of a document exceeds; one with more has names of a model as its keys."""
 _EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 FAILED: Final = 2
 """The exit code of an answer to wrong arguments."""
@@ -272,3 +282,53 @@ def _first(items: Sequence[Any], most: int, text: str, left: Counter[str]) -> li
     if len(items) > most:
         left[f"{text} are not shown"] += len(items) - most
     return list(items[:most])
+
+
+def bounded(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """An answer of at most `LONGEST_ANSWER` characters, whose last message says what was cut.
+
+    Names and texts of a model may be of any length, and hold what JSON cannot.
+    """
+    text, entries = LONGEST_TEXT, LONGEST_LIST
+    while entries:
+        cut: Counter[str] = Counter()
+        found: dict[str, Any] = _bounded(dict(answer), text, entries, cut)
+        if cut:
+            what = ", ".join(f"{kind} ({count})" for kind, count in cut.items())
+            found["messages"] = [*found["messages"], f"the answer is too long; cut: {what}"]
+        if len(json.dumps(found)) <= LONGEST_ANSWER:
+            return found
+        text, entries = max(text // 4, _SHORTEST_TEXT), entries // 4
+    note = f"the result has more than {LONGEST_ANSWER:,} characters, and is not shown"
+    return {**answer, "result": None, "messages": [note]}
+
+
+def _bounded(value: Any, text: int, entries: int, cut: Counter[str]) -> Any:
+    """A part of an answer; what is cut is counted."""
+    if isinstance(value, str):
+        return _bounded_text(value, text, cut)
+    if isinstance(value, dict):
+        kept = _bounded_list(list(value.items()), max(entries, _FIELDS), cut)
+        shown: dict[str, Any] = {}
+        for key, item in kept:
+            name = _bounded_text(key, text, cut)
+            unique = name if name not in shown else f"{name} ({len(shown)})"
+            shown[unique] = _bounded(item, text, entries, cut)
+        return shown
+    if isinstance(value, list):
+        items = _bounded_list(value, entries, cut)
+        return [_bounded(item, text, entries, cut) for item in items]
+    return value
+
+
+def _bounded_text(value: str, most: int, cut: Counter[str]) -> str:
+    if len(value) > most:
+        cut[f"texts after {most} characters"] += 1
+        value = f"{value[:most]}..."
+    return value if value.isascii() else value.encode(errors="backslashreplace").decode()
+
+
+def _bounded_list(value: list[Any], most: int, cut: Counter[str]) -> list[Any]:
+    if len(value) > most:
+        cut[f"lists after {most} entries"] += 1
+    return value[:most]

@@ -25,6 +25,7 @@ class OptimizeArguments:
     fix: Sequence[str] = ()
     assume: Sequence[str] = ()
     software_device: bool = False
+    overwrite: bool = False
     detail: bool = False
 
     def words(self) -> list[str]:

@@ -1,6 +1,8 @@
 """Start a pattern file, from a template or from nodes of a model."""
 
+import errno
 import keyword
+import os
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +17,7 @@ from xoptim.match.create import DOMAIN
 from xoptim.scaffold.from_model import ChosenPart, chosen_nodes, quoted
 from xoptim.scaffold.skeleton import fault_in
 from xoptim.system.journal import ScratchFolder
+from xoptim.system.temporary import make_folder, write_file
 
 
 def pattern_from_model(class_name: str, model: Any, nodes: Sequence[str]) -> str:
@@ -131,8 +134,9 @@ def write_pattern(class_name: str, folder: Path, model: str = "", nodes: str = "
         else filled("pattern", name=class_name)
     )
     path = folder / file_name(class_name)
-    with path.open("x", encoding="utf-8") as stream:
-        stream.write(text)
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    write_file(path, text.encode())
     return path
 
 
@@ -167,6 +171,6 @@ def write_pack(class_name: str, folder: Path, model: str = "", nodes: str = "") 
         texts[folder / package / pattern.name] = pattern.read_text(encoding="utf-8")
     folder.mkdir(parents=True)
     for path, text in texts.items():
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        parts = path.relative_to(folder).parts
+        write_file(make_folder(folder, *parts[:-1]) / parts[-1], text.encode())
     return list(texts)

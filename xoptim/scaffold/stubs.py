@@ -14,6 +14,7 @@ from onnx.defs import OpSchema
 
 from xoptim.facts.attributes import MOVED
 from xoptim.operators.registry import is_associative
+from xoptim.system.temporary import write_file
 
 TARGET: Final = Path(__file__).parents[1] / "match" / "ops.pyi"
 _HEADER = '''\
@@ -211,7 +212,7 @@ def main(arguments: Sequence[str]) -> int:
     wanted = stub("--texts" in arguments)
     if "--check" in arguments:
         return int(not TARGET.is_file() or TARGET.read_text(encoding="utf-8") != wanted)
-    TARGET.write_text(wanted, encoding="utf-8")
+    write_file(TARGET, wanted.encode())
     return 0
 
 

@@ -2,10 +2,10 @@
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 from xoptim.system.reading import make_own_folder
+from xoptim.system.temporary import write_file
 
 
 def cache_folder() -> Path | None:
@@ -33,11 +33,4 @@ def store(place: Path, contents: bytes) -> None:
     Raises `OSError` where that is not possible; nothing is left behind then.
     """
     make_own_folder(place.parent)
-    number, name = tempfile.mkstemp(dir=place.parent)
-    try:
-        with open(number, "wb") as stream:
-            stream.write(contents)
-        os.replace(name, place)
-    except OSError:
-        os.unlink(name)
-        raise
+    write_file(place, contents, syncs=False, mode=0o600)  # whatever the mask of the user is

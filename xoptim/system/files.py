@@ -1,4 +1,4 @@
-"""Files: locks, replacement, permissions, and ranges of bytes: holes, copies made by the kernel,
+"""Files: locks, replacement, and ranges of bytes: holes, copies made by the kernel,
 writes at a position.
 """
 
@@ -93,13 +93,6 @@ def copy(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
-def set_permissions(path: Path, like: Path) -> None:
-    """Give a file the permissions of another one, or, when there is none, of a new file."""
-    mask = os.umask(0)
-    os.umask(mask)
-    path.chmod(like.stat().st_mode & 0o777 if like.exists() else 0o666 & ~mask)
-
-
 def is_hole(path: Path, offset: int, length: int) -> bool:
     """Whether a range of a file is a hole, which reads as zeros and takes no space.
 
@@ -123,20 +116,27 @@ def copy_range(source: Path, start: int, length: int, target: BinaryIO, offset: 
     The kernel copies where it can; some file systems then share the blocks of both files.
     """
     with source.open("rb") as stream:
-        # the end of a file reads like a hole
-        if os.fstat(stream.fileno()).st_size < start + length:
-            raise OSError(errno.EIO, f"{str(source)!r} was truncated while it was copied")
-        for first, size in _data_ranges(stream.fileno(), start, length):
-            done = _copy_in_kernel(
-                stream.fileno(), first, size, target.fileno(), offset + first - start
-            )
-            stream.seek(first + done)
-            while done < size:
-                chunk = stream.read(min(_CHUNK, size - done))
-                if not chunk:
-                    raise OSError(errno.EIO, f"{str(source)!r} was truncated while it was copied")
-                write_at(target, offset + first - start + done, memoryview(chunk))
-                done += len(chunk)
+        copy_open_range(stream, start, length, target, offset)
+
+
+def copy_open_range(
+    stream: BinaryIO, start: int, length: int, target: BinaryIO, offset: int
+) -> None:
+    """Do the same from a file that is open."""
+    # the end of a file reads like a hole
+    if os.fstat(stream.fileno()).st_size < start + length:
+        raise OSError(errno.EIO, f"{stream.name!r} was truncated while it was copied")
+    for first, size in _data_ranges(stream.fileno(), start, length):
+        done = _copy_in_kernel(
+            stream.fileno(), first, size, target.fileno(), offset + first - start
+        )
+        stream.seek(first + done)
+        while done < size:
+            chunk = stream.read(min(_CHUNK, size - done))
+            if not chunk:
+                raise OSError(errno.EIO, f"{stream.name!r} was truncated while it was copied")
+            write_at(target, offset + first - start + done, memoryview(chunk))
+            done += len(chunk)
 
 
 def write_at(stream: BinaryIO, offset: int, data: memoryview) -> None:

@@ -7,9 +7,11 @@ import math
 import mmap
 import os
 import platform
+import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -117,6 +119,23 @@ def on_request_to_end(handler: Callable[..., None]) -> None:
     """
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
         signal.signal(signal.SIGTERM, handler)
+
+
+def on_closed_output(handler: Callable[[], None]) -> None:
+    """Call a function in a thread when nobody reads the standard output of this process any more,
+    also while nothing is written (POSIX).
+    """
+    if not hasattr(select, "poll"):
+        return
+    output = os.dup(1)
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(output, 0)
+        poll.poll()  # an error or a hang-up: nothing else is asked for
+        handler()
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def signal_name(number: int) -> str:

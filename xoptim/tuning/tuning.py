@@ -10,9 +10,7 @@ import onnx
 
 from xoptim.bench.rounds import Ratio, common_sizes
 from xoptim.engine.options import OptimizationOptions
-from xoptim.facts.errors import ModelError
 from xoptim.facts.given import given
-from xoptim.graph.atomic_write import refuse_link
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.optimizing.verified import OnLoaded, VerifiedModel, VerifyPlan
@@ -60,11 +58,7 @@ class Tuned:
                 unless another model in the folder names it.
         """
         path = Path(target)
-        settings = settings_path(path)
-        refuse_link(settings, path)
-        if settings.is_dir():
-            raise ModelError(f"cannot write {str(settings)!r}: it is a folder")
-        along = {settings: settings_text(self.settings).encode()}
+        along = {settings_path(path): settings_text(self.settings).encode()}
         return save_proto(
             self.model, path, self.base_dir, external=external, in_place=in_place, along=along
         )
