@@ -20,6 +20,8 @@ THEMES = {
     "Sizes": "test_sizes",
     "Targets and interruptions": "test_targets",
 }
+WITHOUT_ROWS = {"test_git", "test_mcp", "test_new_pattern", "test_shell"}
+"""Tests of repositories, tools, generated code and shells, which are no inputs of `xopt MODEL`."""
 HEAD = """# Odd and hostile inputs
 
 The table lists how `xopt` handles odd, damaged and hostile models. It is written from the tests in

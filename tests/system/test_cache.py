@@ -56,4 +56,4 @@ def test_a_mask_that_lets_the_group_write_does_not_make_a_cache_foreign(tmp_path
         store(tmp_path / "cache" / "names", b"content")
     finally:
         os.umask(former)
-    assert read_own_file(tmp_path / "cache" / "names") == b"content"
+    assert read_own_file(tmp_path / "cache" / "names", 100) == b"content"

@@ -1,11 +1,16 @@
 """The folder for files that may be deleted at any time."""
 
 import os
+import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from xoptim.system.reading import make_own_folder
 from xoptim.system.temporary import write_file
+
+_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def cache_folder() -> Path | None:
@@ -33,4 +38,13 @@ def store(place: Path, contents: bytes) -> None:
     Raises `OSError` where that is not possible; nothing is left behind then.
     """
     make_own_folder(place.parent)
+    _clear(place)
     write_file(place, contents, syncs=False, mode=0o600)  # whatever the mask of the user is
+
+
+def _clear(place: Path) -> None:
+    """Remove what is no file, or one that others may write."""
+    with suppress(FileNotFoundError):
+        mode = place.lstat().st_mode
+        if not stat.S_ISREG(mode) or mode & _OTHERS:
+            place.unlink()

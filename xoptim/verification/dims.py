@@ -180,7 +180,7 @@ def size_of(entry: int | str, sizes: Mapping[str, int]) -> int | None:
 
 def sizes_text(sizes: Mapping[str, int]) -> str:
     """Sizes by name: ``batch=1, seq=128``."""
-    return listed([f"{name}={size}" for name, size in sizes.items()])
+    return listed([f"{name}={size}" for name, size in sizes.items()]) if sizes else ""
 
 
 def unknown_dimension(name: str, known: Collection[str]) -> str:

@@ -104,7 +104,7 @@ class GoalPlans:
                 self._lead(content, feeds)
                 source = self._followed(content, feeds)
                 feeds[name] = _made(self._specs[name], content, feeds[name], source, rng)
-            return RunPlan("goal", chosen, usual.seed, feeds)
+            return RunPlan("goal", chosen, usual.seed, self._feeding.held(feeds))
 
         return plan
 
@@ -232,9 +232,8 @@ def mask_plans(feeding: Feeding, names: Sequence[str]) -> Iterator[Planning]:
                 rng = np.random.default_rng(made.seed)
                 places = rng.integers(0, max(1, value.shape[-1]), value.shape[:-1])[..., None]
                 kept = (np.arange(value.shape[-1]) == places) == keeps_one
-            return RunPlan(
-                "mask", made.sizes, made.seed, {**made.feeds, name: kept.astype(value.dtype)}
-            )
+            feeds = feeding.held({**made.feeds, name: kept.astype(value.dtype)})
+            return RunPlan("mask", made.sizes, made.seed, feeds)
 
         return plan
 

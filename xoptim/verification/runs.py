@@ -342,6 +342,10 @@ class Feeding:
             "odd", Style(numbers="odd" if self.options.exactness == "exact" else "holes")
         )
 
+    def held(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
+        """Values with what is assumed of them, and those of the caller as they are."""
+        return hold(self.assumptions, feeds) | self.given
+
     def _values(self, sizes: Sizes, seed: int, style: Style) -> dict[str, Value]:
         """The given values, and random ones that hold what is assumed."""
         return self.given | hold(

@@ -287,8 +287,18 @@ def test_each_product_alone(xopt: Xopt) -> None:
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--dry-run", "-v")
     assert (outcome.code, outcome.err) == (0, "")
     lines = [line.split() for line in outcome.out.splitlines()]
-    columns = ["node", "pattern", "rows", "columns", "error", "before", "after", "saved"]
-    columns.append("choice")
+    columns = [
+        "node",
+        "pattern",
+        "rows",
+        "columns",
+        "weights",
+        "error",
+        "before",
+        "after",
+        "saved",
+        "choice",
+    ]
     first = lines.index(columns) + 1
     rows = [line[:2] for line in lines[first:]]
     assert ["embed", "Int8Embedding"] in rows
