@@ -164,7 +164,7 @@ def _numbers(
     if wanted.form == "nonzero":
         found = np.zeros(usual.shape)
         places = rng.permutation(usual.size)[: int(wanted.value)]
-        found.reshape(-1)[places] = rng.uniform(1, 5, places.size)
+        found.reshape(-1)[places] = rng.integers(1, 6, places.size)
         return found
     if wanted.form == "steps":
         columns = np.arange(usual.shape[-1] if usual.ndim else 1) * wanted.value

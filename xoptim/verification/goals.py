@@ -224,10 +224,7 @@ class Goals:
         """What makes a comparison true or false."""
         left, right = self._constant(first), self._constant(second)
         if left is not None and right is None:
-            turned = {"Less": "Greater", "Greater": "Less"}
-            kind = kind.replace(kind[:4], "") if kind == "Equal" else kind
-            mirrored = MIRRORED.get(kind, kind)
-            yield from self._compared(mirrored or turned[kind], second, first, wanted, depth)
+            yield from self._compared(MIRRORED.get(kind, kind), second, first, wanted, depth)
             return
         if right is None:
             yield from self._related(kind, first, second, wanted, depth)
