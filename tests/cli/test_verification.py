@@ -332,6 +332,29 @@ def test_a_model_that_onnxruntime_cannot_run(xopt: Xopt) -> None:
     assert xopt("model.onnx", "--no-verify", "-q") == (0, "", "")
 
 
+NEVER = """agraph (float[n] x) => (float[n] y) <float low = {-1}> {
+    a = Abs(x) s = ReduceSum <keepdims = 0> (a) never = Less(s, low)
+    y = If (never) <then_branch = t () => (float[n] u) { u = Neg(x) },
+                    else_branch = e () => (float[n] v) { v = Relu(x) }> }"""
+
+
+def test_a_strict_run_demands_that_each_branch_ran(xopt: Xopt) -> None:
+    onnx.save(parse(NEVER), "model.onnx")
+    outcome = xopt("model.onnx", "--strict", "-q")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "error: branch 'then' of If 'y' did not run; give values" in outcome.err
+    assert "--feeds FILE" in outcome.err
+    assert not Path("model.opt.onnx").exists()
+    outcome = xopt("model.onnx")
+    assert outcome.code == 0
+    assert "verification  equal, 1 branch not run, on cpu: " in outcome.out
+    outcome = xopt("verify", "model.onnx", "model.opt.onnx")
+    assert outcome.out.startswith("equal, 1 branch not run, on cpu: ")
+    assert xopt("verify", "model.onnx", "model.onnx", "--json").json[0]["unreached"] == [
+        "branch 'then' of If 'y'"
+    ]
+
+
 def test_a_strict_run_demands_proof(xopt: Xopt) -> None:
     write(UNKNOWN_OPERATOR, domains={"acme": 1})
     outcome = xopt("model.onnx", "--strict", "-q")

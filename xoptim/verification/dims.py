@@ -89,6 +89,7 @@ class InputSpec(NamedTuple):
     # whether the input is one tensor, a list of tensors, or a map
     container: Literal["tensor", "sequence", "map"] = "tensor"
     key_type: int = 0  # ONNX number of the type of the keys of a map, else 0
+    is_optional: bool = False  # whether a run may have no value for the input
 
 
 def input_specs(model: onnx.ModelProto, given: Collection[str] = ()) -> list[InputSpec]:
@@ -113,7 +114,8 @@ def input_specs(model: onnx.ModelProto, given: Collection[str] = ()) -> list[Inp
 def _spec(name: str, type_proto: onnx.TypeProto) -> InputSpec | None:
     kind = type_proto.WhichOneof("value")
     if kind == "optional_type":
-        return _spec(name, type_proto.optional_type.elem_type)
+        content = _spec(name, type_proto.optional_type.elem_type)
+        return None if content is None else content._replace(is_optional=True)
     if kind == "tensor_type":
         tensor = type_proto.tensor_type
         if not tensor.HasField("shape"):

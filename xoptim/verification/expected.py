@@ -23,6 +23,7 @@ from xoptim.verification.judge import (
 from xoptim.verification.noise import NoisyModel
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import Located
+from xoptim.verification.reach import Reach
 from xoptim.verification.report import (
     Cause,
     Noise,
@@ -74,6 +75,8 @@ def judge_expected(
     results of the model move as much when all of its numbers move by one unit in the last place.
     """
     reports = [_compared(each, outputs, options) for each in runs]
+    here = replace(options.settings, providers=("cpu",))
+    reach = Reach.of(model.proto, [each.run for each in runs], model.base_dir, here).coverage()
     if options.considers_noise:
         _measure_noise(reports, runs, model, outputs, options)
 
@@ -85,8 +88,10 @@ def judge_expected(
             exactness=options.exactness,
             providers=tuple(options.providers),
             runs=tuple(reports),
-            notes=(*notes, *rounding_note(reports)),
+            notes=(*notes, *rounding_note(reports), *reach.notes),
             assumptions=tuple(options.assume),
+            unreached=reach.unreached,
+            uncounted=reach.uncounted,
         )
 
     rejected = [(run, c) for run in reports for c in run.comparisons if not run.accepts(c)]

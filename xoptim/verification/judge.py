@@ -16,6 +16,7 @@ from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.protos import inner_graphs
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.verification.arbiter import Arbiter, Finding
+from xoptim.verification.branches import Coverage
 from xoptim.verification.compare import Comparison, ComparisonRules
 from xoptim.verification.dims import sizes_text
 from xoptim.verification.error_bins import ErrorBin, add_bins, explains
@@ -52,7 +53,6 @@ _Levels: TypeAlias = dict[str, dict[int, ErrorBin]]
 """Differences that rounding makes in each output, by the magnitude of its elements."""
 _RANDOM: Final = operators_with(Trait.RANDOM)
 _LOGGER = logging.getLogger("xoptim")
-_MOST_NAMED: Final = 8  # branches that never ran
 _SUSPICIOUS: Final = 4.0  # units in the last place; smaller differences need no values in double
 _MOST_ARBITRATED: Final = 3  # runs that break the rule, and are repeated in double
 _MOST_TINY: Final = 32  # the same of a model that runs in next to no time
@@ -80,7 +80,7 @@ def judge(
     infinities and NaN.
     """
     judging = Judge(options)
-    judging.skipped = reference.skipped
+    judging.skipped, judging.coverage = reference.skipped, reference.coverage
     try:
         candidate = Session(optimized, reference.settings, base_dir=base_dir)
     except LoadError as error:
@@ -135,6 +135,7 @@ _DESCRIBED: Final = {
     "level": ", one number everywhere",
     "operands": ", other bounds and targets",
     "branches": ", values that reach another branch",
+    "absent": ", optional inputs absent",
 }
 """Values of runs by their source, as the end of a sentence."""
 
@@ -203,6 +204,7 @@ class Judge:
         self.faults: tuple[Comparison, ...] = ()
         self.runs: list[RunReport] = []
         self.skipped: tuple[SkippedRun, ...] = ()
+        self.coverage = Coverage()
 
     def report(self, status: Status, reason: str = "", cause: Cause = "") -> VerificationReport:
         """The report so far."""
@@ -216,6 +218,8 @@ class Judge:
             runs=tuple(self.runs),
             notes=tuple(self._notes),
             skipped=self.skipped,
+            unreached=self.coverage.unreached,
+            uncounted=self.coverage.uncounted,
             assumptions=Assumptions.of(self._options.assume).texts,
         )
 
@@ -374,11 +378,7 @@ class Judge:
                 "not verified", hollow_reason(hollow, len(reference.outputs)), "evidence"
             )
         self._notes += [] if is_part else rounding_note(self.runs)
-        self._notes += reference.unreached[:_MOST_NAMED]
-        if len(reference.unreached) > _MOST_NAMED:
-            self._notes.append(
-                f"never ran: {len(reference.unreached) - _MOST_NAMED} more branches and trip counts"
-            )
+        self._notes += self.coverage.notes
         if not is_part and not any(c.count for run in self.runs for c in run.comparisons):
             self._notes.append("all outputs were empty")
         if self.skipped:

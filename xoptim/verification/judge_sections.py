@@ -13,6 +13,7 @@ import onnx
 
 from xoptim.facts.dtypes import element_type, type_name
 from xoptim.system.machine import available_memory
+from xoptim.verification.branches import Coverage, count_bodies
 from xoptim.verification.errors import RunError
 from xoptim.verification.judge import Judge, hollow_outputs, hollow_reason, judge
 from xoptim.verification.options import VerificationOptions
@@ -32,6 +33,7 @@ _Pair: TypeAlias = tuple[onnx.ModelProto, "Path | None"]
 # of the memory that is free, the part for the stored weights of a section
 _SHARE: Final = 2 * COPIES
 _MOST_BATCHES: Final = 8  # attempts to find values on which the original runs
+_UNCOUNTED: Final = "it is not known which branches ran: the models ran in sections"
 
 
 class _Run:
@@ -186,6 +188,9 @@ class _Sections:
         self, runs: Sequence[_Run], worst: VerificationReport | None, notes: list[str]
     ) -> VerificationReport:
         judging = Judge(self._options)
+        if count_bodies(self._before.proto):
+            judging.coverage = Coverage(uncounted=_UNCOUNTED)
+            notes.append(_UNCOUNTED)
         merged = tuple(run.merged() for run in runs if run.reports)
         report = replace(
             worst or judging.report("equal"), runs=merged, sections=len(self._sections)

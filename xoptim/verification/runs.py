@@ -48,7 +48,7 @@ from xoptim.verification.session import Session, Value
 
 FeedSource: TypeAlias = Literal[
     "random", "given", "drawn", "test data", "overridden", "wide", "odd", "free", "far", "ties",
-    "tiny", "offset", "level", "operands", "branches", "sorted", "single",
+    "tiny", "offset", "level", "operands", "branches", "sorted", "single", "absent",
 ]  # fmt: skip
 """``drawn``: elements of an example; ``overridden``: random values, and others than the stored ones
 for initializers that a caller may override; ``wide``: random ones, zeros and large numbers among
@@ -56,7 +56,7 @@ them; ``odd``: NaN and infinities among them; ``free``: any numbers, also where 
 input prefers some; ``far``: numbers of many magnitudes; ``ties``: few different numbers;
 ``sorted``: rows that ascend; ``single``: a 1 in each row; ``tiny`` and ``offset``: numbers close
 to 0, and close to each other; ``level``: one number everywhere; ``operands``: other bounds, axes
-and targets; ``branches``: values that reach a branch.
+and targets; ``branches``: values that reach a branch; ``absent``: no value in optional inputs.
 """
 
 
