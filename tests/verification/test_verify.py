@@ -491,6 +491,27 @@ def test_models_without_inputs_and_with_empty_outputs() -> None:
     text = "g (float[0,4] x) => (float[0,4] y) { y = Neg(x) }"
     report = check(text, text)
     assert report.ok
+    assert "all outputs were empty" in report.notes
+
+
+@pytest.mark.parametrize(
+    ("outputs", "which"), [("", "the outputs"), (", float[n] z", "output 'y'")]
+)
+def test_outputs_that_are_always_empty_are_no_evidence(outputs: str, which: str) -> None:
+    text = f"g (float[n] x) => (float y{outputs}) <int64[1] a = {{0}}> "
+    text += "{ y = Slice(x, a, a) z = Neg(x) }"
+    model = model_of(text)
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    report = verify_models(model, model)
+    assert report.status == "not verified"
+    assert report.reason == (
+        f"{which} of the original had no element in any run; give inputs with --feeds"
+    )
+
+
+def test_an_output_of_a_section_that_is_empty_by_its_type() -> None:
+    text = "g (float[0,4] x, float[2] u) => (float[0,4] y, float[2] z) { y = Neg(x) z = Abs(u) }"
+    assert check(text, text, sections=True).ok
 
 
 def test_maps_strings_and_integers() -> None:

@@ -14,7 +14,6 @@ from xoptim.verification.error_bins import ErrorBin, add_bins, explains, spread
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.judge import (
     HOPELESS,
-    hollow_outputs,
     hollow_reason,
     sensitivity_text,
     values_text,
@@ -104,8 +103,8 @@ def judge_expected(
                 "not verified", f"{place} {sensitivity_text(run, comparison)}", "evidence"
             )
         return report("different", f"{place}: {comparison.message}")
-    if hollow := hollow_outputs(reports, outputs):
-        return report("not verified", hollow_reason(hollow, len(outputs)), "evidence")
+    if reason := hollow_reason(reports, model.proto.graph):
+        return report("not verified", reason, "evidence")
     return report("equal")
 
 

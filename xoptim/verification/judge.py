@@ -44,7 +44,7 @@ from xoptim.verification.run_comparison import (
 )
 from xoptim.verification.runs import ReferenceRun, RunPlan
 from xoptim.verification.runtime import RuntimeOutcome, under_optimizations
-from xoptim.verification.session import PROCESSOR, Port, Session, resolve_providers
+from xoptim.verification.session import PROCESSOR, Session, resolve_providers
 from xoptim.verification.signatures import compare_signatures
 from xoptim.verification.work import weight_bytes
 
@@ -150,24 +150,32 @@ def values_text(run: RunPlan | RunReport) -> str:
     return _DESCRIBED.get(run.source, "")
 
 
-def hollow_outputs(runs: Sequence[RunReport], outputs: Sequence[Port]) -> list[str]:
-    """Outputs without a compared element, empty or NaN in every run, except for outputs that are
-    empty by their type.
+def hollow_reason(runs: Sequence[RunReport], graph: onnx.GraphProto) -> str:
+    """Why outputs of the original are no evidence: they are empty, or not finite, in every run.
+
+    Empty where each output has a compared element. Outputs whose declared type says that they are
+    empty need none.
     """
-    judged = {c.whole or c.output for run in runs for c in run.comparisons if c.judged}
-    return [port.name for port in outputs if port.name not in judged and not port.is_empty]
+    compared = [(c.whole or c.output, c) for run in runs for c in run.comparisons]
+    judged = {name for name, c in compared if c.judged}
+    names = [value.name for value in graph.output if not _is_empty(value.type)]
+    hollow = [name for name in names if name not in judged]
+    if not hollow:
+        return ""
+    filled = {name for name, c in compared if c.count}
+    what = "had no finite value in any run"
+    if filled.isdisjoint(hollow):
+        what = "had no element in any run"
+    which = "the outputs"
+    if len(hollow) < len(graph.output):
+        which = f"output {', '.join(map(repr, hollow[:4]))}{', ...' if len(hollow) > 4 else ''}"
+    return f"{which} of the original {what}; give inputs with --feeds"
 
 
-def hollow_reason(hollow: Sequence[str], count: int) -> str:
-    """The reason why outputs without a compared element, of ``count`` in all, do not count."""
-    if len(hollow) == count:
-        return (
-            "the outputs of the original had no finite value in any run; give inputs with --feeds"
-        )
-    names = ", ".join(map(repr, hollow[:4])) + (", ..." if len(hollow) > 4 else "")
-    return (
-        f"output {names} of the original had no finite value in any run; give inputs with --feeds"
-    )
+def _is_empty(declared: onnx.TypeProto) -> bool:
+    """Whether a tensor type has an axis of length 0."""
+    sizes = declared.tensor_type.shape.dim
+    return any(size.HasField("dim_value") and size.dim_value == 0 for size in sizes)
 
 
 def _random_operator(model: onnx.ModelProto) -> str:
@@ -372,11 +380,9 @@ class Judge:
 
     def _weigh_evidence(self, reference: Reference, is_part: bool) -> VerificationReport:
         """Report equal, unless there was nothing to compare."""
-        hollow = [] if is_part else hollow_outputs(self.runs, reference.outputs)
-        if hollow:
-            return self.report(
-                "not verified", hollow_reason(hollow, len(reference.outputs)), "evidence"
-            )
+        reason = "" if is_part else hollow_reason(self.runs, reference.proto.graph)
+        if reason:
+            return self.report("not verified", reason, "evidence")
         self._notes += [] if is_part else rounding_note(self.runs)
         self._notes += self.coverage.notes
         if not is_part and not any(c.count for run in self.runs for c in run.comparisons):

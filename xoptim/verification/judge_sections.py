@@ -15,7 +15,7 @@ from xoptim.facts.dtypes import element_type, type_name
 from xoptim.system.machine import available_memory
 from xoptim.verification.branches import Coverage, count_bodies
 from xoptim.verification.errors import RunError
-from xoptim.verification.judge import Judge, hollow_outputs, hollow_reason, judge
+from xoptim.verification.judge import Judge, hollow_reason, judge
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.reference import Reference
 from xoptim.verification.report import RunReport, VerificationReport, rounding_note
@@ -195,9 +195,8 @@ class _Sections:
         report = replace(
             worst or judging.report("equal"), runs=merged, sections=len(self._sections)
         )
-        hollow = hollow_outputs(merged, [Port(name, "") for name in self._before.outputs])
-        if report.ok and hollow:
-            reason = hollow_reason(hollow, len(self._before.outputs))
+        reason = hollow_reason(merged, self._before.proto.graph)
+        if report.ok and reason:
             report = replace(report, status="not verified", reason=reason, cause="evidence")
         notes += rounding_note(merged) if report.ok else ()
         notes.append(
