@@ -98,7 +98,8 @@ class Arbiter:
             suspects = self._unexplained(output, suspects, is_noisy, at, feeds, wide)
         different = suspects & output.differs_visibly()
         if different.any():
-            return Finding(output.described(different))
+            is_sure = self._repeats(at, feeds, wide)
+            return Finding(output.described(different)) if is_sure else Finding()
         return Finding(is_rounding=output.is_as_accurate(~suspects))
 
     def _repeats(

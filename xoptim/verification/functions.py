@@ -20,6 +20,7 @@ from xoptim.verification.reference import Reference, read_original, run_referenc
 from xoptim.verification.report import Cause, VerificationReport
 from xoptim.verification.runs import ReferenceRun
 from xoptim.verification.session import Value
+from xoptim.verification.steady import unsteady_output
 from xoptim.verification.verify import with_record
 
 _FEWEST_RUNS: Final = 3  # the third one has a batch of 1
@@ -73,6 +74,12 @@ def verify_function(
         return refused(reason, "evidence")
     located, notes = Located(proto, base_dir), tuple(caller.notes)
     report = judge_expected(runs, located, reference.outputs, varied, notes)
+    if report.status == "different":
+        unsteady = unsteady_output(
+            located, varied.settings, reference.outputs, reference.runs, varied.rules
+        )
+        if unsteady:
+            return refused(f"the model is not deterministic: {unsteady}", "evidence")
     return with_record(report, noted(proto).texts, varied)
 
 

@@ -46,6 +46,7 @@ from xoptim.verification.runs import ReferenceRun, RunPlan
 from xoptim.verification.runtime import RuntimeOutcome, under_optimizations
 from xoptim.verification.session import PROCESSOR, Session, resolve_providers
 from xoptim.verification.signatures import compare_signatures
+from xoptim.verification.steady import unsteady_output
 from xoptim.verification.work import weight_bytes
 
 _DRAWS: Final = 4  # most times that the noise is measured
@@ -114,6 +115,9 @@ def _with_optimizations(report: VerificationReport, outcome: RuntimeOutcome) -> 
         report = replace(report, notes=(*report.notes, outcome.note))
     if outcome.is_doubt:
         reason = f"{outcome.difference}; this may be rounding, but by too much to accept it"
+        return replace(report, status="not verified", reason=reason, cause="evidence")
+    if outcome.unsteady:
+        reason = f"the original is not deterministic: {outcome.unsteady}"
         return replace(report, status="not verified", reason=reason, cause="evidence")
     if outcome.difference:
         where = "with ORT graph optimizations, under which the original is right"
@@ -346,8 +350,8 @@ class Judge:
             self._measure_noise(reference, broken)
         # Most differences are rounding: the original is loaded once more for that, and only for a
         # doubt a second time.
-        if not unsteady and not all(map(RunReport.is_accepted, self.runs)):
-            unsteady = self._unsteady_output(reference, broken[0])
+        if not unsteady:
+            unsteady = self._unsteady_output(reference)
         if unsteady:
             return self.report(
                 "not verified",
@@ -397,16 +401,16 @@ class Judge:
             self._notes.append("the original ran with a single set of dimensions only")
         return self.report("equal")
 
-    def _unsteady_output(self, reference: Reference, index: int) -> str:
-        """The output in which a new session of the original breaks a rule, ``""`` when there is
-        none.
+    def _unsteady_output(self, reference: Reference) -> str:
+        """The output in which the original breaks a rule when it repeats a run whose difference
+        would be believed; empty when there is none.
         """
-        run, options = reference.runs[index], self._options
-        results = Session(reference.proto, reference.settings, base_dir=reference.base_dir).run(
-            run.feeds
+        pairs = zip(reference.runs, self.runs, strict=False)
+        believed = [run for run, report in pairs if not report.is_accepted()]
+        model = Located(reference.proto, reference.base_dir)
+        return unsteady_output(
+            model, reference.settings, reference.outputs, believed, self._options.rules
         )
-        again = compare_results(reference.outputs, run.results, results, options.rules)
-        return next((f"output {c.output!r}: {c.message}" for c in again if not c.ok), "")
 
     def _measure_noise(self, reference: Reference, broken: Sequence[int]) -> None:
         """Measure the effect of rounding alone on the outputs that differ, for the broken runs,
