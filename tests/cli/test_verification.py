@@ -338,6 +338,18 @@ NEVER = """agraph (float[n] x) => (float[n] y) <float low = {-1}> {
                     else_branch = e () => (float[n] v) { v = Relu(x) }> }"""
 
 
+def test_inputs_without_given_values_are_named(xopt: Xopt) -> None:
+    text = "agraph (float[n] x, float[n] mask, float[n] z) => (float[n] y) "
+    onnx.save(parse(text + "{ a = Add(x, mask) y = Add(a, z) }"), "model.onnx")
+    np.savez("feeds.npz", x=np.ones(3, np.float32))
+    warning = "xopt: warning: the given values have none for 'mask', 'z'; random ones are used\n"
+    feeds = ("--feeds", "feeds.npz")
+    assert xopt("model.onnx", "-q", *feeds).err == warning
+    assert xopt("verify", "model.onnx", "model.opt.onnx", *feeds).err == warning
+    assert xopt("model.onnx", "-q", "--no-verify").err == ""
+    assert xopt("bench", "model.onnx", "--seconds", "0.01", *feeds).err.endswith(warning)
+
+
 def test_a_strict_run_demands_that_each_branch_ran(xopt: Xopt) -> None:
     onnx.save(parse(NEVER), "model.onnx")
     outcome = xopt("model.onnx", "--strict", "-q")

@@ -485,6 +485,16 @@ def test_a_session_that_computes_something_else_each_time(monkeypatch: pytest.Mo
     assert "is not deterministic: output 'y'" in report.reason
 
 
+def test_inputs_without_given_values_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    text = "g (float[2] x, float[2] z) => (float[2] y) { y = Add(x, z) }"
+    assert check(text, text, feeds={"x": np.ones(2, np.float32)}).ok
+    told = "the given values have none for 'z'; random ones are used"
+    assert told in caplog.messages
+    caplog.clear()
+    assert check(text, text).ok
+    assert caplog.messages == []
+
+
 def test_models_without_inputs_and_with_empty_outputs() -> None:
     text = "g () => (float[2] y) <float[2] w = {1, 2}> { y = Neg(w) }"
     assert check(text, text).ok

@@ -18,7 +18,7 @@ from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import Located, ModelLike
 from xoptim.verification.reference import Reference, read_original, run_reference
 from xoptim.verification.report import Cause, VerificationReport
-from xoptim.verification.runs import ReferenceRun
+from xoptim.verification.runs import ReferenceRun, warn_of_missing
 from xoptim.verification.session import Value
 from xoptim.verification.steady import unsteady_output
 from xoptim.verification.verify import with_record
@@ -55,6 +55,7 @@ def verify_function(
         return refused(f"onnxruntime cannot load the model: {error}", "load")
     except (FeedError, RunError) as error:
         return refused(f"onnxruntime cannot run the model: {error}", "run")
+    warn_of_missing(model, options.feeds)
     caller = _Caller(function, reference)
     try:
         made = [replace(run, results=list(map(_by_key, run.results))) for run in reference.runs]
