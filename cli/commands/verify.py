@@ -12,6 +12,7 @@ from xoptim.integrations.torch_factory import verify_made
 from xoptim.targets import named
 from xoptim.targets.verifying import verify_on_target
 from xoptim.verification.protos import quantized_operators
+from xoptim.verification.runs import warn_of_missing
 
 from ..exit_codes import DIFFERENT, NOT_VERIFIED, code_of
 from ..files import MODEL, readable
@@ -147,6 +148,7 @@ def _verified_there(original: Path, other: Path, choices: _VerifyChoices) -> int
         source.base_dir,
         software_device=checks.software_device,
     )
+    warn_of_missing(original, checks.feeds)
     if choices.as_json:
         warn_of_loosened()
         print_json(found.to_json())

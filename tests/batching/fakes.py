@@ -20,6 +20,7 @@ status = {"different": "different", "doubtful": "not verified"}.get(verb, "equal
 if verb != "silent":
     reason = "" if status == "equal" else "because"
     reports = [{"status": status, "reason": reason, "largest": None}]
+    reports[0]["unreached"] = ["branch 'then' of If 'y'"] if verb == "partial" else []
     sizes = dict(nodes_before=3, nodes_after=1, bytes_before=300, bytes_after=100)
     print(json.dumps({**sizes, "verification": reports}))
 if verb == "different":

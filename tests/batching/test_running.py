@@ -102,6 +102,13 @@ def test_the_exit_code_is_that_of_the_worst(tmp_path: Path, texts: list[str], co
     assert xoptim.batch(models, tmp_path / "out", FAST).exit_code == code
 
 
+def test_branches_that_did_not_run_are_in_the_verdict(tmp_path: Path) -> None:
+    models = write(tmp_path / "in", a="partial")
+    (record,) = xoptim.batch(models, tmp_path / "out", FAST).records
+    assert record.status == "done"
+    assert record.verdict == "equal, 1 branch not run (branch 'then' of If 'y'), no difference"
+
+
 @pytest.mark.slow
 def test_only_the_changes_are_done_again(tmp_path: Path) -> None:
     models, out = (

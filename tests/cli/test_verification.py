@@ -332,6 +332,41 @@ def test_a_model_that_onnxruntime_cannot_run(xopt: Xopt) -> None:
     assert xopt("model.onnx", "--no-verify", "-q") == (0, "", "")
 
 
+NEVER = """agraph (float[n] x) => (float[n] y) <float low = {-1}> {
+    a = Abs(x) s = ReduceSum <keepdims = 0> (a) never = Less(s, low)
+    y = If (never) <then_branch = t () => (float[n] u) { u = Neg(x) },
+                    else_branch = e () => (float[n] v) { v = Relu(x) }> }"""
+
+
+def test_inputs_without_given_values_are_named(xopt: Xopt) -> None:
+    text = "agraph (float[n] x, float[n] mask, float[n] z) => (float[n] y) "
+    onnx.save(parse(text + "{ a = Add(x, mask) y = Add(a, z) }"), "model.onnx")
+    np.savez("feeds.npz", x=np.ones(3, np.float32))
+    warning = "xopt: warning: the given values have none for 'mask', 'z'; random ones are used\n"
+    feeds = ("--feeds", "feeds.npz")
+    assert xopt("model.onnx", "-q", *feeds).err == warning
+    assert xopt("verify", "model.onnx", "model.opt.onnx", *feeds).err == warning
+    assert xopt("model.onnx", "-q", "--no-verify").err == ""
+    assert xopt("bench", "model.onnx", "--seconds", "0.01", *feeds).err.endswith(warning)
+
+
+def test_a_strict_run_demands_that_each_branch_ran(xopt: Xopt) -> None:
+    onnx.save(parse(NEVER), "model.onnx")
+    outcome = xopt("model.onnx", "--strict", "-q")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "error: branch 'then' of If 'y' did not run; give values" in outcome.err
+    assert "--feeds FILE" in outcome.err
+    assert not Path("model.opt.onnx").exists()
+    outcome = xopt("model.onnx")
+    assert outcome.code == 0
+    assert "verification  equal, 1 branch not run, on cpu: " in outcome.out
+    outcome = xopt("verify", "model.onnx", "model.opt.onnx")
+    assert outcome.out.startswith("equal, 1 branch not run, on cpu: ")
+    assert xopt("verify", "model.onnx", "model.onnx", "--json").json[0]["unreached"] == [
+        "branch 'then' of If 'y'"
+    ]
+
+
 def test_a_strict_run_demands_proof(xopt: Xopt) -> None:
     write(UNKNOWN_OPERATOR, domains={"acme": 1})
     outcome = xopt("model.onnx", "--strict", "-q")

@@ -162,6 +162,16 @@ def test_an_optimization_for_a_target_tells_what_was_chosen_for_it() -> None:
     ]
     asked = precision | {"target": ""}
     assert list(remarks_of("optimize", {"precision": asked, "target": None})) == []
+
+
+def test_branches_that_did_not_run_are_a_remark() -> None:
+    report = {"status": "equal", "unreached": ["branch 'then' of If 'y'"], "uncounted": ""}
+    told = ["verified, but 1 branch not run (branch 'then' of If 'y')"]
+    assert list(remarks_of("verify", [report])) == told
+    assert list(remarks_of("optimize", {"verification": [report]})) == told
+    assert list(remarks_of("verify", [{**report, "status": "different"}])) == []
+    unknown = {"status": "equal", "unreached": [], "uncounted": "it is not known which ran"}
+    assert list(remarks_of("verify", [unknown])) == ["verified, but it is not known which ran"]
     assert list(remarks_of("stats", {})) == list(remarks_of("optimize", None)) == []
 
 

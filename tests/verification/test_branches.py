@@ -140,7 +140,7 @@ def test_all_of_many_branches_are_counted() -> None:
 
 
 def test_more_branches_than_can_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("branches", "further"):
+    for module in ("branches", "reach"):
         monkeypatch.setattr(f"xoptim.verification.{module}.MOST", 8)
     model = chained(5)
     assert counting(model) is None
@@ -149,3 +149,84 @@ def test_more_branches_than_can_be_counted(monkeypatch: pytest.MonkeyPatch) -> N
     assert report.ok
     limit = "it is not known which of 10 branches and loop bodies ran: at most 8 are counted"
     assert limit in report.notes
+    assert report.uncounted == limit
+    assert report.summary().startswith("equal, branches not counted: 1 output in ")
+    assert report.strict_objection == limit
+
+
+NEVER = """agraph (float[n] x) => (float[n] y) <float low = {-1}> {
+    a = Abs(x) s = ReduceSum <keepdims = 0> (a) never = Less(s, low)
+    y = If (never) <then_branch = t () => (float[n] u) { u = Neg(x) },
+                    else_branch = e () => (float[n] v) { v = Relu(x) }> }"""
+
+
+def test_what_no_run_reached_is_part_of_the_verdict() -> None:
+    report = verify_models(parse(NEVER), parse(NEVER))
+    assert report.ok
+    assert report.unreached == ("branch 'then' of If 'y'",)
+    assert report.verdict().startswith("equal, 1 branch not run, on cpu: ")
+    assert report.summary().startswith("equal, 1 branch not run (branch 'then' of If 'y'): ")
+    assert report.strict_objection.startswith("branch 'then' of If 'y' did not run; give values")
+    assert report.to_json()["unreached"] == ["branch 'then' of If 'y'"]
+
+
+def test_branches_of_given_values_are_counted() -> None:
+    text = """agraph (float[n] x, bool c) => (float[n] y) {
+        y = If (c) <then_branch = t () => (float[n] u) { u = Neg(x) },
+                    else_branch = e () => (float[n] v) { v = Relu(x) }> }"""
+    values = {"x": np.ones(3, np.float32), "c": np.array(True)}
+    report = verify_models(parse(text), parse(text), VerificationOptions(feeds=values))
+    assert report.unreached == ("branch 'else' of If 'y'",)
+    assert verify_models(parse(text), parse(text)).unreached == ()
+
+
+def test_branches_are_counted_with_a_tolerance_of_the_caller() -> None:
+    report = verify_models(parse(NEVER), parse(NEVER), VerificationOptions(rtol=1e-3))
+    assert report.unreached == ("branch 'then' of If 'y'",)
+
+
+def test_branches_of_local_functions_are_counted() -> None:
+    model = parse(NEVER.replace("agraph", "g"))
+    body = onnx.helper.make_function(
+        "own", "F", ["x"], ["y"], [], model.opset_import, attributes=[]
+    )
+    low = onnx.helper.make_node("Constant", [], ["low"], value=model.graph.initializer[0])
+    body.node.extend([low, *model.graph.node])
+    call = onnx.helper.make_node("F", ["x"], ["y"], domain="own")
+    graph = onnx.helper.make_graph([call], "g", model.graph.input, model.graph.output)
+    opsets = [*model.opset_import, onnx.helper.make_opsetid("own", 1)]
+    calling = onnx.helper.make_model(
+        graph, functions=[body], opset_imports=opsets, ir_version=model.ir_version
+    )
+    report = verify_models(calling, calling)
+    assert report.ok
+    assert len(report.unreached) == 1
+
+
+def test_numbers_of_trips_are_notes_only() -> None:
+    text = """agraph (float[n] x) => (float[n] y) <int64 most = {3}, bool go = {1}> {
+        s = Size(x) one = Div(s, s) trips = Mul(one, most)
+        y = Loop (trips, go, x) <body = b (int64 i, bool k, float[n] p) => (bool k2, float[n] p2)
+            { k2 = Identity(k) p2 = Neg(p) }> }"""
+    report = verify_models(parse(text), parse(text), VerificationOptions(dims={"n": 4}))
+    assert "never ran: one trip of Loop 'y'" in report.notes
+    assert report.unreached == ()
+    assert report.strict_objection == ""
+
+
+def test_optional_inputs_are_left_out() -> None:
+    text = """agraph (optional(float[n]) x) => (float[m] y) <float[2] d = {{1, {}}}> {{
+        h = OptionalHasElement(x)
+        y = If (h) <then_branch = t () => (float[n] u) {{ e = OptionalGetElement(x) u = Neg(e) }},
+                    else_branch = e () => (float[k] v) {{ v = Identity(d) }}> }}"""
+    assert verify_models(parse(text.format(2)), parse(text.format(2))).unreached == ()
+    report = verify_models(parse(text.format(2)), parse(text.format(3)))
+    assert report.status == "different"
+    assert ", optional inputs absent: " in report.reason
+
+
+def test_branches_of_models_in_sections_are_not_counted() -> None:
+    report = verify_models(parse(NEVER), parse(NEVER), VerificationOptions(sections=True))
+    assert report.ok
+    assert report.uncounted == "it is not known which branches ran: the models ran in sections"
+    assert report.uncounted in report.notes

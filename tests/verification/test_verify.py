@@ -486,12 +486,43 @@ def test_a_session_that_computes_something_else_each_time(monkeypatch: pytest.Mo
     assert "is not deterministic: output 'y'" in report.reason
 
 
+def test_inputs_without_given_values_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    text = "g (float[2] x, float[2] z) => (float[2] y) { y = Add(x, z) }"
+    assert check(text, text, feeds={"x": np.ones(2, np.float32)}).ok
+    told = "the given values have none for 'z'; random ones are used"
+    assert told in caplog.messages
+    caplog.clear()
+    assert check(text, text).ok
+    assert caplog.messages == []
+
+
 def test_models_without_inputs_and_with_empty_outputs() -> None:
     text = "g () => (float[2] y) <float[2] w = {1, 2}> { y = Neg(w) }"
     assert check(text, text).ok
     text = "g (float[0,4] x) => (float[0,4] y) { y = Neg(x) }"
     report = check(text, text)
     assert report.ok
+    assert "all outputs were empty" in report.notes
+
+
+@pytest.mark.parametrize(
+    ("outputs", "which"), [("", "the outputs"), (", float[n] z", "output 'y'")]
+)
+def test_outputs_that_are_always_empty_are_no_evidence(outputs: str, which: str) -> None:
+    text = f"g (float[n] x) => (float y{outputs}) <int64[1] a = {{0}}> "
+    text += "{ y = Slice(x, a, a) z = Neg(x) }"
+    model = model_of(text)
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    report = verify_models(model, model)
+    assert report.status == "not verified"
+    assert report.reason == (
+        f"{which} of the original had no element in any run; give inputs with --feeds"
+    )
+
+
+def test_an_output_of_a_section_that_is_empty_by_its_type() -> None:
+    text = "g (float[0,4] x, float[2] u) => (float[0,4] y, float[2] z) { y = Neg(x) z = Abs(u) }"
+    assert check(text, text, sections=True).ok
 
 
 def test_maps_strings_and_integers() -> None:

@@ -36,6 +36,7 @@ from xoptim.system.machine import (
     start_python,
 )
 from xoptim.system.reading import open_file
+from xoptim.verification.report import gap_text
 
 GRACE: Final = 5.0
 """Seconds between the request to end, after which temporary files are removed, and the end."""
@@ -392,8 +393,10 @@ def _verdict(reports: list[dict[str, Any]]) -> str:
     texts = []
     for report in reports:
         largest = (report["largest"] or {}).get("max_abs")
+        gap = gap_text(report.get("unreached", ()), report.get("uncounted", ""), are_named=True)
         text = report["status"]
         if report["status"] == "equal":
+            text += f", {gap}" if gap else ""
             text += (
                 f", largest difference {largest:.2g}"
                 if isinstance(largest, float) and largest

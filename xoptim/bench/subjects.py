@@ -27,7 +27,7 @@ from xoptim.verification.errors import FeedError, LoadError, RunError
 from xoptim.verification.fatal import fatal_optimizers
 from xoptim.verification.protos import ModelLike
 from xoptim.verification.reference import run_reference
-from xoptim.verification.runs import ReferenceRun
+from xoptim.verification.runs import ReferenceRun, warn_of_missing
 from xoptim.verification.session import Session, Value, resolve_providers
 from xoptim.verification.session_settings import SessionSettings
 
@@ -146,7 +146,9 @@ def values_for(subject: Subject, options: BenchOptions) -> ReferenceRun:
     Raises the errors of `run_reference`.
     """
     with _named_in_errors(subject):
-        return run_reference(subject.path, options.checks).runs[0]
+        run = run_reference(subject.path, options.checks).runs[0]
+    warn_of_missing(subject.path, options.checks.feeds)
+    return run
 
 
 def opened(subject: Subject, settings: SessionSettings, feeds: Mapping[str, Value]) -> Session:

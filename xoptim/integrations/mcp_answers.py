@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from xoptim.verification.report import gap_text
+
 _MOST_REFUSALS: Final = 4
 _MOST_ALIKE: Final = 2
 _MOST_OPERATORS: Final = 5
@@ -86,8 +88,11 @@ def remarks_of(command: str, result: Any) -> Iterator[str]:
         yield from _without_provider(result)
     if command == "diff" and isinstance(result, dict):
         yield from _operator_counts(result["differences"])
+    if command == "verify" and isinstance(result, list):
+        yield from _gaps(result)
     if command != "optimize" or not isinstance(result, dict):
         return
+    yield from _gaps(result.get("verification", ()))
     precision, fitting = result.get("precision"), result.get("target")
     if precision and precision["target"] and not precision["reason"]:
         yield (
@@ -101,6 +106,14 @@ def remarks_of(command: str, result: Any) -> Iterator[str]:
         reasons.setdefault(each["reason"], []).append(f"{each['pattern']} {each['count']}")
     for reason, names in reasons.items():
         yield f"not applied for {fitting['target']}: {', '.join(names)} ({reason})"
+
+
+def _gaps(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The branches of equal models that no run reached, or why they are not known."""
+    for each in reports:
+        gap = gap_text(each.get("unreached", ()), each.get("uncounted", ""), are_named=True)
+        if gap and each["status"] == "equal":
+            yield f"verified, but {each.get('uncounted') or gap}"
 
 
 def _without_provider(placements: Sequence[Mapping[str, Any]]) -> Iterator[str]:

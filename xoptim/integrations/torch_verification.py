@@ -26,6 +26,7 @@ from xoptim.verification.protos import Located
 from xoptim.verification.report import Cause, Status, VerificationReport
 from xoptim.verification.runs import RunPlan, run_plan
 from xoptim.verification.session import Session, Value
+from xoptim.verification.steady import unsteady_output
 from xoptim.verification.varied import VariedExample
 from xoptim.verification.verify import with_record
 
@@ -171,7 +172,15 @@ class TorchComparison:
         pairs = zip(runs, report.runs, strict=True)
         differing = (bound.values(each.run.feeds) for each, made in pairs if not made.is_accepted())
         self.broken = next(differing, None)
-        return report
+        if self.broken is None:
+            return report
+        made = [each.run for each in runs]
+        settings, rules = self._options.settings, self._options.rules
+        unsteady = unsteady_output(model, settings, session.outputs, made, rules)
+        if not unsteady:
+            return report
+        reason = f"the model is not deterministic: {unsteady}"
+        return self._judged("not verified", reason, notes, "evidence")
 
     def origin(self, exported: Located | None) -> str:
         """What made the difference of the last comparison, as a sentence."""

@@ -3,6 +3,7 @@ signals, limits of time.
 """
 
 import ctypes
+import itertools
 import math
 import mmap
 import os
@@ -22,6 +23,8 @@ from xoptim.system.optional import resource
 from xoptim.system.signals import send_to_this_process
 
 _DEATH: Final = 1  # PR_SET_PDEATHSIG
+_PERTURB: Final = -6  # M_PERTURB
+_BYTES: Final = itertools.cycle(range(0x70, 0x80))
 _LONG: Final = 1e6  # seconds
 
 
@@ -94,6 +97,24 @@ def filling_memory() -> list[str]:
         if sys.platform == "linux"
         else []
     )
+
+
+@contextmanager
+def filled_memory() -> Iterator[None]:
+    """Fill the memory that this process allocates meanwhile with one byte, another one each time,
+    except for small pieces that it has just freed (GNU's C library; elsewhere nothing is filled).
+
+    As floats, the bytes are large numbers.
+    """
+    change = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if change is None:
+        yield
+        return
+    change(_PERTURB, 0xFF ^ next(_BYTES))  # it fills with the complement
+    try:
+        yield
+    finally:
+        change(_PERTURB, 0)
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -125,9 +125,11 @@ class Arbiter:
             suspects = self._unexplained(output, suspects, is_noisy, at, feeds, wide)
         different = suspects & output.differs_visibly()
         if different.any():
-            return Finding(output.described(different))
+            is_sure = self._repeats(at, feeds, wide)
+            return Finding(output.described(different)) if is_sure else Finding()
         if output.leans() and self._is_biased(output, at, feeds, wide):
-            return Finding(output.described(output.gap > 0))
+            is_sure = self._repeats(at, feeds, wide)
+            return Finding(output.described(output.gap > 0)) if is_sure else Finding()
         return Finding(is_rounding=output.is_as_accurate(~suspects))
 
     def _is_biased(

@@ -15,15 +15,37 @@ import onnx
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
 from xoptim.facts.protos import every_node
+from xoptim.graph.splice import inline_functions
 
 COUNTS: Final = "xoptim.branches.counts"
 """Name of the further output."""
 _PREFIX: Final = "xoptim.branches."
 MOST: Final = 1 << 14
 """Subgraphs of a model that counts: it is loaded once more for that."""
+_MOST_NAMED: Final = 8  # branches that never ran
 _WIDTH: Final = 64
 """Vectors that are joined at a time."""
 _TRIPS: Final = ("no trip", "one trip", "several trips")
+
+
+class Coverage(NamedTuple):
+    """The branches and loop bodies of a model that its runs reach."""
+
+    missed: tuple[str, ...] = ()
+    """Branches and numbers of trips that no run reached, as notes."""
+    unreached: tuple[str, ...] = ()
+    """The branches and loop bodies among them, by name."""
+    uncounted: str = ""
+    """Why it is not known which ran; empty where it is."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What no run reached, a line each, and that it is not known."""
+        found = [*self.missed[:_MOST_NAMED], *filter(None, [self.uncounted])]
+        if len(self.missed) > _MOST_NAMED:
+            more = len(self.missed) - _MOST_NAMED
+            found.append(f"never ran: {more} more branches and trip counts")
+        return found
 
 
 class Body(NamedTuple):
@@ -43,21 +65,28 @@ class Body(NamedTuple):
         """
         return count > 0 or self.is_counted
 
+    def __str__(self) -> str:
+        if self.op_type == "If":
+            return f"branch {self.name.removesuffix('_branch')!r} of If {self.owner!r}"
+        return f"the body of {self.op_type} {self.owner!r}"
+
     def missed(self, seen: Collection[int]) -> list[str]:
         """The branches and numbers of trips that no run reached.
 
         ``seen`` are the numbers of its runs, 2 for more, each within a run of the model.
         """
-        if self.op_type == "If":
-            branch = self.name.removesuffix("_branch")
-            return [] if {1, 2} & {*seen} else [f"branch {branch!r} of If {self.owner!r}"]
         if not self.is_counted:
-            return [] if {1, 2} & {*seen} else [f"the body of {self.op_type} {self.owner!r}"]
+            return [] if has_run(seen) else [str(self)]
         return [
             f"{text} of Loop {self.owner!r}"
             for count, text in enumerate(_TRIPS)
             if count not in seen
         ]
+
+
+def has_run(seen: Collection[int]) -> bool:
+    """Whether a subgraph ran, by the numbers of its runs within each run of the model."""
+    return not {1, 2}.isdisjoint(seen)
 
 
 class Counted(NamedTuple):
@@ -72,12 +101,21 @@ def count_bodies(model: onnx.ModelProto) -> int:
     return sum(len(_bodies_of(node)) for node in every_node(model.graph.node))
 
 
+def unfolded(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model, its local functions inlined if one of them has a subgraph.
+
+    Raises `ModelError` when they cannot be inlined.
+    """
+    nodes = every_node(node for function in model.functions for node in function.node)
+    return inline_functions(model) if any(map(_bodies_of, nodes)) else model
+
+
 def counting(model: onnx.ModelProto) -> Counted | None:
     """A copy of a model that counts, and has no other output.
 
-    ``None`` when no node has a subgraph, or too many have.
+    ``None`` when no node has a subgraph, or too many have. Those of local functions do not count.
     """
-    if not 0 < count_bodies(model) <= MOST or _has_old_scan(model):
+    if not 0 < count_bodies(model) <= MOST or has_old_scan(model):
         return None
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
@@ -245,7 +283,7 @@ def _states(node: NodeProto, body: GraphProto) -> int:
     return len(body.input) - scanned
 
 
-def _has_old_scan(model: onnx.ModelProto) -> bool:
+def has_old_scan(model: onnx.ModelProto) -> bool:
     """Whether a Scan may be of the first version, which has one operand more."""
     versions = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
     return any(version < 9 for version in versions) and any(

@@ -14,7 +14,6 @@ from xoptim.verification.error_bins import ErrorBin, add_bins, explains, spread
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.judge import (
     HOPELESS,
-    hollow_outputs,
     hollow_reason,
     sensitivity_text,
     values_text,
@@ -23,6 +22,7 @@ from xoptim.verification.judge import (
 from xoptim.verification.noise import NoisyModel
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import Located
+from xoptim.verification.reach import Reach
 from xoptim.verification.report import (
     Cause,
     Noise,
@@ -74,6 +74,8 @@ def judge_expected(
     results of the model move as much when all of its numbers move by one unit in the last place.
     """
     reports = [_compared(each, outputs, options) for each in runs]
+    here = replace(options.settings, providers=("cpu",))
+    reach = Reach.of(model.proto, [each.run for each in runs], model.base_dir, here).coverage()
     if options.considers_noise:
         _measure_noise(reports, runs, model, outputs, options)
 
@@ -85,8 +87,10 @@ def judge_expected(
             exactness=options.exactness,
             providers=tuple(options.providers),
             runs=tuple(reports),
-            notes=(*notes, *rounding_note(reports)),
+            notes=(*notes, *rounding_note(reports), *reach.notes),
             assumptions=tuple(options.assume),
+            unreached=reach.unreached,
+            uncounted=reach.uncounted,
         )
 
     rejected = [(run, c) for run in reports for c in run.comparisons if not run.accepts(c)]
@@ -99,8 +103,8 @@ def judge_expected(
                 "not verified", f"{place} {sensitivity_text(run, comparison)}", "evidence"
             )
         return report("different", f"{place}: {comparison.message}")
-    if hollow := hollow_outputs(reports, outputs):
-        return report("not verified", hollow_reason(hollow, len(outputs)), "evidence")
+    if reason := hollow_reason(reports, model.proto.graph):
+        return report("not verified", reason, "evidence")
     return report("equal")
 
 

@@ -18,8 +18,9 @@ from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import Located, ModelLike
 from xoptim.verification.reference import Reference, read_original, run_reference
 from xoptim.verification.report import Cause, VerificationReport
-from xoptim.verification.runs import ReferenceRun
+from xoptim.verification.runs import ReferenceRun, warn_of_missing
 from xoptim.verification.session import Value
+from xoptim.verification.steady import unsteady_output
 from xoptim.verification.verify import with_record
 
 _FEWEST_RUNS: Final = 3  # the third one has a batch of 1
@@ -54,6 +55,7 @@ def verify_function(
         return refused(f"onnxruntime cannot load the model: {error}", "load")
     except (FeedError, RunError) as error:
         return refused(f"onnxruntime cannot run the model: {error}", "run")
+    warn_of_missing(model, options.feeds)
     caller = _Caller(function, reference)
     try:
         made = [replace(run, results=list(map(_by_key, run.results))) for run in reference.runs]
@@ -73,6 +75,12 @@ def verify_function(
         return refused(reason, "evidence")
     located, notes = Located(proto, base_dir), tuple(caller.notes)
     report = judge_expected(runs, located, reference.outputs, varied, notes)
+    if report.status == "different":
+        unsteady = unsteady_output(
+            located, varied.settings, reference.outputs, reference.runs, varied.rules
+        )
+        if unsteady:
+            return refused(f"the model is not deterministic: {unsteady}", "evidence")
     return with_record(report, noted(proto).texts, varied)
 
 

@@ -3,7 +3,6 @@ overridden initializers.
 """
 
 import itertools
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +13,11 @@ import onnx
 
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.protos import fed_inputs, inner_graphs, is_external
-from xoptim.verification.branches import MOST, Body, count_bodies, counting
+from xoptim.verification.branches import Coverage
 from xoptim.verification.condition_runs import ConditionRuns
 from xoptim.verification.container_plans import container_plans
 from xoptim.verification.dims import Sizes
-from xoptim.verification.errors import FeedError, LoadError, RunError
+from xoptim.verification.errors import FeedError, RunError
 from xoptim.verification.feed_style import Style
 from xoptim.verification.goal_plans import Evaluator, GoalPlans, mask_plans
 from xoptim.verification.goal_sizes import SizeGoals
@@ -28,6 +27,7 @@ from xoptim.verification.late_plans import LatePlans, has_loops
 from xoptim.verification.number_plans import NumberPlans, beyond
 from xoptim.verification.operand_values import alternatives
 from xoptim.verification.protos import stored_bytes, tensor_array
+from xoptim.verification.reach import Reach
 from xoptim.verification.runs import Feeding, Planning, ReferenceRun, RunPlan
 from xoptim.verification.session import Session, Value
 from xoptim.verification.session_settings import SessionSettings
@@ -326,31 +326,25 @@ class Further:
         runs = ConditionRuns(goals, GoalPlans(feeding, evaluate), evaluate, is_tiny=is_tiny)
         runs.add(found, self._probe, largest)
 
-    def branches(self, found: list[ReferenceRun], base_dir: Path | None) -> list[str]:
-        """Values that reach branches which no run has reached.
+    def branches(
+        self,
+        found: list[ReferenceRun],
+        base_dir: Path | None,
+        *,
+        is_short: bool,
+        objection: str,
+    ) -> Coverage:
+        """What the runs reach.
 
-        Returns what none of those tried reaches.
+        Where one ``is_short``, values are added that reach more. ``objection``: why nothing is
+        counted, if so.
         """
-        counted = counting(self._feeding.model)
-        if counted is None:
-            many = count_bodies(self._feeding.model)
-            if not many:
-                return []
-            if many > MOST:
-                limit = f"at most {MOST} are counted"
-                return [f"it is not known which of {many} branches and loop bodies ran: {limit}"]
-            return ["it is not known which branches ran: there is a Scan of operator set 8"]
-        try:
-            # Planning the memory of a run takes quadratic time in the number of branches.
-            settings = replace(self._settings, memory_pattern=False)
-            session = Session(counted.proto, settings, base_dir=base_dir)
-            reach = Reach(session, counted.bodies, found, self._budget)
-        except (LoadError, RunError):
-            return [
-                "it is not known which branches ran: ONNX Runtime does not run the model that "
-                "counts them"
-            ]
-        for plan in itertools.islice(self._attempts(), _MOST_ATTEMPTS):
+        # Planning the memory of a run takes quadratic time in the number of branches.
+        settings = replace(self._settings, memory_pattern=False)
+        reach = Reach.of(
+            self._feeding.model, found, base_dir, settings, self._budget, objection=objection
+        )
+        for plan in itertools.islice(self._attempts(), _MOST_ATTEMPTS if is_short else 0):
             if reach.is_complete() or self._budget.is_spent:
                 break
             try:
@@ -361,7 +355,7 @@ class Further:
             if made is not None:
                 reach.add(made.feeds)
                 found.append(replace(made, source="branches"))
-        return reach.missed()
+        return reach.coverage()
 
     def _attempts(self) -> Iterator[Planning]:
         """Values that differ much: one number everywhere, many magnitudes, and usual ones, all
@@ -418,53 +412,3 @@ def _at(sizes: Sizes, planning: Planning) -> Planning:
 def _picked(varied: Mapping[str, list[np.ndarray]], rng: np.random.Generator) -> dict[str, Value]:
     """One of the values of each input."""
     return {name: values[rng.integers(len(values))] for name, values in varied.items()}
-
-
-class Reach:
-    """The subgraphs that runs have reached; a session of the model that counts tells."""
-
-    def __init__(
-        self,
-        session: Session,
-        bodies: tuple[Body, ...],
-        found: list[ReferenceRun],
-        budget: RunBudget,
-    ) -> None:
-        self._session = session
-        self._budget = budget
-        self._bodies = bodies
-        self._seen: list[set[int]] = [set() for _ in bodies]
-        for run in found:
-            self.add(run.feeds)
-
-    def _counts(self, feeds: Mapping[str, Value]) -> list[int]:
-        start = time.perf_counter()
-        try:
-            counts = self._session.run(feeds, self._budget.patience)[0]
-        finally:
-            self._budget.spend(time.perf_counter() - start)
-        assert isinstance(counts, np.ndarray)
-        return [min(int(count), 2) for count in counts]
-
-    def is_new(self, feeds: Mapping[str, Value]) -> bool:
-        """Whether values reach something new."""
-        counts = self._counts(feeds)
-        return any(
-            body.matters(count) and count not in seen
-            for body, count, seen in zip(self._bodies, counts, self._seen, strict=True)
-        )
-
-    def add(self, feeds: Mapping[str, Value]) -> None:
-        """Count a run."""
-        for seen, count in zip(self._seen, self._counts(feeds), strict=True):
-            seen.add(count)
-
-    def is_complete(self) -> bool:
-        """Whether runs have reached everything."""
-        pairs = zip(self._bodies, self._seen, strict=True)
-        return not any(body.missed(seen) for body, seen in pairs)
-
-    def missed(self) -> list[str]:
-        """The branches and numbers of trips that no run has reached."""
-        pairs = zip(self._bodies, self._seen, strict=True)
-        return [f"never ran: {text}" for body, seen in pairs for text in body.missed(seen)]

@@ -121,6 +121,8 @@ class VerificationJson(TypedDict):
         notes: limits of the verification, and facts that decided the verdict.
         sections: number of sections in which the models were run; 0 when they were run as one.
         assumptions: assumptions in force, in addition to the default set.
+        unreached: branches and loop bodies that no run reached.
+        uncounted: why it is not known which of them ran; empty where it is known.
         skipped: runs that were skipped because of their cost.
         largest: the worst comparison; null when nothing was compared.
         original_seconds: wall time of all runs of the original, in seconds.
@@ -137,6 +139,8 @@ class VerificationJson(TypedDict):
     notes: list[str]
     sections: int
     assumptions: list[str]
+    unreached: list[str]
+    uncounted: str
     skipped: list[SkippedRunJson]
     largest: ComparisonJson | None
     original_seconds: float

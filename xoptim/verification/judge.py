@@ -16,6 +16,7 @@ from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.protos import inner_graphs
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.verification.arbiter import Arbiter, Finding
+from xoptim.verification.branches import Coverage
 from xoptim.verification.compare import Comparison, ComparisonRules
 from xoptim.verification.dims import sizes_text
 from xoptim.verification.error_bins import ErrorBin, add_bins, explains
@@ -44,8 +45,9 @@ from xoptim.verification.run_comparison import (
 )
 from xoptim.verification.runs import ReferenceRun, RunPlan
 from xoptim.verification.runtime import RuntimeOutcome, under_optimizations
-from xoptim.verification.session import PROCESSOR, Port, Session, resolve_providers
+from xoptim.verification.session import PROCESSOR, Session, resolve_providers
 from xoptim.verification.signatures import compare_signatures
+from xoptim.verification.steady import unsteady_output
 from xoptim.verification.work import weight_bytes
 
 _DRAWS: Final = 4  # most times that the noise is measured
@@ -53,7 +55,6 @@ _Levels: TypeAlias = dict[str, dict[int, ErrorBin]]
 """Differences that rounding makes in each output, by the magnitude of its elements."""
 _RANDOM: Final = operators_with(Trait.RANDOM)
 _LOGGER = logging.getLogger("xoptim")
-_MOST_NAMED: Final = 8  # branches that never ran
 _SUSPICIOUS: Final = 4.0  # units in the last place; smaller differences need no values in double
 _SUSPICIOUS_HALF: Final = 1.0  # the same in 16 bits, where a bias hides in rounding
 _MOST_ARBITRATED: Final = 3  # runs that break the rule, and are repeated in double
@@ -82,7 +83,7 @@ def judge(
     infinities and NaN.
     """
     judging = Judge(options)
-    judging.skipped = reference.skipped
+    judging.skipped, judging.coverage = reference.skipped, reference.coverage
     try:
         candidate = Session(optimized, reference.settings, base_dir=base_dir)
     except LoadError as error:
@@ -116,6 +117,9 @@ def _with_optimizations(report: VerificationReport, outcome: RuntimeOutcome) -> 
         report = replace(report, notes=(*report.notes, outcome.note))
     if outcome.is_doubt:
         reason = f"{outcome.difference}; this may be rounding, but by too much to accept it"
+        return replace(report, status="not verified", reason=reason, cause="evidence")
+    if outcome.unsteady:
+        reason = f"the original is not deterministic: {outcome.unsteady}"
         return replace(report, status="not verified", reason=reason, cause="evidence")
     if outcome.difference:
         where = "with ORT graph optimizations, under which the original is right"
@@ -158,24 +162,32 @@ def values_text(run: RunPlan | RunReport) -> str:
     return _DESCRIBED.get(run.source, "")
 
 
-def hollow_outputs(runs: Sequence[RunReport], outputs: Sequence[Port]) -> list[str]:
-    """Outputs without a compared element, empty or NaN in every run, except for outputs that are
-    empty by their type.
+def hollow_reason(runs: Sequence[RunReport], graph: onnx.GraphProto) -> str:
+    """Why outputs of the original are no evidence: they are empty, or not finite, in every run.
+
+    Empty where each output has a compared element. Outputs whose declared type says that they are
+    empty need none.
     """
-    judged = {c.whole or c.output for run in runs for c in run.comparisons if c.judged}
-    return [port.name for port in outputs if port.name not in judged and not port.is_empty]
+    compared = [(c.whole or c.output, c) for run in runs for c in run.comparisons]
+    judged = {name for name, c in compared if c.judged}
+    names = [value.name for value in graph.output if not _is_empty(value.type)]
+    hollow = [name for name in names if name not in judged]
+    if not hollow:
+        return ""
+    filled = {name for name, c in compared if c.count}
+    what = "had no finite value in any run"
+    if filled.isdisjoint(hollow):
+        what = "had no element in any run"
+    which = "the outputs"
+    if len(hollow) < len(graph.output):
+        which = f"output {', '.join(map(repr, hollow[:4]))}{', ...' if len(hollow) > 4 else ''}"
+    return f"{which} of the original {what}; give inputs with --feeds"
 
 
-def hollow_reason(hollow: Sequence[str], count: int) -> str:
-    """The reason why outputs without a compared element, of ``count`` in all, do not count."""
-    if len(hollow) == count:
-        return (
-            "the outputs of the original had no finite value in any run; give inputs with --feeds"
-        )
-    names = ", ".join(map(repr, hollow[:4])) + (", ..." if len(hollow) > 4 else "")
-    return (
-        f"output {names} of the original had no finite value in any run; give inputs with --feeds"
-    )
+def _is_empty(declared: onnx.TypeProto) -> bool:
+    """Whether a tensor type has an axis of length 0."""
+    sizes = declared.tensor_type.shape.dim
+    return any(size.HasField("dim_value") and size.dim_value == 0 for size in sizes)
 
 
 def _random_operator(model: onnx.ModelProto) -> str:
@@ -219,6 +231,7 @@ class Judge:
         self.faults: tuple[Comparison, ...] = ()
         self.runs: list[RunReport] = []
         self.skipped: tuple[SkippedRun, ...] = ()
+        self.coverage = Coverage()
 
     def report(self, status: Status, reason: str = "", cause: Cause = "") -> VerificationReport:
         """The report so far."""
@@ -232,6 +245,8 @@ class Judge:
             runs=tuple(self.runs),
             notes=tuple(self._notes),
             skipped=self.skipped,
+            unreached=self.coverage.unreached,
+            uncounted=self.coverage.uncounted,
             assumptions=Assumptions.of(self._options.assume).texts,
         )
 
@@ -364,8 +379,8 @@ class Judge:
             self._measure_noise(reference, broken)
         # Most differences are rounding: the original is loaded once more for that, and only for a
         # doubt a second time.
-        if not unsteady and not all(map(RunReport.is_accepted, self.runs)):
-            unsteady = self._unsteady_output(reference, broken[0])
+        if not unsteady:
+            unsteady = self._unsteady_output(reference)
         if unsteady:
             return self.report(
                 "not verified",
@@ -398,17 +413,11 @@ class Judge:
 
     def _weigh_evidence(self, reference: Reference, is_part: bool) -> VerificationReport:
         """Report equal, unless there was nothing to compare."""
-        hollow = [] if is_part else hollow_outputs(self.runs, reference.outputs)
-        if hollow:
-            return self.report(
-                "not verified", hollow_reason(hollow, len(reference.outputs)), "evidence"
-            )
+        reason = "" if is_part else hollow_reason(self.runs, reference.proto.graph)
+        if reason:
+            return self.report("not verified", reason, "evidence")
         self._notes += [] if is_part else rounding_note(self.runs)
-        self._notes += reference.unreached[:_MOST_NAMED]
-        if len(reference.unreached) > _MOST_NAMED:
-            self._notes.append(
-                f"never ran: {len(reference.unreached) - _MOST_NAMED} more branches and trip counts"
-            )
+        self._notes += self.coverage.notes
         if not is_part and not any(c.count for run in self.runs for c in run.comparisons):
             self._notes.append("all outputs were empty")
         if self.skipped:
@@ -421,16 +430,16 @@ class Judge:
             self._notes.append("the original ran with a single set of dimensions only")
         return self.report("equal")
 
-    def _unsteady_output(self, reference: Reference, index: int) -> str:
-        """The output in which a new session of the original breaks a rule, ``""`` when there is
-        none.
+    def _unsteady_output(self, reference: Reference) -> str:
+        """The output in which the original breaks a rule when it repeats a run whose difference
+        would be believed; empty when there is none.
         """
-        run, options = reference.runs[index], self._options
-        results = Session(reference.proto, reference.settings, base_dir=reference.base_dir).run(
-            run.feeds
+        pairs = zip(reference.runs, self.runs, strict=False)
+        believed = [run for run, report in pairs if not report.is_accepted()]
+        model = Located(reference.proto, reference.base_dir)
+        return unsteady_output(
+            model, reference.settings, reference.outputs, believed, self._options.rules
         )
-        again = compare_results(reference.outputs, run.results, results, options.rules)
-        return next((f"output {c.output!r}: {c.message}" for c in again if not c.ok), "")
 
     def _measure_noise(self, reference: Reference, broken: Sequence[int]) -> None:
         """Measure the effect of rounding alone on the outputs that differ, for the broken runs,

@@ -13,8 +13,9 @@ import onnx
 
 from xoptim.facts.dtypes import element_type, type_name
 from xoptim.system.machine import available_memory
+from xoptim.verification.branches import Coverage, count_bodies
 from xoptim.verification.errors import RunError
-from xoptim.verification.judge import Judge, hollow_outputs, hollow_reason, judge
+from xoptim.verification.judge import Judge, hollow_reason, judge
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.reference import Reference
 from xoptim.verification.report import RunReport, VerificationReport, rounding_note
@@ -32,6 +33,7 @@ _Pair: TypeAlias = tuple[onnx.ModelProto, "Path | None"]
 # of the memory that is free, the part for the stored weights of a section
 _SHARE: Final = 2 * COPIES
 _MOST_BATCHES: Final = 8  # attempts to find values on which the original runs
+_UNCOUNTED: Final = "it is not known which branches ran: the models ran in sections"
 
 
 class _Run:
@@ -186,13 +188,15 @@ class _Sections:
         self, runs: Sequence[_Run], worst: VerificationReport | None, notes: list[str]
     ) -> VerificationReport:
         judging = Judge(self._options)
+        if count_bodies(self._before.proto):
+            judging.coverage = Coverage(uncounted=_UNCOUNTED)
+            notes.append(_UNCOUNTED)
         merged = tuple(run.merged() for run in runs if run.reports)
         report = replace(
             worst or judging.report("equal"), runs=merged, sections=len(self._sections)
         )
-        hollow = hollow_outputs(merged, [Port(name, "") for name in self._before.outputs])
-        if report.ok and hollow:
-            reason = hollow_reason(hollow, len(self._before.outputs))
+        reason = hollow_reason(merged, self._before.proto.graph)
+        if report.ok and reason:
             report = replace(report, status="not verified", reason=reason, cause="evidence")
         notes += rounding_note(merged) if report.ok else ()
         notes.append(

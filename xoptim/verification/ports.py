@@ -11,11 +11,7 @@ Value: TypeAlias = "np.ndarray | list[Any] | dict[Any, Any] | None"
 
 
 class Port(NamedTuple):
-    """An input or output of a session: its name, and its type such as ``seq(tensor(float))``.
-
-    ``is_empty``: whether its shape has an axis of length 0, as onnxruntime infers it.
-    """
+    """An input or output of a session: its name, and its type such as ``seq(tensor(float))``."""
 
     name: str
     type: str
-    is_empty: bool = False

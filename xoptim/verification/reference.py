@@ -15,12 +15,14 @@ import onnx
 
 from xoptim.facts.errors import ModelError
 from xoptim.graph.splice import EXPANSION_LIMIT, expanded_size
+from xoptim.verification.branches import Coverage
 from xoptim.verification.dims import Sizes, sizes_text
 from xoptim.verification.errors import FeedError, LoadError, RunError, RunStoppedError
 from xoptim.verification.extremes import Ends
 from xoptim.verification.further import SHORT, TINY, Further
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import ModelLike, read_proto
+from xoptim.verification.reach import Reach
 from xoptim.verification.report import SkippedRun
 from xoptim.verification.runs import (
     Feeding,
@@ -62,8 +64,8 @@ class Search:
     """The search for sizes and values on which the original runs, and whose results the store
     keeps.
 
-    ``skipped`` lists the runs that were skipped because of what they cost, ``unreached`` the
-    branches that none reached. ``other`` is a model to compare with: sizes and values are also
+    ``skipped`` lists the runs that were skipped because of what they cost; ``coverage`` tells which
+    branches the others reached. ``other`` is a model to compare with: sizes and values are also
     chosen next to numbers that only it contains.
     """
 
@@ -92,7 +94,7 @@ class Search:
         self._other = other
         self._other_sized: SizedModel | None = None
         self.skipped: list[SkippedRun] = []
-        self.unreached: list[str] = []
+        self.coverage = Coverage()
         self.is_short = False
         self._ones: list[Sizes] = []
 
@@ -170,22 +172,33 @@ class Search:
         it.
         """
         sizes = found[0].sizes
-        if self._is_spent(sizes) or self._objection(sizes):
-            return
+        is_cheap = not self._is_spent(sizes) and not self._objection(sizes)
         work = self._work.of(sizes)
-        self.is_short = work <= SHORT
+        self.is_short = is_cheap and work <= SHORT
         settings = replace(self._options.settings, providers=("cpu",))
         probe = partial(self._probe, sizes)
         further = Further(self._feeding, probe, self._ones, settings, self._work.of, self._budget)
-        further.overridden(found)
-        if self._feeding.random:
-            models = self._models if self.is_short and self._options.is_by_type else None
-            is_tiny = work <= TINY
+        is_varied = self.is_short and self._options.is_by_type
+        if is_cheap:
+            further.overridden(found)
+        if is_cheap and self._feeding.random:
+            models, is_tiny = self._models if is_varied else None, work <= TINY
             further.values(found, models, is_tiny=is_tiny, is_on_gpu=self._is_on_gpu)
             if models is not None:
                 further.masks(found)
                 further.conditions(found, self._sized, self._base_dir, is_tiny=is_tiny)
-            self.unreached = further.branches(found, self._base_dir) if models is not None else []
+        objection = "" if self.is_short else self._objection_to_counting(found)
+        self.coverage = further.branches(
+            found, self._base_dir, is_short=is_varied, objection=objection
+        )
+
+    def _objection_to_counting(self, found: Sequence[ReferenceRun]) -> str:
+        """Why runs that take long are not repeated by the model that counts branches, if so."""
+        if not fits_into_memory(self._model, self._options.memory_limit):
+            return "there is not enough memory for the model that counts them"
+        if sum(run.seconds for run in found) > self._budget.limit:
+            return "the runs would have to be repeated, which takes too long (--verify-budget)"
+        return ""
 
     def _models(self) -> list[SizedModel]:
         """The original, and the other model if it has further bounds: it takes time to infer its
@@ -384,9 +397,9 @@ def _on_processor(
 class Reference(NamedTuple):
     """The original, external data left outside, with its inputs, outputs and at least one run.
 
-    ``chosen`` are the dimensions whose sizes the caller determined, ``unreached`` the branches that
-    no run reached. ``is_short``: whether a run takes so little time that many are worth it. The
-    optimized model gets the same settings.
+    ``chosen`` are the dimensions whose sizes the caller determined, ``coverage`` tells which
+    branches the runs reached. ``is_short``: whether a run takes so little time that many are worth
+    it. The optimized model gets the same settings.
     """
 
     proto: onnx.ModelProto
@@ -397,7 +410,7 @@ class Reference(NamedTuple):
     chosen: frozenset[str] = frozenset()
     settings: SessionSettings = SessionSettings()
     skipped: tuple[SkippedRun, ...] = ()
-    unreached: tuple[str, ...] = ()
+    coverage: Coverage = Coverage()
     is_short: bool = False
 
 
@@ -454,12 +467,15 @@ def run_reference(
         data = test_feeds(options.test_data, proto, options)
         plans = (RunPlan("test data", {}, options.seed, feeds) for feeds in data)
         runs = [store.keep(run_plan(session, plan)) for plan in plans]
-        return Reference(proto, base_dir, session.inputs, session.outputs, runs, settings=settings)
+        found = Reference(proto, base_dir, session.inputs, session.outputs, runs, settings=settings)
+        if options.assignments == 1 or not options.extremes:
+            return found
+        return found._replace(coverage=Reach.of(proto, runs, base_dir, settings).coverage())
     search = Search(session, proto, base_dir, options, store, other)
     runs, chosen = search.runs(), frozenset(search.chosen)
     found = Reference(proto, base_dir, session.inputs, session.outputs, runs, chosen, settings)
     return found._replace(
         skipped=tuple(search.skipped),
-        unreached=tuple(search.unreached),
+        coverage=search.coverage,
         is_short=search.is_short,
     )

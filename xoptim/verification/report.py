@@ -23,6 +23,10 @@ differ, and their metadata list assumptions that were not given.
 """
 
 
+_MOST_NAMED: Final = 2  # branches in a line
+_WAY: Final = (
+    "give values that reach it with --feeds FILE, or several sets of values with --test-data FOLDER"
+)
 # of the largest number; results of large values that differ by no more are rounding
 _COARSE: Final = 0.005
 
@@ -123,6 +127,8 @@ class VerificationReport:
         sections: number of sections in which the models were run, 0 when they were run whole.
         skipped: runs that were skipped because of what they cost.
         assumptions: those under which the models were compared, next to the default set.
+        unreached: the branches and loop bodies that no run reached.
+        uncounted: why it is not known which of them ran; empty where it is.
     """
 
     status: Status
@@ -136,6 +142,8 @@ class VerificationReport:
     sections: int = 0
     skipped: tuple[SkippedRun, ...] = ()
     assumptions: tuple[str, ...] = ()
+    unreached: tuple[str, ...] = ()
+    uncounted: str = ""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {', '.join(self.providers)}: {self.summary()}>"
@@ -144,6 +152,29 @@ class VerificationReport:
     def ok(self) -> bool:
         """Whether the models were found equal."""
         return self.status == "equal"
+
+    @property
+    def gap(self) -> str:
+        """What no run of equal models reached, or that this is not known; else empty."""
+        return gap_text(self.unreached, self.uncounted) if self.ok else ""
+
+    @property
+    def standing(self) -> str:
+        """The status, and what no run reached."""
+        return ", ".join(filter(None, (self.status, self.gap)))
+
+    @property
+    def strict_objection(self) -> str:
+        """Why a strict caller refuses the result: there is no verdict, or a branch did not run.
+
+        Empty where nothing is wrong.
+        """
+        if not self.ok:
+            return self.summary()
+        if self.uncounted:
+            return self.uncounted
+        names = _few(self.unreached)
+        return f"{names} did not run; {_WAY}" if names else ""
 
     @property
     def original_seconds(self) -> float:
@@ -177,7 +208,10 @@ class VerificationReport:
         largest = self.largest
         outputs = len({c.whole or c.output for run in self.runs for c in run.comparisons})
         noun = "result" if self.sections else "output"
-        text = f"equal: {counted(outputs, noun)} in {counted(len(self.runs), 'run')}"
+        standing = ", ".join(
+            filter(None, ("equal", gap_text(self.unreached, self.uncounted, are_named=True)))
+        )
+        text = f"{standing}: {counted(outputs, noun)} in {counted(len(self.runs), 'run')}"
         text += f" of {counted(self.sections, 'section')}" if self.sections else ""
         if largest is None or not largest.max_abs:
             return f"{text}, no difference"
@@ -186,8 +220,9 @@ class VerificationReport:
 
     @property
     def where(self) -> str:
-        """The status and the execution providers."""
-        return f"{self.status} on {', '.join(self.providers)}"
+        """The status, what no run reached, and the execution providers."""
+        comma = "," if self.gap else ""
+        return f"{self.standing}{comma} on {', '.join(self.providers)}"
 
     def verdict(self) -> str:
         """The verdict in one line, with the execution providers and the tolerance."""
@@ -219,11 +254,29 @@ class VerificationReport:
             "notes": list(self.notes),
             "sections": self.sections,
             "assumptions": list(self.assumptions),
+            "unreached": list(self.unreached),
+            "uncounted": self.uncounted,
             "skipped": [{"dims": dict(each.dims), "reason": each.reason} for each in self.skipped],
             "largest": None if self.largest is None else _comparison_json(self.largest),
             "original_seconds": self.original_seconds,
             "optimized_seconds": self.optimized_seconds,
         }
+
+
+def gap_text(unreached: Sequence[str], uncounted: str, *, are_named: bool = False) -> str:
+    """What no run reached, or that this is not known; else empty."""
+    if uncounted:
+        return "branches not counted"
+    if not unreached:
+        return ""
+    count = f"{len(unreached)} {'branch' if len(unreached) == 1 else 'branches'} not run"
+    return f"{count} ({_few(unreached)})" if are_named else count
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first names of a list."""
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more}"
 
 
 def rounding_note(runs: Sequence[RunReport]) -> list[str]:

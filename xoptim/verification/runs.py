@@ -4,6 +4,7 @@ computes.
 
 import contextlib
 import itertools
+import logging
 import re
 import tempfile
 import time
@@ -18,6 +19,7 @@ from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import numpy_dtype
+from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import fed_inputs, is_external
 from xoptim.facts.words import abridged, bytes_text, listed, meant
 from xoptim.graph.assumed import assumed_of
@@ -48,6 +50,7 @@ from xoptim.verification.feed_values import (
 from xoptim.verification.input_kinds import input_kinds
 from xoptim.verification.landmarks import Landmarks, landmarks, steers
 from xoptim.verification.options import VerificationOptions
+from xoptim.verification.protos import ModelLike, read_proto
 from xoptim.verification.session import Session, Value
 
 FeedSource: TypeAlias = Literal[
@@ -69,6 +72,7 @@ make many.
 """
 
 
+_LOGGER = logging.getLogger("xoptim")
 _NARROW: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _IN_MEMORY: Final = 1 << 28  # bytes of feeds and results of all runs that are kept in memory
 
@@ -398,6 +402,17 @@ def given_feeds(
         if name in specs:
             _check_value(specs[name], given[name])
     return given
+
+
+def warn_of_missing(model: ModelLike, feeds: Mapping[str, Value]) -> None:
+    """Log the inputs of a model for which the user's values have none: they get random ones."""
+    if not feeds:
+        return
+    with contextlib.suppress(ModelError):  # who uses the model tells that it cannot be read
+        needed = [value.name for value in fed_inputs(read_proto(model)[0])]
+        names = ", ".join(abridged(name) for name in needed if name not in feeds)
+        if names:
+            _LOGGER.warning("the given values have none for %s; random ones are used", names)
 
 
 def _from_bytes(spec: InputSpec, value: Value) -> Value:

@@ -25,6 +25,7 @@ from xoptim.verification.report import RunReport
 from xoptim.verification.runs import ReferenceRun
 from xoptim.verification.session import Session, Value
 from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.steady import unsteady_output
 
 # of the largest number; fused kernels add up in another order, and in other types
 _ROUNDING: Final = 0.005
@@ -54,12 +55,13 @@ class RuntimeOutcome(NamedTuple):
 
     The difference is a doubt where the models differ about as much without the optimizations, and
     that was taken for rounding. Where onnxruntime's kernels for integers make it, only the note
-    tells.
+    tells. ``unsteady`` is the output that the original does not repeat, and how.
     """
 
     difference: str = ""
     note: str = ""
     is_doubt: bool = False
+    unsteady: str = ""
 
 
 def under_optimizations(
@@ -104,8 +106,22 @@ def under_optimizations(
     kernels = integer_kernels(optimized, reference.settings, other)
     if kernels and not _worst(reference, run, optimized, other, rules, _FUSIONS).is_wrong:
         return RuntimeOutcome(note=f"{note}{'; ' * bool(note)}{_by_kernels(kernels, its, mine)}")
+    unsteady = _unsteady(reference, run, rules)
+    if unsteady:
+        return RuntimeOutcome(note=note, unsteady=unsteady)
     rounding = max((_share(c).share for c in report.comparisons), default=0.0)
     return RuntimeOutcome(its.text, note, is_doubt=its.share <= _MULTIPLE * rounding)
+
+
+def _unsteady(reference: Reference, run: ReferenceRun, rules: ComparisonRules) -> str:
+    """The output that the original does not repeat, without optimizations or with them."""
+    model = Located(reference.proto, reference.base_dir)
+    plain, outputs = reference.settings, reference.outputs
+    optimized = replace(plain, level="all").safe_for(reference.proto)
+    own = Session(model.proto, optimized, base_dir=model.base_dir).run(run.feeds)
+    return unsteady_output(model, plain, outputs, [run], rules) or unsteady_output(
+        model, optimized, outputs, [replace(run, results=own)], rules
+    )
 
 
 def _by_kernels(kernels: Sequence[str], its: _Worst, mine: _Worst) -> str:

@@ -157,9 +157,7 @@ class Session:
         self.inputs = tuple(Port(i.name, i.type) for i in self._session.get_inputs())
         overridable = self._session.get_overridable_initializers()
         self.fed = {*(port.name for port in self.inputs), *(each.name for each in overridable)}
-        self.outputs = tuple(
-            Port(o.name, o.type, 0 in (o.shape or ())) for o in self._session.get_outputs()
-        )
+        self.outputs = tuple(Port(o.name, o.type) for o in self._session.get_outputs())
         self._plain = all(is_plain(port.type) for port in self.outputs)
         self._device = "cuda" if CUDA in providers else "cpu"
         is_better = self._device != "cpu" or len(self.inputs) > _MANY_INPUTS

@@ -27,6 +27,7 @@ from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import Located, ModelLike, read_proto
 from xoptim.verification.reference import read_original, run_reference
 from xoptim.verification.report import VerificationReport
+from xoptim.verification.runs import warn_of_missing
 from xoptim.verification.work import COPIES, fits_into_memory, is_mapped
 
 
@@ -41,9 +42,10 @@ def verify_models(
     """
     options = options or VerificationOptions()
     record = _recorded(original, optimized)
-    if options.assume_from_model:
-        return compare(original, optimized, replace(options, assume=(*options.assume, *record)))
-    return with_record(compare(original, optimized, options), record, options)
+    assume = (*options.assume, *record) if options.assume_from_model else options.assume
+    report = compare(original, optimized, replace(options, assume=assume))
+    warn_of_missing(original, options.feeds)
+    return report if options.assume_from_model else with_record(report, record, options)
 
 
 def with_record(

@@ -189,6 +189,8 @@ class Job:
             verified = optimize_verified(
                 source, first, replace(how, whole=whole, on_loaded=self._loaded)
             )
+        if how.whole or how.each:
+            verification.runs.warn_of_missing(located(source, how.checks)[0], how.checks.feeds)
         self._check_values_used(verified)
         self._check_sizes_fit(verified)
         outcome = Outcome.of(verified, is_strict=options.strict)

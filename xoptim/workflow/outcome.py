@@ -128,8 +128,8 @@ class Outcome:
         for report in self.verified.reports:
             if report.status == "different":
                 yield Refusal("different", report.summary(), report)
-            if self.is_strict and not report.ok:
-                yield Refusal("strict", report.summary(), report)
+            if self.is_strict and report.strict_objection:
+                yield Refusal("strict", report.strict_objection, report)
         fitting = self.fitting
         if fitting is not None and fitting.difference:
             yield Refusal("target", fitting.difference)

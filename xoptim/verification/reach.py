@@ -1,0 +1,128 @@
+"""Which subgraphs the runs of a model have reached, as a session of the model that counts tells."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import onnx
+
+from xoptim.facts.errors import ModelError
+from xoptim.verification.branches import (
+    MOST,
+    Body,
+    Coverage,
+    count_bodies,
+    counting,
+    has_old_scan,
+    has_run,
+    unfolded,
+)
+from xoptim.verification.errors import LoadError, RunError
+from xoptim.verification.runs import ReferenceRun
+from xoptim.verification.session import Session, Value
+from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.work import RunBudget
+
+_NOT_RUN: Final = "ONNX Runtime does not run the model that counts them"
+
+
+class Reach:
+    """The subgraphs that runs have reached; without a session, nothing is counted."""
+
+    def __init__(
+        self,
+        session: Session | None = None,
+        bodies: tuple[Body, ...] = (),
+        reason: str = "",
+        budget: RunBudget | None = None,
+    ) -> None:
+        self._budget = budget or RunBudget()
+        self._session = session
+        self._bodies = bodies
+        self._reason = reason
+        self._seen: list[set[int]] = [set() for _ in bodies]
+
+    @classmethod
+    def of(
+        cls,
+        model: onnx.ModelProto,
+        runs: Iterable[ReferenceRun],
+        base_dir: Path | None,
+        settings: SessionSettings,
+        budget: RunBudget | None = None,
+        *,
+        objection: str = "",
+    ) -> Reach:
+        """What runs have reached, unless there is an objection to counting."""
+        try:
+            model = unfolded(model)
+        except ModelError as error:
+            return cls(reason=_unknown(str(error)))
+        many = count_bodies(model)
+        if many and objection:
+            return cls(reason=_unknown(objection))
+        counted = counting(model)
+        if counted is None:
+            return cls(reason=_uncounted(model, many))
+        try:
+            session = Session(counted.proto, settings, base_dir=base_dir)
+            reach = cls(session, counted.bodies, budget=budget)
+            for run in runs:
+                reach.add(run.feeds)
+        except (LoadError, RunError):
+            return cls(reason=_unknown(_NOT_RUN))
+        return reach
+
+    def _counts(self, feeds: Mapping[str, Value]) -> list[int]:
+        if self._session is None:
+            return []
+        start = time.perf_counter()
+        try:
+            counts = self._session.run(feeds, self._budget.patience)[0]
+        finally:
+            self._budget.spend(time.perf_counter() - start)
+        assert isinstance(counts, np.ndarray)
+        return [min(int(count), 2) for count in counts]
+
+    def is_new(self, feeds: Mapping[str, Value]) -> bool:
+        """Whether values reach something new."""
+        counts = self._counts(feeds)
+        return any(
+            body.matters(count) and count not in seen
+            for body, count, seen in zip(self._bodies, counts, self._seen, strict=True)
+        )
+
+    def add(self, feeds: Mapping[str, Value]) -> None:
+        """Count a run."""
+        for seen, count in zip(self._seen, self._counts(feeds), strict=True):
+            seen.add(count)
+
+    def is_complete(self) -> bool:
+        """Whether runs have reached everything."""
+        pairs = zip(self._bodies, self._seen, strict=True)
+        return not any(body.missed(seen) for body, seen in pairs)
+
+    def coverage(self) -> Coverage:
+        """The branches and numbers of trips that no run has reached."""
+        pairs = list(zip(self._bodies, self._seen, strict=True))
+        return Coverage(
+            tuple(f"never ran: {text}" for body, seen in pairs for text in body.missed(seen)),
+            tuple(str(body) for body, seen in pairs if not has_run(seen)),
+            self._reason,
+        )
+
+
+def _unknown(reason: str) -> str:
+    return f"it is not known which branches ran: {reason}"
+
+
+def _uncounted(model: onnx.ModelProto, many: int) -> str:
+    """Why the subgraphs of a model are not counted; empty where it has none."""
+    if many > MOST:
+        limit = f"at most {MOST} are counted"
+        return f"it is not known which of {many} branches and loop bodies ran: {limit}"
+    return _unknown("there is a Scan of operator set 8") if many and has_old_scan(model) else ""

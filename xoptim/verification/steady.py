@@ -1,0 +1,42 @@
+"""Whether a model repeats its results in a new session, whose memory is filled where possible."""
+
+from collections.abc import Iterable, Sequence
+
+from xoptim.system.machine import filled_memory
+from xoptim.verification.compare import ComparisonRules
+from xoptim.verification.errors import RunError
+from xoptim.verification.ports import Port
+from xoptim.verification.protos import Located
+from xoptim.verification.run_comparison import compare_results
+from xoptim.verification.runs import ReferenceRun
+from xoptim.verification.session import Session
+from xoptim.verification.session_settings import SessionSettings
+
+
+def unsteady_output(
+    model: Located,
+    settings: SessionSettings,
+    outputs: Sequence[Port],
+    runs: Iterable[ReferenceRun],
+    rules: ComparisonRules,
+) -> str:
+    """The output that breaks a rule when a model repeats runs, and how; empty when none does.
+
+    A kernel may read memory that nobody wrote, which may hold the same numbers once more: filled
+    memory holds others.
+    """
+    repeated = list(runs)
+    if not repeated:
+        return ""
+    with filled_memory():
+        session = Session(model.proto, settings, base_dir=model.base_dir)
+        for run in repeated:
+            try:
+                results = session.run(run.feeds)
+            except RunError as error:
+                return f"it does not run on the same values again: {error}"
+            again = compare_results(outputs, run.results, results, rules)
+            wrong = next((c for c in again if not c.ok), None)
+            if wrong is not None:
+                return f"output {wrong.output!r}: {wrong.message}"
+    return ""
