@@ -18,7 +18,7 @@ from tests.cli.command import check_document
 from tests.hostile.process import wait_for
 from tests.support import parse
 from xoptim.cli.exit_codes import MEANINGS
-from xoptim.integrations import mcp
+from xoptim.integrations import mcp_runs
 from xoptim.integrations.mcp import McpError, Tools
 from xoptim.integrations.mcp_answers import LONGEST_ANSWER
 from xoptim.integrations.mcp_files import ServedFiles
@@ -36,9 +36,9 @@ from pathlib import Path
 from xoptim.cli import guard, start
 guarded, files = guard.guarded, sys.argv[2:]
 def patched(command):
-    from xoptim.integrations import mcp
+    from xoptim.integrations import mcp_runs
     for file in files:
-        mcp.CODE = Path(file).read_text()
+        mcp_runs.CODE = Path(file).read_text()
     command()
 guard.guarded = lambda command: guarded(lambda: patched(command))
 sys.argv[1:] = ["mcp", sys.argv[1]]
@@ -108,7 +108,7 @@ def operators(answer: Any) -> set[str]:
 def test_a_model_that_becomes_a_link_after_it_was_opened(
     root: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    before(monkeypatch, mcp, "run_code", lambda: swap(root / name))
+    before(monkeypatch, mcp_runs, "run_code", lambda: swap(root / name))
     assert "Relu" in operators(Tools(root, MEANINGS).stats("sub/model.onnx"))
 
 
@@ -125,7 +125,7 @@ def test_a_model_that_becomes_a_link_after_it_was_found(
 def test_weights_that_become_a_link(root: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     tools = Tools(root, MEANINGS)
     assert tools.verify("large.onnx", "large.onnx")["exit_code"] == 0
-    before(monkeypatch, mcp, "run_code", lambda: swap(root / name))
+    before(monkeypatch, mcp_runs, "run_code", lambda: swap(root / name))
     answer = tools.verify("large.onnx", "large.onnx")
     assert answer["exit_code"] == 2
     assert "it is a symbolic link" in answer["messages"][-1]

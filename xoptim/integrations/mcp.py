@@ -12,16 +12,13 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
-from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from functools import partial, wraps
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
-from xoptim.batching.job import GRACE, Ended, run_code
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.words import shortened
@@ -34,18 +31,10 @@ from xoptim.integrations.mcp_arguments import (
     software_option,
     with_arguments,
 )
-from xoptim.integrations.mcp_files import (
-    CODE,
-    SCRATCH,
-    McpError as McpError,
-    Output,
-    ServedFiles,
-    default_output,
-    word,
-)
+from xoptim.integrations.mcp_files import McpError as McpError, ServedFiles, default_output, word
+from xoptim.integrations.mcp_runs import STOPPED, Call, Runner, document_of
 from xoptim.integrations.mcp_streams import Requests
-from xoptim.system.confined import Parts
-from xoptim.system.journal import JOURNAL, ScratchFolder
+from xoptim.system.journal import JOURNAL
 from xoptim.system.machine import on_closed_output
 
 if TYPE_CHECKING:
@@ -59,14 +48,9 @@ _threads = lazy_module("anyio.to_thread")
 
 SKILL: Final = Path(__file__).with_name("SKILL.md")
 """What an agent should know about the tools."""
-_MAX_RUNNING: Final = 4
-"""Tools that run at the same time; other calls wait."""
-_PERIOD: Final = 0.25  # seconds between two looks at whether a call that waits is still needed
 _CLOSED: Final = 141
 """The exit code of a process whose output nobody reads, as in the shell."""
 _USABLE: Final = (0, 1, 3)  # exit codes of answers that are no errors
-_STOPPED: ContextVar[threading.Event] = ContextVar("stopped")
-"""Set when the client no longer needs the answer to the call that runs here."""
 
 
 class ToolAnswer(TypedDict):
@@ -89,17 +73,6 @@ class ToolAnswer(TypedDict):
     messages: list[str]
 
 
-@dataclass(frozen=True)
-class _Call:
-    """A call of a tool: its command line but for the name, and its files."""
-
-    tool: str
-    words: Sequence[str]
-    models: Sequence[Parts]
-    output: Output | None = None
-    detail: bool = field(kw_only=True)
-
-
 class Tools:
     """The tools of the server.
 
@@ -111,10 +84,8 @@ class Tools:
 
     def __init__(self, root: Path, meanings: Mapping[int, str], seconds: float = 600.0) -> None:
         self._files = ServedFiles(root)
+        self._runner = Runner(self._files, seconds)
         self._meanings = meanings
-        self._seconds = seconds
-        self._running = threading.BoundedSemaphore(_MAX_RUNNING)
-        self._is_closed = False
 
     def optimize(self, model: str, **arguments: Any) -> ToolAnswer:  # noqa: D417
         """Optimize an ONNX model, verify by running both that it computes the same, and write it.
@@ -145,7 +116,7 @@ class Tools:
         path = asked.output or default_output(source)
         output = self._files.output(path, overwrite=asked.overwrite)
         words = [word(source), "-o", word(output.path), *asked.words(), "--json"]
-        call = _Call("optimize", words, (source,), output, detail=asked.detail)
+        call = Call("optimize", words, (source,), output, detail=asked.detail)
         return self._run(call)
 
     def explain(
@@ -175,7 +146,7 @@ class Tools:
         known = repeated("--assume", assume)
         source = self._files.existing(model)
         words = [*place, *there, *known, "--json", "--", word(source), pattern]
-        return self._run(_Call("explain", words, (source,), detail=detail))
+        return self._run(Call("explain", words, (source,), detail=detail))
 
     def place(
         self,
@@ -198,7 +169,7 @@ class Tools:
         source = self._files.existing(model)
         words = [word(source), f"--target={target}", *repeated("--fix", fix)]
         words += [*software_option(software_device), "--json"]
-        return self._run(_Call("place", words, (source,), detail=detail))
+        return self._run(Call("place", words, (source,), detail=detail))
 
     def verify(
         self,
@@ -227,7 +198,7 @@ class Tools:
         words += [*repeated("--dim", dim), *repeated("--assume", assume)]
         tolerances = {"--rtol": rtol, "--atol": atol}
         words += [f"{name}={value}" for name, value in tolerances.items() if value is not None]
-        return self._run(_Call("verify", words, sources, detail=detail))
+        return self._run(Call("verify", words, sources, detail=detail))
 
     def stats(self, model: str, detail: bool = False) -> ToolAnswer:
         """Describe a model: inputs, outputs, operators, sizes of weights, estimated work.
@@ -237,7 +208,7 @@ class Tools:
             detail: return all inputs, outputs, repeated blocks and layers.
         """
         source = self._files.existing(model)
-        return self._run(_Call("stats", [word(source), "--json"], (source,), detail=detail))
+        return self._run(Call("stats", [word(source), "--json"], (source,), detail=detail))
 
     def diff(self, first: str, second: str, detail: bool = False) -> ToolAnswer:
         """List how two models differ in their graphs, whatever their nodes are called.
@@ -249,23 +220,16 @@ class Tools:
         """
         sources = self._files.existing(first), self._files.existing(second)
         words = [*map(word, sources), "--json"]
-        return self._run(_Call("diff", words, sources, detail=detail))
+        return self._run(Call("diff", words, sources, detail=detail))
 
     def close(self) -> None:
         """End the tools that run, and refuse further calls: the client has left."""
-        self._is_closed = True
-        for _ in range(_MAX_RUNNING):  # each of them removes what it has begun
-            self._running.acquire(timeout=2 * GRACE)
+        self._runner.close()
 
-    def _run(self, call: _Call) -> ToolAnswer:
+    def _run(self, call: Call) -> ToolAnswer:
         """Run the command: its exit code, its answer and its messages."""
-        with self._turn(), ScratchFolder(prefix=SCRATCH) as name:
-            scratch = Path(name).resolve()
-            self._files.stage(call.models, call.output, scratch)
-            ended = self._ended(call, scratch)
-            answer = _document(ended.out)
-            if call.output is not None and isinstance(answer, dict):
-                self._publish(scratch, call.output, answer)
+        ended = self._runner.run(call)
+        answer = document_of(ended.out)
         told = [argument_text(call.tool, line, ARGUMENTS) for line in ended.err.splitlines()]
         told += remarks_of(call.tool, answer)
         if not call.detail:
@@ -273,51 +237,6 @@ class Tools:
             told += [f"{hidden}; detail=true shows them"] if hidden else []
         answer = with_arguments(call.tool, answer, ARGUMENTS)
         return self.answer(call.tool, ended.code, told, answer)
-
-    def _ended(self, call: _Call, scratch: Path) -> Ended:
-        """Run the command in a folder, whose path its output does not show."""
-        folder = self._files.folder
-        words = [str(folder.handle), str(folder.root), str(len(call.models))]
-        words += [*map(word, call.models), "--no-config", call.tool, *call.words]
-        ended = run_code(
-            CODE,
-            words,
-            timeout=self._seconds,
-            is_needed=self._is_needed,
-            cwd=scratch,
-            **folder.passed_on(),
-        )
-        if ended.cut_off == "timeout":
-            raise McpError(f"xopt {call.tool} took more than {self._seconds:g} seconds")
-        self._check_needed()
-        inner, outer = str(scratch), str(folder.root)
-        out = ended.out.replace(_escaped(inner), _escaped(outer))
-        return replace(ended, out=out, err=ended.err.replace(inner, outer))
-
-    def _publish(self, scratch: Path, output: Output, answer: Mapping[str, Any]) -> None:
-        names = [Path(path).name for path in answer.get("written", ())]
-        if output.path[-1] in names:
-            self._check_needed()
-            self._files.publish(scratch, output, names)
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Wait until a tool may run."""
-        while not self._running.acquire(timeout=_PERIOD):
-            self._check_needed()
-        try:
-            self._check_needed()
-            yield
-        finally:
-            self._running.release()
-
-    def _check_needed(self) -> None:
-        if not self._is_needed():
-            raise McpError("the call was cancelled; nothing was written")
-
-    def _is_needed(self) -> bool:
-        stopped = _STOPPED.get(None)
-        return not self._is_closed and (stopped is None or not stopped.is_set())
 
     def answer(
         self, tool: str, code: int, messages: Sequence[str], result: Any = None
@@ -330,19 +249,6 @@ class Tools:
             "messages": list(messages),
         }
         return cast("ToolAnswer", bounded(found))
-
-
-def _document(output: str) -> Any:
-    """The JSON document that a command has written, or its text."""
-    try:
-        return json.loads(output) if output.strip() else None
-    except (ValueError, RecursionError):
-        return output
-
-
-def _escaped(text: str) -> str:
-    """A text as it is in JSON."""
-    return json.dumps(text)[1:-1]
 
 
 def _signature(method: Callable[..., Any]) -> inspect.Signature:
@@ -447,13 +353,13 @@ def _told(tools: Tools, name: str) -> Callable[..., Any]:
     @wraps(method)
     async def told(**arguments: Any) -> Any:
         stopped = threading.Event()
-        token = _STOPPED.set(stopped)
+        token = STOPPED.set(stopped)
         try:
             work = partial(answered, **arguments)
             answer = await _threads.run_sync(work, abandon_on_cancel=True)
         finally:  # also when the client cancels the call, or leaves
             stopped.set()
-            _STOPPED.reset(token)
+            STOPPED.reset(token)
         return answer if answer["exit_code"] in _USABLE else _failed(answer)
 
     vars(told)["__signature__"] = _signature(method)
