@@ -27,7 +27,6 @@ ESCAPES: Final[dict[str, str]] = {
     "split_at_equal": (
         "a tree has no form in 64-bit floats, and its step at an exact number passes for rounding"
     ),
-    "overlap_of_boxes": "no boxes are made that overlap by a given part",
 }
 """Names of the wrong rewrites that the verification accepts, each with the reason."""
 MOST_ESCAPES: Final = 10

@@ -192,6 +192,8 @@ def _structured(
 ) -> np.ndarray | None:
     """Integers with a meaning in the model, ``None`` when the use leaves the values open."""
     kind, last = use.kind, shape[-1] if shape else 1
+    if kind in ("boxes", "related") and use.relation is not None:
+        return use.relation.values(shape, sizes, rng)
     if kind == "choice":
         known: np.ndarray = np.array([c for c in use.choices if not isinstance(c, str)] or [0, 1])
         picked: np.ndarray = known[rng.integers(0, known.size, shape)]

@@ -13,6 +13,7 @@ from xoptim.facts.dtypes import is_integer
 from xoptim.facts.protos import standard_domain
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.verification.dataflow import Dataflow, Use, attribute
+from xoptim.verification.relations import Relation, relation_of
 
 ValueKind: TypeAlias = Literal[
     "free",  # anything of moderate size
@@ -31,9 +32,11 @@ ValueKind: TypeAlias = Literal[
     "length",  # 1 to a limit
     "place",  # an index that may be negative, counted from the end
     "divisor",  # an integer of either sign, not 0
+    "boxes",  # rectangles within a picture
+    "related",  # what another operand requires
 ]
 PREFERENCES: Final[frozenset[ValueKind]] = frozenset(
-    ("mask", "positive", "unit", "position", "choice")
+    ("mask", "positive", "unit", "position", "choice", "boxes")
 )
 """Kinds of values that suit a reader, without which a model runs all the same."""
 OPERANDS: Final[frozenset[ValueKind]] = frozenset(("zero", "one", "count", "all", "axes", "keep"))
@@ -72,7 +75,10 @@ INDEXES: Final[dict[tuple[str, str, int], tuple[int, str | int]]] = {
     ("", "SoftmaxCrossEntropyLoss", 1): (0, 1),
     ("", "NegativeLogLikelihoodLoss", 1): (0, 1),
     ("ai.onnx.ml", "ArrayFeatureExtractor", 1): (0, -1),
+    ("", "RoiAlign", 2): (0, 0),
     ("com.microsoft", "RotaryEmbedding", 1): (2, 0),
+    ("com.microsoft", "CropAndResize", 2): (0, 0),
+    ("com.microsoft", "GatherND", 1): (0, "all"),
     ("com.microsoft", "GatherBlockQuantized", 1): (0, "gather_axis"),
     ("com.microsoft", "EmbedLayerNormalization", 0): (2, 0),
     ("com.microsoft", "EmbedLayerNormalization", 1): (4, 0),
@@ -98,8 +104,16 @@ _SLOTS: Final[dict[tuple[str, int], ValueKind]] = {
     ("DequantizeLinear", 1): "positive", ("Asin", 0): "unit", ("Acos", 0): "unit",
     ("Atanh", 0): "unit", ("Dropout", 1): "zero", ("NonMaxSuppression", 3): "one",
     ("CumProd", 1): "zero", ("DFT", 1): "count", ("DFT", 2): "one", ("STFT", 1): "one",
-    ("STFT", 3): "count", ("OneHot", 0): "index",
+    ("STFT", 3): "count", ("OneHot", 0): "index", ("GridSample", 1): "unit",
+    ("HannWindow", 0): "count", ("HammingWindow", 0): "count", ("BlackmanWindow", 0): "count",
 }  # fmt: skip
+_CONTRIB_SLOTS: Final[dict[tuple[str, int], ValueKind]] = {
+    ("GridSample", 1): "unit", ("ExpandDims", 1): "zero", ("Pad", 1): "one", ("Trilu", 1): "zero",
+    ("Range", 0): "zero", ("Range", 1): "count", ("Range", 2): "one", ("Attention", 3): "mask",
+    ("MultiHeadAttention", 4): "mask", ("EmbedLayerNormalization", 7): "mask",
+    ("QAttention", 5): "mask",
+}  # fmt: skip
+"""The same for the domain ``com.microsoft``."""
 _INDEXING: Final = operators_with(Trait.INDEXES)
 _COMPARISONS: Final = operators_with(Trait.COMPARES)
 _REDUCING: Final = operators_with(Trait.REDUCES)
@@ -111,8 +125,8 @@ _KNOWN_VALUES: Final = (
 # The strongest claim first: a claim without which a run fails comes before one without which it
 # only tests less.
 _PRECEDENCE: Final[tuple[ValueKind, ...]] = (
-    "choice", "index", "keep", "axes", "zero", "all", "one", "count", "length", "mask", "unit",
-    "positive",
+    "related", "choice", "index", "keep", "axes", "zero", "all", "one", "count", "length", "mask",
+    "unit", "boxes", "positive",
 )  # fmt: skip
 _POSITION: Final = re.compile(r"position|(^|[_.])pos(_ids)?$", re.IGNORECASE)
 
@@ -131,6 +145,7 @@ class InputKind:
     landmarks: list[int] = field(default_factory=list)
     wraps: bool = True  # whether every operator that it indexes takes negative indices
 
+    relation: Relation | None = None  # for boxes and related values, what they depend on
     was_mask: bool = False  # whether its readers prefer a mask, and it may be anything
 
     def opened(self, element: int) -> "InputKind":
@@ -198,6 +213,10 @@ def _kind(flow: Dataflow, use: Use, result: InputKind, offset: int) -> ValueKind
     """The claim that one use makes; limits and choices are noted in the result."""
     node, slot = use.node, use.slot
     domain = standard_domain(node.domain)
+    relation = None if offset else relation_of(flow, use)
+    if relation is not None:
+        result.relation = relation
+        return "boxes" if relation.is_preference else "related"
     place = INDEXES.get((domain, node.op_type, slot))
     if place is not None:
         _limit(flow, use, place, result, offset)
@@ -208,7 +227,7 @@ def _kind(flow: Dataflow, use: Use, result: InputKind, offset: int) -> ValueKind
         result.choices += known
         return "choice"
     if domain:
-        return None
+        return _CONTRIB_SLOTS.get((node.op_type, slot)) if domain == "com.microsoft" else None
     kind = _SLOTS.get((node.op_type, slot)) or (
         "axes" if slot == 1 and node.op_type in _REDUCING else None
     )

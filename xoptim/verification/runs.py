@@ -51,6 +51,7 @@ from xoptim.verification.input_kinds import input_kinds
 from xoptim.verification.landmarks import Landmarks, landmarks, steers
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import ModelLike, read_proto
+from xoptim.verification.relations import derived_sizes, with_derived
 from xoptim.verification.session import Session, Value
 
 FeedSource: TypeAlias = Literal[
@@ -272,6 +273,7 @@ class Feeding:
         # number of runs, without those at the ends
         self.wanted = options.assignments if self.random else 1
         self.preferring = frozenset(preferring(self.random, self.uses))
+        self._derived = derived_sizes(model)
         self._other = other
         self._landmarks: Landmarks | None = None
         self._steers: bool | None = None
@@ -303,8 +305,12 @@ class Feeding:
 
     def assignments(self) -> Iterator[Sizes]:
         """Sizes for all dynamic dimensions, as they are assumed to be, the strongest test first."""
-        fitted, typical = self.assumptions.fitted, self.options.typical
-        return assignments(self.specs, self.model, self.fixed, fitted, typical=typical)
+        typical = self.options.typical
+        return assignments(self.specs, self.model, self.fixed, self._fitted, typical=typical)
+
+    def _fitted(self, sizes: Sizes) -> Sizes:
+        """Sizes as they are assumed to be, and as operators relate them."""
+        return with_derived(self._derived, self.assumptions.fitted(sizes)) | self.fixed
 
     def plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
         """Values for some sizes; raises `FeedError` when an input cannot be fed with them."""
