@@ -64,21 +64,17 @@ def verify_function(
         again = caller.expected(first.run)
     except FunctionError as error:
         return refused(str(error), "run")
-    repeated = judge_expected(
-        [ExpectedRun(replace(first.run, results=list(again.results)), first.expected)],
-        Located(proto, base_dir),
-        reference.outputs,
-        replace(varied, noise_multiple=0.0),
-    )
+    located, notes = Located(proto, base_dir), tuple(caller.notes)
+    second = ExpectedRun(replace(first.run, results=list(again.results)), first.expected)
+    exactly = replace(varied, noise_multiple=0.0)
+    repeated = judge_expected([second], located, reference.outputs, exactly)
     if repeated.status == "different":
         reason = f"the function is not deterministic: {repeated.reason}"
         return refused(reason, "evidence")
-    located, notes = Located(proto, base_dir), tuple(caller.notes)
     report = judge_expected(runs, located, reference.outputs, varied, notes)
     if report.status == "different":
-        unsteady = unsteady_output(
-            located, varied.settings, reference.outputs, reference.runs, varied.rules
-        )
+        given = located, varied.settings, reference.outputs, reference.runs
+        unsteady = unsteady_output(*given, varied.rules)
         if unsteady:
             return refused(f"the model is not deterministic: {unsteady}", "evidence")
     return with_record(report, noted(proto).texts, varied)

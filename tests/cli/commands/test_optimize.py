@@ -285,6 +285,8 @@ REPORT_KEYS = {
     "sections",
     "skipped",
     "assumptions",
+    "unreached",
+    "uncounted",
 }
 RUN_KEYS = {
     "settled",
