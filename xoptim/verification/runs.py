@@ -59,17 +59,15 @@ FeedSource: TypeAlias = Literal[
     "tiny", "offset", "level", "operands", "branches", "sorted", "single", "goal", "mask", "range",
     "strings", "items", "absent", "iterations",
 ]  # fmt: skip
-"""``drawn``: elements of an example; ``overridden``: random values, and others than the stored ones
-for initializers that a caller may override; ``wide``: random ones, zeros and large numbers among
-them; ``odd``: NaN and infinities among them; ``free``: any numbers, also where a reader of an
-input prefers some; ``far``: numbers of many magnitudes; ``ties``: few different numbers;
-``sorted``: rows that ascend; ``single``: a 1 in each row; ``tiny`` and ``offset``: numbers close
-to 0, and close to each other; ``level``: one number everywhere; ``operands``: other bounds, axes
-and targets; ``branches``: values that reach a branch; ``goal``: values that decide a condition;
-``mask``: one mask keeps nothing, one position or all but one; ``range``: very large and very small
-numbers; ``strings``: matches of patterns, and other strings that a model tells apart; ``items``:
-sequences of other lengths; ``absent``: no value for optional inputs; ``iterations``: loops that
-make many.
+"""``drawn``: elements of an example; ``overridden``: other values of initializers that a caller may
+override; ``wide``: zeros and large numbers; ``odd``: NaN and infinities; ``free``: any numbers, also
+where a reader prefers some; ``far``: many magnitudes; ``ties``: few different numbers; ``sorted``:
+rows that ascend; ``single``: a 1 in each row; ``tiny``, ``offset``: close to 0, and to each other;
+``level``: one number everywhere; ``operands``: other bounds, axes and targets; ``branches``: what
+reaches a branch; ``goal``: what decides a condition; ``mask``: masks that keep nothing, one position
+or all but one; ``range``: very large and very small numbers; ``strings``: matches of patterns, and
+other strings that a model tells apart; ``items``: sequences of other lengths; ``absent``: no value
+for optional inputs; ``iterations``: loops that make many.
 """
 
 
