@@ -59,15 +59,13 @@ FeedSource: TypeAlias = Literal[
     "tiny", "offset", "level", "operands", "branches", "sorted", "single", "goal", "mask", "range",
     "strings", "items", "absent", "iterations",
 ]  # fmt: skip
-"""``drawn``: elements of an example; ``overridden``: other values of initializers that a caller may
-override; ``wide``: zeros and large numbers; ``odd``: NaN and infinities; ``free``: any numbers, also
-where a reader prefers some; ``far``: many magnitudes; ``ties``: few different numbers; ``sorted``:
-rows that ascend; ``single``: a 1 in each row; ``tiny``, ``offset``: close to 0, and to each other;
-``level``: one number everywhere; ``operands``: other bounds, axes and targets; ``branches``: what
-reaches a branch; ``goal``: what decides a condition; ``mask``: masks that keep nothing, one position
-or all but one; ``range``: very large and very small numbers; ``strings``: matches of patterns, and
-other strings that a model tells apart; ``items``: sequences of other lengths; ``absent``: no value
-for optional inputs; ``iterations``: loops that make many.
+"""``drawn``: elements of an example; ``overridden``: values of initializers; ``wide``: zeros and
+large numbers; ``odd``: NaN, infinities; ``free``: also what a reader does not prefer; ``far``: many
+magnitudes; ``ties``: few different numbers; ``sorted``: ascending rows; ``single``: a 1 a row;
+``tiny``, ``offset``: close to 0, to each other; ``level``: one number; ``operands``: bounds, axes,
+targets; ``branches``, ``goal``: what reaches a branch, decides a condition; ``mask``: nothing, one
+or all but one kept; ``range``: very large and very small; ``strings``: matches of patterns;
+``items``: lengths of sequences; ``absent``: optional inputs; ``iterations``: many.
 """
 
 
