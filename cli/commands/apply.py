@@ -70,6 +70,7 @@ def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
             builder, draft.export(builder.model), draft.folder, before, loaded - start, optimized
         )
         if choices.verify:
+            progress.say("verifying")
             start = perf_counter()
             verified.reports = compare_each_provider(model, verified, checks)
             verified.verify_seconds = perf_counter() - start

@@ -16,6 +16,7 @@ from xoptim.verification import ProviderUnavailable, at_revision, library_file
 from ..exit_codes import DIFFERENT, UNAVAILABLE, code_of
 from ..files import MODEL, is_stream
 from ..findings import Finding, annotation, sarif
+from ..guard import note
 from ..loosened import loosened_text
 from ..memory import MEMORY_BOUND
 from ..options import (
@@ -187,6 +188,7 @@ def _compared(model: Path, revision: str, choices: _CheckChoices) -> Finding:
         choices.comparison.read(choices.provider, exact=choices.exact),
         assume_from_model=choices.assume_from_model,
     )
+    note(f"comparing {model} with {revision}")
     with at_revision(model, revision) as former:
         if former is None:
             return Finding("against", model, True, f"not compared: not in {revision}", (), 0)

@@ -16,6 +16,7 @@ from xoptim.verification.runs import warn_of_missing
 
 from ..exit_codes import DIFFERENT, NOT_VERIFIED, code_of
 from ..files import MODEL, readable
+from ..guard import note
 from ..loosened import loosened_text, warn_of_loosened
 from ..memory import MEMORY_BOUND
 from ..options import (
@@ -92,6 +93,7 @@ def verify_command(
         **common(VerificationOptions, choices),
     )
     each_provider = [replace(options, providers=(provider,)) for provider in options.providers]
+    note("verifying")
     if other is None:
         MEMORY_BOUND.lift()
         reports = [verify_made(choices.against_torch, original, each) for each in each_provider]
@@ -109,8 +111,8 @@ def verify_command(
             say(f"{readable(report.verdict())}{loosened_text()}")
             if report.assumptions:
                 say(f"  assumed: {', '.join(report.assumptions)}")
-            for note in report.notes:
-                say(f"  {note}")
+            for line in report.notes:
+                say(f"  {line}")
         if used_settings(context) is not None:
             say(f"settings: {used_settings(context)}")
     return code_of(reports)
@@ -139,6 +141,7 @@ def _verified_there(original: Path, other: Path, choices: _VerifyChoices) -> int
         assume=fitting(original, choices.assume),
         assume_from_model=choices.assume_from_model,
     )
+    note(f"verifying on {target.name}")
     source = Source(other)
     found = verify_on_target(
         original,

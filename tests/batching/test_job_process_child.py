@@ -7,14 +7,17 @@ import pytest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and signals of Linux")
 REPLACED = (
-    "import runpy, sys, time; from xoptim.batching import job; runpy.run_module = lambda *_, **__: "
-    "{}; job.main({!r})"
+    "import runpy, sys, time; from xoptim.batching import child; "
+    "runpy.run_module = lambda *_, **__: {}; child.main({!r})"
 )
 
 
 @pytest.mark.slow
 def test_it_ends_when_the_batch_is_killed() -> None:
-    code = REPLACED.format("(print(sys.argv, flush=True), time.sleep(300))", ["0", "model.onnx"])
+    code = REPLACED.format(
+        "(child.WATCH.starts[0](), print(sys.argv, flush=True), time.sleep(300))",
+        ["0", "model.onnx"],
+    )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

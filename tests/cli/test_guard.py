@@ -7,14 +7,17 @@ import sys
 import time
 from pathlib import Path
 
+import onnx
 import pytest
+
+from tests.support import parse
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="signals are passed on with means of Linux"
 )
 
 
-def start(code: str) -> subprocess.Popen[str]:
+def start(code: str, *words: str) -> subprocess.Popen[str]:
     """A process that runs code as the command of a guard, and reacts to signals also where this one
     ignores them.
     """
@@ -27,7 +30,7 @@ def start(code: str) -> subprocess.Popen[str]:
         "    "
     )
     return subprocess.Popen(
-        [sys.executable, "-c", f"{start}{code}\nguarded(command)"],
+        [sys.executable, "-c", f"{start}{code}\nguarded(command)", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -58,6 +61,78 @@ def test_the_end_of_a_command(code: str, ended: int, said: str) -> None:
     assert process.returncode == ended
     assert said in error if said else not error
     assert error.count("\n") == bool(said)
+
+
+ENDS = """from xoptim.system.crashes import WATCH
+    key = {key}
+    if WATCH.end_of(key):
+        print("left out", WATCH.crashes[0].sizes, WATCH.end_at({{"n": 1}}))
+        return
+    note("verifying")
+    with WATCH.at({{"n": 2}}, is_trial=True), WATCH.doing(key):
+        os.kill(os.getpid(), signal.SIGFPE)
+"""
+
+
+def test_a_run_that_ends_the_process_is_left_out() -> None:
+    process = start(ENDS.format(key="'k'"))
+    out, error = process.communicate(timeout=300)
+    assert process.returncode == 0
+    assert out == "left out {'n': 2} SIGFPE\n"
+    assert error.startswith(
+        "xopt: warning: a run of the model with n=2 ended the process by SIGFPE"
+    )
+    assert error.endswith("; --dim n=8 chooses other sizes\n")
+    assert error.count("\n") == 1
+
+
+def test_a_command_that_does_not_get_on_ends() -> None:
+    process = start(ENDS.format(key="str(len(WATCH.crashes))"))
+    out, error = process.communicate(timeout=300)
+    assert process.returncode == 128 + signal.SIGFPE
+    assert out == ""
+    *warnings, last = error.splitlines()
+    assert len(warnings) == 4
+    assert last.startswith(
+        "xopt: error: the process was ended by SIGFPE at the step 'verifying' in a run with n=2, "
+    )
+    assert last.endswith("; nothing was written; --dim n=8 chooses other sizes")
+
+
+def test_names_of_dimensions_are_escaped() -> None:
+    process = start(ENDS.format(key="'k'").replace('{"n": 2}', '{"n\\x1b[2J\\n\\ud800": 2}'))
+    _, error = process.communicate(timeout=300)
+    assert error.count("\n") == 1
+    assert "with n\\x1b[2J\\n\\ud800=2 ended" in error
+
+
+def test_a_command_that_reads_a_stream_does_not_begin_anew() -> None:
+    process = start(ENDS.format(key="'k'"), "-")
+    _, error = process.communicate(timeout=300)
+    assert process.returncode == 128 + signal.SIGFPE
+    assert error.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_verification_goes_on_without_sizes_that_end_the_process(tmp_path: Path) -> None:
+    model = parse("agraph (float[n] x) => (float[n] y) { y = Neg(x) }")
+    onnx.save(model, tmp_path / "m.onnx")
+    patch = """from xoptim.verification.session import Session
+    plain = Session._results
+    def results(self, feeds, limit):
+        if len(feeds["x"]) == 1:
+            os.kill(os.getpid(), signal.SIGFPE)
+        return plain(self, feeds, limit)
+    Session._results = results
+    from xoptim.cli.main import main
+    """
+    file = str(tmp_path / "m.onnx")
+    process = start(f"{patch}main()", "verify", file, file)
+    out, error = process.communicate(timeout=300)
+    assert process.returncode == 0
+    assert out.startswith("equal on cpu: ")
+    assert "one with n=1 is as small as one that ended the process (SIGFPE)" in out
+    assert "a run of the model with n=1 ended the process by SIGFPE" in error
 
 
 def test_a_parent_that_ignores_the_ends_of_its_children() -> None:

@@ -48,7 +48,7 @@ start.main()
 WAITING = """
 import sys, threading, time
 from pathlib import Path
-from xoptim.batching.job import end_with_parent
+from xoptim.batching.child import end_with_parent
 threading.Thread(target=end_with_parent, daemon=True).start()
 Path("{}").write_text(str(Path.cwd()))
 time.sleep(600)

@@ -36,7 +36,7 @@ ESCAPES: Final[dict[str, str]] = {
     "items_of_no_row": "no item of a sequence is empty where others are not",
     "one_minus_cosine": "the results are smaller than the absolute tolerance",
     "weights_truncated_to_bfloat16": "a matrix that differs in its last bits may have been rounded",
-    "green_of_luma": "one of three constants is wrong, and the mean error of random colors is small",
+    "green_of_luma": "one of three constants is wrong; the mean error of random colors is small",
     "rotation_matrices": "no orthogonal matrices are made, but for permutations",
 }
 """Names of the wrong rewrites that the verification accepts, each with the reason."""

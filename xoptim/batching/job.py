@@ -7,11 +7,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import runpy
 import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -20,6 +17,7 @@ from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
+from xoptim.batching.child import GRACE
 from xoptim.batching.options import BatchOptions
 from xoptim.batching.record import STATUS, Record, Status
 from xoptim.catalogue.discovery import GROUP
@@ -27,53 +25,12 @@ from xoptim.engine.environment import read_environment
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.graph.data_file import external_files
 from xoptim.graph.load import read_proto
-from xoptim.system.machine import (
-    end_text,
-    end_this_process,
-    kill_group,
-    limit_data,
-    own_group,
-    start_python,
-)
+from xoptim.system.machine import end_text, kill_group, own_group, start_python
 from xoptim.system.reading import open_file
 from xoptim.verification.report import gap_text
 
-GRACE: Final = 5.0
-"""Seconds between the request to end, after which temporary files are removed, and the end."""
-
-
-def end_with_parent() -> None:
-    """End this process when standard input ends."""
-    while True:
-        with suppress(OSError):
-            if os.read(0, 1):  # not sys.stdin, whose lock may be held when the interpreter ends
-                continue
-        end_this_process()
-        time.sleep(GRACE)
-        os._exit(1)
-
-
-def main(words: Sequence[str]) -> None:
-    """Run the command of a line that begins with a number of bytes of private memory, 0 for no
-    limit.
-
-    The command takes the limit into account when it chooses how to verify a model.
-    """
-    limit, *command = words
-    if int(limit):
-        limit_data(int(limit), for_good=True)
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    run_module(command)
-
-
-def run_module(command: Sequence[str]) -> None:
-    """Run a command line of ``xopt`` in this process."""
-    sys.argv[1:] = command
-    runpy.run_module("xoptim", run_name="__main__", alter_sys=True)
-
-
 # Not -m: Python warns that the package has imported the module before.
-CODE: Final = "import sys; from xoptim.batching.job import main; main(sys.argv[1:])"
+CODE: Final = "import sys; from xoptim.batching.child import main; main(sys.argv[1:])"
 _PERIOD: Final = 0.25  # seconds between two looks at whether the process is still needed
 _LAST: Final = 1 << 16  # bytes of standard error that are kept: its end has the reason
 
@@ -246,6 +203,7 @@ def _contents(path: Path) -> Iterator[str]:
 
 _ERROR: Final = "xopt: error: "
 _WARNING: Final = "xopt: warning: "
+_SIGNALED: Final = 128  # exit codes above are those of signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +321,8 @@ def _judged(job: Job, ended: Ended) -> Record:
             record, status="timeout", error=f"not done within {job.options.timeout:g} seconds"
         )
     if ended.cut_off or ended.code not in STATUS:
+        if not ended.cut_off and ended.code > _SIGNALED and last.startswith(_ERROR):
+            return replace(record, error=last.removeprefix(_ERROR))  # it tells how it was ended
         reason = ended.cut_off or end_text(ended.code)
         return replace(record, error=f"{reason}: {last}" if last else reason)
     status = STATUS[ended.code]

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
-from xoptim.batching.job import end_with_parent, run_module
+from xoptim.batching.child import end_with_parent, run_module
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.facts.words import shortened
 from xoptim.graph.data_file import external_locations

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from xoptim.batching.job import GRACE, Ended, run_code
+from xoptim.batching.child import GRACE
+from xoptim.batching.job import Ended, run_code
 from xoptim.integrations.mcp_files import CODE, SCRATCH, McpError, Output, ServedFiles, word
 from xoptim.system.confined import Parts
 from xoptim.system.journal import ScratchFolder

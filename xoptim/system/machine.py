@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -222,16 +222,19 @@ class ChildEnd(NamedTuple):
     asked: int  # the signal that was passed on to it first, 0 for none
 
 
-def end_of_child(patience: float) -> ChildEnd | None:
+def end_of_child(
+    patience: float, goes_on: Callable[[ChildEnd], bool] = lambda _: False
+) -> ChildEnd | None:
     """Continue in a child, and wait for its end in this process, which passes signals on.
 
     The child ends with this process.
 
     Args:
         patience: seconds that the child has to end after a signal; then it is killed.
+        goes_on: whether another child follows one that ended so.
 
     Returns:
-        ``None`` in the child, and in this process where there is none: on other systems than Linux,
+        ``None`` in a child, and in this process where there is none: on other systems than Linux,
             and when threads run,
         also threads of a library, which would receive signals in place of this one.
     """
@@ -246,11 +249,19 @@ def end_of_child(patience: float) -> ChildEnd | None:
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     # a parent that ignores it would leave nothing to wait for
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    child = os.fork()
-    if not child:
-        ctypes.CDLL(None).prctl(_DEATH, signal.SIGTERM)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        return None
+    while True:
+        child = os.fork()
+        if not child:
+            ctypes.CDLL(None).prctl(_DEATH, signal.SIGTERM)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            return None
+        ended = _end_of(child, watched, patience)
+        if not goes_on(ended):
+            return ended
+
+
+def _end_of(child: int, watched: Collection[int], patience: float) -> ChildEnd:
+    """Wait for the end of a child; signals that are watched are passed on to it."""
     ended = status = asked = 0
     deadline = math.inf
     while not ended:

@@ -15,6 +15,7 @@ import onnx
 
 from xoptim.facts.errors import ModelError
 from xoptim.graph.splice import EXPANSION_LIMIT, expanded_size
+from xoptim.system.crashes import WATCH
 from xoptim.verification.branches import Coverage
 from xoptim.verification.dims import Sizes, sizes_text
 from xoptim.verification.errors import FeedError, LoadError, RunError, RunStoppedError
@@ -348,15 +349,21 @@ class Search:
         longer than it may.
         """
         is_probe, run = run is not None, len(found) if run is None else run
+        ended_by = WATCH.end_at(sizes)
+        if ended_by:
+            reason = f"is as small as one that ended the process ({ended_by})"
+            self.skipped.append(SkippedRun(sizes, reason))
+            failures.append(RunError(f"a run with {sizes_text(sizes)} {reason}"))
+            return
         for gentle in self._feeding.styles:
             start = time.perf_counter()
             try:
                 self._need.check(sizes)
                 values = (plan or self._feeding.plan)(sizes, run, gentle)
                 self._check_on_processor(values)
-                made = run_plan(
-                    self._session, values, self._budget.limit if is_probe else self._budget.patience
-                )
+                limit = self._budget.limit if is_probe else self._budget.patience
+                with WATCH.at(sizes, is_trial=True):
+                    made = run_plan(self._session, values, limit)
                 work = self._work.of(sizes)
                 self._budget.charge(work, made.seconds)
                 self._budget.spend(time.perf_counter() - start - made.seconds)

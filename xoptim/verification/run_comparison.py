@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from xoptim.system.crashes import WATCH
 from xoptim.verification.compare import Comparison, ComparisonRules, compare_values
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.report import RunReport, is_small
@@ -25,7 +26,8 @@ def compare_run(
     Raises `RunError`.
     """
     start = time.perf_counter()
-    results = candidate.run(run.feeds)
+    with WATCH.at(run.sizes):
+        results = candidate.run(run.feeds)
     seconds = time.perf_counter() - start
     rules = rules_of(run, options)
     compared = compare_results(outputs, run.results, results, rules)

@@ -44,6 +44,7 @@ from xoptim.verification.protos import (
 )
 from xoptim.verification.remote import RemoteSession
 from xoptim.verification.session_settings import SessionSettings, session_options
+from xoptim.verification.watched import digest_of, mark_of, watched
 
 ort = lazy_module("onnxruntime")
 
@@ -133,6 +134,7 @@ class Session:
         if isinstance(model, onnx.ModelProto):
             settings = settings.safe_for(model)
         providers = resolve_providers(settings.providers)
+        self._mark = mark_of(model, settings)
         if settings.exact_integers and settings.level == "off" and providers == [PROCESSOR]:
             model, base_dir = _exact(model, base_dir)
         self._run_limit = settings.run_limit
@@ -143,8 +145,9 @@ class Session:
             self.inputs, self.outputs, self.fed = self._remote.ports
             return
         try:
-            self._session = self._open(model, settings, base_dir, weights or {})
-        except ProviderUnavailable:
+            with watched(self._mark and f"load {self._mark}", LoadError):
+                self._session = self._open(model, settings, base_dir, weights or {})
+        except (ProviderUnavailable, LoadError):
             raise
         except Exception as error:  # onnxruntime has no common base class
             raise LoadError(_one_line(error)) from error
@@ -238,25 +241,23 @@ class Session:
         if self._remote is not None:
             return self._remote.run(feeds, limit)
         try:
-            if self._bound:
-                return [
-                    from_python(result)
-                    for result in self._call(self._run_bound, dict(feeds), limit)
-                ]
-            if self._plain and not any(is_special(value) for value in feeds.values()):
-                return [
-                    from_python(result)
-                    for result in self._call(self._session.run, dict(feeds), limit)
-                ]
-            values = {name: to_ort_value(value) for name, value in feeds.items()}
-            return [
-                from_ort_value(value)
-                for value in self._call(self._session.run_with_ort_values, values, limit)
-            ]
+            key = f"run {self._mark} {digest_of(feeds)}" if self._mark else ""
+            with watched(key, RunError):
+                return self._results(feeds, limit)
         except (RunError, UnstoppableError):
             raise
         except Exception as error:  # onnxruntime has no common base class
             raise RunError(_one_line(error)) from error
+
+    def _results(self, feeds: Mapping[str, Value], limit: float | None) -> list[Value]:
+        """All outputs; raises the errors of onnxruntime."""
+        if self._bound:
+            return list(map(from_python, self._call(self._run_bound, dict(feeds), limit)))
+        if self._plain and not any(is_special(value) for value in feeds.values()):
+            return list(map(from_python, self._call(self._session.run, dict(feeds), limit)))
+        values = {name: to_ort_value(value) for name, value in feeds.items()}
+        found = self._call(self._session.run_with_ort_values, values, limit)
+        return list(map(from_ort_value, found))
 
     def _call(
         self, run: Callable[..., Sequence[Any]], feeds: dict[str, Any], limit: float | None
