@@ -75,13 +75,16 @@ def verify_function(
         return refused(reason, "evidence")
     located, notes = Located(proto, base_dir), tuple(caller.notes)
     report = judge_expected(runs, located, reference.outputs, varied, notes)
-    if report.status == "different":
-        unsteady = unsteady_output(
-            located, varied.settings, reference.outputs, reference.runs, varied.rules
-        )
-        if unsteady:
-            return refused(f"the model is not deterministic: {unsteady}", "evidence")
+    unsteady = "" if report.status != "different" else _unsteady(reference, varied)
+    if unsteady:
+        return refused(f"the model is not deterministic: {unsteady}", "evidence")
     return with_record(report, noted(proto).texts, varied)
+
+
+def _unsteady(model: Reference, options: VerificationOptions) -> str:
+    """The output that a model does not repeat, and how."""
+    located = Located(model.proto, model.base_dir)
+    return unsteady_output(located, model.settings, model.outputs, model.runs, options.rules)
 
 
 class _Caller:
