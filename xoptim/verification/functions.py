@@ -80,6 +80,12 @@ def verify_function(
     return with_record(report, noted(proto).texts, varied)
 
 
+def _unsteady(model: Reference, options: VerificationOptions) -> str:
+    """The output that a model does not repeat, and how."""
+    located = Located(model.proto, model.base_dir)
+    return unsteady_output(located, model.settings, model.outputs, model.runs, options.rules)
+
+
 class _Caller:
     """Calls the function, and gives its results the form of the outputs of the model."""
 
