@@ -68,7 +68,7 @@ def judged(
             session.overflows = overflows
         return session
 
-    for module in ("judge", "reference"):
+    for module in ("judge", "reference", "steady"):
         patch.setattr(f"xoptim.verification.{module}.Session", opened)
     patch.setattr(Plugin, "is_installed", True)
     return verify_models(
