@@ -14,6 +14,7 @@ import pytest
 from onnx import numpy_helper
 
 import xoptim
+from tests.diagnose.test_bisect import right_for
 from tests.support import parse, types
 from xoptim import (
     DifferentModelError,
@@ -30,7 +31,7 @@ from xoptim import (
 from xoptim.engine.options import OptimizationChanges
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
 from xoptim.optimizing import verified
-from xoptim.verification import ChoiceError
+from xoptim.verification import ChoiceError, run_reference
 from xoptim.verification.options import VerificationChanges
 
 MODEL = (
@@ -237,3 +238,20 @@ def test_keywords_are_the_fields_of_the_options(options: Any, changes: Any) -> N
     assert all(
         f.default is not MISSING or f.default_factory is not MISSING for f in fields(options)
     )
+
+
+@pytest.mark.slow
+def test_a_pattern_that_is_still_wrong_after_one_node_is_dropped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each rewrite is right on the recorded run, and wrong at other sizes."""
+    model = parse(SEVERAL.replace("e = Exp(d) y = Relu(e)", "e = Cos(d) y = Relu(e)"))
+    rows = np.asarray(run_reference(model, VerificationOptions()).runs[0].feeds["x"]).shape[0]
+    pattern = right_for(rows)
+    with caplog.at_level(logging.WARNING, "xoptim"):
+        result = optimize(model, patterns=[pattern], verify=True)
+    assert types(result).count("Relu") == types(model).count("Relu")
+    first, second = caplog.messages
+    assert "it is not applied there" in first
+    assert second.startswith("pattern RightFor: output")
+    assert "it is dropped" in second

@@ -5,7 +5,7 @@ reason why not.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -143,7 +143,7 @@ def optimize_verified(
             found.verify_seconds = perf_counter() - start
         if not how.bisect or len(dropped) == MOST_CULPRITS:
             return found
-        culprit = _culprit(original, found, options, replace(how, checks=checks))
+        culprit = _culprit(original, found, options, replace(how, checks=checks), dropped)
         if culprit is None:
             return found
         consequence = "not applied there" if culprit.is_local(options) else "dropped"
@@ -222,14 +222,25 @@ def _optimize(
 
 
 def _culprit(
-    original: ModelLike, found: VerifiedModel, options: OptimizationOptions, how: VerifyPlan
+    original: ModelLike,
+    found: VerifiedModel,
+    options: OptimizationOptions,
+    how: VerifyPlan,
+    dropped: Sequence[Culprit],
 ) -> Culprit | None:
-    """The rewrite to leave out, ``None`` when nothing is wrong or no rewrite is found."""
+    """The rewrite to leave out, ``None`` when nothing is wrong or no rewrite is found.
+
+    A pattern that was skipped at one node, after which the models still differ, is the first
+    suspect: it is dropped without another search.
+    """
     if found.each is not None and found.each.culprit is not None:
         return found.each.culprit
     report = found.failure
     if report is None or report.status != "different":
         return None
+    last = dropped[-1] if dropped else None
+    if last is not None and last.result and last.name not in options.drop:
+        return replace(last, evidence=report.reason, node="", result="")
     how.on_step("the results differ: looking for the reason")
     culprit = optimizing.suspect.Suspect(
         original,
