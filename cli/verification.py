@@ -96,7 +96,7 @@ class Lowering:
         default="speed",
         show_default=True,
     )
-    cpu: Cpu = choice("CPUs on which int8 is exact (vnni: 8-bit weights in full).", *CPUS)
+    cpu: Cpu = choice("CPUs on which int8 must be exact (vnni keeps all 8 bits of weights).", *CPUS)
     static: bool = flag("Static int8: QDQ with activation scales from --feeds.")
     calibration: Calibration = calibration_option()
     compute: Compute = choice(
