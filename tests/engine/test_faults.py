@@ -237,7 +237,7 @@ def test_writing(tmp_path: Path, kind: str, late: bool, present: bool) -> None:
             assert value_in(path) in ((1.0, 2.0) if raised[-1] and present else (2.0,)), (
                 f"{wire.where}, call {number}"
             )
-    assert len(raised) > 10
+    assert len(raised) >= 10
 
 
 def written_with(wire: Tripwire, path: Path) -> BaseException | None:

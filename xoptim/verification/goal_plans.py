@@ -10,6 +10,7 @@ import onnx
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
+from xoptim.facts.protos import every_node
 from xoptim.verification.dims import InputSpec, Sizes
 from xoptim.verification.errors import FeedError, LoadError, RunError
 from xoptim.verification.feed_style import Style
@@ -21,6 +22,8 @@ Evaluate = Callable[[Collection[str], Mapping[str, Value]], dict[str, Value]]
 """The values of results of the main graph on the values of the inputs. Raises `RunError`."""
 _STYLES: Final = (Style(), Style(numbers="wide"), Style(numbers="far"))
 """Of the free inputs, in turn."""
+_QUANTIZING: Final = frozenset(("QuantizeLinear", "DynamicQuantizeLinear"))
+"""Operators whose steps are coarse for wide numbers: rounding alone then moves results far."""
 _FOLLOWING: Final = ("copy", "less", "quotient")
 """Forms of a content that another value gives."""
 _POWERS: Final = np.array([0.5, 2.0, -4.0, 0.25, -1.0, 8.0, -0.125])
@@ -82,6 +85,9 @@ class GoalPlans:
         self._feeding = feeding
         self._evaluate = evaluate
         self._specs = {spec.name: spec for spec in feeding.random}
+        nodes = (node for model in feeding.models for node in every_node(model.graph.node))
+        quantizes = any(node.op_type in _QUANTIZING for node in nodes)
+        self._styles = [style for style in _STYLES if not (quantizes and style.numbers == "wide")]
 
     def can_be_tried(self, solution: Solution) -> bool:
         """Whether a solution changes nothing that the caller chose."""
@@ -92,7 +98,7 @@ class GoalPlans:
         """Values with a solution, in the style of a turn; raises `FeedError` where an input cannot
         hold its content.
         """
-        styled = self._feeding.styled("goal", _STYLES[turn % len(_STYLES)])
+        styled = self._feeding.styled("goal", self._styles[turn % len(self._styles)])
 
         def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
             chosen = self._feeding.assumptions.fitted({**sizes, **solution.sizes})

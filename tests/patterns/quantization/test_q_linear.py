@@ -92,7 +92,7 @@ def convolution(
         "w = DequantizeLinear <axis = 0> (W, t, v) e = DequantizeLinear <axis = 0> (b, k) "
         f"c = Conv {attribute} (a, w, e) y = QuantizeLinear(c, r, u) }}"
     )
-    weights = np.random.default_rng(0).integers(-99, 99, (2, terms, 1)).astype(np.int8)
+    weights = np.random.default_rng(0).integers(-63, 64, (2, terms, 1)).astype(np.int8)
     model.graph.initializer.append(numpy_helper.from_array(weights, "W"))
     return model
 
