@@ -191,3 +191,27 @@ def test_each_branch_runs_on_several_values() -> None:
     then = [run for run in runs if np.asarray(run.feeds["n"]).item() == 7]
     assert len(then) >= 3
     assert any((np.asarray(run.feeds["x"]) < 0).any() for run in then)
+
+
+def test_residual_sums_end_the_search() -> None:
+    """The number of paths through sums doubles with each: all would take more than a lifetime."""
+    sums = "s0 = MatMul(n, n) " + "".join(
+        f"a{i} = Relu(s{i}) b{i} = Neg(s{i}) s{i + 1} = Add(a{i}, b{i}) " for i in range(20)
+    )
+    proto = model(f"{sums} c = Greater(s20, k)", "float n", "float k = {5}")
+    assert solutions(proto) == []
+
+
+def test_nested_branches_that_contradict_each_other() -> None:
+    """Combinations of all conditions around a branch are not tried."""
+    inner = "y{i} = If (c{i}) <then_branch = t{i} () => (float p{i}) {{ {body} }}, "
+    inner += "else_branch = e{i} () => (float q{i}) {{ q{i} = Identity(n) }}>"
+    body, conditions = "p12 = Identity(n)", ""
+    for i in range(12, 0, -1):
+        conditions += f"a{i} = Mul(n, m) c{i} = Equal(a{i}, k) "
+        body = inner.format(i=i, body=body) + f" p{i - 1} = Identity(y{i})"
+    text = f"agraph (int64 n, int64 m) => (int64 p0) <int64 k = {{5040}}> {{ {conditions} {body} }}"
+    proto = parse(text.replace("float p", "int64 p").replace("float q", "int64 q"), 21)
+    assert {goal.condition for goal in goals_of(proto).branches()} == {
+        f"c{i}" for i in range(1, 13)
+    }

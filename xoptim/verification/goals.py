@@ -33,6 +33,9 @@ from xoptim.verification.inverses import (
 
 _DEPTH: Final = 24
 _MAX_SOLUTIONS: Final = 12  # of one condition
+_MAX_JOINED: Final = _MAX_SOLUTIONS**2  # of several conditions at once
+_MAX_STEPS: Final = 2000  # of the search for one condition: paths double at each sum of two
+_MAX_STEPS_OF_ALL: Final = 100_000
 _MAX_TABLE: Final = 4096  # elements of a constant that is read
 _COMPARISONS: Final = operators_with(Trait.COMPARES)
 _SAME: Final = frozenset((
@@ -117,6 +120,8 @@ class Goals:
 
     def __init__(self, model: onnx.ModelProto, sizes: SizeGoals) -> None:
         self._sizes = sizes
+        self._steps = 0  # left for a condition
+        self._steps_of_all = _MAX_STEPS_OF_ALL  # left
         graphs = [model.graph, *inner_graphs(model.graph.node)]
         self._producers = {
             name: node for graph in graphs for node in graph.node for name in node.output if name
@@ -160,6 +165,7 @@ class Goals:
     def _goals(self, node: NodeProto, condition: str) -> Iterator[Goal]:
         around = tuple(self._around(node))
         for wanted in (True, False):
+            self._steps = _MAX_STEPS
             found = [self._truth(condition, wanted, _DEPTH)]
             found += [self._truth(name, value, _DEPTH) for name, value in around]
             solutions: Iterator[Solution] = itertools.islice(_all_of(found), _MAX_SOLUTIONS)
@@ -176,6 +182,12 @@ class Goals:
             yield self._branches[id(current)]
             current = self._parents.get(id(current))
 
+    def _has_steps(self) -> bool:
+        """Whether the search may go on; counts a step."""
+        self._steps -= 1
+        self._steps_of_all -= 1
+        return min(self._steps, self._steps_of_all) >= 0
+
     # ---------------------------------------------------------------- conditions
 
     def _truth(self, name: str, wanted: bool, depth: int) -> Iterator[Solution]:
@@ -187,7 +199,7 @@ class Goals:
         if constant is not None:
             yield from [_FREE] if bool((constant == wanted).all()) else []
             return
-        if node is None or depth == 0:
+        if node is None or depth == 0 or not self._has_steps():
             return
         first, *rest = [*node.input, ""]
         kind = node.op_type
@@ -304,7 +316,7 @@ class Goals:
         if not isinstance(value, str):
             yield from (Solution({}, sizes) for sizes in self._sizes.solutions(name, value))
         node = self._producers.get(name)
-        if node is None or depth == 0:
+        if node is None or depth == 0 or not self._has_steps():
             return
         if node.op_type in _COMPARISONS or node.op_type in ("And", "Or", "Not"):
             yield from self._truth(name, bool(value), depth)
@@ -465,13 +477,12 @@ def _stored(node: NodeProto) -> np.ndarray | None:
 
 def _all_of(parts: Iterable[Iterator[Solution]]) -> Iterator[Solution]:
     """Solutions of several conditions at once."""
-    limited = [[*itertools.islice(part, _MAX_SOLUTIONS)] for part in parts]
-    for chosen in itertools.product(*limited):
-        found: Solution | None = _FREE
-        for each in chosen:
-            found = None if found is None else found.joined(each)
-        if found is not None:
-            yield found
+    joined = [_FREE]
+    for part in parts:
+        limited = [*itertools.islice(part, _MAX_SOLUTIONS)]
+        pairs = (one.joined(other) for one in joined for other in limited)
+        joined = [*itertools.islice((each for each in pairs if each is not None), _MAX_JOINED)]
+    yield from joined
 
 
 def _distinct(solutions: Iterable[Solution]) -> Iterator[Solution]:
