@@ -215,3 +215,26 @@ def test_nested_branches_that_contradict_each_other() -> None:
     assert {goal.condition for goal in goals_of(proto).branches()} == {
         f"c{i}" for i in range(1, 13)
     }
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants"),
+    [
+        # a product of two computed numbers that is a prime
+        ("m = Abs(n) o = Neg(n) a = Mul(m, o) c = Equal(a, k)", "int64 k = {1000000000039}"),
+        ("s = SequenceConstruct(n) l = SequenceLength(s) c = Equal(l, k)",
+         "int64 k = {1000000000000}"),
+        ("z = NonZero(n) s = Shape <start = 1> (z) c = Equal(s, k)", "int64 k = {1000000000000}"),
+        ("u = Cast <to = 13> (n) a = BitShift <direction = 'RIGHT'> (u, v) b = Cast <to = 7> (a) "
+         "c = Equal(b, k)", "int64 k = {3}, uint64 v = {9223372036854775807}"),
+        ("a = Identity(k) " + "".join(f"a{i} = Identity(a{i - 1 or ''}) " for i in range(1, 3000))
+         + "c = Equal(n, a2999)", "int64 k = {7}"),
+    ],
+)  # fmt: skip
+def test_extreme_numbers_end_the_search(nodes: str, constants: str) -> None:
+    proto = model(nodes.replace("a0 ", "a ").replace("'RIGHT'", '"RIGHT"'), constants=constants)
+    assert all(
+        abs(wanted.value) < 1 << 64 and max(solution.sizes.values(), default=0) <= 4096
+        for solution in solutions(proto)
+        for wanted in solution.inputs.values()
+    )

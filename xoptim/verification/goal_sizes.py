@@ -12,7 +12,8 @@ from xoptim.facts.shapes import Info
 from xoptim.verification.dims import Sizes
 from xoptim.verification.sized import SizedModel
 
-_LARGEST: Final = 4096  # size of a dimension that is tried
+MAX_SIZE: Final = 4096
+"""Largest size of a dimension, and length of a sequence, that is tried."""
 _MAX_PAIRS: Final = 4
 _SMALL: Final = 64  # sizes of two dimensions that are changed together
 
@@ -74,10 +75,10 @@ class SizeGoals:
     def _single(self, dim: SymbolicDim, name: str, value: int) -> Iterator[Sizes]:
         """The first size of one dimension that gives a value."""
         low = self._at(dim, {name: 1})
-        high = self._at(dim, {name: _LARGEST})
+        high = self._at(dim, {name: MAX_SIZE})
         if low is None or high is None or not min(low, high) <= value <= max(low, high):
             return
-        start, end = 1, _LARGEST  # sizes grow with their dimensions
+        start, end = 1, MAX_SIZE  # sizes grow with their dimensions
         while start < end:
             middle = (start + end) // 2
             found = self._at(dim, {name: middle})

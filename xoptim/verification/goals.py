@@ -19,7 +19,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 
 from xoptim.facts.protos import fed_inputs, inner_graphs, is_external, standard_domain
 from xoptim.operators.registry import Trait, operators_with
-from xoptim.verification.goal_sizes import SizeGoals
+from xoptim.verification.goal_sizes import MAX_SIZE, SizeGoals
 from xoptim.verification.inverses import (
     FACTORS,
     MIRRORED,
@@ -36,6 +36,7 @@ _MAX_SOLUTIONS: Final = 12  # of one condition
 _MAX_JOINED: Final = _MAX_SOLUTIONS**2  # of several conditions at once
 _MAX_STEPS: Final = 2000  # of the search for one condition: paths double at each sum of two
 _MAX_STEPS_OF_ALL: Final = 100_000
+_MAX_NUMBER: Final = (1 << 64) - 1
 _MAX_TABLE: Final = 4096  # elements of a constant that is read
 _COMPARISONS: Final = operators_with(Trait.COMPARES)
 _SAME: Final = frozenset((
@@ -305,7 +306,9 @@ class Goals:
     # ---------------------------------------------------------------- numbers
 
     def _number(self, name: str, value: Any, depth: int) -> Iterator[Solution]:
-        """What makes a value one number everywhere."""
+        """What makes a value one number everywhere; nothing does for a number beyond 64 bits."""
+        if isinstance(value, int) and abs(value) > _MAX_NUMBER:
+            return
         if name in self._inputs:
             yield Solution({name: Wanted("fill", value)}, {})
             return
@@ -341,7 +344,7 @@ class Goals:
             yield from self._summed(node, value)
         elif kind in ("Gather", "GatherElements", "GatherND"):
             yield from self._gathered(node, value, depth)
-        elif kind == "SequenceLength":
+        elif kind == "SequenceLength" and value <= MAX_SIZE:
             yield from self._held(first, Wanted("length", value))
         elif kind == "Where":
             for choice, other in ((True, node.input[1]), (False, node.input[2])):
@@ -362,7 +365,7 @@ class Goals:
         name = above.input[0]
         if node.op_type == "ReduceProd" and above.op_type == "Shape":
             yield from (Solution({}, sizes) for sizes in self._sizes.products(name, count))
-        elif above.op_type == "NonZero" and name in self._inputs:
+        elif above.op_type == "NonZero" and name in self._inputs and 0 <= count < MAX_SIZE:
             sizes = self._sizes.at_least(name, int(count) + 1)
             yield Solution({name: Wanted("nonzero", count)}, sizes)
 
@@ -428,9 +431,9 @@ class Goals:
         elif node.op_type == "Mul":
             if float(value).is_integer() and value > 0:
                 whole = int(value)
-                yield from itertools.islice(
-                    ((a, whole // a) for a in range(2, whole + 1) if whole % a == 0), FACTORS
-                )
+                candidates = range(2, min(whole, MAX_SIZE) + 1)
+                pairs = ((a, whole // a) for a in candidates if whole % a == 0)
+                yield from itertools.islice(pairs, FACTORS)
         else:
             factors = [self._factor(name) for name in node.input[:2]]
             for place, factor in enumerate(factors):
@@ -451,11 +454,13 @@ class Goals:
 
     def _constant(self, name: str) -> np.ndarray | None:
         """The elements of a small constant."""
-        tensor, node = self._constants.get(name), self._producers.get(name)
+        node = self._producers.get(name)
+        while node is not None and node.op_type in _KEEPING:
+            name = node.input[0]
+            node = self._producers.get(name)
+        tensor = self._constants.get(name)
         if tensor is None and node is not None and node.op_type == "Constant":
             return _stored(node)
-        if tensor is None and node is not None and node.op_type in _KEEPING:
-            return self._constant(node.input[0])
         if tensor is None or name in self._inputs:
             return None
         try:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from onnx import NodeProto
 
+_BITS: Final = 64
 FACTORS: Final = 6
 """Ways in which a number is made of others that are tried."""
 MIRRORED: Final = {
@@ -84,12 +85,14 @@ def undone(node: NodeProto, value: Any, constant: Any) -> Iterator[Any]:
         yield value * constant
     elif kind == "Mod":
         yield from (value + turns * constant for turns in range(FACTORS))
+    elif kind.startswith("Bit") and not math.isfinite(value):
+        return
     elif kind == "BitwiseAnd":
         yield from [value] if int(value) & int(constant) == int(value) else []
         yield from [constant] if value else []
     elif kind == "BitwiseXor":
         yield int(value) ^ int(constant)
-    elif kind == "BitShift":
+    elif kind == "BitShift" and 0 <= constant < _BITS:
         is_left = any(a.name == "direction" and a.s == b"LEFT" for a in node.attribute)
         yield int(value) >> int(constant) if is_left else int(value) << int(constant)
 
