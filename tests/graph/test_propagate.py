@@ -64,6 +64,21 @@ def test_a_name_is_better_than_none() -> None:
     assert refine(known, Info(FLOAT, (fresh(),))) is known
 
 
+def test_an_earlier_symbol_is_better_than_a_later_one() -> None:
+    """As that of an operand whose shape the result has, once a rewrite shows it."""
+    first, second, third = fresh(), fresh(), fresh()
+    later = Info(FLOAT, (second,))
+    assert refine(later, Info(FLOAT, (first + 2,))).shape == (first + 2,)
+    assert refine(later, Info(FLOAT, (third,))) is later
+    assert refine(later, Info(FLOAT, (first + third,))) is later
+    assert refine(later, Info(FLOAT, (second + 0,))) is later
+    wide = fresh(nonnegative=False)
+    small = Info(INT64, (1,), (fresh(),))
+    assert refine(small, Info(INT64, (1,), (wide,))) is small, "it would lose its bounds"
+    computed = Info(FLOAT, (third - third // 2,))
+    assert refine(computed, later) is computed, "it says how it follows from another size"
+
+
 def test_a_size_that_wraps_around_nowhere_is_better_than_the_integer_that_it_was() -> None:
     size = 4 * N * M
     wrapped = as_integer(size, 64)

@@ -86,7 +86,7 @@ class Atom:
         "kind",
         "low",
         "name",
-        "numbered",
+        "newest",
         "weight",
     )
 
@@ -99,17 +99,20 @@ class Atom:
         self.low, self.high = bounds  # ``None`` when unbounded
         self.digest = digest  # the structure in 16 bytes
         inside = [arg for arg in args if type(arg) is not int]
-        # Whether a symbol without a name of the model is inside, and one that is numbered in the
-        # order of creation
+        # Whether a symbol without a name of the model is inside
         self.anonymous = any(arg.is_anonymous for arg in inside) or (not args and kind != "named")
-        self.numbered = any(arg.is_numbered for arg in inside) or kind == "anonymous"
         # number of atoms and numbers
         self.weight = 1 + sum(1 if type(arg) is int else arg.weight for arg in args)
         # how deeply operations are nested
         self.depth = 1 + max((arg.depth for arg in inside), default=0) if args else 0
         # Atoms are sorted by it; no two share it. It depends on the structure and on the order in
         # which anonymous symbols were made, on nothing else in the process
-        self.key = (_KINDS[kind], self._rank())
+        rank = self._rank()
+        self.key = (_KINDS[kind], rank)
+        # The place, in the order of creation, of the last symbol inside that has one; or -1
+        self.newest = max((arg.newest for arg in inside), default=-1)
+        if kind == "anonymous":
+            self.newest = rank
 
     def _rank(self) -> Any:
         """Sort key among atoms of one kind."""
@@ -129,8 +132,8 @@ def opaque_atom(digest: bytes, bounds: Bounds, *, numbered: bool) -> Atom:
     same in every process, and so is the place of the symbol among others.
     """
     atom = Atom("opaque", (), bounds, digest, f"?_{digest.hex()}")
-    atom.numbered = numbered
-    atom.key = (_KINDS["opaque"], (1, next(_serial)) if numbered else (0, digest))
+    atom.newest = next(_serial) if numbered else -1
+    atom.key = (_KINDS["opaque"], (1, atom.newest) if numbered else (0, digest))
     return atom
 
 

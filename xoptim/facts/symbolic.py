@@ -79,9 +79,11 @@ class SymbolicDim:
         return any(atom.anonymous for monomial, _ in self.terms for atom, _ in monomial)
 
     @property
-    def is_numbered(self) -> bool:
-        """Whether a symbol occurs in the expression that is numbered in the order of creation."""
-        return any(atom.numbered for monomial, _ in self.terms for atom, _ in monomial)
+    def newest(self) -> int:
+        """The place, in the order of creation, of the last symbol in the expression that has one;
+        -1 without one.
+        """
+        return max(atom.newest for monomial, _ in self.terms for atom, _ in monomial)
 
     @property
     def atom(self) -> Atom | None:
@@ -325,7 +327,7 @@ def opaque(kind: str, args: tuple[Dim, ...], limits: Bounds | None = None) -> Sy
     digest = _operation_digest(kind, args)
     atom = ATOMS.find(digest)
     if atom is None:
-        numbered = any(arg.is_numbered for arg in args if type(arg) is SymbolicDim)
+        numbered = any(arg.newest >= 0 for arg in args if type(arg) is SymbolicDim)
         limits = operation_bounds(kind, [bounds(arg) for arg in args]) if limits is None else limits
         atom = ATOMS.add(digest, opaque_atom(digest, limits, numbered=numbered))
     return of_atom(atom)

@@ -20,6 +20,7 @@ from xoptim.facts.dims import (
     before_wrapping,
     fresh,
     is_anonymous,
+    lower_bound,
     upper_bound,
 )
 from xoptim.facts.dtypes import type_name
@@ -432,11 +433,26 @@ def _refine_dim(old: Dim, new: Dim) -> Dim:
         return old
     if isinstance(new, int):
         return new
+    if old.is_anonymous and not new.is_anonymous:
+        return new
     # A size that wraps around nowhere, as other operators show, is known better than the integer
     # that it was.
-    return (
-        new if (old.is_anonymous and not new.is_anonymous) or before_wrapping(old) is new else old
-    )
+    if before_wrapping(old) is new:
+        return new
+    return new if _is_symbol_for(old, new) else old
+
+
+def _is_symbol_for(old: SymbolicDim, new: SymbolicDim) -> bool:
+    """Whether a dimension is a symbol without a name, and another one says what it stands for.
+
+    That is written in earlier symbols, such as those of an operand. Inferring the whole graph again
+    finds it as well.
+    """
+    if not (old.is_symbol and old.is_anonymous and new.newest < old.newest):
+        return False
+    low, new_low = lower_bound(old), lower_bound(new)
+    # That a size is not negative is worth more.
+    return low is None or (new_low is not None and new_low >= low)
 
 
 def _with_declared(inferred: Info, proto: onnx.ValueInfoProto, sizes: Mapping[str, Dim]) -> Info:
