@@ -106,3 +106,11 @@ def test_a_model_that_is_compared_with_a_function() -> None:
     report = xoptim.verify(lambda x, e: np.ones((2, 4003), np.float32), model, options)
     assert report.status == "not verified"
     assert report.reason.startswith("the model is not deterministic: output 'y': ")
+
+
+def test_a_model_whose_rounding_seems_to_be_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second session measures rounding, and reads another number from unwritten memory."""
+    changed(monkeypatch, lambda kind, before, _: 10**9 if kind == "Neg off" and before else 0)
+    report = xoptim.verify(np.exp, parse(BEFORE))
+    assert report.status == "not verified"
+    assert report.reason.startswith("the model is not deterministic: output 'y': ")

@@ -72,18 +72,14 @@ def verify_function(
         reason = f"the function is not deterministic: {repeated.reason}"
         return refused(reason, "evidence")
     report = judge_expected(runs, located, reference.outputs, varied, notes)
-    if report.status == "different":
-        given = located, varied.settings, reference.outputs, reference.runs
-        unsteady = unsteady_output(*given, varied.rules)
+    # Rounding seems to move what depends on memory that nobody wrote: both are looked at.
+    if any(not run.is_accepted() for run in report.runs):
+        unsteady = unsteady_output(
+            located, varied.settings, reference.outputs, reference.runs, varied.rules
+        )
         if unsteady:
             return refused(f"the model is not deterministic: {unsteady}", "evidence")
     return with_record(report, noted(proto).texts, varied)
-
-
-def _unsteady(model: Reference, options: VerificationOptions) -> str:
-    """The output that a model does not repeat, and how."""
-    located = Located(model.proto, model.base_dir)
-    return unsteady_output(located, model.settings, model.outputs, model.runs, options.rules)
 
 
 class _Caller:
