@@ -6,7 +6,6 @@ import socket
 import stat
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -173,16 +172,31 @@ def test_a_stream_without_an_end(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) ->
     assert sum(asked) <= 5 << 20
 
 
-@posix
-def test_a_named_pipe_is_read_once(xopt: Xopt) -> None:
+@pytest.mark.parametrize("folder", [f for f in ("/dev/fd", "/proc/self/fd") if Path(f).exists()])
+def test_the_output_of_a_process_is_read_once(xopt: Xopt, folder: str) -> None:
     """The verification needs the model again; a pipe gives it once."""
-    given = write(TRANSPOSES).read_bytes()
-    os.mkfifo("pipe")
-    writer = threading.Thread(target=lambda: Path("pipe").write_bytes(given))
-    writer.start()
-    assert xopt("pipe", "-o", "out.onnx").code == 0
-    writer.join()
+    content = write(TRANSPOSES).read_bytes()
+    reading, writing = os.pipe()
+    with open(writing, "wb") as stream:
+        stream.write(content)
+    try:
+        assert xopt(f"{folder}/{reading}", "-o", "out.onnx").code == 0
+    finally:
+        os.close(reading)
     assert types_in("out.onnx") == ["Relu"]
+
+
+@posix
+@pytest.mark.parametrize("name", ["pipe", "a pipe", "link"])
+def test_a_pipe_with_a_name_is_refused(xopt: Xopt, name: str) -> None:
+    """Opening it would wait for a process that writes, forever where there is none."""
+    os.mkfifo("a pipe" if name == "a pipe" else "pipe")
+    Path("link").symlink_to("pipe")
+    quoted = "'a pipe'" if name == "a pipe" else name
+    assert xopt(name, "-o", "out.onnx").error == (
+        f"cannot read {name!r}: it is a pipe, not a file; give - as MODEL, and `< {quoted}`"
+    )
+    assert not Path("out.onnx").exists()
 
 
 @posix
