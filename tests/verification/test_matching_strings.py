@@ -1,7 +1,9 @@
 import re
+from types import SimpleNamespace
 
 import pytest
 
+from xoptim.verification import matching_strings
 from xoptim.verification.matching_strings import matches, near_misses, probing_strings
 
 PATTERNS = (
@@ -61,6 +63,14 @@ def test_each_alternative_and_number_of_repetitions(pattern: str, texts: set[str
 def test_no_string_for_what_is_not_read(pattern: str) -> None:
     assert not [text for text in matches(pattern) if len(text) > 256]
     assert probing_strings(pattern, 8) == matches(pattern)[:8]
+
+
+def test_no_string_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a private module of Python, which a later version may lack or change."""
+    monkeypatch.setattr(matching_strings, "_parser", None)
+    assert matches("yes|no") == []
+    monkeypatch.setattr(matching_strings, "_parser", SimpleNamespace(parse=lambda _: [1, 2]))
+    assert matches("yes|no") == []
 
 
 def test_few_and_short_strings_for_large_patterns() -> None:

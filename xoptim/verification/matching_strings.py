@@ -5,8 +5,12 @@ import re
 import string
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from re import _constants, _parser  # type: ignore[attr-defined]
 from typing import Any, Final, TypeAlias
+
+try:  # Python's own parser is not a public module
+    from re import _constants, _parser  # type: ignore[attr-defined]
+except ImportError:  # no string is made of a pattern then
+    _constants = _parser = None
 
 _MAX_PATTERN: Final = 1000
 """Characters of a pattern that is read."""
@@ -33,16 +37,24 @@ _POSIX: Final = {
 """Classes of characters that RE2 has and Python lacks."""
 _ENDS: Final = ((r"\z", r"\Z"), (r"\C", "."))
 """The same for other forms."""
-_CATEGORIES: Final[dict[Any, str]] = {
-    _constants.CATEGORY_DIGIT: "07",
-    _constants.CATEGORY_NOT_DIGIT: "a-",
-    _constants.CATEGORY_SPACE: " \t",
-    _constants.CATEGORY_NOT_SPACE: "a.",
-    _constants.CATEGORY_WORD: "aZ0_",
-    _constants.CATEGORY_NOT_WORD: "- ",
+_CATEGORIES: Final = {
+    "CATEGORY_DIGIT": "07",
+    "CATEGORY_NOT_DIGIT": "a-",
+    "CATEGORY_SPACE": " \t",
+    "CATEGORY_NOT_SPACE": "a.",
+    "CATEGORY_WORD": "aZ0_",
+    "CATEGORY_NOT_WORD": "- ",
+}
+_ESCAPES: Final = {
+    "CATEGORY_DIGIT": r"\d",
+    "CATEGORY_NOT_DIGIT": r"\D",
+    "CATEGORY_SPACE": r"\s",
+    "CATEGORY_NOT_SPACE": r"\S",
+    "CATEGORY_WORD": r"\w",
+    "CATEGORY_NOT_WORD": r"\W",
 }
 _Item: TypeAlias = tuple[Any, Any]
-"""An operation of Python's parsed form, and its operand."""
+"""An operation of Python's parsed form, whose text is its name, and its operand."""
 
 
 class _UnsupportedError(Exception):
@@ -56,11 +68,11 @@ def matches(pattern: str) -> list[str]:
     least number of times, once more, and the largest number. Empty for a pattern that Python does
     not read.
     """
-    if len(pattern) > _MAX_PATTERN:
+    if _parser is None or len(pattern) > _MAX_PATTERN:
         return []
     try:
         return _of_items(list(_parsed(pattern)))
-    except (re.error, RecursionError, OverflowError, _UnsupportedError):
+    except Exception:  # the private form may change; patterns of RE2 may be none of Python's
         return []
 
 
@@ -125,7 +137,7 @@ def _of_items(items: Sequence[_Item]) -> list[str]:
 def _choices(item: _Item) -> list[str]:
     """Strings for one part."""
     operation, operand = item
-    make = _MAKERS.get(operation)
+    make = _MAKERS.get(str(operation))
     if make is None:
         raise _UnsupportedError
     return list(dict.fromkeys(make(operand)))[:_MAX_CHOICES]
@@ -161,52 +173,42 @@ def _repeated(operand: tuple[int, int, Iterable[_Item]]) -> list[str]:
 
 def _set(operand: Sequence[_Item]) -> list[str]:
     """A few characters of a set: the ends of ranges, and characters that it lists."""
-    is_negated = bool(operand) and operand[0][0] == _constants.NEGATE
+    is_negated = bool(operand) and str(operand[0][0]) == "NEGATE"
     if is_negated:
         return [c for c in _CANDIDATES if not any(_has(item, c) for item in operand[1:])][:3]
     characters: list[str] = []
     for operation, value in operand:
-        if operation == _constants.RANGE:
+        if str(operation) == "RANGE":
             characters += [chr(value[0]), chr(value[1])]
-        elif operation == _constants.LITERAL:
+        elif str(operation) == "LITERAL":
             characters.append(chr(value))
         else:
-            characters += _CATEGORIES.get(value, "")
+            characters += _CATEGORIES.get(str(value), "")
     return characters
 
 
 def _has(item: _Item, character: str) -> bool:
     """Whether a part of a set has a character."""
     operation, value = item
-    if operation == _constants.RANGE:
+    if str(operation) == "RANGE":
         return bool(value[0] <= ord(character) <= value[1])
-    if operation == _constants.LITERAL:
+    if str(operation) == "LITERAL":
         return bool(ord(character) == value)
-    return re.fullmatch(_ESCAPES.get(value, "."), character) is not None
-
-
-_ESCAPES: Final = {
-    _constants.CATEGORY_DIGIT: r"\d",
-    _constants.CATEGORY_NOT_DIGIT: r"\D",
-    _constants.CATEGORY_SPACE: r"\s",
-    _constants.CATEGORY_NOT_SPACE: r"\S",
-    _constants.CATEGORY_WORD: r"\w",
-    _constants.CATEGORY_NOT_WORD: r"\W",
-}
+    return re.fullmatch(_ESCAPES.get(str(value), "."), character) is not None
 
 
 def _other(code: int) -> list[str]:
     return [character for character in "a-" if ord(character) != code]
 
 
-_MAKERS: Final[dict[Any, Callable[[Any], list[str]]]] = {
-    _constants.LITERAL: lambda code: [chr(code)],
-    _constants.NOT_LITERAL: _other,
-    _constants.ANY: lambda _: ["x", "-", "é"],
-    _constants.IN: _set,
-    _constants.BRANCH: _branches,
-    _constants.SUBPATTERN: _group,
-    _constants.MAX_REPEAT: _repeated,
-    _constants.MIN_REPEAT: _repeated,
-    _constants.AT: lambda _: [""],
+_MAKERS: Final[dict[str, Callable[[Any], list[str]]]] = {
+    "LITERAL": lambda code: [chr(code)],
+    "NOT_LITERAL": _other,
+    "ANY": lambda _: ["x", "-", "é"],
+    "IN": _set,
+    "BRANCH": _branches,
+    "SUBPATTERN": _group,
+    "MAX_REPEAT": _repeated,
+    "MIN_REPEAT": _repeated,
+    "AT": lambda _: [""],
 }
