@@ -2,8 +2,7 @@
 -m tests.loaded``.
 
 One thread in each library, a random order, and a busy loop on each core. The result must be that of
-a quiet machine. The share is every tenth file, another one after each commit, so that the tests of
-all files are run in turn.
+a quiet machine. The share is about every tenth file, the same in each run; ``--shares 1`` runs all.
 """
 
 import argparse
@@ -12,25 +11,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
+
+from tests.share import PART
 
 ROOT = Path(__file__).resolve().parents[1]
 LOOPS = 2
 LOW = 10
-"""Of the tests and of the loops alike, so that both get the same time, and other programs more."""
+"""Niceness of the tests and of the loops: both get the same time, and other programs more."""
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-
-@cache
-def commits() -> int:
-    """The number of commits, 0 where it is not known."""
-    words = ["git", "rev-list", "--count", "HEAD"]
-    try:
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    except OSError:
-        return 0
-    return int(done.stdout) if done.returncode == 0 else 0
 
 
 @contextmanager
@@ -55,7 +44,7 @@ def main() -> int:
     )
     parser.add_argument("words", nargs="*", help="further words for pytest, such as files")
     given = parser.parse_args()
-    share = f"{commits() % given.shares}/{given.shares}"
+    share = f"{PART % given.shares}/{given.shares}"
     words = [
         sys.executable,
         "-m",

@@ -19,22 +19,13 @@ def test_each_file_is_in_one_share() -> None:
     assert all(is_in_share(path, "0/1") for path in files)
 
 
-@pytest.fixture
-def _uncounted() -> Iterator[None]:
-    """The number of commits is not known before, and is forgotten after."""
-    loaded.commits.cache_clear()
-    yield
-    loaded.commits.cache_clear()
-
-
-@pytest.mark.usefixtures("_uncounted")
 def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its processes are replaced: a run takes minutes."""
     started: list[list[str]] = []
     killed: list[object] = []
 
     class Process:
-        returncode, stdout = 5, "27\n"
+        returncode = 5
 
         def __init__(self, words: list[str], **how: object) -> None:
             started.append(words)
@@ -56,7 +47,7 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Process, "returncode", 0)
     assert loaded.main() == 0
     assert len(killed) == loaded.LOOPS
-    assert started[-1][-3:] == ["--share", "3/6", "tests/graph"]
+    assert started[-1][-3:] == ["--share", "1/6", "tests/graph"]
 
 
 def test_continuous_integration_runs_it() -> None:

@@ -3,15 +3,14 @@ unchanged.
 """
 
 import os
-from zlib import crc32
 
 import pytest
 
-from tests.loaded import commits
+from tests.share import is_in_share
 from xoptim import Example, PatternOptimization, installed_patterns, optimize
 from xoptim.testing import check_example, check_near_misses, make_all_feeds, parse, same_numbers
 
-TURNS = 10
+PARTS = 10
 """A run checks the near misses of one of so many parts of the patterns."""
 PATTERNS = list(installed_patterns().values())
 EXAMPLES = [
@@ -39,12 +38,11 @@ def test_near_misses(pattern: type[PatternOptimization], request: pytest.Fixture
     """Harmless on models near all its examples, and not because it never applies or nothing can be
     run.
 
-    Without ``-k``, a run checks every tenth pattern, the others after the next commits; ``make
-    near-misses`` checks all.
+    Without ``-k``, a run checks about every tenth pattern; ``make near-misses`` checks all.
     """
-    is_turn = crc32(pattern.name().encode()) % TURNS == commits() % TURNS
-    if not (is_turn or request.config.option.keyword or os.environ.get("NEAR_MISSES") == "all"):
-        pytest.skip("the turn of other patterns; make near-misses checks all")
+    is_chosen = request.config.option.keyword or os.environ.get("NEAR_MISSES") == "all"
+    if not (is_chosen or is_in_share(pattern.name(), PARTS)):
+        pytest.skip("not in the share; make near-misses checks all")
     tried = fired = skipped = 0
     for example in pattern.examples:
         counts = check_near_misses(pattern, example)

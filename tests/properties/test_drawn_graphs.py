@@ -7,16 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.loaded import commits
 from tests.properties.hunting import hunt
 from tests.properties.regressions import save
+from tests.share import PART
 from tests.support import in_parts
 
 pytestmark = pytest.mark.slow
 
-GRAPHS, CHUNKS = 600, 6
-"""How many graphs, and in how many parts; other ones after the next commit."""
-TURNS = 4
+GRAPHS, CHUNKS = 360, 6
+"""How many graphs, and in how many parts; ``make fuzz`` draws others."""
 OPERATORS = 60
 
 
@@ -27,7 +26,7 @@ def test_random_graphs_stay_what_they_are(
 ) -> None:
     """The histogram of operators is in the report of properties."""
     caplog.set_level(logging.ERROR)
-    found = hunt(chunk + CHUNKS * (commits() % TURNS), GRAPHS // CHUNKS)
+    found = hunt(chunk + CHUNKS * PART, GRAPHS // CHUNKS)
     if found.failure is not None:
         pytest.fail(f"{found.fault}\nkept in {save(found.failure, found.fault)}", pytrace=False)
     assert found.graphs > found.not_run * 4

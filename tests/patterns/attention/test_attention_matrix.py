@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from tests.loaded import commits
 from tests.patterns.attention import forms
 from tests.patterns.attention.comparison import assert_same
 from tests.patterns.attention.forms import HEADS
 from tests.patterns.attention.models import GROUPS, Form, model_of
+from tests.share import PART
 from tests.support import types
 from xoptim import explain, optimize
 
@@ -127,16 +127,16 @@ FEW: Final = (
 NAMES: Final = [
     name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in CASES
 ]
-TURNS: Final = 2
+PARTS: Final = 2
 """A run tries one of so many parts of the forms, and the few."""
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_form(name: str, request: pytest.FixtureRequest) -> None:
-    """Without ``-k``, a run tries every second form, the others after the next commit."""
-    is_turn = name in FEW or [*CASES].index(name) % TURNS == commits() % TURNS
-    if not (is_turn or request.config.option.keyword):
-        pytest.skip("the turn of other forms")
+    """Without ``-k``, a run tries every second form."""
+    is_in_share = name in FEW or [*CASES].index(name) % PARTS == PART
+    if not (is_in_share or request.config.option.keyword):
+        pytest.skip("not in the share; -k tries all that it selects")
     case = CASES[name]
     newest, older = model_of(case.form, NEWEST), model_of(case.form, OLDER)
     after = optimize(newest)
