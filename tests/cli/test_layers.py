@@ -123,16 +123,16 @@ CHECK = ("check", "model.onnx", "--against", "main")
 
 @needs_git
 @pytest.mark.usefixtures("repository")
-@pytest.mark.parametrize("place", [".", "inner"])
 @pytest.mark.parametrize(
-    "text",
+    ("text", "place"),
     [
-        "rtol = 1e30",
-        "atol = 1e30",
-        "ulp = 1000000000",
-        "dim = 'batch=0'",
-        "assume = ['batch == 0']",
-        "[check]\nrtol = 1e30",
+        ("rtol = 1e30", "."),
+        ("rtol = 1e30", "inner"),
+        ("atol = 1e30", "."),
+        ("ulp = 1000000000", "."),
+        ("dim = 'batch=0'", "inner"),
+        ("assume = ['batch == 0']", "."),
+        ("[check]\nrtol = 1e30", "inner"),
     ],
 )
 def test_a_change_does_not_bring_the_settings_of_its_judge(
@@ -145,9 +145,18 @@ def test_a_change_does_not_bring_the_settings_of_its_judge(
         Path(name).write_text(text if name == "xoptim.toml" else head + settings)
         outcome = xopt(*CHECK)
         assert (outcome.code, outcome.err) == (1, ""), outcome
-        assert xopt(*CHECK[:2], "--against=main").code == 1
-        assert xopt(CHECK[0], *CHECK[2:], "model.onnx").code == 1
         Path(name).unlink()
+
+
+@needs_git
+@pytest.mark.usefixtures("repository")
+@pytest.mark.parametrize(
+    "words", [("model.onnx", "--against=main"), ("--against", "main", "model.onnx")]
+)
+def test_the_order_of_words_does_not_matter(xopt: Xopt, words: tuple[str, ...]) -> None:
+    """The revision is known before the command line is read as a whole."""
+    Path("xoptim.toml").write_text("rtol = 1e30")
+    assert xopt("check", *words).code == 1
 
 
 @needs_git

@@ -21,13 +21,14 @@ from lab.conformance.page import (
     tables_of,
     versions,
 )
+from tests.share import shared_parts
 from tests.support import parse
 
 CHUNKS = 16
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", shared_parts(CHUNKS, 3))
 @pytest.mark.filterwarnings("ignore")
 def test_optimized_models_give_the_outputs_of_the_suite(
     chunk: int, caplog: pytest.LogCaptureFixture

@@ -8,7 +8,8 @@ import onnx
 import pytest
 
 from lab.conformance.cases import Case, all_cases, with_constants
-from tests.support import in_parts, run
+from tests.share import shared_parts
+from tests.support import run
 from xoptim.api.optimizing import optimize
 from xoptim.facts.errors import ModelError
 
@@ -97,7 +98,8 @@ def _of_arrays(got: np.ndarray, wanted: np.ndarray) -> str:
 
 
 @pytest.mark.parametrize("target", [17, 13])
-@in_parts("part", PARTS)
+@pytest.mark.slow
+@pytest.mark.parametrize("part", shared_parts(PARTS, 3))
 def test_each_case_is_equal_or_refused(part: int, target: int) -> None:
     faults: list[str] = []
     for case in newer_cases(target)[part::PARTS]:

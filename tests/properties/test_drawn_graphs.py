@@ -14,7 +14,7 @@ from tests.support import in_parts
 
 pytestmark = pytest.mark.slow
 
-GRAPHS, CHUNKS = 360, 6
+GRAPHS, CHUNKS = 240, 6
 """How many graphs, and in how many parts; ``make fuzz`` draws others."""
 OPERATORS = 60
 

@@ -16,7 +16,7 @@ from xoptim.testing.harness import invalid
 from xoptim.testing.runtime import RUNTIME
 from xoptim.testing.variant import serialized
 
-MUTANTS, CHUNKS = 400, 8
+MUTANTS, CHUNKS = 240, 8
 """How many models, and in how many parts."""
 MODEL = """agraph (float[n,4] x, float[n,4] z) => (float[n,2] y) <float[4,2]
   w = {1, 2, 3, 4, 5, 6, 7, 8}, float[2] b = {1, 2}>
