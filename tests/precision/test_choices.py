@@ -10,11 +10,12 @@ from xoptim.precision.candidates import Candidate, with_dependents
 from xoptim.precision.choices import Decision, cheapest, choices_of, choose
 from xoptim.precision.measured import Measured, OperatorCost
 from xoptim.precision.options import Goal
+from xoptim.precision.reference import Errors
 from xoptim.precision.samples import Samples
 from xoptim.precision.switched_session import SwitchedSession
 
 
-class Errors:
+class AddedErrors:
     """Errors whose squares add up.
 
     Those of the samples that are held out are larger by a factor.
@@ -24,10 +25,10 @@ class Errors:
         self.alone = {each.form: each.error for each in measured}
         self.factor = factor
 
-    def error(self, rounded: Mapping[str, str], places: Iterable[int]) -> float:
+    def errors(self, rounded: Mapping[str, str], places: Iterable[int]) -> Errors:
         """The error of a choice."""
         size = float(np.sqrt(sum(self.alone[name, form] ** 2 for name, form in rounded.items())))
-        return size * (self.factor if max(places) else 1.0)
+        return (size * (self.factor if max(places) else 1.0),)
 
 
 def chosen(
@@ -47,7 +48,7 @@ def choice(
     measured: Sequence[Measured], tolerance: float, factor: float = 1.0, goal: Goal = "speed"
 ) -> list[Measured]:
     """The operators that are chosen, with two samples."""
-    session = cast(SwitchedSession, Errors(measured, factor))
+    session = cast(SwitchedSession, AddedErrors(measured, factor))
     return choose(session, measured, Samples([{}, {}], are_random=False), tolerance, goal)
 
 
@@ -56,12 +57,12 @@ def product(
 ) -> Measured:
     """A MatMul that adds an error alone."""
     candidate = Candidate(name, name, form, "MatMul", (1, 1), relative_time=relative_time)
-    return Measured(candidate, OperatorCost(work), error)
+    return Measured(candidate, OperatorCost(work), (error,))
 
 
 def matrix(name: str, error: float, bits: float) -> Measured:
     """A MatMul by 256 numbers, which take some bits in the file."""
-    return Measured(Candidate(name, name, "P", "MatMul", (16, 16), bits=bits), error=error)
+    return Measured(Candidate(name, name, "P", "MatMul", (16, 16), bits=bits), errors=(error,))
 
 
 def constant(name: str, error: float) -> Measured:
@@ -69,7 +70,7 @@ def constant(name: str, error: float) -> Measured:
     candidate = Candidate(
         name, name, "S", "Mul", (16, 16), name, bits=16, element_bits=16, is_weight_only=True
     )
-    return Measured(candidate, error=error)
+    return Measured(candidate, errors=(error,))
 
 
 def two_forms(name: str, fast: float, precise: float) -> list[Measured]:
@@ -104,9 +105,9 @@ def test_held_out_samples_keep_the_tolerance_too(factor: float, found: str) -> N
 
 
 def test_a_choice_whose_errors_cancel_by_chance_is_not_taken() -> None:
-    class Lucky(Errors):
-        def error(self, rounded: Mapping[str, str], places: Iterable[int]) -> float:
-            return super().error(rounded, places) if len(rounded) < 3 else 0.0
+    class Lucky(AddedErrors):
+        def errors(self, rounded: Mapping[str, str], places: Iterable[int]) -> Errors:
+            return super().errors(rounded, places) if len(rounded) < 3 else (0.0,)
 
     products = [product(name, "P", 0.01 * (index + 2)) for index, name in enumerate("abc")]
     session = cast(SwitchedSession, Lucky(products))
@@ -130,7 +131,7 @@ def test_what_is_stored_already_counts() -> None:
     taken, stored = matrix("a", 0.03, 8), [constant("b", 0.02), constant("c", 0.035)]
     every = [taken, *stored]
     samples = Samples([{}, {}], are_random=False)
-    session = cast(SwitchedSession, Errors(every))
+    session = cast(SwitchedSession, AddedErrors(every))
     found = choose(session, stored, samples, 0.04, "size", [taken], every)
     assert [each.result for each in found] == ["b"]
 
@@ -209,7 +210,9 @@ def test_the_cheapest_of_a_choice_have_the_part_of_the_square() -> None:
     ]
     # the precise forms first, then the fast ones in their place
     taken = [*products[1::2], *products[::2]]
-    assert [each.form for each in cheapest(taken, 1.0)] == [each.form for each in taken[:-1]]
-    assert [each.form for each in cheapest(taken, 61 / 169)] == [each.form for each in taken[:-1]]
-    assert [each.form for each in cheapest(taken, 42.24 / 169)] == [each.form for each in taken[:2]]
-    assert cheapest(taken[:1], 1.0) == []
+    assert [each.form for each in cheapest(taken, [1.0])] == [each.form for each in taken[:-1]]
+    assert [each.form for each in cheapest(taken, [61 / 169])] == [each.form for each in taken[:-1]]
+    assert [each.form for each in cheapest(taken, [42.24 / 169])] == [
+        each.form for each in taken[:2]
+    ]
+    assert cheapest(taken[:1], [1.0]) == []

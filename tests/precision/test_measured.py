@@ -29,7 +29,9 @@ def test_operators_that_are_not_faster_stay(op_type: str, after: float, is_taken
 
 def test_a_form_that_is_slower_and_errs_more_is_not_worthwhile() -> None:
     first, second = (
-        Measured(Candidate("y", "y", form, "MatMul", (64, 64)), OperatorCost(1, 1.0, after), error)
+        Measured(
+            Candidate("y", "y", form, "MatMul", (64, 64)), OperatorCost(1, 1.0, after), (error,)
+        )
         for form, after, error in (("F", 0.5, 0.01), ("P", 0.6, 0.02))
     )
     assert worthwhile([first, second]) == [first]
@@ -40,12 +42,12 @@ def test_stages_do_not_change() -> None:
     with pytest.raises(FrozenInstanceError):
         candidate.bits = 8  # type: ignore[misc]
     with pytest.raises(FrozenInstanceError):
-        Measured(candidate).error = 0.5  # type: ignore[misc]
+        Measured(candidate).errors = (0.5,)  # type: ignore[misc]
 
 
 def test_json_has_what_is_known_and_what_was_measured() -> None:
     candidate = Candidate("y", "n", "P", "MatMul", (64, 32), "w", bits=8, relative_time=0.3)
-    found = Measured(candidate, OperatorCost(2048, 2.0, 1.0), 0.25).to_json()
+    found = Measured(candidate, OperatorCost(2048, 2.0, 1.0), (0.125, 0.25)).to_json()
     assert (found["result"], found["shape"], found["relative_time"]) == ("y", [64, 32], 0.3)
     assert (
         found["multiplications"],

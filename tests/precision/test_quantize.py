@@ -196,7 +196,7 @@ def test_outputs_that_onnxruntime_does_not_reproduce(monkeypatch: pytest.MonkeyP
     """Results that differ without quantization exceed the tolerance: the float32 model is right all
     the same.
     """
-    monkeypatch.setattr("xoptim.precision.reference.FloatReference.error_of", lambda *_: 0.1875)
+    monkeypatch.setattr("xoptim.precision.reference.FloatReference.errors_of", lambda *_: (0.1875,))
     found = quantized(network(layers=1), tolerance=0.01)
     check_float32(
         found,
@@ -250,9 +250,15 @@ def test_values_that_do_not_fit() -> None:
         ({"tolerance": 0}, "tolerance must be a fraction between 0 and 1"),
         ({"tolerance": 2}, "tolerance must be a fraction between 0 and 1"),
         ({"scheme": "int2"}, "scheme must be one of int8, int4, float16, bfloat16, not 'int2'"),
-        ({"metric": "mean"}, "metric must be one of largest, rms, choice, not 'mean'"),
+        (
+            {"metric": "mean"},
+            "metric must be a function or one of largest, rms, choice, cosine, not 'mean'",
+        ),
         ({"goal": "both"}, "goal must be speed or size, not 'both'"),
-        ({"metric": []}, r"metric must be one of largest, rms, choice, not \[\]"),
+        (
+            {"metric": []},
+            r"metric must be a function or one of largest, rms, choice, cosine, not \[\]",
+        ),
         (
             {"tolerance": "1%"},
             "tolerance must be a fraction between 0 and 1, such as 0.01, not '1%'",

@@ -24,6 +24,7 @@ from xoptim.facts.errors import XoptimError
 from xoptim.graph.sources import Source
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan
 from xoptim.precision.options import Scheme
+from xoptim.precision.reference import SliceError
 from xoptim.targets import Target, named
 from xoptim.targets.verifying import TargetCheck
 from xoptim.verification.errors import ChoiceError, DifferentModelError, LoadError, ToleranceError
@@ -258,10 +259,10 @@ def test_a_tolerance_that_is_not_kept() -> None:
     precision = PrecisionOptions(scheme="int8", tolerance=0.5, goal="size")
     outcome = Job(Source(parse(MATMUL)), JobOptions(precision=precision)).run()
     assert outcome.quantized is not None
-    outcome.quantized = replace(outcome.quantized, error=0.75)
+    outcome.quantized = replace(outcome.quantized, worst=SliceError("y", 0.75, 0.5))
     assert outcome.refusal is not None
     assert outcome.refusal.cause == "tolerance"
-    with pytest.raises(ToleranceError, match=r"the error is 75\.00%"):
+    with pytest.raises(ToleranceError, match=r"the error of y is 75\.00%"):
         outcome.raise_failure()
 
 

@@ -16,11 +16,11 @@ from xoptim.match.quantization import QuantizationParameters, activation_paramet
 from xoptim.precision.activations import Activations, find_activations
 from xoptim.precision.calibration import calibrated
 from xoptim.precision.candidates import Candidate
-from xoptim.precision.choices import cheapest, choose
+from xoptim.precision.choices import cheapest, choose, parts_within
 from xoptim.precision.measured import Measured
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.preprocessing import Preprocessed
-from xoptim.precision.reference import FloatReference
+from xoptim.precision.reference import Errors, FloatReference, largest_errors
 from xoptim.precision.symmetric import symmetric_ranges
 from xoptim.preparation.ports import defined_names
 from xoptim.system.machine import release_memory
@@ -29,8 +29,6 @@ from xoptim.verification.session import Session
 _PATTERN: Final = "Int8Activations"
 """The name of the form of an activation in QDQ, for the choice."""
 _ATTEMPTS: Final = 6
-_SMALLER: Final = 0.9
-"""Part of the square of the error that is aimed at next, where a model does not keep it."""
 
 
 class ActivationQuantizer:
@@ -90,25 +88,25 @@ class ActivationQuantizer:
         every = sorted(self.activations.useful(able, done, weighted))
         if not every:
             return ()
-        aim = sqrt((self._error(model, []) ** 2 + self._aim**2) / 2)
-        if self._error(model, every) <= aim:
+        aim = sqrt((max(self._errors(model, [])) ** 2 + self._aim**2) / 2)
+        if max(self._errors(model, every)) <= aim:
             return tuple(every)
         chosen = self._within(model, every, weights, aim)
         for _ in range(_ATTEMPTS):
             names = {each.candidate.node for each in chosen}
             useful = sorted(self.activations.useful(names, done, weighted))
-            error = self._error(model, useful)
-            if error <= aim:
+            errors = self._errors(model, useful)
+            if max(errors) <= aim:
                 return tuple(useful)
-            chosen = cheapest(chosen, _SMALLER * (aim / error) ** 2)
+            chosen = cheapest(chosen, parts_within(errors, aim))
         return ()
 
     def written(self, model: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:
         """A model with QDQ around some activations."""
         return _with_qdq(model, self._tensors(names))
 
-    def _error(self, model: onnx.ModelProto, names: Sequence[str]) -> float:
-        return self._reference.error_of(self.written(model, names), self._ready.folder)
+    def _errors(self, model: onnx.ModelProto, names: Sequence[str]) -> Errors:
+        return self._reference.errors_of(self.written(model, names), self._ready.folder)
 
     def _within(
         self, model: onnx.ModelProto, names: Sequence[str], weights: Sequence[Measured], aim: float
@@ -117,13 +115,15 @@ class ActivationQuantizer:
         samples = self._reference.samples
         tensors = {name: self._tensors([name]) for name in names}
         session = _SwitchedActivations(model, self._ready, tensors, self._reference)
-        base = session.error({}, samples.to_choose)
+        base = session.errors({}, samples.to_choose)
         measured = []
         for name in names:
             key = _key(name)  # an operator with weights may have the same result
             candidate = Candidate(key, name, _PATTERN, "", (0, 0))
-            found = session.error({key: _PATTERN}, samples.to_choose)
-            measured.append(Measured(candidate, error=sqrt(max(found**2 - base**2, 0.0))))
+            together = session.errors({key: _PATTERN}, samples.to_choose)
+            pairs = zip(together, base, strict=True)
+            alone = tuple(sqrt(max(error**2 - old**2, 0.0)) for error, old in pairs)
+            measured.append(Measured(candidate, errors=alone))
         chosen = choose(session, measured, samples, aim, "speed", weights)
         session.close()
         return chosen
@@ -161,14 +161,14 @@ class _SwitchedActivations:
         self._reference = reference
         self._session = Session(switched, reference.settings, base_dir=ready.folder)
 
-    def error(self, forms: Mapping[str, str], indices: Iterable[int]) -> float:
-        """The error when some activations are quantized, the largest of some samples."""
+    def errors(self, forms: Mapping[str, str], indices: Iterable[int]) -> Errors:
+        """The errors when some activations are quantized, the largest ones of some samples."""
         switched = {
             switch: np.array(_key(name) in forms) for name, switch in self._switches.items()
         }
         feeds = self._reference.samples.feeds
-        return max(
-            self._reference.error(index, self._session.run({**feeds[index], **switched}))
+        return largest_errors(
+            self._reference.errors(index, self._session.run({**feeds[index], **switched}))
             for index in indices
         )
 

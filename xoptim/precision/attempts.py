@@ -14,13 +14,21 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source, size_of
 from xoptim.precision.activation_quantizer import ActivationQuantizer
 from xoptim.precision.candidates import with_dependents
-from xoptim.precision.choices import CERTAIN, cheapest, choices_of, choose, expected_error
+from xoptim.precision.choices import (
+    CERTAIN,
+    cheapest,
+    choices_of,
+    choose,
+    expected_errors,
+    parts_within,
+)
 from xoptim.precision.fake_quantization import fake_quantized, rewritten
 from xoptim.precision.float16_io import with_float16_feeds
 from xoptim.precision.large_constants import large_constants
 from xoptim.precision.measured import FASTER, Measured, worthwhile
 from xoptim.precision.options import Goal, PrecisionOptions
 from xoptim.precision.plan import QuantizationPlan
+from xoptim.precision.reference import Errors
 from xoptim.precision.samples import Samples
 from xoptim.precision.sensitivity import Sensitivity
 from xoptim.system.machine import release_memory
@@ -29,8 +37,7 @@ from xoptim.verification.session_settings import SessionSettings
 
 _ATTEMPTS: Final = 6
 _SMALLER: Final = 0.9
-"""Part of the square of the error that is aimed at next, where a model does not keep the tolerance.
-"""
+"""Part of the squares of the errors that is aimed at next, where constants need a part."""
 _SLOWER: Final = (1.3, float("inf"))
 """Operators that take so much of the time alone may save conversions between others."""
 _FASTER_MODEL: Final = 0.98
@@ -60,8 +67,8 @@ class PrecisionAttempt:
             patterns.
         model: computed with integers; the fake-quantized one where constants were stored, as its
             time does not count then.
-        error: of the model on all samples, or what counts of the one that is expected of its
-            operators, if that is larger.
+        errors: of the model on all samples, or what counts of those that are expected of its
+            operators, where these are larger.
         chosen: the operators and the constants, in the order in which they were chosen.
         size: bytes of the file.
         activations: those between operators that have QDQ.
@@ -70,10 +77,15 @@ class PrecisionAttempt:
     fake_quantized: onnx.ModelProto
     applied: dict[str, str]
     model: onnx.ModelProto
-    error: float = 0.0
+    errors: Errors = ()
     chosen: Sequence[Measured] = ()
     size: int = 0
     activations: tuple[str, ...] = ()
+
+    @property
+    def error(self) -> float:
+        """The largest error."""
+        return max(self.errors, default=0.0)
 
 
 def best_plan(
@@ -207,7 +219,7 @@ class _AttemptSearch:
         found, float16 = self._with_constants(best), self._in_float16()
         while best.chosen and (best.error > self._aim or found.size > float16.size):
             # it left too little of the error to the constants
-            best = self._made(cheapest(best.chosen, _SMALLER))
+            best = self._made(cheapest(best.chosen, [_SMALLER] * len(best.errors)))
             found = self._with_constants(best)
         return min(found, float16, key=lambda each: each.size)
 
@@ -256,7 +268,7 @@ class _AttemptSearch:
             made = self._made([*given, *chosen], () if base is None else base.activations)
             if made.error <= aim:
                 return made
-            chosen = cheapest(chosen, _SMALLER * (aim / made.error) ** 2)
+            chosen = cheapest(chosen, parts_within(made.errors, aim))
         return base or self._made([])
 
     def _made(
@@ -286,7 +298,10 @@ class _AttemptSearch:
             fake = self._between.written(fake, activations)
         computing = replace(self._options, on_application=None)
         model = rewritten(Source(fake, given.folder), computing)
-        measured = found.session.reference.error_of(model, given.folder)
-        error = max(measured, CERTAIN * expected_error(chosen))
+        measured = found.session.reference.errors_of(model, given.folder)
+        expected = expected_errors(chosen) or measured
+        errors = tuple(
+            max(error, CERTAIN * other) for error, other in zip(measured, expected, strict=True)
+        )
         timed = fake if done else model
-        return PrecisionAttempt(fake, applied, timed, error, chosen, size_of(model), activations)
+        return PrecisionAttempt(fake, applied, timed, errors, chosen, size_of(model), activations)

@@ -4,22 +4,29 @@ Those are chosen that give most for their error, as long as the model keeps the 
 before is `xoptim.precision.measured`, the next one `xoptim.precision.quantized`.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from math import sqrt
 from typing import Final, Literal, Protocol, TypeAlias
 
 from xoptim.precision.candidates import with_dependents
 from xoptim.precision.measured import Measured, worthwhile
 from xoptim.precision.options import Goal
+from xoptim.precision.reference import Errors
 from xoptim.precision.samples import Samples
 
 CERTAIN: Final = 0.8
 """Part of an expected error that counts where time is saved: it needs no allowance for other
 samples, as one of two does.
 """
+_MAX_SHRINKS: Final = 12
+_SHRINK: Final = 0.95
+"""Part of a budget that is aimed at next, where the measured error was too large."""
+_SMALLER: Final = 0.9
+"""The same for the square of the error of a model."""
+_ROUNDING: Final = 1 + 1e-9
 Decision: TypeAlias = Literal[
     "quantized", "another form", "an input in float32", "not faster", "error or bytes"
 ]
@@ -28,8 +35,8 @@ Decision: TypeAlias = Literal[
 class ErrorSession(Protocol):
     """A session in which choices are measured."""
 
-    def error(self, forms: Mapping[str, str], indices: Iterable[int]) -> float:
-        """The error when some candidates are quantized, the largest of some samples, as a fraction.
+    def errors(self, forms: Mapping[str, str], indices: Iterable[int]) -> Errors:
+        """The errors when some candidates are quantized, the largest ones of some samples.
 
         Args:
             forms: their results, each with the name of the pattern.
@@ -106,15 +113,18 @@ def choose(
     """The candidates to quantize, in the order in which they were chosen; of several forms of an
     operator, the last one counts.
 
-    Errors of different operators are nearly independent, so that their squares add up; the square
-    of an error for each multiplication, or bit, that is saved is the price of a candidate. The
-    cheapest that together keep the tolerance are chosen, then each further one that does. The last
-    ones are dropped until all samples keep it. A choice must be expected to keep it too: one of
-    many has errors that cancel each other by chance on a few samples, and on no other.
+    Errors of different operators are nearly independent, so that their squares add up, in each
+    slice of the outputs: each has a budget of its own. The square of an error for each
+    multiplication, or bit, that is saved is the price of a candidate. Candidates are taken in the
+    order of their prices, each that the budgets allow. Where the measured error is too large, the
+    budgets of these slices shrink. What is left of the budgets is spent on further candidates, each
+    measured. The last ones are dropped until all samples keep the tolerance. A choice must be
+    expected to keep it too: one of many has errors that cancel each other by chance on a few
+    samples, and on no other.
 
     Args:
         session: measures errors of choices.
-        measured: what may be quantized, with the error that each adds alone.
+        measured: what may be quantized, with the errors that each adds alone.
         samples: the values; the first half serves to choose.
         tolerance: the largest error allowed, as a fraction.
         goal: what is to be saved.
@@ -126,64 +136,161 @@ def choose(
     independent = (each for each in measured if each.candidate.is_independent)
     ranked = _in_order((each for each in independent if each.saved(goal) > 0), goal)
 
-    def error(chosen: Sequence[Measured], indices: range) -> float:
-        both = [*base, *chosen]
-        forms = with_dependents((each.candidate for each in both), every)
-        return max(session.error(forms, indices), part * expected_error(both))
+    def errors_on(indices: range, chosen: Sequence[Measured]) -> Errors:
+        forms = with_dependents((each.candidate for each in (*base, *chosen)), every)
+        return session.errors(forms, indices)
 
-    on_first = partial(error, indices=samples.to_choose)
-    chosen, reached = _cheapest(ranked, on_first, tolerance, on_first([]) if base else 0.0)
-    for each in ranked[len(chosen) :]:
-        if reached**2 + each.error**2 > tolerance**2:
+    on_first = partial(errors_on, samples.to_choose)
+    chosen, reached = _affordable(ranked, base, on_first, tolerance, tolerance / part)
+    spent = _Spent([*base, *chosen])
+    for candidate in ranked:
+        if _is_covered(candidate, chosen, goal):
             continue
-        found = on_first([*chosen, each])
-        if found <= tolerance:
-            chosen, reached = [*chosen, each], found
+        if not spent.allows(candidate, [tolerance / part]):
+            continue
+        if reached and not _allows(reached, candidate.errors, tolerance):
+            continue
+        errors = on_first([*chosen, candidate])
+        if max(errors) <= tolerance:
+            chosen, reached = [*chosen, candidate], errors
+            spent.add(candidate)
     everywhere = range(len(samples.feeds))
-    while chosen and error(chosen, everywhere) > tolerance:
-        chosen.pop()
+    while chosen:
+        errors = errors_on(everywhere, chosen)
+        if max(errors) <= tolerance:
+            break
+        chosen.remove(_last_in(chosen, errors, tolerance))
     return chosen
 
 
-def _cheapest(
-    ranked: Sequence[Measured],
-    error: Callable[[Sequence[Measured]], float],
-    tolerance: float,
-    least: float,
-) -> tuple[list[Measured], float]:
-    """As many of the first as keep the tolerance, by bisection, and their error.
-
-    ``least`` is the error of none.
-    """
-    low, high, reached = 0, len(ranked), least
-    while low < high:
-        middle = (low + high + 1) // 2
-        found = error(ranked[:middle])
-        if found <= tolerance:
-            low, reached = middle, found
-        else:
-            high = middle - 1
-    return list(ranked[:low]), reached
-
-
-def expected_error(chosen: Iterable[Measured]) -> float:
-    """The error of a choice whose errors are independent; of several forms of an operator, the last
+class _Spent:
+    """The squares of the errors of a choice, by slice; of several forms of an operator, the last
     one counts.
     """
-    return sqrt(sum(error**2 for error in {each.result: each.error for each in chosen}.values()))
+
+    def __init__(self, chosen: Iterable[Measured] = ()) -> None:
+        self._errors: dict[str, Errors] = {}
+        self.squares: list[float] = []
+        for each in chosen:
+            self.add(each)
+
+    def add(self, candidate: Measured) -> None:
+        """Spend what a candidate costs, in place of another form of its operator."""
+        self.squares = self._with(candidate)
+        self._errors[candidate.result] = candidate.errors
+
+    def allows(self, candidate: Measured, budgets: Sequence[float]) -> bool:
+        """Whether the candidate fits too; one budget is for all slices.
+
+        A slice to which it adds nothing does not matter.
+        """
+        squares = self._with(candidate)
+        limits = budgets if len(budgets) > 1 else [*budgets] * len(squares)
+        return all(
+            square <= limit**2 or not error
+            for square, limit, error in zip(squares, limits, candidate.errors, strict=True)
+        )
+
+    def _with(self, candidate: Measured) -> list[float]:
+        before = self._errors.get(candidate.result, (0.0,) * len(candidate.errors))
+        squares = self.squares or [0.0] * len(candidate.errors)
+        return [
+            max(square - old**2 + new**2, 0.0)
+            for square, old, new in zip(squares, before, candidate.errors, strict=True)
+        ]
 
 
-def cheapest(chosen: Sequence[Measured], part: float) -> list[Measured]:
-    """The first ones of a choice, fewer than all, that have at most a part of the sum of the
-    squares of their errors.
+def _affordable(
+    ranked: Sequence[Measured],
+    base: Sequence[Measured],
+    errors_of: Callable[[Sequence[Measured]], Errors],
+    tolerance: float,
+    budget: float,
+) -> tuple[list[Measured], Errors]:
+    """Candidates that keep the tolerance together, and their errors.
+
+    Args:
+        ranked: the candidates, the cheapest first.
+        base: what is quantized already.
+        errors_of: measures a choice.
+        tolerance: of the measured errors.
+        budget: for the root of the sum of the squares of each slice.
     """
-    squares, sums = dict[str, float](), list[float]()
-    for each in chosen:
-        squares[each.result] = each.error**2  # as in `expected_error`
-        sums.append(sum(squares.values()))
-    return [
-        each for each, total in zip(chosen[:-1], sums, strict=False) if total <= part * sums[-1]
-    ]
+    budgets: list[float] = []
+    for _ in range(_MAX_SHRINKS):
+        spent, chosen = _Spent(base), list[Measured]()
+        for candidate in ranked:
+            if spent.allows(candidate, budgets or [budget]):
+                spent.add(candidate)
+                chosen.append(candidate)
+        if not chosen:
+            break
+        errors = errors_of(chosen)
+        if max(errors) <= tolerance:
+            return chosen, errors
+        limits = budgets or [budget] * len(errors)
+        sums = [math.sqrt(square) for square in spent.squares]
+        budgets = [
+            limit if error <= tolerance else min(limit, total) * _SHRINK * tolerance / error
+            for limit, total, error in zip(limits, sums, errors, strict=True)
+        ]
+    return [], errors_of([]) if base else ()
+
+
+def _is_covered(candidate: Measured, chosen: Iterable[Measured], goal: Goal) -> bool:
+    """Whether a choice has a candidate, or a form of its operator that saves as much."""
+    forms = (each for each in chosen if each.result == candidate.result)
+    return any(form.saved(goal) >= candidate.saved(goal) for form in forms)
+
+
+def _allows(reached: Errors, errors: Errors, tolerance: float) -> bool:
+    """Whether further errors keep the tolerance, as their squares add up."""
+    pairs = zip(reached, errors, strict=True)
+    return all(old**2 + new**2 <= tolerance**2 or not new for old, new in pairs)
+
+
+def _last_in(chosen: Sequence[Measured], errors: Errors, tolerance: float) -> Measured:
+    """The last candidate that adds to an error that is too large."""
+    broken = [place for place, error in enumerate(errors) if error > tolerance]
+    adding = (each for each in reversed(chosen) if any(each.errors[place] for place in broken))
+    return next(adding, chosen[-1])
+
+
+def expected_errors(chosen: Iterable[Measured]) -> Errors:
+    """The errors of a choice whose errors are independent; of several forms of an operator, the
+    last one counts.
+    """
+    return tuple(map(math.sqrt, _Spent(chosen).squares))
+
+
+def parts_within(errors: Errors, aim: float) -> tuple[float, ...]:
+    """The parts of the squares of expected errors to keep, by slice, so that errors reach an aim;
+    1 for those that do.
+    """
+    return tuple(1.0 if error <= aim else _SMALLER * (aim / error) ** 2 for error in errors)
+
+
+def cheapest(chosen: Sequence[Measured], parts: Sequence[float]) -> list[Measured]:
+    """A choice without its last ones, so that a part of the sum of the squares of their errors is
+    left.
+
+    At least one is dropped. Those that add nothing to a slice which has to err less stay.
+
+    Args:
+        chosen: in the order in which they were chosen.
+        parts: of the square, by slice; 1 where the error may stay.
+    """
+    kept = [*chosen]
+    limits = [part * square for part, square in zip(parts, _Spent(chosen).squares, strict=False)]
+    broken = [place for place, part in enumerate(parts) if part < 1]
+    while kept:
+        adding = (each for each in reversed(kept) if any(each.errors[place] for place in broken))
+        kept.remove(next(adding, kept[-1]))
+        squares = zip(_Spent(kept).squares, limits, strict=False)
+        broken = [place for place, pair in enumerate(squares) if pair[0] > pair[1] * _ROUNDING]
+        if not broken:
+            break
+    return kept
 
 
 def _in_order(measured: Iterable[Measured], goal: Goal) -> list[Measured]:

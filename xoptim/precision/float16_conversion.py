@@ -120,7 +120,7 @@ def float16_plan(
     if not found.first:
         raise NothingToQuantizeError(found.inner or _NOTHING)
     if reference is None:
-        reference = FloatReference.of(model, folder, samples, precision.metric, settings)
+        reference = FloatReference.of(model, folder, samples, precision, settings)
     rounded, applied, measured = _within(found, reference, allowance(precision, samples))
     if precision.io_types == "float16":
         rounded = with_float16_io(rounded)
@@ -209,7 +209,7 @@ def _within(
     rounded, applied = found.rounded(first)
     error = reference.error_of(rounded, found.folder)
     growth = _growth(found, rounded, reference) if error > aim else {}
-    measured = [Measured(each, error=growth.get(each.result, 0.0)) for each in found.candidates]
+    measured = [Measured(each, errors=(growth.get(each.result, 0.0),)) for each in found.candidates]
     suspects = [each for each in measured if each.result in found.first]
     suspects.sort(key=lambda each: (-each.error, each.result))
     count = 1

@@ -4,7 +4,6 @@ from typing import TypedDict
 
 from xoptim.facts.json_values import JsonNumber
 from xoptim.precision.choices import Decision
-from xoptim.precision.metrics import Metric
 from xoptim.precision.options import Scheme
 from xoptim.verification.json_types import VerificationJson
 
@@ -70,9 +69,11 @@ class QuantizedJson(TypedDict):
         summary: the choice and its error, in one line.
         scheme: the scheme.
         target: name of the target for which it was chosen; empty where it was asked for.
-        tolerance: the error that was allowed, as a fraction.
-        metric: how the error was measured.
-        error: error of the result on all samples, as a fraction.
+        tolerance: the error that was allowed where most of it is used, as a fraction.
+        metric: how the error was measured: a metric, or the name of a function.
+        error: error of the result on all samples there, as a fraction.
+        slice: the output, or the part of it with a scale of its own, that uses most of its
+            tolerance.
         samples: number of samples.
         are_samples_random: whether the samples are random.
         reason: why nothing was quantized; empty where something was.
@@ -87,8 +88,9 @@ class QuantizedJson(TypedDict):
     scheme: Scheme
     target: str
     tolerance: float
-    metric: Metric
+    metric: str
     error: JsonNumber
+    slice: str
     samples: int
     are_samples_random: bool
     reason: str

@@ -14,6 +14,7 @@ from xoptim.bench.rounds import milliseconds
 from xoptim.facts.json_values import json_number
 from xoptim.precision.candidates import Candidate, Form
 from xoptim.precision.options import Goal
+from xoptim.precision.reference import Errors
 
 if TYPE_CHECKING:
     from xoptim.precision.json_types import MeasuredJson
@@ -58,12 +59,17 @@ class Measured:
     Attributes:
         candidate: what can be quantized.
         cost: its multiplications and its times.
-        error: of the model when only this one is quantized, as a fraction.
+        errors: of the slices of the outputs when only this one is quantized; see `Errors`.
     """
 
     candidate: Candidate
     cost: OperatorCost = UNMEASURED
-    error: float = 0.0
+    errors: Errors = (0.0,)
+
+    @property
+    def error(self) -> float:
+        """The largest error."""
+        return max(self.errors)
 
     @property
     def result(self) -> str:

@@ -1,6 +1,7 @@
 """Errors of outputs, each as a fraction."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -8,7 +9,12 @@ import numpy as np
 from xoptim.facts.dtypes import element_type, is_float
 from xoptim.verification.session import Value
 
-Metric: TypeAlias = Literal["largest", "rms", "choice"]
+Metric: TypeAlias = Literal["largest", "rms", "choice", "cosine"]
+MetricFunction: TypeAlias = Callable[[np.ndarray, np.ndarray], float]
+"""Takes the float32 values of an output, or of a slice of it, and the result in double precision;
+returns the error as a fraction.
+"""
+ErrorMetric: TypeAlias = Metric | MetricFunction
 
 
 def _largest(expected: np.ndarray, actual: np.ndarray) -> float:
@@ -27,18 +33,34 @@ def _choice(expected: np.ndarray, actual: np.ndarray) -> float:
     )
 
 
+def _cosine(expected: np.ndarray, actual: np.ndarray) -> float:
+    """1 less the cosine of the angle between two vectors."""
+    sizes = np.linalg.norm(expected) * np.linalg.norm(actual)
+    if not sizes:
+        return float(np.any(expected != actual))
+    return float(max(0.0, 1 - np.vdot(expected, actual) / sizes))
+
+
 def _ratio(difference: np.floating, size: np.floating) -> float:
     return float(difference / size) if size else float(difference > 0)
 
 
-METRICS: Final[Mapping[Metric, Callable[[np.ndarray, np.ndarray], float]]] = {
+METRICS: Final[Mapping[Metric, MetricFunction]] = {
     "largest": _largest,
     "rms": _rms,
     "choice": _choice,
+    "cosine": _cosine,
 }
 
 
-def error(metric: Metric, expected: Iterable[Value], actual: Iterable[Value]) -> float:
+def metric_name(metric: ErrorMetric) -> str:
+    """The name of a metric, for people and files."""
+    if isinstance(metric, str):
+        return metric
+    return getattr(metric, "__qualname__", type(metric).__qualname__)
+
+
+def error(metric: ErrorMetric, expected: Iterable[Value], actual: Iterable[Value]) -> float:
     """The largest error of an output, as a fraction.
 
     Infinite where one has another shape, or a number that is not finite.
@@ -46,9 +68,30 @@ def error(metric: Metric, expected: Iterable[Value], actual: Iterable[Value]) ->
     Numbers that are not finite in the reference too do not count. Of outputs that are not
     floating-point, the error is the fraction of elements that differ.
     """
-    return max(
-        (_error(METRICS[metric], a, b) for a, b in zip(expected, actual, strict=True)), default=0.0
-    )
+    pairs = zip(expected, actual, strict=True)
+    return max((error_of_value(metric, a, b) for a, b in pairs), default=0.0)
+
+
+def error_of_value(
+    metric: ErrorMetric, expected: Value, actual: Value, scale: float = 0.0
+) -> float:
+    """The error of one output, or of a slice of it; see `error`.
+
+    Where all expected numbers are 0, a metric with a name takes ``scale`` for their largest
+    magnitude, if it is not 0.
+    """
+    measure = METRICS[metric] if isinstance(metric, str) else metric
+    if scale and metric != "choice" and isinstance(metric, str) and _is_zero(expected):
+        measure = partial(_of_scale, scale)
+    return _error(measure, expected, actual)
+
+
+def _is_zero(value: Value) -> bool:
+    return isinstance(value, np.ndarray) and holds_floats(value) and not value.any()
+
+
+def _of_scale(scale: float, expected: np.ndarray, actual: np.ndarray) -> float:
+    return float(np.max(np.abs(actual - expected)) / scale)
 
 
 def is_measurable(values: Iterable[Value]) -> bool:
@@ -61,16 +104,15 @@ def _counts(value: Value) -> bool:
         return is_measurable(map(np.asarray, value.values()))
     if not isinstance(value, np.ndarray):
         return isinstance(value, list) and is_measurable(value)
-    return bool(np.isfinite(value).any()) if _has_floats(value) else value.size > 0
+    return bool(np.isfinite(value).any()) if holds_floats(value) else value.size > 0
 
 
-def _has_floats(value: np.ndarray) -> bool:
+def holds_floats(value: np.ndarray) -> bool:
+    """Whether an array has floating-point numbers."""
     return value.dtype.kind not in "OSU" and is_float(element_type(value.dtype))
 
 
-def _error(
-    measure: Callable[[np.ndarray, np.ndarray], float], expected: Value, actual: Value
-) -> float:
+def _error(measure: MetricFunction, expected: Value, actual: Value) -> float:
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         return max(
             (_error(measure, a, b) for a, b in zip(expected, actual, strict=True)), default=0.0
@@ -85,8 +127,11 @@ def _error(
         return np.inf
     if not expected.size:
         return 0.0
-    if not _has_floats(expected):
+    if not holds_floats(expected):
         return float(np.mean(expected != actual))
     finite = np.isfinite(expected)
     a, b = (np.where(finite, values, 0).astype(np.float64) for values in (expected, actual))
-    return measure(a, b) if np.isfinite(b).all() else np.inf
+    if not np.isfinite(b).all():
+        return np.inf
+    measured = float(measure(a, b))
+    return np.inf if np.isnan(measured) else measured

@@ -1,14 +1,14 @@
 """The options of quantization."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from xoptim.facts.operators import short_name
 from xoptim.match.view import CPUS as CPUS, Cpu as Cpu
-from xoptim.precision.metrics import METRICS, Metric
+from xoptim.precision.metrics import METRICS, ErrorMetric
 from xoptim.verification.session import Value
 
 Scheme: TypeAlias = Literal["int8", "int4", "float16", "bfloat16"]
@@ -37,9 +37,12 @@ class PrecisionOptions:
             ``float16`` stores weights in 16 bits, and computes with them where ``compute`` says so;
             ``bfloat16`` stores weights in the other type of 16 bits.
         tolerance: the error of an output that is allowed, as a fraction: 0.01 for a hundredth.
+        tolerances: errors that are allowed for single outputs, by name, in place of ``tolerance``.
         metric: how the error is measured: ``largest`` difference over the largest number, ``rms``
-            (root mean square over root mean square), or ``choice`` (how often another element of
-            the last axis is the largest).
+            (root mean square over root mean square), ``choice`` (how often another element of the
+            last axis is the largest), ``cosine`` (1 less the cosine of the angle between both), or
+            a function of the float32 array and the result that returns a fraction. It is applied to
+            each slice of an output that has a scale of its own.
         goal: ``speed`` keeps operators in float32 that are not faster when quantized here; ``size``
             makes the smallest file.
         calibration: which numbers of a tensor belong to its range, where samples determine it:
@@ -69,7 +72,8 @@ class PrecisionOptions:
 
     scheme: Scheme = "int8"
     tolerance: float = 0.01
-    metric: Metric = "largest"
+    tolerances: Mapping[str, float] = field(default_factory=dict)
+    metric: ErrorMetric = "largest"
     goal: Goal = "speed"
     calibration: Calibration = "minmax"
     compute: Compute = "auto"
@@ -86,8 +90,10 @@ class PrecisionOptions:
         """Raise ValueError for values that no model could keep."""
         if self.scheme not in SCHEMES:
             raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, not {self.scheme!r}")
-        if self.metric not in tuple(METRICS):
-            raise ValueError(f"metric must be one of {', '.join(METRICS)}, not {self.metric!r}")
+        if not callable(self.metric) and self.metric not in tuple(METRICS):
+            raise ValueError(
+                f"metric must be a function or one of {', '.join(METRICS)}, not {self.metric!r}"
+            )
         if self.goal not in ("speed", "size"):
             raise ValueError(f"goal must be speed or size, not {self.goal!r}")
         if self.calibration not in CALIBRATIONS:
@@ -99,11 +105,11 @@ class PrecisionOptions:
         if self.io_types not in IO_TYPES:
             raise ValueError(f"io_types must be {' or '.join(IO_TYPES)}, not {self.io_types!r}")
         self._check_scheme()
-        if not isinstance(self.tolerance, Real) or not 0 < self.tolerance < 1:
-            raise ValueError(
-                f"tolerance must be a fraction between 0 and 1, such as 0.01, not "
-                f"{self.tolerance!r}"
-            )
+        for tolerance in (self.tolerance, *self.tolerances.values()):
+            if not isinstance(tolerance, Real) or not 0 < tolerance < 1:
+                raise ValueError(
+                    f"tolerance must be a fraction between 0 and 1, such as 0.01, not {tolerance!r}"
+                )
         if isinstance(self.feeds, Mapping) or not isinstance(self.feeds, (Iterable, Path)):
             raise ValueError(
                 "feeds must be a list of dictionaries, one for each sample: [{'x': array}], a "

@@ -25,7 +25,7 @@ from xoptim.precision.measured import FASTER
 from xoptim.precision.options import FLOAT16_COMPUTE_TAG, PrecisionOptions
 from xoptim.precision.preprocessing import with_least_opset
 from xoptim.precision.quantized import Quantized
-from xoptim.precision.reference import FloatReference
+from xoptim.precision.reference import FloatReference, largest_errors
 from xoptim.precision.schemes import computing_patterns, integer_patterns
 from xoptim.precision.sensitivity import analyze_sensitivity
 from xoptim.precision.sources import with_samples
@@ -95,7 +95,7 @@ def quantize(
         found = Quantized(floats, (), precision, reason=str(nothing), in_float16=in_float16)
     if not found.reason and not found.applied and precision.io_types == "float32":
         floats, reason = _in_float32(verified, options, how), _unfit(found)
-        found = replace(found, verified=floats, comparisons=(), error=0.0, reason=reason)
+        found = replace(found, verified=floats, comparisons=(), worst=None, reason=reason)
     return replace(found, seconds=perf_counter() - start)
 
 
@@ -114,6 +114,9 @@ def _weights_for_float16(
         io_types="float32",
         weights_only=True,
         tolerance=_SHARE_OF_WEIGHTS * precision.tolerance,
+        tolerances={
+            name: _SHARE_OF_WEIGHTS * tolerance for name, tolerance in precision.tolerances.items()
+        },
     )
     plain = replace(options, provider="cpu", max_growth=0)
     stored = _quantized(verified, plain, how, storing)
@@ -121,7 +124,7 @@ def _weights_for_float16(
         return replace(stored, options=precision, in_float16=True)
     settings = replace(how.checks.settings, level="all")
     given = with_least_opset(verified, FLOAT16_SCALES_OPSET), verified.base_dir
-    reference = FloatReference.of(*given, stored.samples, precision.metric, settings)
+    reference = FloatReference.of(*given, stored.samples, precision, settings)
     weights = with_float16_scales(stored.verified.proto)
     model = joined(
         stored.verified, unchanged(Source(weights, stored.verified.base_dir), plain, how)
@@ -183,16 +186,16 @@ def _quantized(
     alone = replace(how, each=True, on_loaded=lambda _: None)
     made = optimize_verified(Source(plan.model, plan.folder), further, alone)
     how.on_step("measuring the error")
-    error = plan.reference.error_of(made.proto, made.base_dir)
+    errors = plan.reference.errors_of(made.proto, made.base_dir)
     if in_float16:  # processors compute in 32 bits what is of 16
-        error = max(error, plan.reference.error_of(plan.model, plan.folder))
+        errors = largest_errors((errors, plan.reference.errors_of(plan.model, plan.folder)))
     return Quantized(
         joined(verified, made),
         [report for each in (*plan.preprocessing, made) for report in each.reports],
         replace(precision, goal=plan.goal),
         plan.choices,
         plan.applied,
-        error,
+        plan.reference.worst(errors),
         plan.reference.samples,
         inner=plan.inner,
         in_float16=in_float16,
@@ -240,8 +243,8 @@ def _in_float32(
 
 def _unfit(found: Quantized) -> str:
     """The reason why nothing was quantized although something could be."""
-    tolerance = f"the tolerance of {found.options.tolerance:.2%}"
-    if found.error > found.options.tolerance:
+    tolerance = f"the tolerance of {found.tolerance:.2%}"
+    if found.error > found.tolerance:
         return (
             f"the float32 outputs differ by {found.error:.2%} between two ways in which "
             f"onnxruntime runs the model, more than {tolerance}"

@@ -14,7 +14,9 @@ from xoptim.optimizing.verified import VerifiedModel
 from xoptim.precision.candidates import Candidate
 from xoptim.precision.choices import Decision, QuantizationChoice
 from xoptim.precision.large_constants import float32_bytes, large_constants
+from xoptim.precision.metrics import metric_name
 from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.reference import SliceError
 from xoptim.precision.samples import Samples
 from xoptim.verification.report import VerificationReport
 
@@ -39,7 +41,8 @@ class Quantized:
             form.
         applied: results of those that were quantized, and constants that were stored, with the
             names of the patterns.
-        error: of the model on all samples, as a fraction.
+        worst: the slice of the outputs that uses most of its tolerance, on all samples; ``None``
+            where there was nothing to measure.
         samples: what it was measured on; none where there was nothing to measure.
         reason: why nothing was quantized; empty where something was.
         seconds: that the search took.
@@ -59,7 +62,7 @@ class Quantized:
     options: PrecisionOptions
     choices: Sequence[QuantizationChoice] = ()
     applied: Mapping[str, str] = field(default_factory=dict)
-    error: float = 0.0
+    worst: SliceError | None = None
     samples: Samples = field(default_factory=lambda: Samples([], are_random=False))
     reason: str = ""
     seconds: float = 0.0
@@ -101,12 +104,23 @@ class Quantized:
             )
         if self.verified.each is not None and self.verified.each.disagreements:
             return str(self.verified.each.disagreements[0])
-        if self.error > self.options.tolerance:
+        worst = self.worst
+        if worst is not None and worst.error > worst.tolerance:
             return (
-                f"the error is {self.error:.2%}, more than the tolerance of "
-                f"{self.options.tolerance:.2%}"
+                f"the error of {worst.name} is {worst.error:.2%}, more than the tolerance of "
+                f"{worst.tolerance:.2%}"
             )
         return ""
+
+    @property
+    def error(self) -> float:
+        """The error of that slice, as a fraction."""
+        return 0.0 if self.worst is None else self.worst.error
+
+    @property
+    def tolerance(self) -> float:
+        """What is allowed for it."""
+        return self.options.tolerance if self.worst is None else self.worst.tolerance
 
     @property
     def float32_bytes(self) -> dict[str, int]:
@@ -130,9 +144,13 @@ class Quantized:
         counts = [self.description] if self.description else self.counts
         return (
             f"{self.heading}: {', '.join(counts)}, error {self.error:.2%} of at most "
-            f"{self.options.tolerance:.2%} ({self.options.metric}, {self.samples.summary()})"
-            f"{self._exact_where()}"
+            f"{self.tolerance:.2%}{self._place()} ({metric_name(self.options.metric)}, "
+            f"{self.samples.summary()}){self._exact_where()}"
         )
+
+    def _place(self) -> str:
+        """The slice with the error, where the outputs have several."""
+        return f" in {self.worst.name}" if self.worst is not None and not self.worst.is_only else ""
 
     def _exact_where(self) -> str:
         """On which CPUs integers are exact, where that is not on all."""
@@ -235,9 +253,10 @@ class Quantized:
             "summary": self.summary(),
             "scheme": self.options.scheme,
             "target": self.target,
-            "tolerance": self.options.tolerance,
-            "metric": self.options.metric,
+            "tolerance": self.tolerance,
+            "metric": metric_name(self.options.metric),
             "error": json_number(self.error),
+            "slice": "" if self.worst is None else self.worst.name,
             "samples": len(self.samples.feeds),
             "are_samples_random": self.samples.are_random,
             "reason": self.reason,

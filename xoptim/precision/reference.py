@@ -1,17 +1,42 @@
 """What quantized models are compared with: the outputs of the float32 model on samples."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 import onnx
 
+from xoptim.facts.words import abridged, listed, meant
 from xoptim.precision.float16_io import with_float16_feeds
-from xoptim.precision.metrics import Metric, error
+from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.samples import Samples
+from xoptim.precision.slices import OutputSlices
 from xoptim.system.machine import release_memory
+from xoptim.verification.errors import ChoiceError
 from xoptim.verification.session import Session, Value
 from xoptim.verification.session_settings import SessionSettings
+
+
+class SliceError(NamedTuple):
+    """The error of a slice of an output, and the one that is allowed, as fractions.
+
+    ``is_only``: whether the model has no other slice.
+    """
+
+    name: str
+    error: float
+    tolerance: float
+    is_only: bool = True
+
+
+Errors: TypeAlias = tuple[float, ...]
+"""The error of each slice, in units in which the tolerance of each is the general one."""
+
+
+def largest_errors(errors: Iterable[Errors]) -> Errors:
+    """The largest error of each slice."""
+    return tuple(map(max, zip(*errors, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +46,15 @@ class FloatReference:
     Attributes:
         samples: the values of the inputs.
         expected: the outputs, one list for each sample.
-        metric: the error to measure.
+        slices: what is measured on its own.
+        precision: the metric, and the tolerances.
         settings: of the sessions.
     """
 
     samples: Samples
     expected: Sequence[Sequence[Value]]
-    metric: Metric
+    slices: OutputSlices
+    precision: PrecisionOptions
     settings: SessionSettings
 
     @classmethod
@@ -36,7 +63,7 @@ class FloatReference:
         model: onnx.ModelProto,
         folder: Path | None,
         samples: Samples,
-        metric: Metric,
+        precision: PrecisionOptions,
         settings: SessionSettings,
     ) -> "FloatReference":
         """The outputs of a model on samples."""
@@ -44,19 +71,69 @@ class FloatReference:
         expected = [session.run(feeds) for feeds in samples.feeds]
         del session
         release_memory()
-        return cls(samples, expected, metric, settings)
+        return cls.known(model, folder, samples, expected, precision, settings)
+
+    @classmethod
+    def known(
+        cls,
+        model: onnx.ModelProto,
+        folder: Path | None,
+        samples: Samples,
+        expected: Sequence[Sequence[Value]],
+        precision: PrecisionOptions,
+        settings: SessionSettings,
+    ) -> "FloatReference":
+        """The same where the model ran already; raises `ChoiceError` for tolerances of outputs that
+        it does not have.
+        """
+        names = [value.name for value in model.graph.output]
+        unknown = [name for name in precision.tolerances if name not in names]
+        if unknown:
+            raise ChoiceError(
+                f"the model has no output {abridged(unknown[0])} for a tolerance (it has "
+                f"{listed(names)}){meant(unknown[0], names)}"
+            )
+        slices = OutputSlices.find(
+            model, folder, samples.feeds, expected, precision.metric, settings
+        )
+        return cls(samples, expected, slices, precision, settings)
+
+    def errors(self, index: int, actual: Sequence[Value]) -> Errors:
+        """The errors of outputs on one sample."""
+        found = self.slices.errors(self.precision.metric, self.expected[index], actual)
+        return tuple(error * factor for error, factor in zip(found, self._factors(), strict=True))
 
     def error(self, index: int, actual: Sequence[Value]) -> float:
-        """The error of outputs on one sample, as a fraction."""
-        return error(self.metric, self.expected[index], actual)
+        """The largest error of outputs on one sample."""
+        return max(self.errors(index, actual), default=0.0)
 
-    def error_of(self, model: onnx.ModelProto, folder: Path | None) -> float:
-        """The error of a model on all samples: the largest one, as a fraction."""
+    def errors_of(self, model: onnx.ModelProto, folder: Path | None) -> Errors:
+        """The errors of a model: the largest ones on all samples."""
         session = Session(model, self.settings, base_dir=folder)
-        found = max(
-            self.error(index, session.run(with_float16_feeds(feeds, session.inputs)))
+        found = largest_errors(
+            self.errors(index, session.run(with_float16_feeds(feeds, session.inputs)))
             for index, feeds in enumerate(self.samples.feeds)
         )
         del session
         release_memory()
         return found
+
+    def error_of(self, model: onnx.ModelProto, folder: Path | None) -> float:
+        """The largest error of a model on all samples."""
+        return max(self.errors_of(model, folder), default=0.0)
+
+    def worst(self, errors: Errors) -> SliceError:
+        """The slice that uses most of its tolerance."""
+        factors, parts = self._factors(), self.slices.slices
+        place = max(range(len(errors)), key=lambda each: errors[each])
+        tolerance = self.precision.tolerance / factors[place]
+        error = errors[place] / factors[place]
+        return SliceError(str(parts[place]), error, tolerance, len(parts) == 1)
+
+    def _factors(self) -> list[float]:
+        """The general tolerance over the tolerance of each slice."""
+        precision = self.precision
+        return [
+            precision.tolerance / precision.tolerances.get(part.output, precision.tolerance)
+            for part in self.slices.slices
+        ]

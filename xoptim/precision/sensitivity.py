@@ -24,6 +24,7 @@ from xoptim.precision.candidates import Candidate, Form, find_candidates, with_d
 from xoptim.precision.measured import UNMEASURED, Measured, OperatorCost
 from xoptim.precision.options import STATIC_NEEDS_SAMPLES, Goal, PrecisionOptions, Scheme
 from xoptim.precision.preprocessing import GELU_OPSET, Preprocessed, Preprocessor, with_least_opset
+from xoptim.precision.reference import Errors
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.schemes import (
     computing_patterns,
@@ -124,8 +125,10 @@ def analyze_sensitivity(
     costs = measure_costs(model, folder, operators, subgraphs, samples.to_time, settings)
     how.on_step("measuring the error of each operator")
     switched = model, folder, subgraphs, weight_only, constants, samples
-    session = SwitchedSession(*switched, precision.metric, settings)
+    session = SwitchedSession(*switched, precision, settings)
     errors = measure_errors(session, [*operators, *constants], samples)
+    none = (0.0,) * len(session.reference.slices.slices)
+    errors |= {each.form: none for each in (*operators, *constants) if each.form not in errors}
     measured, stored = (_measured(some, costs, errors) for some in (operators, constants))
     return Sensitivity(ready, patterns, measured, stored, goal, session, weight_only)
 
@@ -189,14 +192,14 @@ def _without_integers_of(
 
 def measure_errors(
     session: SwitchedSession, candidates: Iterable[Candidate], samples: Samples
-) -> dict[Form, float]:
-    """The error that each candidate adds alone, together with those that share its weights.
+) -> dict[Form, Errors]:
+    """The errors that each candidate adds alone, together with those that share its weights.
 
     What is quantized because its inputs are adds none alone.
     """
     alone = [each for each in candidates if not each.reads]
     return {
-        each.form: session.error(with_dependents([each], alone), samples.to_choose)
+        each.form: session.errors(with_dependents([each], alone), samples.to_choose)
         for each in alone
     }
 
@@ -204,11 +207,10 @@ def measure_errors(
 def _measured(
     candidates: Iterable[Candidate],
     costs: Mapping[Form, OperatorCost],
-    errors: Mapping[Form, float],
+    errors: Mapping[Form, Errors],
 ) -> list[Measured]:
     return [
-        Measured(each, costs.get(each.form, UNMEASURED), errors.get(each.form, 0.0))
-        for each in candidates
+        Measured(each, costs.get(each.form, UNMEASURED), errors[each.form]) for each in candidates
     ]
 
 

@@ -25,7 +25,7 @@ from xoptim.precision.preprocessing import with_least_opset
 from xoptim.precision.quantize import joined, unchanged
 from xoptim.precision.quantize_static import MARGIN, WIDTHS, quantize_static, weights_of
 from xoptim.precision.quantized import Quantized
-from xoptim.precision.reference import FloatReference
+from xoptim.precision.reference import Errors, FloatReference, SliceError
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.preparation.ports import names_apart
 from xoptim.targets.fitting import name_nodes
@@ -83,7 +83,12 @@ class _StaticAttempt:
 
     model: onnx.ModelProto
     config: _StaticConfig
-    error: float
+    errors: Errors
+
+    @property
+    def error(self) -> float:
+        """The largest error."""
+        return max(self.errors)
 
 
 def static_int8(
@@ -130,7 +135,7 @@ def static_int8(
     if isinstance(found, str):
         return Quantized(verified, (), precision, samples=samples, reason=found)
     made = joined(verified, unchanged(Source(found.model), options, how))
-    result = Quantized(made, (), replace(precision, goal="size"), error=found.error)
+    result = Quantized(made, (), replace(precision, goal="size"), worst=search.worst(found))
     text, bits = _described(model, found.config), found.config.bits
     return replace(
         result, samples=samples, description=text, float32_model=verified, activation_bits=bits
@@ -233,7 +238,7 @@ class _StaticSearch:
         self._calibration = precision.calibration
         self._settings: SessionSettings = replace(how.checks.settings, level="basic")
         plain = with_least_opset(verified, OPSET)  # with the masks that it has
-        given = plain, verified.base_dir, samples, precision.metric, self._settings
+        given = plain, verified.base_dir, samples, precision, self._settings
         self._reference = FloatReference.of(*given)
 
     def first(self, widths: Sequence[int], margins: Sequence[float]) -> _StaticAttempt | str:
@@ -249,6 +254,10 @@ class _StaticSearch:
             if not isinstance(found, str):
                 break
         return found
+
+    def worst(self, attempt: _StaticAttempt) -> SliceError:
+        """The slice of the outputs that uses most of its tolerance."""
+        return self._reference.worst(attempt.errors)
 
     def _first(self, widths: Sequence[int], margin: float) -> _StaticAttempt | str:
         found: _StaticAttempt | str = ""
@@ -279,7 +288,7 @@ class _StaticSearch:
     def _tried(self, config: _StaticConfig) -> _StaticAttempt | str:
         try:
             model = self._quantized(config)
-            return _StaticAttempt(model, config, self._reference.error_of(model, None))
+            return _StaticAttempt(model, config, self._reference.errors_of(model, None))
         except (LoadError, RunError, ValueError, RuntimeError, KeyError) as error:
             return f"onnxruntime cannot quantize the model: {str(error).splitlines()[0]}"
 

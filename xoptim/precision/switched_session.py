@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 
 from xoptim.precision.candidates import Candidate, Form
-from xoptim.precision.metrics import Metric
-from xoptim.precision.reference import FloatReference
+from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.reference import Errors, FloatReference, largest_errors
 from xoptim.precision.samples import Samples
 from xoptim.precision.subgraphs import ResultSubgraph
 from xoptim.precision.switches import with_switches
@@ -30,7 +30,7 @@ class SwitchedSession:
         constants: the constants that can be stored in lower precision.
         candidates: the forms of these constants.
         samples: the values to run on.
-        metric: the error to measure.
+        precision: the metric, and the tolerances.
         settings: of the sessions.
     """
 
@@ -42,7 +42,7 @@ class SwitchedSession:
         constants: WeightOnlyQuantizer,
         candidates: Iterable[Candidate],
         samples: Samples,
-        metric: Metric,
+        precision: PrecisionOptions,
         settings: SessionSettings,
     ) -> None:
         is_optimized = settings.level != "off"
@@ -53,17 +53,18 @@ class SwitchedSession:
         self._session = Session(switched, settings, base_dir=folder)
         self._samples = samples
         expected = [self._run(index, {}) for index in range(len(samples.feeds))]
-        self.reference = FloatReference(samples, expected, metric, settings)
+        self.reference = FloatReference.known(model, folder, samples, expected, precision, settings)
 
-    def error(self, forms: Mapping[str, str], indices: Iterable[int]) -> float:
-        """The error when some candidates are quantized, the largest of some samples, as a fraction.
+    def errors(self, forms: Mapping[str, str], indices: Iterable[int]) -> Errors:
+        """The errors when some candidates are quantized, the largest ones of some samples.
 
         Args:
             forms: their results, each with the name of the pattern.
-            indices: of the samples.
+            indices: of the samples, at least one.
         """
-        errors = (self.reference.error(index, self._run(index, forms)) for index in indices)
-        return max(errors, default=0.0)
+        return largest_errors(
+            self.reference.errors(index, self._run(index, forms)) for index in indices
+        )
 
     def close(self) -> None:
         """Free the weights in all forms."""

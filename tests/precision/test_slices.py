@@ -1,0 +1,161 @@
+"""Outputs that join several quantities: each is measured on its own."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.precision.detectors import LAYOUTS, Layout, anchors, detector, parts_of
+from tests.precision.test_quantize import quantized
+from tests.support import parse, run
+from xoptim.precision.metrics import ErrorMetric
+from xoptim.precision.slices import OutputSlices
+from xoptim.verification.session import Value
+from xoptim.verification.session_settings import SessionSettings
+
+pytestmark = pytest.mark.usefixtures("faster")
+
+
+def slices_of(
+    model: onnx.ModelProto, *feeds: dict[str, np.ndarray], metric: ErrorMetric = "largest"
+) -> OutputSlices:
+    """The slices of the outputs of a model, on samples."""
+    expected: list[Sequence[Value]] = [run(model, sample) for sample in feeds]
+    return OutputSlices.find(model, None, feeds, expected, metric, SessionSettings())
+
+
+def texts(slices: OutputSlices) -> list[str]:
+    """The names of slices."""
+    return list(map(str, slices.slices))
+
+
+@pytest.mark.parametrize(
+    ("layout", "names"),
+    [
+        ("columns", ["y, columns 0 to 3", "y, columns 4 to 11"]),
+        ("scales", ["y, columns 0 to 3", "y, columns 4 to 11"]),
+        ("transposed", ["y, rows 0 to 3", "y, rows 4 to 11"]),
+        ("one MatMul", ["y, columns 0 to 3", "y, columns 4 to 11"]),
+    ],
+)
+def test_boxes_and_scores_are_slices(layout: Layout, names: list[str]) -> None:
+    assert texts(slices_of(detector(layout), anchors(), anchors(32, seed=1))) == names
+
+
+CACHE = """agraph (float[1,p,4] past, float[1,s,4] x) => (float[1,t,4] y) {
+    n = Neg(x) y = Concat <axis = 1> (past, n) }"""
+
+
+def test_a_slice_may_have_another_length_in_each_sample() -> None:
+    def feeds(past: int, new: int) -> dict[str, np.ndarray]:
+        return {
+            "past": np.ones((1, past, 4), np.float32),
+            "x": np.full((1, new, 4), 100, np.float32),
+        }
+
+    slices = slices_of(parse(CACHE), feeds(3, 2), feeds(5, 1))
+    assert texts(slices) == ["y, rows 0 to 2", "y, rows 3 to 4"]
+    value = np.arange(24, dtype=np.float32).reshape(1, 6, 4)
+    assert [part.of(value).shape for part in slices.slices] == [(1, 5, 4), (1, 1, 4)]
+    # the same length, joined at another place
+    assert texts(slices_of(parse(CACHE), feeds(3, 2), feeds(2, 3))) == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        # written into a constant
+        (
+            "agraph (float[8,4] x) => (float[8,4] y) <int64[2,1] at = {0, 5}, "
+            "int64[2] two = {0, 5}> { a = Abs(x) g = Gather(a, two) b = Mul(g, g) "
+            "y = ScatterND(a, at, b) }",
+            ["y, rows 0, 5", "y, rows 1 to 4, 6 to 7"],
+        ),
+        # moved after it is joined, with a constant added
+        (
+            "agraph (float[8,4] x) => (float[32,2] y) <float c = {100.0}, int64[2] s = {32, 2}>"
+            "{ a = Abs(x) b = Exp(x) j = Concat <axis = 0> (a, b) k = Add(j, c) "
+            "y = Reshape(k, s) }",
+            ["y, rows 0 to 15", "y, rows 16 to 31"],
+        ),
+        # a part of it is left
+        (
+            "agraph (float[8,4] x) => (float[8,4] y) <int64[1] b = {0}, int64[1] e = {4}, "
+            "int64[1] a = {1}> { n = Neg(x) j = Concat <axis = 1> (x, n) y = Slice(j, b, e, a) }",
+            ["y"],
+        ),
+        ("agraph (float[8,4] x) => (float[8,4] y) { y = Relu(x) }", ["y"]),
+        (
+            "agraph (float[8,4] x) => (int64[8] y) { y = ArgMax <keepdims = 0, axis = 1> (x) }",
+            ["y"],
+        ),
+    ],
+)
+def test_origins_follow_what_moves_data(text: str, names: list[str]) -> None:
+    values = np.linspace(1, 2, 32, dtype=np.float32).reshape(8, 4)
+    assert texts(slices_of(parse(text), {"x": values})) == names
+
+
+def channels(*scales: float, rows: int = 64) -> dict[str, np.ndarray]:
+    """Numbers with a scale for each column."""
+    numbers = np.random.default_rng(0).uniform(-1, 1, (rows, len(scales)))
+    return {"x": (numbers * np.array(scales)).astype(np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("scales", "names"),
+    [
+        ((100.0, 1.0, 120.0, 0.9), ["y, columns 0, 2", "y, columns 1, 3"]),
+        ((1.0, 3.0, 5.0, 9.0), ["y"]),
+        # a chain from large to small
+        ((100.0, 50.0, 25.0, 12.0, 6.0, 3.0, 1.5), ["y"]),
+        ((600.0, 20.0, 0.5), ["y, columns 0", "y, columns 1", "y, columns 2"]),
+        ((600.0, 0.0, 1.0, 1.0), ["y, columns 0", "y, columns 1 to 3"]),
+        ((0.0, 0.0), ["y"]),
+    ],
+)
+def test_channels_of_other_scales_are_slices(scales: tuple[float, ...], names: list[str]) -> None:
+    model = parse("agraph (float[n,c] x) => (float[n,c] y) { y = Identity(x) }")
+    assert texts(slices_of(model, channels(*scales))) == names
+    # the index of the largest one is about all channels; few elements tell no scale
+    assert texts(slices_of(model, channels(*scales), metric="choice")) == ["y"]
+    assert texts(slices_of(model, channels(*scales, rows=8))) == ["y"]
+
+
+def test_each_slice_has_its_error() -> None:
+    slices = slices_of(detector("columns"), anchors())
+    expected = np.array([[600.0, 1, 1, 1, *[0.5] * 8]], np.float32)
+    actual = expected + np.array([[6.0, 0, 0, 0, *[0.005] * 8]], np.float32)
+    assert slices.errors("largest", [expected], [actual]) == pytest.approx((0.01, 0.01), rel=1e-3)
+    assert slices.errors("choice", [expected], [actual]) == (0.0, 0.0)
+    assert slices.errors("largest", [expected], [expected[:, :5]]) == (np.inf, np.inf)
+    # numbers that are 0 in one sample are measured by their scale in all
+    dark = expected.copy()
+    dark[:, 4:] = 0
+    error = slices.errors("largest", [dark], [dark + np.float32(0.01)])[1]
+    assert error == pytest.approx(0.01 / slices.slices[1].scale, rel=1e-3)
+    swapped = expected.copy()
+    swapped[:, 4] = 0.4
+    assert slices.errors("choice", [expected], [swapped]) == (0.0, 1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("scheme", "tolerance"), [("int8", 0.01), ("int8", 0.03), ("int4", 0.03)])
+def test_boxes_and_scores_keep_the_tolerance(layout: Layout, scheme: str, tolerance: float) -> None:
+    """On samples that nothing was chosen on."""
+    model = detector(layout)
+    samples = [anchors(seed=seed) for seed in range(8)]
+    found = quantized(model, scheme=scheme, tolerance=tolerance, feeds=samples, goal="size")
+    assert found.applied, "something is quantized"
+    assert 0 < found.error <= found.tolerance == tolerance
+    assert found.worst is not None
+    assert str(found.worst.name) in texts(slices_of(model, *samples))
+    assert f"in {found.worst.name} (largest" in found.summary()
+    for seed in range(100, 104):
+        feeds = anchors(seed=seed)
+        expected, actual = (run(each, feeds)[0] for each in (model, found.verified.proto))
+        pairs = zip(parts_of(layout, expected), parts_of(layout, actual), strict=True)
+        errors = [np.abs(b - a).max() / np.abs(a).max() for a, b in pairs]
+        assert max(errors) <= 1.6 * tolerance

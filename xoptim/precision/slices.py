@@ -1,0 +1,278 @@
+"""Slices of outputs that join quantities of several scales, such as boxes in pixels and scores.
+
+An error that is small next to a box may change every score: each slice is measured on its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import onnx
+
+from xoptim.precision.labels import Group, OriginReader, groups_along, joined_outputs
+from xoptim.precision.metrics import ErrorMetric, error_of_value, holds_floats
+from xoptim.verification.session import Value
+from xoptim.verification.session_settings import SessionSettings
+
+_MAX_SLICES: Final = 64  # of an output
+_MAX_CHANNELS: Final = 1024
+_MIN_ELEMENTS: Final = 32  # of a channel, whose largest value then tells its scale
+_APART: Final = 10.0
+"""Channels whose largest values differ by more are of different scales."""
+_GAP: Final = math.sqrt(_APART)
+"""Channels belong together if a chain of channels between them has no larger step: the largest
+values of many scores lie close to each other, and reach far down.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSlice:
+    """A part of an output that has a scale of its own.
+
+    Attributes:
+        place: of the output among all.
+        output: its name.
+        axis: of the output, ``None`` for the whole output.
+        indices: along the axis, by its length.
+        scale: the largest magnitude on all samples.
+    """
+
+    place: int
+    output: str
+    axis: int | None = None
+    indices: Mapping[int, Group] = field(default_factory=dict)
+    scale: float = 0.0
+    rank: int = 0
+
+    def of(self, value: np.ndarray) -> np.ndarray:
+        """The elements of a value of the output."""
+        if self.axis is None:
+            return value
+        indices = self.indices.get(value.shape[self.axis])
+        if indices is None:
+            return value
+        if indices.size == indices[-1] - indices[0] + 1:
+            place = slice(int(indices[0]), int(indices[-1]) + 1)
+            return value[(slice(None),) * self.axis + (place,)]
+        return np.take(value, indices, self.axis)
+
+    def __str__(self) -> str:
+        """The output, and the place of the slice in it: ``scores, columns 4 to 83``."""
+        if self.axis is None:
+            return self.output
+        ranges = _ranges_text(next(iter(self.indices.values())))
+        if self.axis == self.rank - 1:
+            return f"{self.output}, columns {ranges}"
+        if self.axis == self.rank - 2:
+            return f"{self.output}, rows {ranges}"
+        return f"{self.output}, {ranges} of axis {self.axis}"
+
+
+def _ranges_text(indices: Group) -> str:
+    """Indices as ranges, the first ones where there are many."""
+    ends = np.flatnonzero(np.diff(indices) != 1)
+    starts = [0, *(ends + 1)]
+    stops = [*ends, indices.size - 1]
+    texts = [
+        f"{indices[start]} to {indices[stop]}" if start < stop else f"{indices[start]}"
+        for start, stop in zip(starts, stops, strict=True)
+    ]
+    return ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSlices:
+    """The slices of all outputs of a model; each element is in one of them."""
+
+    slices: Sequence[OutputSlice]
+
+    @classmethod
+    def whole(cls, names: Iterable[str]) -> OutputSlices:
+        """One slice for each output."""
+        return cls([OutputSlice(place, name) for place, name in enumerate(names)])
+
+    @classmethod
+    def find(
+        cls,
+        model: onnx.ModelProto,
+        folder: Path | None,
+        feeds: Sequence[Mapping[str, Value]],
+        expected: Sequence[Sequence[Value]],
+        metric: ErrorMetric,
+        settings: SessionSettings,
+    ) -> OutputSlices:
+        """The slices of the outputs of a model.
+
+        Operands of Concats that an output joins, along the axis on which their scales differ most.
+        Where it joins nothing, channels whose largest values differ by more than 10, unless the
+        metric compares the channels with each other.
+
+        Args:
+            model: the model.
+            folder: of its external data.
+            feeds: the samples.
+            expected: its outputs on each of them.
+            metric: the error that is measured.
+            settings: of the sessions.
+        """
+        names = [value.name for value in model.graph.output]
+        origins = _origins(model, folder, feeds, settings)
+        slices: list[OutputSlice] = []
+        for place, name in enumerate(names):
+            values = [outputs[place] for outputs in expected]
+            arrays = [value for value in values if isinstance(value, np.ndarray)]
+            is_sliced = len(arrays) == len(values) and all(map(_is_sliceable, arrays))
+            parts = _joined(arrays, origins.get(name, [])) if is_sliced else []
+            if is_sliced and not parts and metric != "choice":
+                parts = _channels(arrays)
+            slices += [
+                OutputSlice(place, name, axis, indices, _scale(arrays, axis, indices), rank)
+                for axis, indices in parts
+                for rank in [arrays[0].ndim]
+            ] or [OutputSlice(place, name)]
+        return cls(slices)
+
+    def errors(
+        self, metric: ErrorMetric, expected: Sequence[Value], actual: Sequence[Value]
+    ) -> tuple[float, ...]:
+        """The error of each slice, as a fraction; see `error_of_value`."""
+        return tuple(
+            self._error(part, metric, expected[part.place], actual[part.place])
+            for part in self.slices
+        )
+
+    def _error(
+        self, part: OutputSlice, metric: ErrorMetric, expected: Value, actual: Value
+    ) -> float:
+        if (
+            part.axis is None
+            or not isinstance(expected, np.ndarray)
+            or not isinstance(actual, np.ndarray)
+            or expected.shape != actual.shape
+        ):
+            return error_of_value(metric, expected, actual)
+        return error_of_value(metric, part.of(expected), part.of(actual), part.scale)
+
+
+_Part = tuple[int, dict[int, Group]]
+"""An axis, and indices along it by its length."""
+
+
+def _origins(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    feeds: Sequence[Mapping[str, Value]],
+    settings: SessionSettings,
+) -> dict[str, list[np.ndarray]]:
+    """The origins of the elements of outputs that join several tensors, for each sample."""
+    outputs = joined_outputs(model)
+    if not outputs:
+        return {}
+    reader = OriginReader(model, folder, outputs, settings)
+    by_sample = [reader.origins(sample) for sample in feeds]
+    names = set[str]().union(*by_sample).intersection(*by_sample)
+    return {name: [origins[name] for origins in by_sample] for name in names}
+
+
+def _is_sliceable(value: np.ndarray) -> bool:
+    return value.ndim > 0 and value.size > 0 and holds_floats(value)
+
+
+def _joined(values: Sequence[np.ndarray], origins: Sequence[np.ndarray]) -> list[_Part]:
+    """The slices by origin along the axis on which their scales differ most."""
+    if not origins:
+        return []
+    found = [
+        (_spread(values, axis, parts), axis, parts)
+        for axis in range(values[0].ndim)
+        if (parts := _parts_along(origins, axis))
+    ]
+    if not found:
+        return []
+    _, axis, parts = max(found, key=lambda candidate: candidate[:2])
+    return [(axis, indices) for indices in parts]
+
+
+def _parts_along(origins: Sequence[np.ndarray], axis: int) -> list[dict[int, Group]]:
+    """The groups of an axis, each with its indices by the length of the axis.
+
+    None where samples have another number of groups, or two of them the same length and other
+    indices.
+    """
+    parts: list[dict[int, Group]] = []
+    for array in origins:
+        groups = groups_along(array, axis)
+        if not 1 < len(groups) <= _MAX_SLICES or len(groups) != len(parts or groups):
+            return []
+        parts = parts or [{} for _ in groups]
+        for part, group in zip(parts, groups, strict=True):
+            known = part.setdefault(array.shape[axis], group)
+            if not np.array_equal(known, group):
+                return []
+    return parts
+
+
+def _spread(values: Sequence[np.ndarray], axis: int, parts: Sequence[Mapping[int, Group]]) -> float:
+    """The largest scale of slices over the smallest one."""
+    scales = [scale for part in parts if (scale := _scale(values, axis, part))]
+    return max(scales) / min(scales) if scales else 0.0
+
+
+def _scale(values: Sequence[np.ndarray], axis: int, part: Mapping[int, Group]) -> float:
+    """The largest finite magnitude of a slice."""
+    return max(
+        (_largest(np.take(value, part[value.shape[axis]], axis)) for value in values), default=0.0
+    )
+
+
+def _largest(value: np.ndarray) -> float:
+    magnitudes = np.abs(value[np.isfinite(value)])
+    return float(magnitudes.max(initial=0.0))
+
+
+def _channels(values: Sequence[np.ndarray]) -> list[_Part]:
+    """The slices of channels of one scale along the axis on which scales differ most."""
+    found = [
+        (groups[0][1] / groups[-1][1], axis, groups)
+        for axis in range(1, values[0].ndim)
+        if len(groups := _channel_groups(values, axis)) > 1
+    ]
+    if not found:
+        return []
+    _, axis, groups = max(found, key=lambda candidate: candidate[:2])
+    length = values[0].shape[axis]
+    ordered = sorted((indices for indices, _ in groups), key=lambda indices: int(indices[0]))
+    return [(axis, {length: indices}) for indices in ordered]
+
+
+def _channel_groups(values: Sequence[np.ndarray], axis: int) -> list[tuple[Group, float]]:
+    """The channels of an axis by scale, with the scale, the largest first; one group where the axis
+    has no channels, or these are of one scale.
+    """
+    lengths = {value.shape[axis] for value in values if value.ndim > axis}
+    length = max(lengths)
+    elements = sum(value.size for value in values) // length
+    if len(lengths) > 1 or not 1 < length <= _MAX_CHANNELS or elements < _MIN_ELEMENTS:
+        return []
+    scales = np.zeros(length)
+    for value in values:
+        magnitudes = np.abs(np.where(np.isfinite(value), value, 0))
+        others = tuple(place for place in range(value.ndim) if place != axis)
+        scales = np.maximum(scales, magnitudes.max(axis=others))
+    used = scales > 0
+    if not used.any() or scales.max() <= _APART * scales[used].min():
+        return []
+    order = np.argsort(-scales, kind="stable")
+    order, unused = order[used[order]], order[~used[order]]
+    steps = scales[order[:-1]] / scales[order[1:]]
+    groups = np.split(order, np.flatnonzero(steps > _GAP) + 1)
+    # Channels that are 0 on all samples tell no scale.
+    groups[-1] = np.concatenate((groups[-1], unused))
+    if len(groups) > _MAX_SLICES:
+        return []
+    return [(np.sort(group), float(scales[group].max())) for group in groups]
