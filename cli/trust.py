@@ -27,8 +27,9 @@ _PROMISES: Final = ("exact", "rounding")
 _USUAL: Final = ComparisonRules().tolerance(TensorProto.FLOAT)
 _LONGEST: Final = 200  # characters of the words to type
 
+_LOADS: Final = "it loads code"
 NEVER: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("custom_op_lib", "rewrite", "against_torch", "scheduler"), "it loads code"),
+    **dict.fromkeys(("custom_op_lib", "rewrite", "against_torch", "scheduler"), _LOADS),
     **dict.fromkeys(("report", "html", "pack"), "it writes files"),
     "against": "it decides which changes are noticed",
 }
@@ -47,7 +48,7 @@ def counted(settings: Settings, command: click.Command, name: str) -> tuple[Sett
         each: {
             key: value
             for key, value in values.items()
-            if key not in never and not (doubt and _needs_trust(key, value))
+            if not _is_never(key, value, never) and not (doubt and _needs_trust(key, value))
         }
         for each, values in settings.defaults.items()
     }
@@ -58,18 +59,25 @@ def counted(settings: Settings, command: click.Command, name: str) -> tuple[Sett
         if param.name in mine and param.name not in kept[name]
     }
     warnings = [
-        f"{settings.short_name}: {_word(param)[2:]} is ignored, since {never[key]}; type "
-        f"{_typed(param, mine[key])} if you trust it"
+        f"{settings.short_name}: {_word(param)[2:]} is ignored, since "
+        f"{never.get(key, _LOADS)}; type {_typed(param, mine[key])} if you trust it"
         for key, param in ignored.items()
-        if key in never
+        if _is_never(key, mine[key], never)
     ]
-    doubtful = [_word(param)[2:] for key, param in ignored.items() if key not in never]
+    doubtful = [
+        _word(param)[2:] for key, param in ignored.items() if not _is_never(key, mine[key], never)
+    ]
     if doubtful:
         listed = f"{', '.join(doubtful)} {'is' if len(doubtful) == 1 else 'are'} ignored"
         warnings.append(
             f"{settings.short_name}: {listed}: {doubt}; --config {settings.path} uses it"
         )
     return replace(settings, defaults=kept), warnings
+
+
+def _is_never(name: str, value: Any, never: Mapping[str, str]) -> bool:
+    """Whether a value of a parameter never counts; the function of a metric is code."""
+    return name in never or (name == "metric" and ":" in str(value))
 
 
 def distrust(path: Path) -> str:
@@ -147,6 +155,12 @@ def _is_above(limit: float) -> Callable[[Any], bool]:
     return check
 
 
+def _is_loose_tolerance(value: Any) -> bool:
+    """Whether an error is allowed that is larger than usual, for all outputs or for one."""
+    texts = value if isinstance(value, (list, tuple)) else [value]
+    return any(_is_above(0.01)(str(text).rpartition("=")[2]) for text in texts)
+
+
 def _selects_loosely(value: Any) -> bool:
     """Whether words select patterns after which results are compared less strictly."""
     try:
@@ -161,7 +175,7 @@ _LOOSENING: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("fewer_inputs", "tf32"), _is_on),
     "rtol": _is_above(_USUAL.rtol),
     "atol": _is_above(_USUAL.atol),
-    "tolerance": _is_above(0.01),
+    "tolerance": _is_loose_tolerance,
     **dict.fromkeys(("ulp", "metric", "drop_output", "run_limit", "verify_budget"), _always),
     **dict.fromkeys(("dims", "feeds", "test_data"), _always),
 }

@@ -12,7 +12,7 @@ import numpy as np
 
 from xoptim import Exactness, VerificationOptions, VerificationReport
 from xoptim.diagnose.explanation import abridged, whole_number
-from xoptim.precision.metrics import METRICS, Metric
+from xoptim.precision.metrics import METRICS, ErrorMetric
 from xoptim.precision.options import (
     CALIBRATIONS,
     COMPUTES,
@@ -28,7 +28,9 @@ from xoptim.precision.options import (
     Scheme,
 )
 from xoptim.verification import library_file
+from xoptim.verification.addresses import function_at
 from xoptim.verification.archives import Archive
+from xoptim.verification.errors import ChoiceError
 
 from .memory import MEMORY_BOUND
 from .options import choice, common, duration, flag, names_of, option, repeated, switch
@@ -58,12 +60,61 @@ def _tolerance(value: str | float) -> float:
     return found
 
 
+class _Metric(click.Choice[str]):
+    """The name of a metric, or the address of a function."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The metric: its name, or the function."""
+        if not isinstance(value, str) or ":" not in value:
+            return value if callable(value) else super().convert(value, param, ctx)
+        try:
+            return function_at(value)
+        except ChoiceError as error:
+            raise click.BadParameter(str(error)) from error
+
+
 def metric_option() -> Any:
     """The option ``--metric``."""
-    return choice(
-        "Error of quantization: largest difference, RMS, or changed argmax.",
-        *METRICS,
+    return option(
+        "Error of quantization, or PACKAGE.MODULE:FUNCTION.",
+        type=_Metric(tuple(METRICS)),
+        default="largest",
     )
+
+
+class _Tolerance(click.ParamType[str]):
+    """A fraction for all outputs, or ``OUTPUT=FRACTION`` for one; stays a text."""
+
+    name = "fraction"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text, if it can be read."""
+        text = str(value)
+        fraction(text.rpartition("=")[2])
+        return text
+
+
+def tolerance_option(text: str, default: str | None = None) -> Any:
+    """The option ``--tolerance``, for all outputs or for one."""
+    return repeated(
+        f"{text}: 1% or 0.01, or OUTPUT=1% (repeatable).",
+        type=_Tolerance(),
+        metavar="FRACTION",
+        default=() if default is None else (default,),
+        show_default=default is not None,
+    )
+
+
+def read_tolerances(texts: Sequence[str], default: float = 0.01) -> dict[str, Any]:
+    """The tolerances that ``--tolerance`` gives, as fields of `PrecisionOptions`."""
+    tolerance, tolerances = default, dict[str, float]()
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if equals:
+            tolerances[name] = fraction(value)
+        else:
+            tolerance = fraction(value)
+    return {"tolerance": tolerance, "tolerances": tolerances}
 
 
 def calibration_option() -> Any:
@@ -82,13 +133,8 @@ class Lowering:
         "Quantize within --tolerance.",
         type=click.Choice(SCHEMES),
     )
-    tolerance: float = option(
-        "Error that --precision may add: 1% or 0.01.",
-        type=fraction,
-        default="1%",
-        show_default=True,
-    )
-    metric: Metric = metric_option()
+    tolerance: tuple[str, ...] = tolerance_option("Error that --precision may add", "1%")
+    metric: ErrorMetric = metric_option()
     goal: Goal = option(
         "Quantize what is faster here, or make the smallest file.",
         "--for",
@@ -130,9 +176,8 @@ class Lowering:
         """The options, ``None`` when no bits are to be saved."""
         if self.precision is None:
             return None
-        return PrecisionOptions(
-            scheme=self.precision, **common(PrecisionOptions, self), feeds=feeds, seed=seed
-        )
+        chosen = common(PrecisionOptions, self) | read_tolerances(self.tolerance)
+        return PrecisionOptions(scheme=self.precision, **chosen, feeds=feeds, seed=seed)
 
 
 def dims_option() -> Any:

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from xoptim import PrecisionOptions, VerificationOptions
 from xoptim.bench import BenchOptions, BenchReport, ModelTimes, OperatorTime, bench, profile
 from xoptim.bench.rounds import circumstances, milliseconds
 from xoptim.diagnose.explanation import bytes_text
+from xoptim.precision.metrics import ErrorMetric
+from xoptim.precision.within import verify_within
 
 from ..exit_codes import code_of
 from ..files import MODEL, readable
@@ -35,7 +38,14 @@ from ..progress import Progress
 from ..settings import used_settings
 from ..tables import Rows, open_console, print_json
 from ..targeting import provider_there
-from ..verification import Values, atol_option, rtol_option
+from ..verification import (
+    Values,
+    atol_option,
+    metric_option,
+    read_tolerances,
+    rtol_option,
+    tolerance_option,
+)
 
 if TYPE_CHECKING:
     from ..json_types import BenchResultJson, OperatorTimeJson
@@ -55,13 +65,31 @@ class _BenchChoices:
     )
     rtol: float | None = rtol_option()
     atol: float | None = atol_option()
+    tolerance: tuple[str, ...] = tolerance_option("Compare as --precision does, within this error")
+    metric: ErrorMetric = metric_option()
     by_operator: bool = flag("Print the time of each operator instead.", "--profile")
     as_json: bool = json_option()
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect with others, each with the reason."""
-        unused = dict.fromkeys(("rtol", "atol"), "with --profile") if self.by_operator else {}
+        unused: dict[str, str] = {}
+        if not self.tolerance:
+            unused["metric"] = "without --tolerance"
+        if self.tolerance:
+            unused |= dict.fromkeys(("rtol", "atol"), "with --tolerance")
+        if self.by_operator:
+            names = ("rtol", "atol", "tolerance", "metric")
+            unused |= dict.fromkeys(names, "with --profile")
         return self.values.idle() | unused
+
+    def within(self) -> PrecisionOptions:
+        """The error that quantized models may have."""
+        return PrecisionOptions(
+            **read_tolerances(self.tolerance),
+            metric=self.metric,
+            feeds=self.values.samples(),
+            seed=self.values.seed,
+        )
 
 
 @command("bench", models={"nargs": -1, "required": True, "type": MODEL})
@@ -72,8 +100,8 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Be
     sequences of 128, a KV cache of 512, images of 224, 10 s of audio. --dim seq=1,128,512 measures
     at each.
 
-    Exit code 1 when a model differs from the first one by more than --rtol and --atol, 3 when it
-    differs and lists assumptions that were not given.
+    Exit code 1 when a model differs from the first one by more than --rtol and --atol, or than
+    --tolerance, 3 when it differs and lists assumptions that were not given.
     """
     refuse_idle(choices.idle())
     warn_of_loosened()
@@ -87,7 +115,12 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Be
             progress.say("profiling")
             operators = profile(models, options)
         else:
-            report = bench(models, options, on_step=progress.say)
+            is_within = bool(choices.tolerance)
+            measured = replace(options, compare=not is_within)
+            report = bench(models, measured, on_step=progress.say)
+            if is_within:
+                progress.say("comparing")
+                report = _compared_within(report, models, choices)
     if choices.by_operator:
         _show_operators(operators, choices.as_json)
         return 0
@@ -95,6 +128,19 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Be
     return code_of(
         [each.comparison for each in report.models if each.comparison is not None], doubtful=0
     )
+
+
+def _compared_within(
+    report: BenchReport, models: Sequence[Path], choices: _BenchChoices
+) -> BenchReport:
+    """The report with each model compared with the first one by a metric."""
+    checks = VerificationOptions(providers=(choices.provider,))
+    first, *others = report.models
+    compared = [
+        replace(times, comparison=verify_within(models[0], model, choices.within(), checks))
+        for times, model in zip(others, models[1:], strict=True)
+    ]
+    return replace(report, models=(first, *compared))
 
 
 def _show(report: BenchReport, as_json: bool, settings: str | None) -> None:
@@ -153,10 +199,11 @@ def _compared_with_first(model: ModelTimes, options: BenchOptions) -> str:
     found = model.comparison
     if model.ratio is None or found is None:
         return ""
-    is_usual = options.rtol is None and options.atol is None
+    is_within = found.exactness == "approximate"
+    is_usual = options.rtol is None and options.atol is None and not is_within
     is_beyond = any(c.fault == "value" for run in found.runs for c in run.comparisons)
     is_advised = found.status == "different" and is_usual and is_beyond
-    advice = "; for a quantized model, set --rtol and --atol" if is_advised else ""
+    advice = "; for a quantized model, set --tolerance" if is_advised else ""
     return f": {model.ratio}; {'equal' if found.ok else readable(found.summary())}{advice}"
 
 

@@ -10,7 +10,7 @@ import click
 
 from xoptim import PrecisionOptions, tune
 from xoptim.bench.rounds import chosen_sizes
-from xoptim.precision.metrics import Metric
+from xoptim.precision.metrics import ErrorMetric
 from xoptim.precision.options import Calibration
 from xoptim.tuning import TuneOptions, TuningReport, settings_path
 
@@ -39,7 +39,13 @@ from ..summary import precision_lines
 from ..tables import Rows, open_console, print_json
 from ..targeting import provider_there
 from ..terminal import say
-from ..verification import Values, calibration_option, fraction, metric_option
+from ..verification import (
+    Values,
+    calibration_option,
+    metric_option,
+    read_tolerances,
+    tolerance_option,
+)
 
 if TYPE_CHECKING:
     from ..json_types import TuneJson
@@ -61,10 +67,8 @@ class _TuneChoices:
     )
     values: Values = field(default_factory=Values)
     budget: float = duration("Time limit: 30s, 2m.", default=120.0)
-    tolerance: float | None = option(
-        "Also try quantization, within this error: 1% or 0.01.", type=fraction
-    )
-    metric: Metric = metric_option()
+    tolerance: tuple[str, ...] = tolerance_option("Also try quantization, within this error")
+    metric: ErrorMetric = metric_option()
     calibration: Calibration = calibration_option()
     as_json: bool = json_option()
 
@@ -72,17 +76,16 @@ class _TuneChoices:
         """The parameters that have no effect with others, each with the reason."""
         return (
             {}
-            if self.tolerance is not None
+            if self.tolerance
             else dict.fromkeys(("metric", "calibration"), "without --tolerance")
         )
 
     def bits(self) -> PrecisionOptions | None:
         """The error that lower precision may add."""
-        if self.tolerance is None:
+        if not self.tolerance:
             return None
-        return PrecisionOptions(
-            **common(PrecisionOptions, self), feeds=self.values.samples(), seed=self.values.seed
-        )
+        chosen = common(PrecisionOptions, self) | read_tolerances(self.tolerance)
+        return PrecisionOptions(**chosen, feeds=self.values.samples(), seed=self.values.seed)
 
 
 @command("tune", model=MODEL)

@@ -6,9 +6,12 @@ from typing import Final
 
 import click
 
-from xoptim import VerificationOptions, verify
+from xoptim import PrecisionOptions, VerificationOptions, verify
 from xoptim.api.preparing import Source
 from xoptim.integrations.torch_factory import verify_made
+from xoptim.precision.metrics import ErrorMetric
+from xoptim.precision.record import has_record
+from xoptim.precision.within import verify_within
 from xoptim.targets import named
 from xoptim.targets.verifying import verify_on_target
 from xoptim.verification.protos import quantized_operators
@@ -34,7 +37,13 @@ from ..settings import used_settings
 from ..tables import print_json
 from ..targeting import provider_there
 from ..terminal import say
-from ..verification import Comparison, check_values_used
+from ..verification import (
+    Comparison,
+    check_values_used,
+    metric_option,
+    read_tolerances,
+    tolerance_option,
+)
 
 _ALIKE: Final = ("rtol", "atol", "ulp", "exact", "tf32", "fewer_inputs")
 """Parameters of a comparison of two models on the same provider."""
@@ -52,6 +61,8 @@ class _VerifyChoices:
         default="",
         metavar="PACKAGE.MODULE:FUNCTION",
     )
+    tolerance: tuple[str, ...] = tolerance_option("Compare as --precision does, within this error")
+    metric: ErrorMetric = metric_option()
     fewer_inputs: bool = flag("OTHER may lack inputs that do not affect the outputs.")
     exact: bool = flag("Require bitwise equal outputs.")
     as_json: bool = json_option()
@@ -60,13 +71,32 @@ class _VerifyChoices:
     def has_usual_tolerance(self) -> bool:
         """Whether outputs are compared as usual: only rounding is allowed."""
         asked = self.comparison
-        return not self.exact and asked.ulp is asked.rtol is asked.atol is None
+        usual = asked.ulp is asked.rtol is asked.atol is None
+        return usual and not self.exact and not self.tolerance
+
+    def within(self) -> PrecisionOptions:
+        """The error that a quantized model may have."""
+        values = self.comparison.values
+        return PrecisionOptions(
+            **read_tolerances(self.tolerance),
+            metric=self.metric,
+            feeds=values.samples(),
+            seed=values.seed,
+        )
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect with others, each with the reason."""
         found = self.comparison.idle((*self.provider, self.target))
         if self.against_torch:
             found |= dict.fromkeys(("target", "fewer_inputs"), "with --against-torch")
+        if not self.tolerance:
+            found["metric"] = "without --tolerance"
+        elif self.target or self.against_torch:
+            word = "--target" if self.target else "--against-torch"
+            found |= dict.fromkeys(("tolerance", "metric"), f"with {word}")
+        else:
+            names = ("ulp", "rtol", "atol", "exact", "fewer_inputs", "test_data")
+            found |= dict.fromkeys(names, "with --tolerance")
         if self.target:
             found |= dict.fromkeys(_ALIKE, "with --target, which has a tolerance of its own")
         return found
@@ -97,6 +127,9 @@ def verify_command(
     if other is None:
         MEMORY_BOUND.lift()
         reports = [verify_made(choices.against_torch, original, each) for each in each_provider]
+    elif choices.tolerance:
+        within = choices.within()
+        reports = [verify_within(original, other, within, each) for each in each_provider]
     else:
         reports = [verify(original, other, each) for each in each_provider]
     check_values_used(reports, options)
@@ -120,12 +153,12 @@ def verify_command(
 
 def _warn_of_quantization(original: Path, other: Path) -> None:
     """Say that a quantized model is not equal to one in float32: its error needs a tolerance."""
-    before, after = (quantized_operators(Source(each).proto) for each in (original, other))
-    found = after - before
-    if found:
+    before, after = Source(original).proto, Source(other).proto
+    operators = quantized_operators(after) - quantized_operators(before)
+    if operators or (has_record(after) and not has_record(before)):
+        names = f" ({', '.join(sorted(operators))})" if operators else ""
         say(
-            f"xopt: warning: {other} has quantized operators ({', '.join(sorted(found))}); "
-            "--rtol and --atol allow for their error",
+            f"xopt: warning: {other} is quantized{names}; --tolerance allows for its error",
             err=True,
         )
 

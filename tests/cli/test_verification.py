@@ -117,8 +117,8 @@ def test_a_quantized_model_needs_a_tolerance(xopt: Xopt) -> None:
     outcome = xopt(*pair)
     assert (outcome.code, outcome.err.splitlines()[0]) == (
         1,
-        "xopt: warning: other.onnx has quantized operators (DequantizeLinear, QuantizeLinear); "
-        "--rtol and --atol allow for their error",
+        "xopt: warning: other.onnx is quantized (DequantizeLinear, QuantizeLinear); "
+        "--tolerance allows for its error",
     )
     assert "quantized" not in xopt(*pair, "--rtol", "1e-3", "--atol", "1e-3").err
     assert "quantized" not in xopt("verify", "other.onnx", "model.onnx").err

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
-from collections.abc import Callable
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +14,7 @@ from xoptim.graph.sources import Source
 from xoptim.integrations.torch_values import torch_tensor
 from xoptim.integrations.torch_verification import verify
 from xoptim.optimizing.verified import located
+from xoptim.verification.addresses import function_at
 from xoptim.verification.errors import ChoiceError
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.reference import run_reference
@@ -42,7 +40,7 @@ def made_by(address: str) -> Made:
     """
     if find_spec("torch") is None:
         raise ChoiceError("torch is not installed here: pip install 'xoptim[torch]'")
-    function = _function(address)
+    function = function_at(address)
     try:
         found = function()
     except Exception as error:  # the caller's own code
@@ -72,24 +70,6 @@ def verify_made(
         return verify(made.module, model, made.args or (), made.kwargs, options)
     args, kwargs = _drawn(made.module, model, options)
     return verify(made.module, model, args, kwargs, options)
-
-
-def _function(address: str) -> Callable[[], Any]:
-    package, _, name = address.partition(":")
-    if not package or not name:
-        raise ChoiceError(f"{address!r} is not of the form package.module:function")
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        found = getattr(import_module(package), name)
-    except ImportError as error:
-        raise ChoiceError(f"{package} cannot be imported: {error}") from error
-    except AttributeError as error:
-        raise ChoiceError(f"{package} has no function {name!r}") from error
-    if not callable(found):
-        raise ChoiceError(f"{address} is not a function")
-    function: Callable[[], Any] = found
-    return function
 
 
 def _drawn(

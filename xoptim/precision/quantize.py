@@ -25,6 +25,7 @@ from xoptim.precision.measured import FASTER
 from xoptim.precision.options import FLOAT16_COMPUTE_TAG, PrecisionOptions
 from xoptim.precision.preprocessing import with_least_opset
 from xoptim.precision.quantized import Quantized
+from xoptim.precision.record import record
 from xoptim.precision.reference import FloatReference, largest_errors
 from xoptim.precision.schemes import computing_patterns, integer_patterns
 from xoptim.precision.sensitivity import analyze_sensitivity
@@ -183,6 +184,8 @@ def _quantized(
         if precision.symmetric:
             use_signed_activations(plan.model)
         del found  # its weights would stay in memory while the result is verified
+    if plan.applied:
+        record(plan.model, precision, plan.reference.samples)
     alone = replace(how, each=True, on_loaded=lambda _: None)
     made = optimize_verified(Source(plan.model, plan.folder), further, alone)
     how.on_step("measuring the error")

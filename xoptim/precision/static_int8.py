@@ -25,6 +25,7 @@ from xoptim.precision.preprocessing import with_least_opset
 from xoptim.precision.quantize import joined, unchanged
 from xoptim.precision.quantize_static import MARGIN, WIDTHS, quantize_static, weights_of
 from xoptim.precision.quantized import Quantized
+from xoptim.precision.record import record
 from xoptim.precision.reference import Errors, FloatReference, SliceError
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.preparation.ports import names_apart
@@ -134,6 +135,7 @@ def static_int8(
     found = search.first(widths, (MARGIN,) if share == 1 else (_SMALL_MARGIN, MARGIN))
     if isinstance(found, str):
         return Quantized(verified, (), precision, samples=samples, reason=found)
+    record(found.model, precision, samples)
     made = joined(verified, unchanged(Source(found.model), options, how))
     result = Quantized(made, (), replace(precision, goal="size"), worst=search.worst(found))
     text, bits = _described(model, found.config), found.config.bits

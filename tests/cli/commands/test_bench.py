@@ -109,7 +109,7 @@ def test_a_tolerance(xopt: Xopt) -> None:
     code, out, _ = xopt("bench", a, b, *QUICK)
     assert code == 1
     assert "; different: output 'y'" in out
-    assert "; for a quantized model, set --rtol and --atol\n" in out
+    assert "; for a quantized model, set --tolerance\n" in out
     code, out, _ = xopt("bench", a, b, *QUICK, "--rtol", "0.1", "--atol", "0.1")
     assert (code, "; equal\n" in out) == (0, True)
     code, out, _ = xopt("bench", a, b, *QUICK, "--rtol", "0.001")

@@ -1,0 +1,123 @@
+"""Compare a quantized model with the original as it was made: by the error of its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import onnx
+
+from xoptim.precision.float16_io import with_float16_feeds
+from xoptim.precision.metrics import holds_floats, metric_name
+from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.reference import Errors, FloatReference, largest_errors
+from xoptim.precision.samples import samples_for
+from xoptim.precision.slices import OutputSlice
+from xoptim.precision.sources import with_samples
+from xoptim.verification.compare import Comparison
+from xoptim.verification.errors import FeedError, LoadError, NothingToQuantizeError, RunError
+from xoptim.verification.options import VerificationOptions
+from xoptim.verification.protos import Located, read_proto
+from xoptim.verification.report import Cause, RunReport, Status, VerificationReport
+from xoptim.verification.session import Session, Value
+
+
+def verify_within(
+    original: str | Path | onnx.ModelProto,
+    other: str | Path | onnx.ModelProto,
+    precision: PrecisionOptions,
+    options: VerificationOptions | None = None,
+) -> VerificationReport:
+    """Compare the outputs of two models by a metric, within a tolerance.
+
+    Each slice of an output that has a scale of its own is compared alone, as in a quantization.
+
+    Args:
+        original: the float32 model.
+        other: the quantized one.
+        precision: the metric, the tolerances and the samples (``feeds``); the scheme does not
+            matter. Without samples, values are random.
+        options: how models run.
+
+    Returns:
+        ``equal`` where the error is within the tolerance on all samples; the note says how large it
+        is.
+    """
+    checks = options or VerificationOptions()
+    providers = tuple(checks.providers)
+
+    def report(status: Status, reason: str, cause: Cause = "") -> VerificationReport:
+        return VerificationReport(
+            status, reason, cause=cause, exactness="approximate", providers=providers
+        )
+
+    first, second = (Located(*read_proto(model)) for model in (original, other))
+    precision = with_samples(precision, first.proto)
+    settings = checks.settings
+    try:
+        samples = samples_for(first.proto, first.base_dir, precision, checks)
+        reference = FloatReference.of(*first, samples, precision, settings)
+    except NothingToQuantizeError as nothing:
+        return report("not verified", str(nothing), "evidence")
+    except LoadError as error:
+        return report("not verified", f"onnxruntime cannot load the original: {error}", "load")
+    except (FeedError, RunError) as error:
+        return report("not verified", f"onnxruntime cannot run the original: {error}", "run")
+    try:
+        session = Session(second.proto, settings, base_dir=second.base_dir)
+    except LoadError as error:
+        return report("different", f"onnxruntime cannot load the other model: {error}")
+    names = [value.name for value in first.proto.graph.output]
+    if names != [port.name for port in session.outputs]:
+        return report("different", "the models have other outputs, or in another order")
+    runs, errors = list[RunReport](), list[Errors]()
+    for index, feeds in enumerate(samples.feeds):
+        start = perf_counter()
+        try:
+            results = session.run(with_float16_feeds(feeds, session.inputs))
+        except RunError as error:
+            return report("different", f"the other model does not run on sample {index}: {error}")
+        errors.append(reference.errors(index, results))
+        source = "random" if samples.are_random else "given"
+        comparisons = _comparisons(reference, index, results, errors[-1])
+        runs.append(RunReport(source, {}, 0, 0.0, perf_counter() - start, comparisons))
+    worst = reference.worst(largest_errors(errors))
+    kind = f"{metric_name(precision.metric)}, {samples.summary()}"
+    text = f"the error of {worst.name} is {worst.error:.2%}"
+    if worst.error <= worst.tolerance:
+        note = f"{text}, at most {worst.tolerance:.2%} ({kind})"
+        return replace(report("equal", ""), runs=tuple(runs), notes=(note,))
+    reason = f"{text}, more than {worst.tolerance:.2%} ({kind})"
+    return replace(report("different", reason), runs=tuple(runs))
+
+
+def _comparisons(
+    reference: FloatReference, index: int, results: Sequence[Value], errors: Errors
+) -> tuple[Comparison, ...]:
+    """The slices of the outputs of one run."""
+    tolerance = reference.precision.tolerance
+    expected = reference.expected[index]
+    return tuple(
+        Comparison(
+            str(part),
+            "" if error <= tolerance else "value",
+            "" if error <= tolerance else "the error is beyond the tolerance",
+            max_abs=_largest_difference(part, expected[part.place], results[part.place]),
+            excess=error / tolerance,
+            count=int(np.size(part.of(np.asarray(expected[part.place])))),
+            whole=part.output,
+        )
+        for part, error in zip(reference.slices.slices, errors, strict=True)
+    )
+
+
+def _largest_difference(part: OutputSlice, expected: Value, actual: Value) -> float:
+    """The largest difference of finite numbers, 0 where there is none."""
+    arrays = [value for value in (expected, actual) if isinstance(value, np.ndarray)]
+    if len(arrays) < 2 or arrays[0].shape != arrays[1].shape or not all(map(holds_floats, arrays)):
+        return 0.0
+    differences = np.abs(part.of(arrays[1]).astype(np.float64) - part.of(arrays[0]))
+    return float(np.max(differences[np.isfinite(differences)], initial=0.0))
