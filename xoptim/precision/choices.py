@@ -113,12 +113,9 @@ def choose(
     """The candidates to quantize, in the order in which they were chosen; of several forms of an
     operator, the last one counts.
 
-    Errors of different operators are nearly independent, so that their squares add up, in each
-    slice of the outputs: each has a budget of its own. The square of an error for each
-    multiplication, or bit, that is saved is the price of a candidate. Candidates are taken in the
-    order of their prices, each that the budgets allow. Where the measured error is too large, the
-    budgets of these slices shrink. What is left of the budgets is spent on further candidates, each
-    measured. The last ones are dropped until all samples keep the tolerance. A choice must be
+    The square of an error for each multiplication, or bit, that is saved is the price of a
+    candidate. The cheapest that the budgets allow are taken, then each further one that is measured
+    to keep the tolerance. The last ones are dropped until all samples keep it. A choice must be
     expected to keep it too: one of many has errors that cancel each other by chance on a few
     samples, and on no other.
 
@@ -144,9 +141,8 @@ def choose(
     chosen, reached = _affordable(ranked, base, on_first, tolerance, tolerance / part)
     spent = _Spent([*base, *chosen])
     for candidate in ranked:
-        if _is_covered(candidate, chosen, goal):
-            continue
-        if not spent.allows(candidate, [tolerance / part]):
+        is_allowed = spent.allows(candidate, [tolerance / part])
+        if not is_allowed or _is_covered(candidate, chosen, goal):
             continue
         if reached and not _allows(reached, candidate.errors, tolerance):
             continue
@@ -154,13 +150,17 @@ def choose(
         if max(errors) <= tolerance:
             chosen, reached = [*chosen, candidate], errors
             spent.add(candidate)
-    everywhere = range(len(samples.feeds))
-    while chosen:
-        errors = errors_on(everywhere, chosen)
-        if max(errors) <= tolerance:
-            break
-        chosen.remove(_last_in(chosen, errors, tolerance))
-    return chosen
+    return _kept(chosen, partial(errors_on, range(len(samples.feeds))), tolerance)
+
+
+def _kept(
+    chosen: Sequence[Measured], errors_of: Callable[[Sequence[Measured]], Errors], tolerance: float
+) -> list[Measured]:
+    """A choice without the last candidates, until it keeps the tolerance."""
+    kept = [*chosen]
+    while kept and max(errors := errors_of(kept)) > tolerance:
+        kept.remove(_last_in(kept, errors, tolerance))
+    return kept
 
 
 class _Spent:
@@ -208,6 +208,10 @@ def _affordable(
     budget: float,
 ) -> tuple[list[Measured], Errors]:
     """Candidates that keep the tolerance together, and their errors.
+
+    Errors of different operators are nearly independent, so that their squares add up, in each
+    slice of the outputs: each has a budget of its own. Where the measured error is too large, the
+    budgets of these slices shrink.
 
     Args:
         ranked: the candidates, the cheapest first.

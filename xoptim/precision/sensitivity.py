@@ -127,8 +127,6 @@ def analyze_sensitivity(
     switched = model, folder, subgraphs, weight_only, constants, samples
     session = SwitchedSession(*switched, precision, settings)
     errors = measure_errors(session, [*operators, *constants], samples)
-    none = (0.0,) * len(session.reference.slices.slices)
-    errors |= {each.form: none for each in (*operators, *constants) if each.form not in errors}
     measured, stored = (_measured(some, costs, errors) for some in (operators, constants))
     return Sensitivity(ready, patterns, measured, stored, goal, session, weight_only)
 
@@ -197,8 +195,10 @@ def measure_errors(
 
     What is quantized because its inputs are adds none alone.
     """
+    candidates = [*candidates]
     alone = [each for each in candidates if not each.reads]
-    return {
+    none = (0.0,) * len(session.reference.slices.slices)
+    return {each.form: none for each in candidates} | {
         each.form: session.errors(with_dependents([each], alone), samples.to_choose)
         for each in alone
     }

@@ -47,51 +47,63 @@ def verify_within(
         is.
     """
     checks = options or VerificationOptions()
-    providers = tuple(checks.providers)
-
-    def report(status: Status, reason: str, cause: Cause = "") -> VerificationReport:
-        return VerificationReport(
-            status, reason, cause=cause, exactness="approximate", providers=providers
-        )
-
     first, second = (Located(*read_proto(model)) for model in (original, other))
     precision = with_samples(precision, first.proto)
-    settings = checks.settings
     try:
         samples = samples_for(first.proto, first.base_dir, precision, checks)
-        reference = FloatReference.of(*first, samples, precision, settings)
+        reference = FloatReference.of(*first, samples, precision, checks.settings)
     except NothingToQuantizeError as nothing:
-        return report("not verified", str(nothing), "evidence")
+        return _report(checks, "not verified", str(nothing), "evidence")
     except LoadError as error:
-        return report("not verified", f"onnxruntime cannot load the original: {error}", "load")
+        reason = f"onnxruntime cannot load the original: {error}"
+        return _report(checks, "not verified", reason, "load")
     except (FeedError, RunError) as error:
-        return report("not verified", f"onnxruntime cannot run the original: {error}", "run")
+        reason = f"onnxruntime cannot run the original: {error}"
+        return _report(checks, "not verified", reason, "run")
     try:
-        session = Session(second.proto, settings, base_dir=second.base_dir)
+        session = Session(second.proto, checks.settings, base_dir=second.base_dir)
     except LoadError as error:
-        return report("different", f"onnxruntime cannot load the other model: {error}")
+        return _report(checks, "different", f"onnxruntime cannot load the other model: {error}")
     names = [value.name for value in first.proto.graph.output]
     if names != [port.name for port in session.outputs]:
-        return report("different", "the models have other outputs, or in another order")
+        return _report(checks, "different", "the models have other outputs, or in another order")
+    try:
+        return _judged(reference, session, checks)
+    except RunError as error:
+        return _report(checks, "different", f"onnxruntime cannot run the other model: {error}")
+
+
+def _report(
+    checks: VerificationOptions, status: Status, reason: str = "", cause: Cause = ""
+) -> VerificationReport:
+    providers = tuple(checks.providers)
+    return VerificationReport(
+        status, reason, cause=cause, exactness="approximate", providers=providers
+    )
+
+
+def _judged(
+    reference: FloatReference, session: Session, checks: VerificationOptions
+) -> VerificationReport:
+    """The verdict on a model that loads; raises `RunError` when it does not run."""
+    samples, precision = reference.samples, reference.precision
+    source = "random" if samples.are_random else "given"
     runs, errors = list[RunReport](), list[Errors]()
     for index, feeds in enumerate(samples.feeds):
         start = perf_counter()
-        try:
-            results = session.run(with_float16_feeds(feeds, session.inputs))
-        except RunError as error:
-            return report("different", f"the other model does not run on sample {index}: {error}")
+        results = session.run(with_float16_feeds(feeds, session.inputs))
+        seconds = perf_counter() - start
         errors.append(reference.errors(index, results))
-        source = "random" if samples.are_random else "given"
         comparisons = _comparisons(reference, index, results, errors[-1])
-        runs.append(RunReport(source, {}, 0, 0.0, perf_counter() - start, comparisons))
+        runs.append(RunReport(source, {}, 0, 0.0, seconds, comparisons))
     worst = reference.worst(largest_errors(errors))
     kind = f"{metric_name(precision.metric)}, {samples.summary()}"
     text = f"the error of {worst.name} is {worst.error:.2%}"
     if worst.error <= worst.tolerance:
         note = f"{text}, at most {worst.tolerance:.2%} ({kind})"
-        return replace(report("equal", ""), runs=tuple(runs), notes=(note,))
+        return replace(_report(checks, "equal"), runs=tuple(runs), notes=(note,))
     reason = f"{text}, more than {worst.tolerance:.2%} ({kind})"
-    return replace(report("different", reason), runs=tuple(runs))
+    return replace(_report(checks, "different", reason), runs=tuple(runs))
 
 
 def _comparisons(
