@@ -23,7 +23,7 @@ from xoptim.precision.float16_conversion import KERNELS, float16_plan, float16_p
 from xoptim.precision.float16_scales import OPSET as FLOAT16_SCALES_OPSET, with_float16_scales
 from xoptim.precision.measured import FASTER
 from xoptim.precision.options import FLOAT16_COMPUTE_TAG, PrecisionOptions
-from xoptim.precision.preprocessing import with_least_opset
+from xoptim.precision.preprocessing import RESIZE_WITH_AXES, with_least_opset
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.reference import FloatReference
 from xoptim.precision.schemes import computing_patterns, integer_patterns
@@ -172,6 +172,7 @@ def _quantized(
         how = float16_plan_of(how, plan.model, precision)
     else:
         further = _computing(options, computing_patterns(precision), provider=options.provider)
+        further = replace(further, drop=(*further.drop, *RESIZE_WITH_AXES))
         if precision.scheme == "int8" and precision.is_timed and not precision.weights_only:
             _check_gain(options)
         found = analyze_sensitivity(verified, options, how, precision)
