@@ -43,6 +43,19 @@ def test_eight_bits(xopt: Xopt, samples: Path) -> None:
     assert Path("model.opt.onnx").stat().st_size < 0.35 * Path("model.onnx").stat().st_size
 
 
+@pytest.mark.parametrize("index", [0, 2])
+def test_a_bad_sample_is_named(xopt: Xopt, samples: Path, index: int) -> None:
+    onnx.save(network(), "model.onnx")
+    path = samples / f"{index}.npz"
+    np.savez(path, words=np.array([1, 300]))
+    outcome = xopt("model.onnx", "--precision", "int8", "--feeds", samples)
+    assert outcome.code == 2
+    (line,) = outcome.err.splitlines()
+    assert line.startswith(f"xopt: error: sample {str(path)!r}: ")
+    assert "the original" in line
+    assert "idx=300" in line
+
+
 def test_nothing_is_quantized(xopt: Xopt) -> None:
     """The float32 model is written, with the reason."""
     write(RELU)
