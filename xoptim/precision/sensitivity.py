@@ -1,6 +1,6 @@
 """Sensitivity analysis: the error that each candidate adds alone, and the time that it saves."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from xoptim.precision.candidates import Candidate, Form, find_candidates, with_d
 from xoptim.precision.measured import UNMEASURED, Measured, OperatorCost
 from xoptim.precision.options import STATIC_NEEDS_SAMPLES, Goal, PrecisionOptions, Scheme
 from xoptim.precision.preprocessing import GELU_OPSET, Preprocessed, Preprocessor, with_least_opset
+from xoptim.precision.progress import counted
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.schemes import (
     computing_patterns,
@@ -120,12 +121,13 @@ def analyze_sensitivity(
         constants = _without_integers_of(operators, constants)
     if all(each.reads for each in (*operators, *constants)):
         raise NothingToQuantizeError(_nothing(model, precision.scheme, samples, patterns))
-    how.on_step("measuring quantized operators")
-    costs = measure_costs(model, folder, operators, subgraphs, samples.to_time, settings)
-    how.on_step("measuring the error of each operator")
+    costs = measure_costs(
+        model, folder, operators, subgraphs, samples.to_time, settings, how.on_step
+    )
+    how.on_step("loading the model with quantized operators")
     switched = model, folder, subgraphs, weight_only, constants, samples
     session = SwitchedSession(*switched, precision.metric, settings)
-    errors = measure_errors(session, [*operators, *constants], samples)
+    errors = measure_errors(session, [*operators, *constants], samples, how.on_step)
     measured, stored = (_measured(some, costs, errors) for some in (operators, constants))
     return Sensitivity(ready, patterns, measured, stored, goal, session, weight_only)
 
@@ -188,16 +190,19 @@ def _without_integers_of(
 
 
 def measure_errors(
-    session: SwitchedSession, candidates: Iterable[Candidate], samples: Samples
+    session: SwitchedSession,
+    candidates: Iterable[Candidate],
+    samples: Samples,
+    on_step: Callable[[str], object] = lambda _: None,
 ) -> dict[Form, float]:
     """The error that each candidate adds alone, together with those that share its weights.
 
-    What is quantized because its inputs are adds none alone.
+    What is quantized because its inputs are adds none alone. ``on_step`` is called before each.
     """
     alone = [each for each in candidates if not each.reads]
     return {
         each.form: session.error(with_dependents([each], alone), samples.to_choose)
-        for each in alone
+        for each in counted(alone, "measuring the error of each operator", on_step)
     }
 
 
