@@ -28,6 +28,7 @@ from xoptim.match.quantization import (
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan
 from xoptim.precision.attempts import PrecisionAttempt, allowance, fastest
 from xoptim.precision.body_constants import BodyConstants
+from xoptim.precision.budget import SearchBudget
 from xoptim.precision.calibration import Probe, Ranges
 from xoptim.precision.candidates import Candidate
 from xoptim.precision.choices import choices_of
@@ -86,6 +87,7 @@ def float16_plan(
     options: OptimizationOptions,
     how: VerifyPlan,
     precision: PrecisionOptions,
+    budget: SearchBudget,
     reference: FloatReference | None = None,
 ) -> QuantizationPlan:
     """As many operators of an optimized model as the tolerance allows, with results of 16 bits.
@@ -100,6 +102,7 @@ def float16_plan(
         options: of its optimization.
         how: options of the verification.
         precision: the error allowed.
+        budget: the time of the search; nothing is rounded after it where the error is too large.
         reference: what the error is relative to, where that is not the optimized model.
 
     Raises:
@@ -121,7 +124,7 @@ def float16_plan(
     if reference is None:
         reference = FloatReference.of(model, folder, samples, precision.metric, settings)
     aim = allowance(precision, samples)
-    rounded, applied, measured = _within(found, reference, aim)
+    rounded, applied, measured = _within(found, reference, aim, budget)
     if precision.io_types == "float16":
         rounded = with_float16_io(rounded)
     elif _is_at_hand(how) and precision.goal == "speed":
@@ -203,7 +206,7 @@ def inner_work(model: onnx.ModelProto, found: Collection[str], work: Collection[
 
 
 def _within(
-    found: _Float16Candidates, reference: FloatReference, aim: float
+    found: _Float16Candidates, reference: FloatReference, aim: float, budget: SearchBudget
 ) -> tuple[onnx.ModelProto, dict[str, str], list[Measured]]:
     """The model with as many of the first results rounded as an error allows, what was rounded, and
     the error that each candidate adds, measured where not all can be rounded.
@@ -219,7 +222,7 @@ def _within(
     while error > aim and applied:
         rounded, applied = found.rounded(each.candidate for each in suspects[count:])
         error = reference.error_of(rounded, found.folder)
-        count *= 2
+        count = len(suspects) if budget.is_over() else 2 * count
     return rounded, applied, measured
 
 

@@ -5,7 +5,7 @@
 import logging
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -19,6 +19,7 @@ from xoptim.match.quantization import Observed, RangedPattern, ScalingPattern
 from xoptim.match.rewrite import Rewrite
 from xoptim.match.view import Cpu
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verified
+from xoptim.precision.budget import SearchBudget
 from xoptim.precision.fake_quantization import fake_quantized, rewritten
 from xoptim.precision.metrics import error
 from xoptim.precision.samples import Samples
@@ -76,6 +77,7 @@ class Preprocessor:
         how: options of the verification.
         settings: of the sessions.
         observe: finds facts about the tensors of a model on the samples.
+        budget: the time of the search.
     """
 
     patterns: Sequence[type[Rewrite]]
@@ -85,6 +87,7 @@ class Preprocessor:
     how: VerifyPlan
     settings: SessionSettings
     observe: Callable[[onnx.ModelProto, Path | None], Observed]
+    budget: SearchBudget = field(default_factory=lambda: SearchBudget(None))
 
     def run(
         self,
@@ -115,12 +118,15 @@ class Preprocessor:
         if joins_gelu:
             best = self._replaced("Gelu", best, _GELU, opset=GELU_OPSET)
         for scaling in scalings:
+            if self.budget.is_over():
+                break
             best, least = _tried(
                 f"{scaling.name()} (SmoothQuant)",
                 partial(self._better_scaled, model, best, least, scaling),
                 (best, least),
             )
-        if self._has_biases(best.model) and best.observed.channels:
+        has_biases = self._has_biases(best.model) and bool(best.observed.channels)
+        if has_biases and not self.budget.is_over():
             if least is None:
                 error = partial(self._error, model, best, corrected=False)
                 least = _tried("static scales of activations", error, None)

@@ -52,6 +52,7 @@ class Quantized:
         activations: those between operators that have QDQ.
         target: the name of the target for which it was chosen; empty where the caller asked for it.
         cpu: CPUs on which integers are exact; see `OptimizationOptions.cpu`.
+        ended_by_budget: whether the search ended with its budget.
     """
 
     verified: VerifiedModel
@@ -72,6 +73,7 @@ class Quantized:
     activations: Sequence[str] = ()
     target: str = ""
     cpu: Cpu = "any"
+    ended_by_budget: bool = False
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -125,14 +127,21 @@ class Quantized:
         if self.reason:
             return (
                 f"{self.heading}: nothing is quantized, the float32 model is the result: "
-                f"{self.reason}"
+                f"{self.reason}{self._why_ended()}"
             )
         counts = [self.description] if self.description else self.counts
         return (
             f"{self.heading}: {', '.join(counts)}, error {self.error:.2%} of at most "
             f"{self.options.tolerance:.2%} ({self.options.metric}, {self.samples.summary()})"
-            f"{self._exact_where()}"
+            f"{self._exact_where()}{self._why_ended()}"
         )
+
+    def _why_ended(self) -> str:
+        """That operators are left which were not tried, where that is so."""
+        budget = self.options.budget
+        if not self.ended_by_budget or budget is None:
+            return ""
+        return f"; the budget of {budget:g} s ended the search (--budget)"
 
     def _exact_where(self) -> str:
         """On which CPUs integers are exact, where that is not on all."""

@@ -1,5 +1,6 @@
 """Sensitivity analysis: the error that each candidate adds alone, and the time that it saves."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +20,7 @@ from xoptim.match.quantization import (
     StoringPattern,
 )
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, assuming
+from xoptim.precision.budget import SearchBudget
 from xoptim.precision.calibration import calibrated
 from xoptim.precision.candidates import Candidate, Form, find_candidates, with_dependents
 from xoptim.precision.measured import UNMEASURED, Measured, OperatorCost
@@ -84,6 +86,7 @@ def analyze_sensitivity(
     options: OptimizationOptions,
     how: VerifyPlan,
     precision: PrecisionOptions,
+    budget: SearchBudget,
 ) -> Sensitivity:
     """Measure the error and the time of each operator of an optimized model when quantized.
 
@@ -92,6 +95,8 @@ def analyze_sensitivity(
         options: of its optimization.
         how: options of the verification.
         precision: the scheme, and the values to measure on.
+        budget: the time of the search; operators that are not measured in it are none of the
+            result.
 
     Raises:
         ChoiceError: values do not fit the model, or the scheme does not fit the provider.
@@ -108,7 +113,7 @@ def analyze_sensitivity(
     how.on_step("looking for scales with a smaller error")
     observe = partial(_observed, samples=samples, precision=precision, settings=settings)
     where = options.provider, options.cpu
-    preprocessor = Preprocessor(everything, *where, samples, how, settings, observe)
+    preprocessor = Preprocessor(everything, *where, samples, how, settings, observe, budget)
     given = model, verified.base_dir, _scaling_patterns_of(precision)
     ready = preprocessor.run(*given, joins_gelu=_joins_gelu(precision, options))
     model, folder, observed = ready.model, ready.folder, ready.observed
@@ -122,11 +127,12 @@ def analyze_sensitivity(
     if all(each.reads for each in (*operators, *constants)):
         raise NothingToQuantizeError(_nothing(model, precision.scheme, samples, patterns))
     costs = measure_costs(
-        model, folder, operators, subgraphs, samples.to_time, settings, how.on_step
+        model, folder, operators, subgraphs, samples.to_time, settings, how.on_step, budget
     )
     how.on_step("loading the model with quantized operators")
     switched = model, folder, subgraphs, weight_only, constants, samples
     session = SwitchedSession(*switched, precision.metric, settings)
+    session.limit(budget)
     errors = measure_errors(session, [*operators, *constants], samples, how.on_step)
     measured, stored = (_measured(some, costs, errors) for some in (operators, constants))
     return Sensitivity(ready, patterns, measured, stored, goal, session, weight_only)
@@ -197,13 +203,17 @@ def measure_errors(
 ) -> dict[Form, float]:
     """The error that each candidate adds alone, together with those that share its weights.
 
-    What is quantized because its inputs are adds none alone. ``on_step`` is called before each.
+    What is quantized because its inputs are adds none alone. ``on_step`` is called before each. The
+    largest come first, and none after the budget.
     """
     alone = [each for each in candidates if not each.reads]
-    return {
-        each.form: session.error(with_dependents([each], alone), samples.to_choose)
-        for each in counted(alone, "measuring the error of each operator", on_step)
-    }
+    ranked = sorted(alone, key=lambda each: -math.prod(each.shape))
+    errors = dict[Form, float]()
+    for each in counted(ranked, "measuring the error of each operator", on_step):
+        if session.budget.is_over():
+            break
+        errors[each.form] = session.error(with_dependents([each], alone), samples.to_choose)
+    return errors
 
 
 def _measured(
@@ -211,9 +221,11 @@ def _measured(
     costs: Mapping[Form, OperatorCost],
     errors: Mapping[Form, float],
 ) -> list[Measured]:
+    """The candidates that were measured, and what is quantized because of others."""
     return [
         Measured(each, costs.get(each.form, UNMEASURED), errors.get(each.form, 0.0))
         for each in candidates
+        if each.reads or each.form in errors
     ]
 
 

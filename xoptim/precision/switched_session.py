@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from xoptim.precision.budget import ErrorCache, SearchBudget
 from xoptim.precision.candidates import Candidate, Form
 from xoptim.precision.metrics import Metric
 from xoptim.precision.reference import FloatReference
@@ -54,6 +55,12 @@ class SwitchedSession:
         self._samples = samples
         expected = [self._run(index, {}) for index in range(len(samples.feeds))]
         self.reference = FloatReference(samples, expected, metric, settings)
+        self.limit(SearchBudget(None))
+
+    def limit(self, budget: SearchBudget) -> None:
+        """Try no further choice after a budget."""
+        self.budget = budget
+        self._errors = ErrorCache(self._measured, self._samples, budget)
 
     def error(self, forms: Mapping[str, str], indices: Iterable[int]) -> float:
         """The error when some candidates are quantized, the largest of some samples, as a fraction.
@@ -62,13 +69,15 @@ class SwitchedSession:
             forms: their results, each with the name of the pattern.
             indices: of the samples.
         """
-        errors = (self.reference.error(index, self._run(index, forms)) for index in indices)
-        return max(errors, default=0.0)
+        return self._errors.error(forms, indices)
 
     def close(self) -> None:
         """Free the weights in all forms."""
         del self._session
         release_memory()
+
+    def _measured(self, index: int, forms: Mapping[str, str]) -> float:
+        return self.reference.error(index, self._run(index, forms))
 
     def _run(self, index: int, forms: Mapping[str, str]) -> Sequence[Value]:
         switched = {

@@ -10,6 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from xoptim.bench.rounds import best_times
+from xoptim.precision.budget import SearchBudget
 from xoptim.precision.calibration import Probe
 from xoptim.precision.candidates import Candidate, Form, sharing_weights
 from xoptim.precision.measured import OperatorCost
@@ -30,9 +31,11 @@ def measure_costs(
     subgraphs: Mapping[Form, ResultSubgraph],
     feeds: Mapping[str, Value],
     settings: SessionSettings,
-    on_step: Callable[[str], object] = lambda _: None,
+    on_step: Callable[[str], object],
+    budget: SearchBudget,
 ) -> dict[Form, OperatorCost]:
     """The cost of each candidate, on the shapes of one sample; ``on_step`` is called before each.
+    None is measured after the budget.
 
     Operators are of one kind when their nodes and the shapes of all that they read are the same;
     each kind is measured once. What is quantized because of others saves nothing alone, and is not
@@ -57,6 +60,8 @@ def measure_costs(
     known: dict[tuple[object, ...], tuple[float, float]] = {}
     costs = {each.form: _unmeasured(each, makers) for each in candidates}
     for each in counted(alone, "measuring the time of each operator", on_step):
+        if budget.is_over():
+            break
         original, quantized = originals[each.form], subgraphs[each.form]
         operands = {name: operand(name) for name in sorted({*original.reads, *quantized.reads})}
         nodes = [
