@@ -1,7 +1,9 @@
-"""A line of progress while the command runs, only on a terminal."""
+"""Progress while the command runs: a line that moves on a terminal, else a line now and then."""
 
+from collections.abc import Callable
+from time import monotonic
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from rich.status import Status
 from rich.text import Text
@@ -9,16 +11,28 @@ from rich.text import Text
 from xoptim import Event
 
 from .guard import note
-from .terminal import in_line, open_console
+from .terminal import in_line, open_console, say
+
+_SECONDS: Final = 10.0
+"""Time between two lines where standard error is not a terminal."""
 
 
 class Progress:
-    """Shows the step and its progress on standard error, if ``enabled`` and if that is a
-    terminal.
+    """Shows the step and its progress on standard error.
+
+    Args:
+        enabled: whether anything is shown.
+        is_logged: whether a step is shown as a line of its own every ten seconds where standard
+            error is not a terminal.
+        clock: the time in seconds.
     """
 
-    def __init__(self, enabled: bool) -> None:
+    def __init__(
+        self, enabled: bool, *, is_logged: bool = False, clock: Callable[[], float] = monotonic
+    ) -> None:
         console = open_console(to_stderr=True)
+        self._is_logged = enabled and is_logged and not console.is_terminal
+        self._clock, self._last = clock, clock()
         self._status: Status | None = (
             console.status("starting") if enabled and console.is_terminal else None
         )
@@ -34,6 +48,9 @@ class Progress:
         note(step)
         if self._status is not None:
             self._status.update(Text(in_line(step)))
+        elif self._is_logged and (now := self._clock()) - self._last >= _SECONDS:
+            self._last = now
+            say(f"xopt: {step}", err=True)
 
     def event(self, event: Event) -> None:
         """Update the line from an event of the optimizer."""

@@ -150,6 +150,7 @@ class Lowering:
         *COMPUTES,
     )
     io_types: IoTypes = choice("Type to give to float32 inputs and outputs.", *IO_TYPES)
+    budget: float | None = duration("Time limit of the search of --precision: 90s, 2m, 1h.")
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect with others, each with the reason."""

@@ -1,8 +1,12 @@
 """The line that moves while the command works, on terminals only."""
 
+from itertools import count
+
+import onnx
 import pytest
 
 from tests.cli.command import TRANSPOSES, Xopt, types_in, write
+from tests.precision.models import network
 from xoptim.cli.progress import Progress
 from xoptim.engine.events import Event
 
@@ -46,3 +50,37 @@ def test_not_when_it_would_disturb(xopt: Xopt) -> None:
     for words in (("-q",), ("--json",), ("-v",)):
         assert MOVES not in xopt("model.onnx", *words).err
     assert types_in("model.opt.onnx") == ["Relu"]
+
+
+def test_a_line_every_ten_seconds_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    times = iter([0.0, 9.9, 10.0, 15.0, 20.5, 30.0])
+    with Progress(enabled=True, is_logged=True, clock=lambda: next(times)) as progress:
+        for count in range(5):
+            progress.say(f"measuring the error of each operator: {count} of 5")
+    lines = [f"xopt: measuring the error of each operator: {count} of 5" for count in (1, 3)]
+    assert capsys.readouterr() == ("", "".join(f"{line}\n" for line in lines))
+
+
+def test_quiet_logs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    times = iter([0.0, 100.0])
+    with Progress(enabled=False, is_logged=True, clock=lambda: next(times)) as progress:
+        progress.say("measuring")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_operators_are_counted(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step is a line where ten seconds pass between two of them."""
+    clock = count(0.0, 10.0)
+    monkeypatch.setattr(
+        Progress.__init__, "__kwdefaults__", {"is_logged": False, "clock": lambda: next(clock)}
+    )
+    onnx.save(network(layers=1), "model.onnx")
+    options = ("--precision", "int8", "--for", "size", "--tolerance", "20%")
+    lines = xopt("model.onnx", *options).err.splitlines()
+    for stage in ("time", "error"):
+        text = f"xopt: measuring the {stage} of each operator: "
+        counts = [line.removeprefix(text) for line in lines if line.startswith(text)]
+        total = int(counts[0].rpartition(" ")[2])
+        assert counts == [f"{done} of {total}" for done in range(total)]
+    assert xopt("model.onnx", *options, "-q").err == ""
+    assert xopt("model.onnx", "-o", "plain.onnx").err == ""

@@ -229,7 +229,7 @@ def test_operators_of_branches_are_named(nodes: str, is_alone: bool) -> None:
     found = quantized(in_a_branch(nodes), feeds)
     assert found.fault == ""
     assert (found.reason if is_alone else found.inner).startswith(
-        "1 MatMul in If stay in float32: samples do not show"
+        "1 MatMul in If compute in float32: samples do not show"
     )
     assert (found.applied == {}) == is_alone
 

@@ -24,6 +24,7 @@ from xoptim.precision.quantize import before_quantization, quantize
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.samples import Samples
 from xoptim.precision.schemes import scaling_patterns
+from xoptim.verification.errors import RunError
 from xoptim.verification.session_settings import SessionSettings
 
 SINGLE_STEPS = "d = Sub(x, m) s = Mul(d, g) n = Add(s, b)"
@@ -183,3 +184,97 @@ def test_scales_move_where_it_helps(
     model = layer(ONE_NODE)
     ready = preparation(model, [rows()]).run(model, None, scaling_patterns("int8"))
     assert len(ready.verified_models) == kept
+
+
+RESIZES = {
+    "sizes of Shape": (
+        's = Shape <end = 2> (r0) z = Concat <axis = 0> (s, hw) r = Resize <mode = "linear"> '
+        "(r0, , , z)"
+    ),
+    "sizes of axes": 'r = Resize <axes = [2, 3], mode = "linear"> (r0, , , hw)',
+    "computed sizes of axes": (
+        "s = Shape <start = 2> (r0) z = Add(s, s) "
+        'r = Resize <axes = [-2, -1], mode = "linear"> (r0, , , z)'
+    ),
+    "scales of axes": 'r = Resize <axes = [2, 3], mode = "nearest"> (r0, , two)',
+}
+
+
+def resized(resize: str) -> onnx.ModelProto:
+    """Convolutions around a Resize, then a MatMul."""
+    rng = np.random.default_rng(0)
+
+    def drawn(*shape: int) -> np.ndarray:
+        array: np.ndarray = rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
+        return array.astype(np.float32)
+
+    stored = {
+        "k0": drawn(32, 3, 3, 3),
+        "k1": drawn(32, 32, 3, 3),
+        "w": drawn(32, 64),
+        "hw": np.array([16, 16]),
+        "two": np.array([2, 2], np.float32),
+    }
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 18]> net (float[n,3,h,l] x) => (float[n,64] y) { '
+        f"c0 = Conv <pads = [1, 1, 1, 1]> (x, k0) r0 = Relu(c0) {resize} "
+        "c1 = Conv <pads = [1, 1, 1, 1]> (r, k1) r1 = Relu(c1) p = GlobalAveragePool(r1) "
+        "f = Flatten(p) y = MatMul(f, w) }"
+    )
+    model.graph.initializer.extend(
+        numpy_helper.from_array(array, name) for name, array in stored.items()
+    )
+    return model
+
+
+def small_images() -> list[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(1)
+    return [{"x": rng.standard_normal((1, 3, 8, 8)).astype(np.float32)} for _ in range(4)]
+
+
+@pytest.mark.parametrize("resize", RESIZES.values(), ids=RESIZES)
+def test_convolutions_around_a_resize_are_quantized(resize: str) -> None:
+    """onnxruntime 1.32 does not load quantized convolutions around a Resize of some axes."""
+    model, feeds = resized(resize), small_images()
+    how, options = VerifyPlan(), OptimizationOptions()
+    precision = PrecisionOptions(static=True, tolerance=0.2, feeds=feeds)
+    verified = optimize_verified(model, before_quantization(options), how)
+    found = quantize(verified, options, how, precision)
+    assert found.fault == ""
+    assert found.operators.keys() >= {"r0", "r1"}
+    (actual,), (expected,) = run(found.verified.proto, feeds[0]), run(model, feeds[0])
+    assert error("largest", [expected], [actual]) < 0.2
+
+
+def test_a_failing_step_costs_that_step(caplog: pytest.LogCaptureFixture) -> None:
+    """The axes of a Resize that keeps the aspect ratio stay, and so do convolutions around it."""
+    model = resized(
+        'r = Resize <axes = [2, 3], keep_aspect_ratio_policy = "not_larger"> (r0, , , hw)'
+    )
+    how, options = VerifyPlan(), OptimizationOptions()
+    precision = PrecisionOptions(goal="size", tolerance=0.2, feeds=small_images())
+    verified = optimize_verified(model, before_quantization(options), how)
+    found = quantize(verified, options, how, precision)
+    assert found.fault == ""
+    assert "y" in found.applied
+    assert not {"r0", "r1"} & found.operators.keys()
+    messages = [record.message for record in caplog.records]
+    assert len(messages) == 1
+    assert messages[0].startswith("quantization continues without static scales of activations: ")
+
+
+def test_calibration_that_fails_costs_the_ranges(caplog: pytest.LogCaptureFixture) -> None:
+    def observe(model: onnx.ModelProto, folder: Path | None) -> Observed:
+        raise RunError("no memory for the activations")
+
+    samples = Samples(small_images(), are_random=False)
+    model = resized(RESIZES["sizes of axes"])
+    settings, how = SessionSettings(), VerifyPlan()
+    preprocessor = Preprocessor([], "cpu", "any", samples, how, settings, observe)
+    ready = preprocessor.run(model, None, [])
+    assert ready.model is model
+    assert ready.observed == Observed()
+    assert [record.message for record in caplog.records] == [
+        "quantization continues without the ranges of activations: no memory for the activations",
+        "quantization continues without Resize without axes: no memory for the activations",
+    ]

@@ -7,6 +7,7 @@ from xoptim.facts.lazy import on_demand
 if TYPE_CHECKING:
     from xoptim.precision import (
         quantize as quantize,
+        samples as samples,
         sources as sources,
         static_int8 as static_int8,
     )

@@ -14,13 +14,14 @@ from onnx import TensorProto, helper, numpy_helper
 from xoptim.graph.names import Names
 from xoptim.match.quantization import QuantizationParameters, activation_parameters
 from xoptim.precision.activations import Activations, find_activations
+from xoptim.precision.budget import ErrorCache, SearchBudget
 from xoptim.precision.calibration import calibrated
 from xoptim.precision.candidates import Candidate
 from xoptim.precision.choices import cheapest, choose, parts_within
 from xoptim.precision.measured import Measured
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.preprocessing import Preprocessed
-from xoptim.precision.reference import Errors, FloatReference, largest_errors
+from xoptim.precision.reference import Errors, FloatReference
 from xoptim.precision.symmetric import symmetric_ranges
 from xoptim.preparation.ports import defined_names
 from xoptim.system.machine import release_memory
@@ -39,6 +40,7 @@ class ActivationQuantizer:
         reference: its outputs.
         precision: the error allowed, and how ranges are found.
         aim: the error to aim at.
+        budget: the time of the search.
     """
 
     def __init__(
@@ -47,9 +49,10 @@ class ActivationQuantizer:
         reference: FloatReference,
         precision: PrecisionOptions,
         aim: float,
+        budget: SearchBudget,
     ) -> None:
         self._ready, self._reference = ready, reference
-        self._precision, self._aim = precision, aim
+        self._precision, self._aim, self._budget = precision, aim, budget
 
     @cached_property
     def scales(self) -> Mapping[str, QuantizationParameters]:
@@ -86,7 +89,7 @@ class ActivationQuantizer:
         done = _already_quantized(model, self.activations)
         able = self.activations.copies.keys() - done
         every = sorted(self.activations.useful(able, done, weighted))
-        if not every:
+        if not every or self._budget.is_over():
             return ()
         aim = sqrt((max(self._errors(model, [])) ** 2 + self._aim**2) / 2)
         if max(self._errors(model, every)) <= aim:
@@ -114,10 +117,12 @@ class ActivationQuantizer:
         """The activations that err least together, in this order."""
         samples = self._reference.samples
         tensors = {name: self._tensors([name]) for name in names}
-        session = _SwitchedActivations(model, self._ready, tensors, self._reference)
+        session = _SwitchedActivations(model, self._ready, tensors, self._reference, self._budget)
         base = session.errors({}, samples.to_choose)
         measured = []
         for name in names:
+            if self._budget.is_over():
+                break
             key = _key(name)  # an operator with weights may have the same result
             candidate = Candidate(key, name, _PATTERN, "", (0, 0))
             together = session.errors({key: _PATTERN}, samples.to_choose)
@@ -141,6 +146,7 @@ class _SwitchedActivations:
         ready: has the folder of its external data.
         tensors: by activation, what is quantized with it.
         reference: measures errors.
+        budget: the time of the search.
     """
 
     def __init__(
@@ -149,6 +155,7 @@ class _SwitchedActivations:
         ready: Preprocessed,
         tensors: Mapping[str, Mapping[str, QuantizationParameters]],
         reference: FloatReference,
+        budget: SearchBudget,
     ) -> None:
         names = _names_of(model)
         self._switches = {name: names.fresh(f"{name}_is_quantized") for name in tensors}
@@ -160,17 +167,18 @@ class _SwitchedActivations:
             switched.graph.input.append(value)
         self._reference = reference
         self._session = Session(switched, reference.settings, base_dir=ready.folder)
+        self._errors = ErrorCache(self._measured, reference, budget)
 
     def errors(self, forms: Mapping[str, str], indices: Iterable[int]) -> Errors:
         """The errors when some activations are quantized, the largest ones of some samples."""
+        return self._errors.errors(forms, indices)
+
+    def _measured(self, index: int, forms: Mapping[str, str]) -> Errors:
         switched = {
             switch: np.array(_key(name) in forms) for name, switch in self._switches.items()
         }
-        feeds = self._reference.samples.feeds
-        return largest_errors(
-            self._reference.errors(index, self._session.run({**feeds[index], **switched}))
-            for index in indices
-        )
+        feeds = {**self._reference.samples.feeds[index], **switched}
+        return self._reference.errors(index, self._session.run(feeds))
 
     def close(self) -> None:
         """Free the model."""

@@ -108,8 +108,8 @@ def best_plan(
         settings: of the sessions that are measured.
     """
     aim = allowance(precision, found.samples)
-    given = found.preprocessed, found.session.reference, precision
-    attempts = _AttemptSearch(found, aim, options, ActivationQuantizer(*given, aim))
+    given = found.preprocessed, found.session.reference, precision, aim, found.session.budget
+    attempts = _AttemptSearch(found, aim, options, ActivationQuantizer(*given))
     if precision.static:
         best = attempts.most()
     else:
@@ -202,6 +202,8 @@ class _AttemptSearch:
         ]
         others += [partial(self._saving_time, each) for each in self._faster()]
         for other in others:
+            if self._found.session.budget.is_over():
+                break
             attempt = other()
             best = min(best, attempt, key=lambda each: each.size)
             del attempt  # two may not fit into the memory
@@ -212,7 +214,12 @@ class _AttemptSearch:
         """The fastest attempt, with the remaining constants stored in lower precision."""
         given = self._found.preprocessed
         original = Source(given.model, given.folder)
-        attempts = (self._within(each, "speed") for each in self._faster())
+        budget = self._found.session.budget
+        attempts = (
+            self._within(each, "speed")
+            for index, each in enumerate(self._faster())
+            if not index or not budget.is_over()
+        )
         feeds = self._found.samples.to_time
         best = fastest(original, attempts, feeds, settings) or self._made([])
         release_memory()

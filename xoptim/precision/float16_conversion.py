@@ -27,6 +27,8 @@ from xoptim.match.quantization import (
 )
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan
 from xoptim.precision.attempts import PrecisionAttempt, allowance, fastest
+from xoptim.precision.body_constants import BodyConstants
+from xoptim.precision.budget import SearchBudget
 from xoptim.precision.calibration import Probe, Ranges
 from xoptim.precision.candidates import Candidate
 from xoptim.precision.choices import choices_of
@@ -47,10 +49,7 @@ from xoptim.verification.session_settings import SessionSettings
 _NOTHING: Final = (
     "nothing can be computed in float16: no float32 MatMul, Gemm or Conv stays within its range"
 )
-_INNER: Final = (
-    "stay in float32: samples do not show their ranges (--compute float32 stores their weights in "
-    "float16)"
-)
+_INNER: Final = "compute in float32: samples do not show their ranges"
 KERNELS: Final = "cuda"
 """The provider whose kernels the operators must have: processors compute in 32 bits."""
 
@@ -88,6 +87,7 @@ def float16_plan(
     options: OptimizationOptions,
     how: VerifyPlan,
     precision: PrecisionOptions,
+    budget: SearchBudget,
     reference: FloatReference | None = None,
 ) -> QuantizationPlan:
     """As many operators of an optimized model as the tolerance allows, with results of 16 bits.
@@ -95,13 +95,14 @@ def float16_plan(
     At first these are all operators around MatMul, Gemm and Conv whose numbers stay far from the
     type's limits on the samples. As long as the error is too large, those stay in 32 bits that add
     most to the error of what they read. Where a GPU is at hand and is not faster in 16 bits,
-    nothing is rounded.
+    nothing is rounded. Bodies of If, Loop and Scan compute in float32, with constants in float16.
 
     Args:
         verified: the optimized model.
         options: of its optimization.
         how: options of the verification.
         precision: the error allowed.
+        budget: the time of the search; nothing is rounded after it where the error is too large.
         reference: what the error is relative to, where that is not the optimized model.
 
     Raises:
@@ -117,17 +118,22 @@ def float16_plan(
     settings = replace(how.checks.settings, level="all")
     how.on_step("measuring the error in float16")
     found = _float16_candidates(model, folder, patterns, samples, precision, settings)
-    if not found.first:
+    constants = BodyConstants(model, folder)
+    if not found.first and not constants.candidates:
         raise NothingToQuantizeError(found.inner or _NOTHING)
     if reference is None:
         reference = FloatReference.of(model, folder, samples, precision, settings)
-    rounded, applied, measured = _within(found, reference, allowance(precision, samples))
+    aim = allowance(precision, samples)
+    rounded, applied, measured = _within(found, reference, aim, budget)
     if precision.io_types == "float16":
         rounded = with_float16_io(rounded)
     elif _is_at_hand(how) and precision.goal == "speed":
         attempt = PrecisionAttempt(rounded, applied, rounded)
         if not _is_faster(Source(model, folder), attempt, options, reference):
             rounded, applied = model, {}
+    rounded, stored = constants.stored(rounded, reference, aim)
+    applied |= stored
+    measured += map(Measured, constants.candidates)
     choices = choices_of(measured, applied, is_timed=False)
     goal, inner = precision.goal, found.inner
     return QuantizationPlan(rounded, folder, applied, choices, goal, reference, inner=inner)
@@ -200,7 +206,7 @@ def inner_work(model: onnx.ModelProto, found: Collection[str], work: Collection[
 
 
 def _within(
-    found: _Float16Candidates, reference: FloatReference, aim: float
+    found: _Float16Candidates, reference: FloatReference, aim: float, budget: SearchBudget
 ) -> tuple[onnx.ModelProto, dict[str, str], list[Measured]]:
     """The model with as many of the first results rounded as an error allows, what was rounded, and
     the error that each candidate adds, measured where not all can be rounded.
@@ -216,7 +222,7 @@ def _within(
     while error > aim and applied:
         rounded, applied = found.rounded(each.candidate for each in suspects[count:])
         error = reference.error_of(rounded, found.folder)
-        count *= 2
+        count = len(suspects) if budget.is_over() else 2 * count
     return rounded, applied, measured
 
 

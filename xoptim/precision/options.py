@@ -68,6 +68,8 @@ class PrecisionOptions:
             empty. Half of them, at least one, serve to choose; all must keep the tolerance.
         max_samples: how many samples are read of a source that is no list of dictionaries.
         seed: of the random values.
+        budget: seconds that the search may take; ``None`` for as long as it takes. Operators that
+            are not measured in it stay in float32.
     """
 
     scheme: Scheme = "int8"
@@ -85,6 +87,7 @@ class PrecisionOptions:
     feeds: Sequence[Mapping[str, Value]] | str | Path | Iterable[Any] = ()
     max_samples: int = 32
     seed: int = 0
+    budget: float | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for values that no model could keep."""
@@ -115,6 +118,8 @@ class PrecisionOptions:
                 "feeds must be a list of dictionaries, one for each sample: [{'x': array}], a "
                 "folder, or an iterator"
             )
+        if self.budget is not None and not self.budget > 0:
+            raise ValueError(f"budget must be a number of seconds above 0, not {self.budget!r}")
         if self.max_samples < 1:
             raise ValueError(f"max_samples must be at least 1, not {self.max_samples}")
 

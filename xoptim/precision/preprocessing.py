@@ -1,24 +1,30 @@
 """Steps before quantization that make its error smaller: scales of channels are moved
-(SmoothQuant), and biases corrected.
+(SmoothQuant), and biases corrected. A step that fails is skipped.
 """
 
+import logging
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import onnx
 
 from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.errors import AssumptionError, BudgetError, ModelError, RewriteError
 from xoptim.graph.sources import Source
 from xoptim.match.quantization import Observed, RangedPattern, ScalingPattern
 from xoptim.match.rewrite import Rewrite
 from xoptim.match.view import Cpu
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verified
+from xoptim.precision.budget import SearchBudget
 from xoptim.precision.fake_quantization import fake_quantized, rewritten
 from xoptim.precision.metrics import error
 from xoptim.precision.samples import Samples
 from xoptim.preparation.ports import names_apart
+from xoptim.verification.errors import FeedError, LoadError, RunError
 from xoptim.verification.session import Session
 from xoptim.verification.session_settings import SessionSettings
 
@@ -26,6 +32,19 @@ GELU_OPSET: Final = 20
 """The operator set with Gelu."""
 _GELU: Final = ("Gelu", "GeluErf")
 """The patterns that write it."""
+_RESIZE_AXES: Final = ("ResizeAxes",)
+"""The pattern for a fault of onnxruntime next to quantized convolutions."""
+RESIZE_WITH_AXES: Final = ("ShapeResize",)
+"""The pattern that undoes it."""
+_LOGGER: Final = logging.getLogger("xoptim")
+_T = TypeVar("_T")
+_FAILURES: Final = (
+    *(ModelError, RewriteError, AssumptionError, BudgetError),  # the model cannot be rewritten
+    *(LoadError, RunError, FeedError),  # onnxruntime refuses it, or a run of it fails
+    onnx.shape_inference.InferenceError,
+    onnx.checker.ValidationError,
+)
+"""Errors that cost a step, and not the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +77,7 @@ class Preprocessor:
         how: options of the verification.
         settings: of the sessions.
         observe: finds facts about the tensors of a model on the samples.
+        budget: the time of the search.
     """
 
     patterns: Sequence[type[Rewrite]]
@@ -67,6 +87,7 @@ class Preprocessor:
     how: VerifyPlan
     settings: SessionSettings
     observe: Callable[[onnx.ModelProto, Path | None], Observed]
+    budget: SearchBudget = field(default_factory=lambda: SearchBudget(None))
 
     def run(
         self,
@@ -78,6 +99,8 @@ class Preprocessor:
     ) -> Preprocessed:
         """Move scales of channels, then correct biases, each where the error becomes smaller.
 
+        A warning is logged for each step that fails; the model stays as it was before.
+
         Args:
             model: the model.
             folder: of its external data.
@@ -85,22 +108,57 @@ class Preprocessor:
             joins_gelu: whether to write Gelu operators first. onnxruntime does not fuse a formula
                 that reads DequantizeLinear.
         """
-        best, least = Preprocessed(model, folder, self.observe(model, folder)), None
+        observed = _tried(
+            "the ranges of activations", lambda: self.observe(model, folder), Observed()
+        )
+        best = Preprocessed(model, folder, observed)
+        least: float | None = None
+        if any(_lists_axes(node) for node in model.graph.node):
+            best = self._replaced("Resize without axes", best, _RESIZE_AXES)
         if joins_gelu:
-            best = self._rewritten(best, _GELU, opset=GELU_OPSET) or best
+            best = self._replaced("Gelu", best, _GELU, opset=GELU_OPSET)
         for scaling in scalings:
-            tried = self._scaled(best, scaling)
-            if tried is None:
-                continue
-            least = self._error(model, best, corrected=False) if least is None else least
-            found = self._error(model, tried, corrected=False)
-            if found < least:
-                best, least = tried, found
-        if self._has_biases(best.model) and best.observed.channels:
-            least = self._error(model, best, corrected=False) if least is None else least
-            if self._error(model, best, corrected=True) < least:
+            if self.budget.is_over():
+                break
+            best, least = _tried(
+                f"{scaling.name()} (SmoothQuant)",
+                partial(self._better_scaled, model, best, least, scaling),
+                (best, least),
+            )
+        has_biases = self._has_biases(best.model) and bool(best.observed.channels)
+        if has_biases and not self.budget.is_over():
+            if least is None:
+                error = partial(self._error, model, best, corrected=False)
+                least = _tried("static scales of activations", error, None)
+            if least is None:  # onnxruntime does not run the model with them
+                return replace(best, observed=Observed())
+            corrected = partial(self._error, model, best, corrected=True)
+            if _tried("bias correction", corrected, math.inf) < least:
                 return best
         return replace(best, observed=best.observed._replace(channels={}))
+
+    def _better_scaled(
+        self,
+        original: onnx.ModelProto,
+        best: Preprocessed,
+        least: float | None,
+        scaling: type[ScalingPattern],
+    ) -> tuple[Preprocessed, float | None]:
+        """The model with the smaller error of the best one and the one with scales moved, and that
+        error.
+        """
+        scaled = self._scaled(best, scaling)
+        if scaled is None:
+            return best, least
+        least = self._error(original, best, corrected=False) if least is None else least
+        error = self._error(original, scaled, corrected=False)
+        return (scaled, error) if error < least else (best, least)
+
+    def _replaced(
+        self, step: str, given: Preprocessed, names: Sequence[str], opset: int | None = None
+    ) -> Preprocessed:
+        """The model with some patterns applied where that works."""
+        return _tried(step, lambda: self._rewritten(given, names, opset), None) or given
 
     def _scaled(self, given: Preprocessed, scaling: type[ScalingPattern]) -> Preprocessed | None:
         """The model with scales moved, ``None`` where there is nothing to move; without samples by
@@ -135,6 +193,9 @@ class Preprocessor:
         verified = optimize_verified(Source(given.model, given.folder), options, how)
         if not verified.builder.report().applied:
             return None
+        failure = verified.failure
+        if failure is not None and failure.status == "different":
+            raise ModelError(failure.reason)
         return Preprocessed(
             verified.proto,
             verified.base_dir,
@@ -162,6 +223,20 @@ class Preprocessor:
         )
         feeds = [self.samples.feeds[index] for index in self.samples.to_choose]
         return sum(error("rms", plain.run(each), other.run(each)) for each in feeds)
+
+
+def _tried(step: str, run: Callable[[], _T], otherwise: _T) -> _T:
+    """What a step of the preprocessing gives; otherwise a warning names the step and its error."""
+    try:
+        return run()
+    except _FAILURES as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        _LOGGER.warning("quantization continues without %s: %s", step, reason)
+        return otherwise
+
+
+def _lists_axes(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Resize" and any(each.name == "axes" for each in node.attribute)
 
 
 def with_least_opset(verified: VerifiedModel, least: int) -> onnx.ModelProto:

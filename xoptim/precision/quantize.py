@@ -19,11 +19,12 @@ from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, assuming, optimize_verified
 from xoptim.precision.attempts import best_plan
+from xoptim.precision.budget import SearchBudget
 from xoptim.precision.float16_conversion import KERNELS, float16_plan, float16_plan_of
 from xoptim.precision.float16_scales import OPSET as FLOAT16_SCALES_OPSET, with_float16_scales
 from xoptim.precision.measured import FASTER
 from xoptim.precision.options import FLOAT16_COMPUTE_TAG, PrecisionOptions
-from xoptim.precision.preprocessing import with_least_opset
+from xoptim.precision.preprocessing import RESIZE_WITH_AXES, with_least_opset
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.record import record
 from xoptim.precision.reference import FloatReference, largest_errors
@@ -83,21 +84,22 @@ def quantize(
         raise ChoiceError(
             "float16 inputs and outputs need operators that compute in float16: --compute float16"
         )
-    start = perf_counter()
+    start, budget = perf_counter(), SearchBudget(precision.budget)
     precision = with_samples(precision, verified.proto)
     try:
         found = (
-            _weights_for_float16(verified, options, how, precision)
+            _weights_for_float16(verified, options, how, precision, budget)
             if precision.is_weight_only_float16
-            else _quantized(verified, options, how, precision)
+            else _quantized(verified, options, how, precision, budget)
         )
     except NothingToQuantizeError as nothing:
         floats = _in_float32(verified, options, how)
         found = Quantized(floats, (), precision, reason=str(nothing), in_float16=in_float16)
     if not found.reason and not found.applied and precision.io_types == "float32":
-        floats, reason = _in_float32(verified, options, how), _unfit(found)
+        floats = _in_float32(verified, options, how)
+        reason = "no operator was chosen" if budget.ended_search else _unfit(found)
         found = replace(found, verified=floats, comparisons=(), worst=None, reason=reason)
-    return replace(found, seconds=perf_counter() - start)
+    return replace(found, seconds=perf_counter() - start, ended_by_budget=budget.ended_search)
 
 
 def _weights_for_float16(
@@ -105,6 +107,7 @@ def _weights_for_float16(
     options: OptimizationOptions,
     how: VerifyPlan,
     precision: PrecisionOptions,
+    budget: SearchBudget,
 ) -> Quantized:
     """The model with weights of 8 or 4 bits, and everything else computed in 16 bits.
 
@@ -120,7 +123,7 @@ def _weights_for_float16(
         },
     )
     plain = replace(options, provider="cpu", max_growth=0)
-    stored = _quantized(verified, plain, how, storing)
+    stored = _quantized(verified, plain, how, storing, budget)
     if stored.fault or not stored.applied:
         return replace(stored, options=precision, in_float16=True)
     settings = replace(how.checks.settings, level="all")
@@ -133,7 +136,7 @@ def _weights_for_float16(
     computing = replace(precision, scheme="float16", compute="float16")
     if _runs_contrib_operators(options):
         options = replace(options, patterns=Query.of(options.patterns).including(_MATMUL_N_BITS))
-    computed = _quantized(model, options, how, computing, reference)
+    computed = _quantized(model, options, how, computing, budget, reference)
     count = f"{len(computed.operators)} operators in float16"
     return replace(
         computed,
@@ -162,6 +165,7 @@ def _quantized(
     options: OptimizationOptions,
     how: VerifyPlan,
     precision: PrecisionOptions,
+    budget: SearchBudget,
     reference: FloatReference | None = None,
 ) -> Quantized:
     """The quantized model; see `quantize`.
@@ -172,13 +176,14 @@ def _quantized(
     how = replace(how, checks=assuming(how.checks, options))
     if in_float16:
         further = _computing(options, integer_patterns(FLOAT16_COMPUTE_TAG), provider=KERNELS)
-        plan = float16_plan(verified, further, how, precision, reference)
+        plan = float16_plan(verified, further, how, precision, budget, reference)
         how = float16_plan_of(how, plan.model, precision)
     else:
         further = _computing(options, computing_patterns(precision), provider=options.provider)
+        further = replace(further, drop=(*further.drop, *RESIZE_WITH_AXES))
         if precision.scheme == "int8" and precision.is_timed and not precision.weights_only:
             _check_gain(options)
-        found = analyze_sensitivity(verified, options, how, precision)
+        found = analyze_sensitivity(verified, options, how, precision, budget)
         how.on_step("choosing operators")
         plan = best_plan(found, precision, further, replace(how.checks.settings, level="all"))
         if precision.symmetric:

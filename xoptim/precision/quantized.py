@@ -55,6 +55,7 @@ class Quantized:
         activations: those between operators that have QDQ.
         target: the name of the target for which it was chosen; empty where the caller asked for it.
         cpu: CPUs on which integers are exact; see `OptimizationOptions.cpu`.
+        ended_by_budget: whether the search ended with its budget.
     """
 
     verified: VerifiedModel
@@ -75,6 +76,7 @@ class Quantized:
     activations: Sequence[str] = ()
     target: str = ""
     cpu: Cpu = "any"
+    ended_by_budget: bool = False
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -139,18 +141,25 @@ class Quantized:
         if self.reason:
             return (
                 f"{self.heading}: nothing is quantized, the float32 model is the result: "
-                f"{self.reason}"
+                f"{self.reason}{self._why_ended()}"
             )
         counts = [self.description] if self.description else self.counts
         return (
             f"{self.heading}: {', '.join(counts)}, error {self.error:.2%} of at most "
             f"{self.tolerance:.2%}{self._place()} ({metric_name(self.options.metric)}, "
-            f"{self.samples.summary()}){self._exact_where()}"
+            f"{self.samples.summary()}){self._exact_where()}{self._why_ended()}"
         )
 
     def _place(self) -> str:
         """The slice with the error, where the outputs have several."""
         return f" in {self.worst.name}" if self.worst is not None and not self.worst.is_only else ""
+
+    def _why_ended(self) -> str:
+        """That operators are left which were not tried, where that is so."""
+        budget = self.options.budget
+        if not self.ended_by_budget or budget is None:
+            return ""
+        return f"; the budget of {budget:g} s ended the search (--budget)"
 
     def _exact_where(self) -> str:
         """On which CPUs integers are exact, where that is not on all."""

@@ -98,6 +98,11 @@ class FloatReference:
         )
         return cls(samples, expected, slices, precision, settings)
 
+    @property
+    def count(self) -> int:
+        """The number of slices."""
+        return len(self.slices.slices)
+
     def errors(self, index: int, actual: Sequence[Value]) -> Errors:
         """The errors of outputs on one sample."""
         found = self.slices.errors(self.precision.metric, self.expected[index], actual)

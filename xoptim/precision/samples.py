@@ -8,9 +8,11 @@ import onnx
 
 from xoptim.precision.metrics import is_measurable
 from xoptim.precision.options import PrecisionOptions
-from xoptim.verification.errors import NothingToQuantizeError
+from xoptim.precision.sources import sample_name
+from xoptim.verification.errors import FeedError, NothingToQuantizeError, RunError
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.reference import run_reference
+from xoptim.verification.runs import ReferenceRun
 from xoptim.verification.session import Value
 
 _RANDOM_RUNS = 4
@@ -18,6 +20,22 @@ _HOLLOW = (
     "no output has a finite value on the samples, so there is no error to measure; give other "
     "samples with --feeds"
 )
+
+
+class SampleError(RunError):
+    """A model fails on a sample.
+
+    Attributes:
+        feeds: the sample.
+    """
+
+    def __init__(self, name: str, feeds: Mapping[str, Value], reason: str, model: str) -> None:
+        super().__init__(f"{name}: the {model} model fails on it: {reason}")
+        self._name, self.feeds, self._reason = name, feeds, reason
+
+    def of(self, model: str) -> "SampleError":
+        """The same error of another model."""
+        return SampleError(self._name, self.feeds, self._reason, model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +86,7 @@ def samples_for(
     Errors are measured at small random sizes too. Times are not: there, nothing would pay.
 
     Raises:
+        SampleError: the model does not run on a sample of the options.
         ChoiceError: values do not fit the model.
         NothingToQuantizeError: no output holds a finite number on them.
         RunError, FeedError: the model does not run on them, or no values were found on which it
@@ -75,8 +94,10 @@ def samples_for(
     """
     plain = replace(checks, extremes=False, original_dir=folder, seed=options.seed)
     if options.samples:
-        one = [replace(plain, feeds=feeds, assignments=1) for feeds in options.samples]
-        runs = [run_reference(model, each).runs[0] for each in one]
+        runs = [
+            _run(model, plain, feeds, sample_name(index, feeds))
+            for index, feeds in enumerate(options.samples)
+        ]
     else:
         runs = [*run_reference(model, replace(plain, assignments=_RANDOM_RUNS)).runs]
     if not any(is_measurable(run.results) for run in runs):
@@ -89,3 +110,15 @@ def samples_for(
         else {}
     )
     return Samples([run.feeds for run in runs], are_random, typical)
+
+
+def _run(
+    model: onnx.ModelProto, checks: VerificationOptions, feeds: Mapping[str, Value], name: str
+) -> ReferenceRun:
+    """The run on one sample; errors name the sample."""
+    try:
+        return run_reference(model, replace(checks, feeds=feeds, assignments=1)).runs[0]
+    except FeedError as error:
+        raise type(error)(f"{name}: {error}") from error
+    except RunError as error:
+        raise SampleError(name, feeds, str(error), "optimized") from error

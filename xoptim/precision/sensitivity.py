@@ -1,6 +1,7 @@
 """Sensitivity analysis: the error that each candidate adds alone, and the time that it saves."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,11 +20,13 @@ from xoptim.match.quantization import (
     StoringPattern,
 )
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, assuming
+from xoptim.precision.budget import SearchBudget
 from xoptim.precision.calibration import calibrated
 from xoptim.precision.candidates import Candidate, Form, find_candidates, with_dependents
 from xoptim.precision.measured import UNMEASURED, Measured, OperatorCost
 from xoptim.precision.options import STATIC_NEEDS_SAMPLES, Goal, PrecisionOptions, Scheme
 from xoptim.precision.preprocessing import GELU_OPSET, Preprocessed, Preprocessor, with_least_opset
+from xoptim.precision.progress import counted
 from xoptim.precision.reference import Errors
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.schemes import (
@@ -84,6 +87,7 @@ def analyze_sensitivity(
     options: OptimizationOptions,
     how: VerifyPlan,
     precision: PrecisionOptions,
+    budget: SearchBudget,
 ) -> Sensitivity:
     """Measure the error and the time of each operator of an optimized model when quantized.
 
@@ -92,6 +96,8 @@ def analyze_sensitivity(
         options: of its optimization.
         how: options of the verification.
         precision: the scheme, and the values to measure on.
+        budget: the time of the search; operators that are not measured in it are none of the
+            result.
 
     Raises:
         ChoiceError: values do not fit the model, or the scheme does not fit the provider.
@@ -108,7 +114,7 @@ def analyze_sensitivity(
     how.on_step("looking for scales with a smaller error")
     observe = partial(_observed, samples=samples, precision=precision, settings=settings)
     where = options.provider, options.cpu
-    preprocessor = Preprocessor(everything, *where, samples, how, settings, observe)
+    preprocessor = Preprocessor(everything, *where, samples, how, settings, observe, budget)
     given = model, verified.base_dir, _scaling_patterns_of(precision)
     ready = preprocessor.run(*given, joins_gelu=_joins_gelu(precision, options))
     model, folder, observed = ready.model, ready.folder, ready.observed
@@ -121,12 +127,14 @@ def analyze_sensitivity(
         constants = _without_integers_of(operators, constants)
     if all(each.reads for each in (*operators, *constants)):
         raise NothingToQuantizeError(_nothing(model, precision.scheme, samples, patterns))
-    how.on_step("measuring quantized operators")
-    costs = measure_costs(model, folder, operators, subgraphs, samples.to_time, settings)
-    how.on_step("measuring the error of each operator")
+    costs = measure_costs(
+        model, folder, operators, subgraphs, samples.to_time, settings, how.on_step, budget
+    )
+    how.on_step("loading the model with quantized operators")
     switched = model, folder, subgraphs, weight_only, constants, samples
     session = SwitchedSession(*switched, precision, settings)
-    errors = measure_errors(session, [*operators, *constants], samples)
+    session.limit(budget)
+    errors = measure_errors(session, [*operators, *constants], samples, how.on_step)
     measured, stored = (_measured(some, costs, errors) for some in (operators, constants))
     return Sensitivity(ready, patterns, measured, stored, goal, session, weight_only)
 
@@ -189,19 +197,26 @@ def _without_integers_of(
 
 
 def measure_errors(
-    session: SwitchedSession, candidates: Iterable[Candidate], samples: Samples
+    session: SwitchedSession,
+    candidates: Iterable[Candidate],
+    samples: Samples,
+    on_step: Callable[[str], object] = lambda _: None,
 ) -> dict[Form, Errors]:
     """The errors that each candidate adds alone, together with those that share its weights.
 
-    What is quantized because its inputs are adds none alone.
+    What is quantized because its inputs are adds none alone. ``on_step`` is called before each. The
+    largest come first, and none after the budget.
     """
     candidates = [*candidates]
     alone = [each for each in candidates if not each.reads]
-    none = (0.0,) * len(session.reference.slices.slices)
-    return {each.form: none for each in candidates} | {
-        each.form: session.errors(with_dependents([each], alone), samples.to_choose)
-        for each in alone
-    }
+    none = (0.0,) * session.reference.count
+    errors = {each.form: none for each in candidates if each.reads}
+    ranked = sorted(alone, key=lambda each: -math.prod(each.shape))
+    for each in counted(ranked, "measuring the error of each operator", on_step):
+        if session.budget.is_over():
+            break
+        errors[each.form] = session.errors(with_dependents([each], alone), samples.to_choose)
+    return errors
 
 
 def _measured(
@@ -209,8 +224,11 @@ def _measured(
     costs: Mapping[Form, OperatorCost],
     errors: Mapping[Form, Errors],
 ) -> list[Measured]:
+    """The candidates that were measured, and what is quantized because of others."""
     return [
-        Measured(each, costs.get(each.form, UNMEASURED), errors[each.form]) for each in candidates
+        Measured(each, costs.get(each.form, UNMEASURED), errors[each.form])
+        for each in candidates
+        if each.form in errors
     ]
 
 

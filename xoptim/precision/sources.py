@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -22,7 +22,18 @@ from xoptim.verification.errors import ChoiceError
 from xoptim.verification.session import Value
 
 _SUFFIX: Final = "*.npz"
-Sample: TypeAlias = dict[str, Value]
+
+
+class Sample(dict[str, Value]):
+    """The values of the inputs, with the file that they were read from; empty without one."""
+
+    path = ""
+
+
+def sample_name(index: int, sample: Mapping[str, Any]) -> str:
+    """A sample in messages: by its file, else by its index."""
+    path = str(sample.path) if isinstance(sample, (Archive, Sample)) else ""
+    return f"sample {path!r}" if path else f"sample {index}"
 
 
 def with_samples(options: PrecisionOptions, model: onnx.ModelProto) -> PrecisionOptions:
@@ -57,7 +68,7 @@ def read_samples(
     """
     samples = _archives(Path(source)) if isinstance(source, (str, Path)) else source
     found = [
-        _sample(each, inputs, f"sample {index}")
+        _sample(each, inputs, sample_name(index, each))
         for index, each in enumerate(islice(iter(samples), most))
     ]
     if not found:
@@ -80,12 +91,15 @@ def _sample(given: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Sa
     named = _named(given, inputs, where)
     arrays = {port.name: _array(named[port.name], port.name, where) for port in inputs}
     is_single = all(_lacks_first_dimension(arrays[port.name], port) for port in inputs)
-    return {
-        port.name: _typed(
-            arrays[port.name][np.newaxis] if is_single else arrays[port.name], port, where
+    sample = Sample(
+        (
+            port.name,
+            _typed(arrays[port.name][np.newaxis] if is_single else arrays[port.name], port, where),
         )
         for port in inputs
-    }
+    )
+    sample.path = str(given.path) if isinstance(given, Archive) else ""
+    return sample
 
 
 def _named(given: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Mapping[str, Any]:

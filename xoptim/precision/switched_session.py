@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from xoptim.precision.budget import ErrorCache, SearchBudget
 from xoptim.precision.candidates import Candidate, Form
 from xoptim.precision.options import PrecisionOptions
-from xoptim.precision.reference import Errors, FloatReference, largest_errors
+from xoptim.precision.reference import Errors, FloatReference
 from xoptim.precision.samples import Samples
 from xoptim.precision.subgraphs import ResultSubgraph
 from xoptim.precision.switches import with_switches
@@ -54,6 +55,12 @@ class SwitchedSession:
         self._samples = samples
         expected = [self._run(index, {}) for index in range(len(samples.feeds))]
         self.reference = FloatReference.known(model, folder, samples, expected, precision, settings)
+        self.limit(SearchBudget(None))
+
+    def limit(self, budget: SearchBudget) -> None:
+        """Try no further choice after a budget."""
+        self.budget = budget
+        self._errors = ErrorCache(self._measured, self.reference, budget)
 
     def errors(self, forms: Mapping[str, str], indices: Iterable[int]) -> Errors:
         """The errors when some candidates are quantized, the largest ones of some samples.
@@ -62,14 +69,15 @@ class SwitchedSession:
             forms: their results, each with the name of the pattern.
             indices: of the samples, at least one.
         """
-        return largest_errors(
-            self.reference.errors(index, self._run(index, forms)) for index in indices
-        )
+        return self._errors.errors(forms, indices)
 
     def close(self) -> None:
         """Free the weights in all forms."""
         del self._session
         release_memory()
+
+    def _measured(self, index: int, forms: Mapping[str, str]) -> Errors:
+        return self.reference.errors(index, self._run(index, forms))
 
     def _run(self, index: int, forms: Mapping[str, str]) -> Sequence[Value]:
         switched = {

@@ -1,7 +1,7 @@
 """How long operators take, in float32 and quantized."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +10,11 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from xoptim.bench.rounds import best_times
+from xoptim.precision.budget import SearchBudget
 from xoptim.precision.calibration import Probe
 from xoptim.precision.candidates import Candidate, Form, sharing_weights
 from xoptim.precision.measured import OperatorCost
+from xoptim.precision.progress import counted
 from xoptim.precision.subgraphs import ResultSubgraph, original_subgraph
 from xoptim.verification.protos import tensor_array
 from xoptim.verification.session import Session, Value
@@ -29,8 +31,11 @@ def measure_costs(
     subgraphs: Mapping[Form, ResultSubgraph],
     feeds: Mapping[str, Value],
     settings: SessionSettings,
+    on_step: Callable[[str], object],
+    budget: SearchBudget,
 ) -> dict[Form, OperatorCost]:
-    """The cost of each candidate, on the shapes of one sample.
+    """The cost of each candidate, on the shapes of one sample; ``on_step`` is called before each.
+    None is measured after the budget.
 
     Operators are of one kind when their nodes and the shapes of all that they read are the same;
     each kind is measured once. What is quantized because of others saves nothing alone, and is not
@@ -54,7 +59,9 @@ def measure_costs(
 
     known: dict[tuple[object, ...], tuple[float, float]] = {}
     costs = {each.form: _unmeasured(each, makers) for each in candidates}
-    for each in alone:
+    for each in counted(alone, "measuring the time of each operator", on_step):
+        if budget.is_over():
+            break
         original, quantized = originals[each.form], subgraphs[each.form]
         operands = {name: operand(name) for name in sorted({*original.reads, *quantized.reads})}
         nodes = [

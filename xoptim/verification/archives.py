@@ -44,7 +44,7 @@ class Archive(Mapping[str, np.ndarray]):
     """
 
     def __init__(self, path: Path, label: str) -> None:
-        self._path, self._label = path, label
+        self.path, self._label = path, label
         self._arrays: dict[str, np.ndarray] = {}
         try:
             with open_file(path) as stream, _archive_in(stream) as archive:
@@ -84,13 +84,13 @@ class Archive(Mapping[str, np.ndarray]):
         free = available_memory()
         if free is not None and size > free:
             raise ValueError(f"it takes {bytes_text(size)} of memory, {bytes_text(free)} is free")
-        with open_file(self._path) as stream, _archive_in(stream) as archive:
+        with open_file(self.path) as stream, _archive_in(stream) as archive:
             return {name: _array(archive, each.entry) for name, each in self._members.items()}
 
     def _unreadable(self, error: Exception) -> ChoiceError:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
         return ChoiceError(
-            f"cannot read {self._label} from {str(self._path)!r}: "
+            f"cannot read {self._label} from {str(self.path)!r}: "
             f"{reason or type(error).__name__}; write them with numpy.savez"
         )
 

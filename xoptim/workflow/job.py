@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,8 +27,9 @@ from xoptim.preparation.ports import dimensions
 from xoptim.preparation.preparation import Preparation
 from xoptim.system.collection import collection_paused
 from xoptim.targets.registry import named
-from xoptim.verification.errors import ChoiceError
+from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunError
 from xoptim.verification.options import VerificationOptions
+from xoptim.verification.session import Value
 from xoptim.workflow.fitting_options import FittingOptions
 from xoptim.workflow.outcome import Outcome, SpeedReport
 
@@ -142,7 +143,7 @@ class Job:
         """The steps after the verification, by name."""
         chosen = self._options
         if self._precision is not None:
-            yield "quantizing", lambda: self._quantize(options, outcome)
+            yield "quantizing", lambda: self._quantize(source, options, outcome)
         if self._target is not None:
             yield f"fitting to {self._target.name}", lambda: self._fit(source, options, outcome)
         if chosen.keep_if_faster is not None:
@@ -229,7 +230,10 @@ class Job:
         checks = self._how.checks
         unused = next((report for report in verified.reports if report.cause == "run"), None)
         if unused is not None and (checks.feeds or checks.dims or checks.test_data):
-            raise ChoiceError(f"not verified with the given values: {unused.reason}")
+            samples = () if self._precision is None else self._precision.samples
+            name = precision.sources.sample_name(0, samples[0]) if samples else ""
+            where = name if checks.feeds and name else "not verified with the given values"
+            raise ChoiceError(f"{where}: {unused.reason}")
 
     def _check_sizes_fit(self, verified: VerifiedModel) -> None:
         """Raise when onnxruntime runs the model, but not with the sizes that were written into
@@ -247,7 +251,7 @@ class Job:
                 f"the model does not run with the dimensions of --fix: {unfit.reason}"
             )
 
-    def _quantize(self, options: OptimizationOptions, outcome: Outcome) -> None:
+    def _quantize(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> None:
         assert self._precision is not None
         quantizer = (
             precision.static_int8.static_int8 if self._is_static else precision.quantize.quantize
@@ -256,10 +260,25 @@ class Job:
         is_computed = asked.is_weight_only_float16  # which chooses the operator by itself
         if asked.weights_only and asked.scheme == "int4" and not is_computed:
             options = replace(options, patterns=Query.of(options.patterns).including(_INT4_MATMUL))
-        quantized = quantizer(outcome.verified, options, self._how, self._precision)
+        try:
+            quantized = quantizer(outcome.verified, options, self._how, self._precision)
+        except precision.samples.SampleError as error:
+            if self._fails_on(source, error.feeds):
+                raise error.of("original") from error
+            raise
         if self._options.precision is None and self._target is not None:
             quantized = replace(quantized, target=self._target.name)
         outcome.quantized, outcome.verified = quantized, quantized.verified
+
+    def _fails_on(self, source: Given, feeds: Mapping[str, Value]) -> bool:
+        """Whether the original does not run on a sample."""
+        original, checks = located(source, self._how.checks)
+        single = replace(checks, feeds=feeds, assignments=1, extremes=False)
+        try:
+            verification.reference.run_reference(original, single)
+        except (RunError, LoadError, FeedError):
+            return True
+        return False
 
     def _fit(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> None:
         """Fit the result to its target, with integers that err less where it is not right there."""

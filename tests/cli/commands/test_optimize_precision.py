@@ -43,6 +43,19 @@ def test_eight_bits(xopt: Xopt, samples: Path) -> None:
     assert Path("model.opt.onnx").stat().st_size < 0.35 * Path("model.onnx").stat().st_size
 
 
+@pytest.mark.parametrize("index", [0, 2])
+def test_a_bad_sample_is_named(xopt: Xopt, samples: Path, index: int) -> None:
+    onnx.save(network(), "model.onnx")
+    path = samples / f"{index}.npz"
+    np.savez(path, words=np.array([1, 300]))
+    outcome = xopt("model.onnx", "--precision", "int8", "--feeds", samples)
+    assert outcome.code == 2
+    (line,) = outcome.err.splitlines()
+    assert line.startswith(f"xopt: error: sample {str(path)!r}: ")
+    assert "the original" in line
+    assert "idx=300" in line
+
+
 def test_nothing_is_quantized(xopt: Xopt) -> None:
     """The float32 model is written, with the reason."""
     write(RELU)
@@ -308,3 +321,26 @@ def test_each_product_alone(xopt: Xopt) -> None:
     assert files() == {"model.onnx"}
     brief = xopt("model.onnx", "--precision", "int8", *SIZE).out
     assert columns not in [line.split() for line in brief.splitlines()]
+
+
+@pytest.mark.parametrize("budget", ["0.001s", "1h"])
+def test_a_budget_ends_the_search(xopt: Xopt, samples: Path, budget: str) -> None:
+    onnx.save(network(layers=1), "model.onnx")
+    options = ("--precision", "int8", "--for", "size", *SIZE, "--feeds", samples)
+    outcome = xopt("model.onnx", *options, "--budget", budget)
+    assert (outcome.code, outcome.err) == (0, "")
+    (line,) = [line for line in outcome.out.splitlines() if line.startswith("quantization ")]
+    if budget == "1h":
+        assert "budget" not in line
+    else:
+        assert line.endswith(
+            "no operator was chosen; the budget of 0.001 s ended the search (--budget)"
+        )
+    assert Path("model.opt.onnx").is_file()
+
+
+def test_a_budget_is_for_the_precision(xopt: Xopt) -> None:
+    write(RELU)
+    outcome = xopt("model.onnx", "--budget", "2m")
+    assert outcome.code == 2
+    assert "--budget" in outcome.err

@@ -1,0 +1,130 @@
+"""The time of a search."""
+
+import math
+from collections.abc import Mapping
+from itertools import count
+
+import numpy as np
+import onnx
+import pytest
+
+import xoptim
+from tests.precision.models import convolutions, images, network, words
+from xoptim.engine.options import OptimizationOptions
+from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.precision.budget import ErrorCache, SearchBudget
+from xoptim.precision.options import PrecisionOptions, Scheme
+from xoptim.precision.quantize import quantize
+from xoptim.precision.quantized import Quantized
+from xoptim.precision.reference import Errors, FloatReference
+from xoptim.precision.samples import Samples
+from xoptim.precision.slices import OutputSlices
+from xoptim.verification.session_settings import SessionSettings
+
+FOUR = FloatReference(
+    Samples([{"x": np.zeros(1)}] * 4, are_random=False),
+    [],
+    OutputSlices.whole(["y", "z"]),
+    PrecisionOptions(),
+    SessionSettings(),
+)
+
+
+def test_without_seconds_it_does_not_end() -> None:
+    budget = SearchBudget(None, clock=lambda: 1e12)
+    assert not budget.is_over()
+    assert not budget.ended_search
+
+
+def test_the_end_is_remembered() -> None:
+    times = iter([0.0, 4.9, 5.0])
+    budget = SearchBudget(5.0, clock=lambda: next(times))
+    assert not budget.is_over()
+    assert not budget.ended_search
+    assert budget.is_over()
+    assert budget.ended_search
+
+
+def test_nothing_is_measured_twice() -> None:
+    runs: list[tuple[int, dict[str, str]]] = []
+
+    def measure(index: int, forms: Mapping[str, str]) -> Errors:
+        runs.append((index, dict(forms)))
+        return index / 10, 0.05
+
+    cache = ErrorCache(measure, FOUR, SearchBudget(None))
+    assert cache.errors({"a": "P", "b": "Q"}, range(2)) == (0.1, 0.05)
+    assert cache.errors({"b": "Q", "a": "P"}, range(2)) == (0.1, 0.05)
+    assert cache.errors({"b": "Q", "a": "P"}, range(4)) == (0.3, 0.05)
+    assert [index for index, _ in runs] == [0, 1, 2, 3]
+    assert cache.errors({"a": "Q"}, range(2)) == (0.1, 0.05)
+    assert len(runs) == 6
+
+
+def test_no_choice_is_tried_after_the_budget() -> None:
+    times = iter([0.0, 1.0, 9.0])
+    budget = SearchBudget(5, lambda: next(times))
+    cache = ErrorCache(lambda index, _: (index / 10, 0.0), FOUR, budget)
+    assert cache.errors({"a": "P"}, range(2)) == (0.1, 0.0)
+    assert cache.errors({"b": "P"}, range(2)) == (math.inf, math.inf)
+    assert cache.errors({"a": "P"}, range(2)) == (0.1, 0.0)
+    assert cache.errors({"a": "P"}, range(4)) == (0.3, 0.0), "the held-out samples"
+
+
+def quantized(
+    model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]], scheme: Scheme, **options: object
+) -> Quantized:
+    how, chosen = VerifyPlan(), OptimizationOptions()
+    precision = PrecisionOptions(scheme=scheme, tolerance=0.3, feeds=feeds, **options)  # type: ignore[arg-type]
+    return quantize(optimize_verified(model, chosen, how), chosen, how, precision)
+
+
+@pytest.mark.parametrize("seconds", [1, 6, 15, 40])
+@pytest.mark.parametrize(
+    ("scheme", "options"),
+    [
+        ("int8", {"goal": "size"}),
+        ("int8", {"static": True}),
+        ("int4", {"goal": "size"}),
+        ("int8", {"compute": "float16"}),
+        ("float16", {}),
+    ],
+)
+def test_the_best_so_far_is_the_result(
+    monkeypatch: pytest.MonkeyPatch, seconds: int, scheme: Scheme, options: dict[str, object]
+) -> None:
+    """Each look at the clock takes a second."""
+    clock = count()
+    monkeypatch.setattr(SearchBudget.__init__, "__defaults__", (lambda: next(clock),))
+    feeds = [words(seed=seed) for seed in range(4)]
+    found = quantized(network(), feeds, scheme, budget=seconds, **options)
+    assert found.fault == ""
+    assert found.error <= 0.3
+    assert found.ended_by_budget == (
+        f"the budget of {seconds} s ended the search" in found.summary()
+    )
+    if seconds == 1:
+        assert found.ended_by_budget
+        assert not found.applied
+    if seconds == 40:
+        assert found.applied
+
+
+def test_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = count()
+    monkeypatch.setattr(SearchBudget.__init__, "__defaults__", (lambda: next(clock),))
+    feeds = [images(seed=seed) for seed in range(4)]
+    found = quantized(convolutions(), feeds, "int8", budget=14, static=True)
+    assert found.fault == ""
+    assert found.ended_by_budget
+    assert found.error <= 0.3
+
+
+def test_a_budget_is_a_number_of_seconds() -> None:
+    with pytest.raises(ValueError, match="budget must be a number of seconds above 0, not 0"):
+        PrecisionOptions(budget=0)
+
+
+def test_a_budget_from_python() -> None:
+    precision = PrecisionOptions(goal="size", tolerance=0.3, budget=600, feeds=[words()])
+    xoptim.optimize(network(layers=1), precision=precision)

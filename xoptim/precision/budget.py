@@ -1,0 +1,64 @@
+"""The time of a search, and the errors that it measures, each once."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from time import monotonic
+
+from xoptim.precision.reference import Errors, FloatReference, largest_errors
+
+
+class SearchBudget:
+    """The time that a search may take.
+
+    Args:
+        seconds: from now; ``None`` for as long as it takes.
+        clock: the time in seconds.
+    """
+
+    def __init__(self, seconds: float | None, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._end = math.inf if seconds is None else clock() + seconds
+        self._is_used = False
+
+    def is_over(self) -> bool:
+        """Whether the time is over; whoever asks skips a measurement then."""
+        self._is_used = self._is_used or self._clock() >= self._end
+        return self._is_used
+
+    @property
+    def ended_search(self) -> bool:
+        """Whether anything was skipped."""
+        return self._is_used
+
+
+class ErrorCache:
+    """The errors of choices: each is measured once on each sample, and no new one after the budget.
+
+    Args:
+        measure: the errors of a choice on the sample of an index.
+        reference: has the samples; a choice is tried on the first half.
+        budget: the time of the search.
+    """
+
+    def __init__(
+        self,
+        measure: Callable[[int, Mapping[str, str]], Errors],
+        reference: FloatReference,
+        budget: SearchBudget,
+    ) -> None:
+        self._measure, self._reference, self._budget = measure, reference, budget
+        self._errors: dict[tuple[frozenset[tuple[str, str]], int], Errors] = {}
+
+    def errors(self, forms: Mapping[str, str], indices: Iterable[int]) -> Errors:
+        """The largest errors of a choice on some samples, at least one.
+
+        Infinite where it would be a new attempt after the budget; one that was tried is still
+        measured on the samples that are held out.
+        """
+        key, chosen = frozenset(forms.items()), [*indices]
+        missing = [index for index in chosen if (key, index) not in self._errors]
+        is_attempt = chosen == [*self._reference.samples.to_choose]
+        if missing and is_attempt and self._budget.is_over():
+            return (math.inf,) * self._reference.count
+        self._errors |= {(key, index): self._measure(index, forms) for index in missing}
+        return largest_errors(self._errors[key, index] for index in chosen)
