@@ -2,17 +2,16 @@ import ml_dtypes
 from onnx import TensorProto
 
 from xoptim.match import Example, PatternRewriter
+from xoptim.match.quantization import BlockPattern
 
 from ._matmul import WeightedMatMul, _QuantizedMatMul
-from ._quantization import blocks_to_int4
 
-_BLOCK = 32
 _COLUMN = ", ".join(str(n % 16 - 8) for n in range(32))
 _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, 32, 2))
 """The same numbers, two to a byte, which is how onnx.parser expects integers of 4 bits."""
 
 
-class Int4WeightsPattern(_QuantizedMatMul):
+class Int4WeightsPattern(BlockPattern, _QuantizedMatMul):
     """MatMul(x, w) → MatMul(x, DequantizeLinear(w4, s, z, block_size=32)), and so for Gemm
 
     What: quantizes constant weights to 4 bits, with a scale and a zero point for each 32 rows of a
@@ -34,10 +33,10 @@ class Int4WeightsPattern(_QuantizedMatMul):
     integers = (TensorProto.UINT4,)
 
     def fits(self, found: WeightedMatMul) -> bool:
-        return found.terms > 0 and found.terms % _BLOCK == 0 and found.columns > 0
+        return found.terms > 0 and found.terms % self.rounded.format.size == 0 and found.columns > 0
 
     def computed(self, g: PatternRewriter, x: str, found: WeightedMatMul) -> str:
-        numbers = blocks_to_int4(found.matrix(g), _BLOCK)
+        numbers = found.blocks(g, self.rounded)
         integers = g.make_initializer(
             "", numbers.integers.astype(ml_dtypes.uint4), source=found.weights
         )
@@ -46,7 +45,10 @@ class Int4WeightsPattern(_QuantizedMatMul):
             "", numbers.zeros.astype(ml_dtypes.uint4), source=f"{found.weights}_zeros"
         )
         return g.op.MatMul(
-            x, g.op.DequantizeLinear(integers, scales, zeros, axis=0, block_size=_BLOCK)
+            x,
+            g.op.DequantizeLinear(
+                integers, scales, zeros, axis=0, block_size=self.rounded.format.size
+            ),
         )
 
     _float = f"agraph (float[n,32] x) => (float[n,1] y) <float[32,1] w = {{{_COLUMN}}}>"

@@ -10,8 +10,10 @@ import onnx
 
 from xoptim.catalogue.selection import resolve
 from xoptim.engine.options import OptimizationOptions
+from xoptim.match.block_rounding import BlockFormat, RoundedWeights
 from xoptim.match.quantization import (
     FEWEST_STORED,
+    BlockPattern,
     Observed,
     QuantizationPattern,
     RangedPattern,
@@ -36,6 +38,7 @@ from xoptim.precision.switched_session import SwitchedSession
 from xoptim.precision.symmetric import symmetric_ranges
 from xoptim.precision.times import measure_costs
 from xoptim.precision.weight_only import WeightOnlyQuantizer
+from xoptim.precision.weight_rounding import rounded_weights
 from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
 from xoptim.verification.session_settings import SessionSettings
 
@@ -110,6 +113,9 @@ def analyze_sensitivity(
     preprocessor = Preprocessor(everything, *where, samples, how, settings, observe)
     given = model, verified.base_dir, _scaling_patterns_of(precision)
     ready = preprocessor.run(*given, joins_gelu=_joins_gelu(precision, options))
+    how.on_step("rounding weights")
+    rounded = _rounded(ready, patterns, samples, settings)
+    ready = replace(ready, observed=ready.observed._replace(rounded=rounded))
     model, folder, observed = ready.model, ready.folder, ready.observed
     operators, subgraphs = find_candidates(
         model, folder, everything, options.provider, observed, cpu=options.cpu
@@ -235,6 +241,22 @@ def _observed(
     feeds = [samples.feeds[index] for index in samples.to_choose]
     found = calibrated(model, folder, op_types, feeds, precision.calibration, settings)
     return found._replace(ranges=symmetric_ranges(found.ranges)) if precision.symmetric else found
+
+
+def _rounded(
+    ready: Preprocessed,
+    patterns: Sequence[type[QuantizationPattern]],
+    samples: Samples,
+    settings: SessionSettings,
+) -> RoundedWeights:
+    """The integers of the weights that patterns quantize in blocks, none where no pattern does."""
+    blocks = [cls for cls in patterns if issubclass(cls, BlockPattern)]
+    if not blocks:
+        return RoundedWeights()
+    op_types = {op_type for cls in blocks for op_type in cls.operators}
+    indices = [] if samples.are_random else samples.to_choose
+    feeds = [samples.feeds[index] for index in indices]
+    return rounded_weights(ready.model, ready.folder, BlockFormat(), op_types, feeds, settings)
 
 
 def _nothing(
