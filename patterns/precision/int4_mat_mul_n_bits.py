@@ -16,8 +16,9 @@ class Int4MatMulNBitsPattern(BlockPattern, _QuantizedMatMul):
     """MatMul(x, w) → com.microsoft.MatMulNBits(x, w4, s, z), and so for Gemm
 
     What: quantizes constant weights to 4 bits, with a scale and a zero point for each 32 rows of a
-    column. Weights of a vocabulary have the same blocks as in `Int4Embedding`, so that an embedding
-    that serves as weights is stored once. Only where contrib operators are included.
+    column; options choose 2 to 8 bits, and 16 to 256 rows. Weights of a vocabulary have the same
+    blocks as in `Int4Embedding`, so that an embedding that serves as weights is stored once. Only
+    where contrib operators are included.
     Why: weights take 0.16 of the bytes; the operator is the one that onnxruntime makes of
     `Int4Weights` when it loads a model, and it is one node.
     Refuses when:
@@ -44,14 +45,17 @@ class Int4MatMulNBitsPattern(BlockPattern, _QuantizedMatMul):
         return super().validate_mapping(g, m)
 
     def computed(self, g: PatternRewriter, x: str, found: WeightedMatMul) -> str:
-        numbers, size = found.blocks(g, self.rounded), self.rounded.format.size
-        blocks = packed(numbers.integers.T, 4).reshape(
-            found.columns, found.terms // size, size // 2
+        numbers, (_, size) = found.blocks(g, self.rounded), self.rounded.format
+        bits = self.rounded.format.stored_bits
+        blocks = packed(numbers.integers.T, bits).reshape(
+            found.columns, found.terms // size, size * bits // 8
         )
         integers = g.make_initializer("", blocks, source=found.weights)
         scales = g.make_initializer("", numbers.scales.T.copy(), source=f"{found.weights}_scales")
-        zeros = g.make_initializer("", packed(numbers.zeros.T, 4), source=f"{found.weights}_zeros")
-        sizes = {"K": found.terms, "N": found.columns, "bits": 4, "block_size": size}
+        zeros = g.make_initializer(
+            "", packed(numbers.zeros.T, bits), source=f"{found.weights}_zeros"
+        )
+        sizes = {"K": found.terms, "N": found.columns, "bits": bits, "block_size": size}
         return g.op.MatMulNBits(
             x, integers, scales, zeros, accuracy_level=4, domain="com.microsoft", **sizes
         )

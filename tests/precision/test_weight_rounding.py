@@ -288,6 +288,53 @@ def test_both_forms_have_the_same_integers() -> None:
     np.testing.assert_array_equal(both.T, blocks.integers)
 
 
+@pytest.mark.parametrize("size", [16, 32, 64, 128])
+@pytest.mark.parametrize("bits", range(2, 9))
+@pytest.mark.parametrize("selection", [None, "default+onnxruntime"])
+def test_any_number_of_bits_and_rows(bits: int, size: int, selection: str | None) -> None:
+    form, weights, table = BlockFormat(bits, size), drawn(128, 40), drawn(256, 128)
+    model = with_weights(
+        "agraph (int64[n] i) => (float[n,40] y) { x = Gather(t, i) y = MatMul(x, w) }",
+        {"w": weights, "t": table},
+        25,
+    )
+    rounded = rounded_weights(
+        model, None, form, (*MATMULS, "Gather"), [], SessionSettings(level="all")
+    )
+    made = fake(model, rounded, selection)
+    rows = table
+    if selection is not None:
+        rows = rounded.blocks["t", True].dequantized(size).T
+    op_types = {node.op_type for node in made.graph.node}
+    assert op_types.isdisjoint({"DequantizeLinear"} if selection else {"MatMulNBits"})
+    indices = np.arange(0, 256, 7)
+    expected = rows[indices] @ rounded.blocks["w", False].dequantized(size)
+    # the kernel rounds the other operand to 8 bits
+    actual = run(made, {"i": indices})[0]
+    np.testing.assert_allclose(actual, expected, atol=0.02 * np.abs(expected).max())
+    width = {2: 2, 3: 4, 4: 4}.get(bits, 8)
+    assert (
+        made.ByteSize()
+        < (width + 32 / size + width / size + 1) / 8 * 40 * 128
+        + (
+            4 * table.size
+            if selection is None
+            else (width + 1.2 * (32 + width) / size) / 8 * table.size
+        )
+        + 2000
+    )
+
+
+@pytest.mark.parametrize("bits", [2, 3])
+def test_other_bits_keep_the_tolerance(bits: int) -> None:
+    options = {"scheme": "int4", "tolerance": 0.5, "weights_only": True, "metric": "rms"}
+    feeds = samples(4, ["t0"], 128)
+    found = quantized(layers(), feeds, **options, bits=bits, block_size=32)
+    assert not found.fault
+    assert "Int4Weights" in found.applied.values()
+    assert found.error < 0.5
+
+
 def test_quantize_chooses_by_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"scheme": "int4", "tolerance": 0.5, "weights_only": True, "metric": "rms"}
     feeds = samples(4, ["t0"], 128)

@@ -2,13 +2,23 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
+import ml_dtypes
 import numpy as np
 
 Matrix: TypeAlias = np.ndarray[Any, Any]
 WeightKey: TypeAlias = tuple[str, bool]
 """The name of a constant matrix, and whether its rows are the columns of a MatMul's weights."""
+_DTYPES: Final[dict[int, np.dtype[Any]]] = {
+    2: np.dtype(ml_dtypes.uint2),
+    4: np.dtype(ml_dtypes.uint4),
+    8: np.dtype(np.uint8),
+}
+"""The types of integers without sign, by their bits."""
+_OPSET: Final = 21
+"""The first operator set with blocks in DequantizeLinear."""
+_OPSET_OF_TWO_BITS: Final = 25
 
 
 class BlockFormat(NamedTuple):
@@ -26,6 +36,21 @@ class BlockFormat(NamedTuple):
     def largest(self) -> int:
         """The largest integer."""
         return (1 << self.bits) - 1
+
+    @property
+    def stored_bits(self) -> int:
+        """The bits of an integer in the file: of the narrowest type that holds it."""
+        return min(bits for bits in _DTYPES if bits >= self.bits)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the integers and of the zero points."""
+        return _DTYPES[self.stored_bits]
+
+    @property
+    def opset(self) -> int:
+        """The first operator set with DequantizeLinear of this type in blocks."""
+        return _OPSET_OF_TWO_BITS if self.stored_bits == min(_DTYPES) else _OPSET
 
     def count(self, rows: int) -> int:
         """The number of blocks of a column; the last one may be shorter."""

@@ -69,6 +69,8 @@ class QuantizedJson(TypedDict):
     Attributes:
         summary: the choice and its error, in one line.
         scheme: the scheme.
+        bits: of a weight in blocks (int4).
+        block_size: number of values of a weight that share a scale (int4).
         target: name of the target for which it was chosen; empty where it was asked for.
         tolerance: the error that was allowed, as a fraction.
         metric: how the error was measured.
@@ -85,6 +87,8 @@ class QuantizedJson(TypedDict):
 
     summary: str
     scheme: Scheme
+    bits: int
+    block_size: int
     target: str
     tolerance: float
     metric: Metric

@@ -234,6 +234,8 @@ class Quantized:
         return {
             "summary": self.summary(),
             "scheme": self.options.scheme,
+            "bits": self.options.bits,
+            "block_size": self.options.block_size,
             "target": self.target,
             "tolerance": self.options.tolerance,
             "metric": self.options.metric,

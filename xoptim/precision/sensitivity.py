@@ -103,7 +103,10 @@ def analyze_sensitivity(
     how = replace(how, checks=assuming(how.checks, options))
     patterns, storing, goal = _patterns_of(precision, options)
     everything = [*patterns, *computing_patterns(precision)]
-    model = with_least_opset(verified, max(pattern.min_opset for pattern in (*patterns, *storing)))
+    opsets = [pattern.min_opset for pattern in (*patterns, *storing)]
+    if any(issubclass(cls, BlockPattern) for cls in patterns):
+        opsets.append(precision.block_format.opset)
+    model = with_least_opset(verified, max(opsets))
     samples = _samples(model, verified, precision, how)
     # onnxruntime optimizes as it does for a user
     settings = replace(how.checks.settings, level="all")
@@ -114,7 +117,7 @@ def analyze_sensitivity(
     given = model, verified.base_dir, _scaling_patterns_of(precision)
     ready = preprocessor.run(*given, joins_gelu=_joins_gelu(precision, options))
     how.on_step("rounding weights")
-    rounded = _rounded(ready, patterns, samples, settings)
+    rounded = _rounded(ready, patterns, samples, precision.block_format, settings)
     ready = replace(ready, observed=ready.observed._replace(rounded=rounded))
     model, folder, observed = ready.model, ready.folder, ready.observed
     operators, subgraphs = find_candidates(
@@ -155,6 +158,8 @@ def _patterns_of(
     """
     patterns = operand_patterns(precision, options.patterns)
     storing = storing_patterns(precision.scheme)
+    if precision.bits > _OF_OPERATORS:
+        storing = [cls for cls in storing if cls.bits >= precision.bits]
     goal = precision.goal if precision.scheme in schemes_that_save_time() else "size"
     if precision.weights_only:
         # What is stored alone is widened when the model is loaded; operators that read 4 bits are a
@@ -247,6 +252,7 @@ def _rounded(
     ready: Preprocessed,
     patterns: Sequence[type[QuantizationPattern]],
     samples: Samples,
+    form: BlockFormat,
     settings: SessionSettings,
 ) -> RoundedWeights:
     """The integers of the weights that patterns quantize in blocks, none where no pattern does."""
@@ -256,7 +262,7 @@ def _rounded(
     op_types = {op_type for cls in blocks for op_type in cls.operators}
     indices = [] if samples.are_random else samples.to_choose
     feeds = [samples.feeds[index] for index in indices]
-    return rounded_weights(ready.model, ready.folder, BlockFormat(), op_types, feeds, settings)
+    return rounded_weights(ready.model, ready.folder, form, op_types, feeds, settings)
 
 
 def _nothing(
