@@ -14,6 +14,8 @@ from xoptim import Exactness, VerificationOptions, VerificationReport
 from xoptim.diagnose.explanation import abridged, whole_number
 from xoptim.precision.metrics import METRICS, ErrorMetric
 from xoptim.precision.options import (
+    BITS,
+    BLOCK_SIZES,
     CALIBRATIONS,
     COMPUTES,
     CPUS,
@@ -149,6 +151,19 @@ class Lowering:
         "Compute type of --precision (auto: by --provider).",
         *COMPUTES,
     )
+    bits: int = option(
+        "Bits of a weight of --precision int4 (2 to 8).",
+        type=click.IntRange(BITS[0], BITS[-1]),
+        default=4,
+        show_default=True,
+    )
+    block_size: int = option(
+        "Values of --precision int4 that share a scale.",
+        type=click.Choice([*map(str, BLOCK_SIZES)]),
+        default="32",
+        callback=lambda _context, _option, value: int(value),
+        show_default=True,
+    )
     io_types: IoTypes = choice("Type to give to float32 inputs and outputs.", *IO_TYPES)
     budget: float | None = duration("Time limit of the search of --precision: 90s, 2m, 1h.")
 
@@ -164,6 +179,8 @@ class Lowering:
             found["io_types"] = "without --compute float16"
         if self.precision != "int8":
             found["static"] = "without --precision int8"
+        if self.precision != "int4":
+            found |= dict.fromkeys(("bits", "block_size"), "without --precision int4")
         if self.static:
             found["goal"] = "with --static"
         return found

@@ -16,14 +16,14 @@ _STEEP: Final = 2.0**8
 
 
 def packed(rows: Array, bits: int) -> Array:
-    """Rows of integers in bytes: two of 4 bits in one, the first of them in its lower half, filled
+    """Rows of integers of 2, 4 or 8 bits in bytes, the first of a byte in its lowest bits, filled
     up with 0 at the end.
     """
-    if bits == 8:
-        return np.ascontiguousarray(rows)
-    even = np.pad(rows, ((0, 0), (0, rows.shape[1] % 2)))
-    low, high = even[:, ::2], even[:, 1::2]
-    found: Array = low | high << 4
+    count = 8 // bits
+    full = np.pad(rows, ((0, 0), (0, -rows.shape[1] % count)))
+    found: Array = np.ascontiguousarray(full[:, ::count])
+    for index in range(1, count):
+        found = found | full[:, index::count] << index * bits
     return found
 
 

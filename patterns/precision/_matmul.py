@@ -20,6 +20,7 @@ from xoptim.match import (
     PatternRewriter,
     Symbol,
 )
+from xoptim.match.block_rounding import Blocks, RoundedWeights
 from xoptim.match.quantization import QuantizationPattern
 from xoptim.operators.axes import permutation
 
@@ -51,6 +52,10 @@ class WeightedMatMul(NamedTuple):
         """The matrix of shape (terms, columns)."""
         found = constant(g, self.weights)
         return np.ascontiguousarray(found.T) if self.is_transposed else found
+
+    def blocks(self, g: GraphView, rounded: RoundedWeights) -> Blocks:
+        """The matrix as integers with a scale and a zero point for each block."""
+        return rounded.of(self.weights, self.matrix(g), is_transposed=self.is_transposed)
 
 
 def weighted_matmul(g: GraphView, node: Node) -> WeightedMatMul | None:

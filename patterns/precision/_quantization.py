@@ -1,6 +1,5 @@
 """Numbers quantized to integers."""
 
-import math
 from typing import NamedTuple
 
 import ml_dtypes
@@ -8,12 +7,12 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.lazy import lazy_module
+from xoptim.match.block_rounding import Blocks
 from xoptim.match.quantization import LARGEST
 
 from .._folding import Array
 
 _quantizers = lazy_module("onnxruntime.quantization.quant_utils")
-_kernels = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
 
 INT8_ENDS = (-127, 127)
 """The limits of the int8 values that weights take: with -128, the product of two would need
@@ -35,20 +34,6 @@ class QuantizedMatrix(NamedTuple):
 
     integers: Array
     scales: Array
-
-
-class Blocks(NamedTuple):
-    """A matrix as integers of 4 bits without sign.
-
-    Attributes:
-        integers: of the shape of the matrix, a byte each.
-        scales: of shape (blocks, columns), by which integers less zeros are multiplied.
-        zeros: the integers that mean 0, of the same shape.
-    """
-
-    integers: Array
-    scales: Array
-    zeros: Array
 
 
 def is_quantizable(numbers: Array) -> bool:
@@ -125,27 +110,3 @@ def _rounded_up(numbers: Array) -> Array:
         numbers.view(np.uint32) + np.uint32(0xFFFF) >> np.uint32(16) << np.uint32(16)
     ).view(np.float32)
     return upper
-
-
-def blocks_to_int4(weights: Array, block: int) -> Blocks:
-    """Round a matrix of finite 32-bit floats to 4 bits, with a scale and a zero point for each
-    block of rows of a column.
-
-    Args:
-        weights: of shape (blocks · block, columns).
-        block: number of rows that have one scale.
-    """
-    rows, columns = weights.shape
-    packed = np.zeros(weights.size // 2, np.uint8)
-    scales = np.zeros((rows // block, columns), np.float32)
-    zeros = np.zeros((scales.size + 1) // 2, np.uint8)
-    _kernels.quantize_qdq_matmul_4bits(
-        packed, np.ascontiguousarray(weights), scales, zeros, block, columns, rows, False
-    )
-    return Blocks(_nibbles(packed, weights.shape), scales, _nibbles(zeros, scales.shape))
-
-
-def _nibbles(packed: Array, shape: tuple[int, ...]) -> Array:
-    """Integers of 4 bits, two in a byte."""
-    both = np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)
-    return both[: math.prod(shape)].reshape(shape)

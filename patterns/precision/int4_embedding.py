@@ -3,11 +3,11 @@ from onnx import TensorProto
 
 from xoptim.facts.operators import has_kernel
 from xoptim.match import Example, GraphView, Match, PatternRewriter
+from xoptim.match.quantization import BlockPattern
 
 from .._bits import packed
 from .._folding import Array
 from ._embeddings import ROWS, _QuantizedEmbedding
-from ._quantization import blocks_to_int4
 
 _BLOCK = 32
 _FLOATS = ", ".join(str(n % 16 - 8) for n in range(ROWS * _BLOCK))
@@ -15,7 +15,7 @@ _SCALES, _ZEROS = (", ".join([digit] * ROWS) for digit in "18")
 _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, ROWS * _BLOCK, 2))
 
 
-class Int4EmbeddingPattern(_QuantizedEmbedding):
+class Int4EmbeddingPattern(BlockPattern, _QuantizedEmbedding):
     """Gather(w, i) → com.microsoft.GatherBlockQuantized(Reshape(w4), i, s, z)
 
     What: rounds a table, such as the embedding of a vocabulary, to 4 bits, with a scale and a zero
@@ -36,9 +36,10 @@ class Int4EmbeddingPattern(_QuantizedEmbedding):
     min_opset = 11
     produces = ("com.microsoft",)
     tags = ("int4", "onnxruntime", "extra")
+    operators = ("Gather",)
 
     def fits(self, columns: int) -> bool:
-        return columns > 0 and columns % _BLOCK == 0
+        return columns > 0 and columns % self.rounded.format.size == 0
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # (2)
@@ -49,15 +50,16 @@ class Int4EmbeddingPattern(_QuantizedEmbedding):
         return super().validate_mapping(g, m)
 
     def apply_pattern(self, g: PatternRewriter, w: str, i: str, table: Array) -> str:
-        found = blocks_to_int4(table.T, _BLOCK)
+        found, (_, size) = self.rounded.of(w, table.T, is_transposed=True), self.rounded.format
+        bits = self.rounded.format.stored_bits
         # as `Int4MatMulNBits` stores them
-        blocks = packed(found.integers.T, 4).reshape(len(table), -1, _BLOCK // 2)
+        blocks = packed(found.integers.T, bits).reshape(len(table), -1, size * bits // 8)
         integers = g.op.Reshape(
-            g.make_initializer("", blocks, source=w), [len(table), table.shape[1] // 2]
+            g.make_initializer("", blocks, source=w), [len(table), table.shape[1] * bits // 8]
         )
         scales = g.make_initializer("", np.ascontiguousarray(found.scales.T), source=f"{w}_scales")
-        zeros = g.make_initializer("", packed(found.zeros.T, 4), source=f"{w}_zeros")
-        read = {"bits": 4, "block_size": _BLOCK, "gather_axis": 0, "quantize_axis": 1}
+        zeros = g.make_initializer("", packed(found.zeros.T, bits), source=f"{w}_zeros")
+        read = {"bits": bits, "block_size": size, "gather_axis": 0, "quantize_axis": 1}
         return g.op.GatherBlockQuantized(integers, i, scales, zeros, domain="com.microsoft", **read)
 
     examples = Example.only(

@@ -2,22 +2,23 @@ from onnx import TensorProto
 
 from xoptim.facts.operators import has_kernel
 from xoptim.match import Example, GraphView, Match, PatternRewriter
+from xoptim.match.quantization import BlockPattern
 
 from .._bits import packed
 from ._matmul import WeightedMatMul, _QuantizedMatMul
-from ._quantization import blocks_to_int4
 
 _BLOCK = 32
 _ROW = ", ".join(str(n % 16 - 8) for n in range(_BLOCK))
 _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, _BLOCK, 2))
 
 
-class Int4MatMulNBitsPattern(_QuantizedMatMul):
+class Int4MatMulNBitsPattern(BlockPattern, _QuantizedMatMul):
     """MatMul(x, w) → com.microsoft.MatMulNBits(x, w4, s, z), and so for Gemm
 
     What: quantizes constant weights to 4 bits, with a scale and a zero point for each 32 rows of a
-    column. Weights of a vocabulary have the same blocks as in `Int4Embedding`, so that an embedding
-    that serves as weights is stored once. Only where contrib operators are included.
+    column; options choose 2 to 8 bits, and 16 to 256 rows. Weights of a vocabulary have the same
+    blocks as in `Int4Embedding`, so that an embedding that serves as weights is stored once. Only
+    where contrib operators are included.
     Why: weights take 0.16 of the bytes; the operator is the one that onnxruntime makes of
     `Int4Weights` when it loads a model, and it is one node.
     Refuses when:
@@ -36,7 +37,7 @@ class Int4MatMulNBitsPattern(_QuantizedMatMul):
     integers = ()
 
     def fits(self, found: WeightedMatMul) -> bool:
-        return found.terms > 0 and found.terms % _BLOCK == 0 and found.columns > 0
+        return found.terms > 0 and found.terms % self.rounded.format.size == 0 and found.columns > 0
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not has_kernel(g.provider, "com.microsoft", "MatMulNBits", TensorProto.FLOAT, 1):  # (3)
@@ -44,14 +45,17 @@ class Int4MatMulNBitsPattern(_QuantizedMatMul):
         return super().validate_mapping(g, m)
 
     def computed(self, g: PatternRewriter, x: str, found: WeightedMatMul) -> str:
-        numbers = blocks_to_int4(found.matrix(g), _BLOCK)
-        blocks = packed(numbers.integers.T, 4).reshape(
-            found.columns, found.terms // _BLOCK, _BLOCK // 2
+        numbers, (_, size) = found.blocks(g, self.rounded), self.rounded.format
+        bits = self.rounded.format.stored_bits
+        blocks = packed(numbers.integers.T, bits).reshape(
+            found.columns, found.terms // size, size * bits // 8
         )
         integers = g.make_initializer("", blocks, source=found.weights)
         scales = g.make_initializer("", numbers.scales.T.copy(), source=f"{found.weights}_scales")
-        zeros = g.make_initializer("", packed(numbers.zeros.T, 4), source=f"{found.weights}_zeros")
-        sizes = {"K": found.terms, "N": found.columns, "bits": 4, "block_size": _BLOCK}
+        zeros = g.make_initializer(
+            "", packed(numbers.zeros.T, bits), source=f"{found.weights}_zeros"
+        )
+        sizes = {"K": found.terms, "N": found.columns, "bits": bits, "block_size": size}
         return g.op.MatMulNBits(
             x, integers, scales, zeros, accuracy_level=4, domain="com.microsoft", **sizes
         )

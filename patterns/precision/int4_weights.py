@@ -1,23 +1,26 @@
-import ml_dtypes
+from typing import Final
+
 from onnx import TensorProto
 
-from xoptim.match import Example, PatternRewriter
+from xoptim.facts.operators import has_kernel
+from xoptim.match import Example, GraphView, Match, PatternRewriter
+from xoptim.match.quantization import BlockPattern
 
 from ._matmul import WeightedMatMul, _QuantizedMatMul
-from ._quantization import blocks_to_int4
 
-_BLOCK = 32
+_TYPES: Final = {2: TensorProto.UINT2, 4: TensorProto.UINT4, 8: TensorProto.UINT8}
+"""The types of the integers, by their bits."""
 _COLUMN = ", ".join(str(n % 16 - 8) for n in range(32))
 _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, 32, 2))
 """The same numbers, two to a byte, which is how onnx.parser expects integers of 4 bits."""
 
 
-class Int4WeightsPattern(_QuantizedMatMul):
+class Int4WeightsPattern(BlockPattern, _QuantizedMatMul):
     """MatMul(x, w) → MatMul(x, DequantizeLinear(w4, s, z, block_size=32)), and so for Gemm
 
     What: quantizes constant weights to 4 bits, with a scale and a zero point for each 32 rows of a
-    column. onnxruntime makes one operator of both nodes when it loads the model. Results change by
-    about a tenth of the largest one.
+    column; options choose 2 to 8 bits, and 16 to 256 rows. onnxruntime makes one operator of both
+    nodes when it loads the model. Results change by about a tenth of the largest one.
     Why: weights take a seventh of the bytes, which is what a MatMul by few rows waits for
     (lab/payoff.md).
     Refuses when:
@@ -31,22 +34,27 @@ class Int4WeightsPattern(_QuantizedMatMul):
     width = 5.125
     min_opset = 21
     tags = ("int4", "extra")
-    integers = (TensorProto.UINT4,)
+    integers = ()
 
     def fits(self, found: WeightedMatMul) -> bool:
-        return found.terms > 0 and found.terms % _BLOCK == 0 and found.columns > 0
+        return found.terms > 0 and found.terms % self.rounded.format.size == 0 and found.columns > 0
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        dtype = _TYPES[self.rounded.format.stored_bits]
+        if not has_kernel(g.provider, "", "DequantizeLinear", dtype, g.main_opset):  # (3)
+            return self.none(m.nodes[0], msg="no kernel of DequantizeLinear for the integer type")
+        return super().validate_mapping(g, m)
 
     def computed(self, g: PatternRewriter, x: str, found: WeightedMatMul) -> str:
-        numbers = blocks_to_int4(found.matrix(g), _BLOCK)
-        integers = g.make_initializer(
-            "", numbers.integers.astype(ml_dtypes.uint4), source=found.weights
-        )
+        numbers, dtype = found.blocks(g, self.rounded), self.rounded.format.dtype
+        integers = g.make_initializer("", numbers.integers.astype(dtype), source=found.weights)
         scales = g.make_initializer("", numbers.scales, source=f"{found.weights}_scales")
-        zeros = g.make_initializer(
-            "", numbers.zeros.astype(ml_dtypes.uint4), source=f"{found.weights}_zeros"
-        )
+        zeros = g.make_initializer("", numbers.zeros.astype(dtype), source=f"{found.weights}_zeros")
         return g.op.MatMul(
-            x, g.op.DequantizeLinear(integers, scales, zeros, axis=0, block_size=_BLOCK)
+            x,
+            g.op.DequantizeLinear(
+                integers, scales, zeros, axis=0, block_size=self.rounded.format.size
+            ),
         )
 
     _float = f"agraph (float[n,32] x) => (float[n,1] y) <float[32,1] w = {{{_COLUMN}}}>"

@@ -28,9 +28,10 @@ def test_ranges_without_rare_large_numbers() -> None:
 
 
 def test_moved_elements_keep_their_range() -> None:
-    found, channels = calibrated(
+    observed = calibrated(
         convolutions(), None, ("Conv", "Relu"), [images()], "minmax", SessionSettings()
     )
+    found, channels = observed.ranges, observed.channels
     assert {*channels} == {"x", "r0", "p", "f"}
     assert found["p"] == found["r1"]
     assert found["r0"][0] == 0 < found["r0"][1]

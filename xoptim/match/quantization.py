@@ -11,6 +11,7 @@ import numpy as np
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.lazy import lazy_module
 from xoptim.graph.node import Node
+from xoptim.match.block_rounding import RoundedWeights
 from xoptim.match.pattern import MatchResult, PatternOptimization
 from xoptim.match.view import GraphView
 
@@ -76,10 +77,12 @@ class Observed(NamedTuple):
     Attributes:
         ranges: of all numbers.
         channels: of those that convolutions read (axis 1) or MatMuls (the last axis).
+        rounded: the integers of weights that are quantized in blocks.
     """
 
     ranges: Mapping[str, Range] = MappingProxyType({})
     channels: Mapping[str, Channels] = MappingProxyType({})
+    rounded: RoundedWeights = RoundedWeights()
 
 
 class _Operation(Protocol):
@@ -189,6 +192,28 @@ class RangedPattern(QuantizationPattern):
         super().__init__(only)
         if observed is not None:
             self.observed = observed
+
+
+class BlockPattern(QuantizationPattern):
+    """A pattern that quantizes weights with a scale and a zero point for each block.
+
+    Args:
+        only: see `QuantizationPattern`.
+        rounded: the format of the blocks, and the integers of weights.
+
+    Class attributes:
+        operators: the types of the operators with weights.
+    """
+
+    operators: ClassVar[tuple[str, ...]] = ("MatMul", "Gemm", "FusedMatMul")
+    rounded = RoundedWeights()
+
+    def __init__(
+        self, only: Collection[str] | None = None, rounded: RoundedWeights | None = None
+    ) -> None:
+        super().__init__(only)
+        if rounded is not None:
+            self.rounded = rounded
 
 
 class ScalingPattern(PatternOptimization):

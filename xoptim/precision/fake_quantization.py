@@ -10,7 +10,13 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.protos import every_node
 from xoptim.graph.propagate import quietly
 from xoptim.graph.sources import Source
-from xoptim.match.quantization import Observed, QuantizationPattern, RangedPattern, first_result
+from xoptim.match.quantization import (
+    BlockPattern,
+    Observed,
+    QuantizationPattern,
+    RangedPattern,
+    first_result,
+)
 from xoptim.match.rewrite import Rewrite
 from xoptim.match.view import Cpu
 from xoptim.optimizing.builder import GraphBuilder
@@ -75,6 +81,8 @@ def _chosen(
         names = [result for result, pattern in only.items() if pattern == cls.name()]
     if issubclass(cls, RangedPattern):
         return cls(names, observed)
+    if issubclass(cls, BlockPattern):
+        return cls(names, None if observed is None else observed.rounded)
     return cls(names) if issubclass(cls, QuantizationPattern) else cls
 
 

@@ -68,6 +68,8 @@ class QuantizedJson(TypedDict):
     Attributes:
         summary: the choice and its error, in one line.
         scheme: the scheme.
+        bits: of a weight in blocks (int4).
+        block_size: number of values of a weight that share a scale (int4).
         target: name of the target for which it was chosen; empty where it was asked for.
         tolerance: the error that was allowed where most of it is used, as a fraction.
         metric: how the error was measured: a metric, or the name of a function.
@@ -86,6 +88,8 @@ class QuantizedJson(TypedDict):
 
     summary: str
     scheme: Scheme
+    bits: int
+    block_size: int
     target: str
     tolerance: float
     metric: str

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from xoptim.facts.operators import short_name
+from xoptim.match.block_rounding import BlockFormat
 from xoptim.match.view import CPUS as CPUS, Cpu as Cpu
 from xoptim.precision.metrics import METRICS, ErrorMetric
 from xoptim.verification.session import Value
@@ -20,6 +21,8 @@ Compute: TypeAlias = Literal["auto", "float16", "float32"]
 COMPUTES: Final[tuple[Compute, ...]] = ("auto", "float16", "float32")
 IoTypes: TypeAlias = Literal["float32", "float16"]
 IO_TYPES: Final[tuple[IoTypes, ...]] = ("float32", "float16")
+BITS: Final = range(2, 9)
+BLOCK_SIZES: Final = (16, 32, 64, 128, 256)
 STATIC_NEEDS_SAMPLES: Final = (
     "static quantization takes the ranges of activations from samples; give some with --feeds "
     "FILE.npz or a folder"
@@ -60,6 +63,10 @@ class PrecisionOptions:
             allows, also where they are not faster on this machine.
         symmetric: of ``static``: whether activations are signed integers whose zero point is 0, and
             biases stay in float32, as TensorRT needs it.
+        bits: of the scheme ``int4``: of a weight that MatMuls read, from 2 to 8. 3 bits are stored
+            in 4, and 5 to 7 in 8.
+        block_size: of the scheme ``int4``: number of values that share a scale: 16, 32, 64, 128 or
+            256.
         io_types: type of the inputs and outputs of 32-bit floats; ``float16`` where operators
             compute in 16 bits only.
         feeds: samples to measure the error on: a list of dictionaries of arrays, an ``.npz`` file
@@ -83,6 +90,8 @@ class PrecisionOptions:
     weights_only: bool = False
     static: bool = False
     symmetric: bool = False
+    bits: int = 4
+    block_size: int = 32
     io_types: IoTypes = "float32"
     feeds: Sequence[Mapping[str, Value]] | str | Path | Iterable[Any] = ()
     max_samples: int = 32
@@ -129,11 +138,31 @@ class PrecisionOptions:
             raise ValueError(f"static is for int8, not for {self.scheme}")
         if self.static and self.compute == "float16":
             raise ValueError("static quantizes activations to int8; remove compute float16")
+        self._check_blocks()
         if self.scheme == "bfloat16" and (self.io_types, self.compute) != ("float32", "auto"):
             raise ValueError(
                 "compute and io_types are for float16, int8 and int4, not for bfloat16: "
                 "onnxruntime has few kernels that compute in bfloat16"
             )
+
+    def _check_blocks(self) -> None:
+        """Raise ValueError for blocks that no operator reads."""
+        if self.bits not in BITS:
+            raise ValueError(f"bits must be from {BITS[0]} to {BITS[-1]}, not {self.bits!r}")
+        if self.block_size not in BLOCK_SIZES:
+            raise ValueError(
+                f"block_size must be one of {', '.join(map(str, BLOCK_SIZES))}, not "
+                f"{self.block_size!r}"
+            )
+        if self.scheme != "int4" and self.block_format != BlockFormat():
+            raise ValueError(f"bits and block_size are for int4, not for {self.scheme}")
+        if self.bits == BITS[0] and self.compute == "float16":
+            raise ValueError("weights of 2 bits are computed in float32; remove compute float16")
+
+    @property
+    def block_format(self) -> BlockFormat:
+        """How weights are quantized in blocks."""
+        return BlockFormat(self.bits, self.block_size)
 
     @property
     def are_samples_read(self) -> bool:

@@ -261,6 +261,8 @@ class Quantized:
         return {
             "summary": self.summary(),
             "scheme": self.options.scheme,
+            "bits": self.options.bits,
+            "block_size": self.options.block_size,
             "target": self.target,
             "tolerance": self.tolerance,
             "metric": metric_name(self.options.metric),

@@ -11,8 +11,10 @@ import onnx
 
 from xoptim.catalogue.selection import resolve
 from xoptim.engine.options import OptimizationOptions
+from xoptim.match.block_rounding import BlockFormat, RoundedWeights
 from xoptim.match.quantization import (
     FEWEST_STORED,
+    BlockPattern,
     Observed,
     QuantizationPattern,
     RangedPattern,
@@ -40,6 +42,7 @@ from xoptim.precision.switched_session import SwitchedSession
 from xoptim.precision.symmetric import symmetric_ranges
 from xoptim.precision.times import measure_costs
 from xoptim.precision.weight_only import WeightOnlyQuantizer
+from xoptim.precision.weight_rounding import rounded_weights
 from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
 from xoptim.verification.session_settings import SessionSettings
 
@@ -107,7 +110,10 @@ def analyze_sensitivity(
     how = replace(how, checks=assuming(how.checks, options))
     patterns, storing, goal = _patterns_of(precision, options)
     everything = [*patterns, *computing_patterns(precision)]
-    model = with_least_opset(verified, max(pattern.min_opset for pattern in (*patterns, *storing)))
+    opsets = [pattern.min_opset for pattern in (*patterns, *storing)]
+    if any(issubclass(cls, BlockPattern) for cls in patterns):
+        opsets.append(precision.block_format.opset)
+    model = with_least_opset(verified, max(opsets))
     samples = _samples(model, verified, precision, how)
     # onnxruntime optimizes as it does for a user
     settings = replace(how.checks.settings, level="all")
@@ -117,6 +123,9 @@ def analyze_sensitivity(
     preprocessor = Preprocessor(everything, *where, samples, how, settings, observe, budget)
     given = model, verified.base_dir, _scaling_patterns_of(precision)
     ready = preprocessor.run(*given, joins_gelu=_joins_gelu(precision, options))
+    how.on_step("rounding weights")
+    rounded = _rounded(ready, patterns, samples, precision.block_format, settings)
+    ready = replace(ready, observed=ready.observed._replace(rounded=rounded))
     model, folder, observed = ready.model, ready.folder, ready.observed
     operators, subgraphs = find_candidates(
         model, folder, everything, options.provider, observed, cpu=options.cpu
@@ -158,6 +167,8 @@ def _patterns_of(
     """
     patterns = operand_patterns(precision, options.patterns)
     storing = storing_patterns(precision.scheme)
+    if precision.bits > _OF_OPERATORS:
+        storing = [cls for cls in storing if cls.bits >= precision.bits]
     goal = precision.goal if precision.scheme in schemes_that_save_time() else "size"
     if precision.weights_only:
         # What is stored alone is widened when the model is loaded; operators that read 4 bits are a
@@ -255,6 +266,23 @@ def _observed(
     feeds = [samples.feeds[index] for index in samples.to_choose]
     found = calibrated(model, folder, op_types, feeds, precision.calibration, settings)
     return found._replace(ranges=symmetric_ranges(found.ranges)) if precision.symmetric else found
+
+
+def _rounded(
+    ready: Preprocessed,
+    patterns: Sequence[type[QuantizationPattern]],
+    samples: Samples,
+    form: BlockFormat,
+    settings: SessionSettings,
+) -> RoundedWeights:
+    """The integers of the weights that patterns quantize in blocks, none where no pattern does."""
+    blocks = [cls for cls in patterns if issubclass(cls, BlockPattern)]
+    if not blocks:
+        return RoundedWeights()
+    op_types = {op_type for cls in blocks for op_type in cls.operators}
+    indices = [] if samples.are_random else samples.to_choose
+    feeds = [samples.feeds[index] for index in indices]
+    return rounded_weights(ready.model, ready.folder, form, op_types, feeds, settings)
 
 
 def _nothing(

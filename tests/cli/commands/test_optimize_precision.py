@@ -214,6 +214,15 @@ def test_report_shows_the_optimization_in_floats(xopt: Xopt, samples: Path) -> N
             ("--calibration", "entropy"),
             "--calibration has no effect without --precision; remove it",
         ),
+        (
+            ("--precision", "int8", "--bits", "3"),
+            "--bits has no effect without --precision int4; remove it",
+        ),
+        (
+            ("--precision", "int8", "--block-size", "64"),
+            "--block-size has no effect without --precision int4; remove it",
+        ),
+        (("--precision", "int4", "--bits", "9"), "9 is not in the range 2<=x<=8"),
         (("--for", "size"), "--for has no effect without --precision; remove it"),
         (
             ("--precision", "int8", "--tolerance", "0"),

@@ -1,0 +1,190 @@
+"""Rounding with error feedback: the error of each row of weights is made up for by later ones."""
+
+from typing import Final
+
+import numpy as np
+
+from xoptim.match.block_rounding import BlockFormat, Blocks
+from xoptim.match.quantization import Numbers
+from xoptim.precision.block_search import searched_blocks
+
+_DAMPING: Final = 0.01
+"""Part of the mean diagonal of the Hessian that is added to it (GPTQ, section 3.3)."""
+_DAMPING_BY_ROWS: Final = 0.1
+"""The same for each row of weights that one row of activations tells: few activations leave
+directions open along which errors would grow on other values.
+"""
+_LAZY: Final = 128
+"""Rows whose errors are passed on to all later ones at once, as one matrix multiplication."""
+_COLUMNS: Final = 1024
+"""Columns that are rounded at once, so that copies of large weights do not fill the memory."""
+_SWEEPS: Final = 2
+"""Times that each integer is chosen again, with all others as they are."""
+
+
+def feedback_blocks(
+    matrix: np.ndarray, hessian: Numbers, count: int, form: BlockFormat
+) -> Blocks | None:
+    """Round a matrix so that its product with activations changes least.
+
+    Rows are rounded in order, and the error of each is passed on to those that follow, through the
+    inverse of the Hessian (E. Frantar et al., "GPTQ", 2022, algorithm 1). The scales of a block
+    are searched when its first row is reached. Afterwards, each integer and each scale is chosen
+    again with all others as they are (coordinate descent: K. Behdin et al., "QuantEase", 2023).
+
+    Args:
+        matrix: finite numbers, of shape (rows, columns).
+        hessian: XᵀX of the activations X, of shape (count, rows).
+        count: number of rows of activations.
+        form: how the matrix is divided and rounded.
+
+    Returns:
+        ``None`` where the Hessian is zero or not finite, so that it tells nothing.
+    """
+    damped = _damped(hessian, count)
+    factor = None if damped is None else _factor(damped)
+    if damped is None or factor is None:
+        return None
+    parts = []
+    for start in range(0, matrix.shape[1], _COLUMNS):
+        columns = matrix[:, start : start + _COLUMNS].astype(np.float64)
+        rounding = _Rounding(columns, form)
+        rounding.feed_back(factor)
+        for _ in range(_SWEEPS):
+            rounding.descend(damped)
+        parts.append(rounding.blocks())
+    return Blocks(*(np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True)))
+
+
+def output_error(matrix: np.ndarray, blocks: Blocks, hessian: Numbers, form: BlockFormat) -> float:
+    """‖X(W - Ŵ)‖² of a matrix W and its integers Ŵ, from XᵀX of the activations X."""
+    total = 0.0
+    for start in range(0, matrix.shape[1], _COLUMNS):
+        part = Blocks(*(numbers[:, start : start + _COLUMNS] for numbers in blocks))
+        rest = matrix[:, start : start + _COLUMNS] - part.dequantized(form.size)
+        total += float(np.vdot(rest, hessian @ rest))
+    return total
+
+
+def _damped(hessian: Numbers, count: int) -> Numbers | None:
+    """The Hessian with damping; ``None`` where it is zero or not finite."""
+    mean = float(np.diagonal(hessian).mean()) if len(hessian) else 0.0
+    if not np.isfinite(hessian).all() or not mean > 0:
+        return None
+    share = max(_DAMPING, _DAMPING_BY_ROWS * len(hessian) / count)
+    damped: Numbers = hessian / mean
+    damped[np.diag_indices(len(hessian))] += share
+    return damped
+
+
+def _factor(damped: Numbers) -> Numbers | None:
+    """The upper triangular U with UᵀU = H⁻¹; ``None`` where rounding errors leave H indefinite.
+
+    With H = RRᵀ for an upper triangular R, which is the Cholesky factor of the reversed matrix
+    reversed, U is R⁻¹.
+    """
+    try:
+        root = np.linalg.cholesky(damped[::-1, ::-1])[::-1, ::-1]
+        return np.triu(np.linalg.inv(root))
+    except np.linalg.LinAlgError:
+        return None
+
+
+class _Rounding:
+    """Integers of some columns.
+
+    Args:
+        columns: of shape (rows, columns).
+        form: how they are divided and rounded.
+    """
+
+    def __init__(self, columns: Numbers, form: BlockFormat) -> None:
+        self._columns, self._form = columns, form
+        self._integers = np.zeros(columns.shape)
+        shape = form.count(len(columns)), columns.shape[1]
+        self._scales, self._zeros = np.ones(shape), np.zeros(shape)
+
+    def feed_back(self, factor: Numbers) -> None:
+        """Round row by row, and pass the errors on.
+
+        Args:
+            factor: see `_factor`.
+        """
+        rest, rows = self._columns.copy(), len(self._columns)
+        importance = 1 / np.square(np.diagonal(factor))
+        for start in range(0, rows, _LAZY):
+            end = min(start + _LAZY, rows)
+            errors = np.zeros((end - start, rest.shape[1]))
+            for row in range(start, end):
+                if row % self._form.size == 0:
+                    self._search(row, rest, importance)
+                rounded = self._round(row, rest[row])
+                errors[row - start] = (rest[row] - rounded) / factor[row, row]
+                rest[row + 1 : end] -= factor[row, row + 1 : end, None] * errors[row - start]
+            rest[end:] -= factor[start:end, end:].T @ errors
+
+    def descend(self, damped: Numbers) -> None:
+        """Choose each scale and each integer again with all others as they are.
+
+        Args:
+            damped: the Hessian.
+        """
+        size = self._form.size
+        rest = self._dequantized() - self._columns
+        for block in range(len(self._scales)):
+            rows = slice(block * size, min((block + 1) * size, len(rest)))
+            slopes = damped[rows] @ rest
+            slopes += self._fit_scale(block, rows, damped[rows, rows], rest, slopes)
+            scale = self._scales[block]
+            for row in range(rows.start, rows.stop):
+                target = self._integers[row] - slopes[row - rows.start] / damped[row, row] / scale
+                integers = np.clip(np.rint(target), 0, self._form.largest)
+                change = (integers - self._integers[row]) * scale
+                self._integers[row] = integers
+                rest[row] += change
+                slopes += damped[rows, row, None] * change
+
+    def blocks(self) -> Blocks:
+        """The integers of the columns."""
+        return Blocks(
+            self._integers.astype(np.uint8),
+            self._scales.astype(np.float32),
+            self._zeros.astype(np.uint8),
+        )
+
+    def _search(self, row: int, rest: Numbers, importance: Numbers) -> None:
+        """Search the scales of the block that begins with a row."""
+        rows = slice(row, min(row + self._form.size, len(rest)))
+        block = row // self._form.size
+        found = searched_blocks(rest[rows], self._form, importance[rows])
+        self._scales[block], self._zeros[block] = found.scales[0], found.zeros[0]
+
+    def _round(self, row: int, numbers: Numbers) -> Numbers:
+        """Round the numbers of a row; returns what the integers stand for."""
+        block = row // self._form.size
+        scale, zero = self._scales[block], self._zeros[block]
+        integers = np.clip(np.rint(numbers / scale) + zero, 0, self._form.largest)
+        self._integers[row] = integers
+        rounded: Numbers = (integers - zero) * scale
+        return rounded
+
+    def _dequantized(self) -> Numbers:
+        found: Numbers = self.blocks().dequantized(self._form.size)
+        return found
+
+    def _fit_scale(
+        self, block: int, rows: slice, own: Numbers, rest: Numbers, slopes: Numbers
+    ) -> Numbers:
+        """Fit the scale of a block by least squares; returns the change of the slopes."""
+        steps = self._integers[rows] - self._zeros[block]
+        curved = own @ steps
+        curvature = (steps * curved).sum(axis=0)
+        move = (steps * slopes).sum(axis=0) / np.where(curvature > 0, curvature, 1)
+        old = self._scales[block]
+        new = (old - move).astype(np.float32).astype(np.float64)
+        is_fit = (curvature > 0) & (new > np.finfo(np.float32).tiny)
+        self._scales[block] = np.where(is_fit, new, old)
+        change = self._scales[block] - old
+        rest[rows] += steps * change
+        change_of_slopes: Numbers = curved * change
+        return change_of_slopes
