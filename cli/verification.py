@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import numpy as np
@@ -37,6 +37,12 @@ from xoptim.verification.errors import ChoiceError
 from .memory import MEMORY_BOUND
 from .options import choice, common, duration, flag, names_of, option, repeated, switch
 
+if TYPE_CHECKING:
+    _Choice = click.Choice[str]
+    _ParamType = click.ParamType[str]
+else:  # they are not generic in click 8.1
+    _Choice, _ParamType = click.Choice, click.ParamType
+
 
 def fraction(value: str | float) -> float:
     """A fraction: ``0.01`` or ``1%``."""
@@ -62,7 +68,7 @@ def _tolerance(value: str | float) -> float:
     return found
 
 
-class _Metric(click.Choice[str]):
+class _Metric(_Choice):
     """The name of a metric, or the address of a function."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -84,7 +90,7 @@ def metric_option() -> Any:
     )
 
 
-class _Tolerance(click.ParamType[str]):
+class _Tolerance(_ParamType):
     """A fraction for all outputs, or ``OUTPUT=FRACTION`` for one; stays a text."""
 
     name = "fraction"

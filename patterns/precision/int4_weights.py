@@ -1,15 +1,10 @@
-from typing import Final
-
-from onnx import TensorProto
-
+from xoptim.facts.dtypes import element_type
 from xoptim.facts.operators import has_kernel
 from xoptim.match import Example, GraphView, Match, PatternRewriter
 from xoptim.match.quantization import BlockPattern
 
 from ._matmul import WeightedMatMul, _QuantizedMatMul
 
-_TYPES: Final = {2: TensorProto.UINT2, 4: TensorProto.UINT4, 8: TensorProto.UINT8}
-"""The types of the integers, by their bits."""
 _COLUMN = ", ".join(str(n % 16 - 8) for n in range(32))
 _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, 32, 2))
 """The same numbers, two to a byte, which is how onnx.parser expects integers of 4 bits."""
@@ -40,7 +35,7 @@ class Int4WeightsPattern(BlockPattern, _QuantizedMatMul):
         return found.terms > 0 and found.terms % self.rounded.format.size == 0 and found.columns > 0
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        dtype = _TYPES[self.rounded.format.stored_bits]
+        dtype = element_type(self.rounded.format.dtype)
         if not has_kernel(g.provider, "", "DequantizeLinear", dtype, g.main_opset):  # (3)
             return self.none(m.nodes[0], msg="no kernel of DequantizeLinear for the integer type")
         return super().validate_mapping(g, m)
