@@ -14,6 +14,7 @@ from rich.console import Console
 
 from xoptim import bench
 from xoptim.diagnose.explanation import bytes_text
+from xoptim.preparation.ports import strippable_bytes
 from xoptim.workflow.outcome import Outcome
 
 from .files import STANDARD_OUTPUT, readable
@@ -99,6 +100,8 @@ def _most_first(applied: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 _HINTS: Final = 2
+_MUCH_METADATA: Final = 0.2
+"""Part of the file above which metadata is worth a hint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +202,7 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
     if not outcome.verified.reports:
         console.print(f"verification  skipped: --no-verify{summary.loosened}", highlight=False)
     console.print(f"time          {_time_text(outcome, verbose=verbose)}", highlight=False)
-    remarks = (*_assumed(outcome), *_changes(outcome), *_remarks(outcome))
+    remarks = (*_assumed(outcome), *_changes(outcome), *_remarks(outcome), *_metadata(summary))
     for remark in (*remarks, *_hints(outcome, verbose=verbose)):
         console.print(remark, highlight=False)
     if verbose and outcome.quantized is not None:
@@ -286,6 +289,17 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
             f"hint          nothing reads {names}; --drop-unused-inputs removes "
             f"{_them(outcome.report.unused_inputs)}"
         )
+
+
+def _metadata(summary: Summary) -> Iterator[str]:
+    """A hint where exporters left so many texts that they make a large part of the file."""
+    size = summary.bytes_after
+    if size is None:
+        return
+    share = strippable_bytes(summary.outcome.verified.proto) / max(size, 1)
+    if share > _MUCH_METADATA:
+        text = "of the file is doc strings and metadata; --strip removes them"
+        yield f"hint          {share:.0%} {text}"
 
 
 def _fitting(found: FittingOutcome) -> Iterator[str]:

@@ -3,6 +3,7 @@ integers.
 """
 
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,3 +159,19 @@ def test_weights_in_all_forms_are_freed_before_the_proof(
     monkeypatch.setattr(reference, "Session", noted)
     monkeypatch.setattr("xoptim.precision.quantize.optimize_verified", verified)
     assert not quantized(convolutions(), goal=goal).fault
+
+
+def test_constants_of_quantized_operators_are_not_measured() -> None:
+    """They are of no use, and would take two thirds of the runs."""
+    feeds = [images(seed=seed) for seed in range(4)]
+    how, options = VerifyPlan(), OptimizationOptions()
+    steps: list[str] = []
+    how = replace(how, on_step=steps.append)
+    precision = PrecisionOptions(static=True, tolerance=0.5, feeds=feeds)
+    found = quantize(optimize_verified(convolutions(), options, how), options, how, precision)
+    assert found.operators
+    assert not [each for each in found.choices if each.measured.candidate.is_weight_only]
+    totals = {
+        int(step.rpartition(" ")[2]) for step in steps if step.startswith("measuring the error of")
+    }
+    assert totals == {4}

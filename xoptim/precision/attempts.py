@@ -2,9 +2,10 @@
 comes out.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 import onnx
@@ -195,10 +196,11 @@ class _AttemptSearch:
 
     def smallest(self) -> PrecisionAttempt:
         """The attempt with the smallest file."""
+        constants = self._found.constants(self._found.storable)
         best = self._within(self._found.measured, "size")
         others: list[Callable[[], PrecisionAttempt]] = [
-            partial(self._within, self._found.constants, "size"),
-            self._in_float16,
+            partial(self._within, constants, "size"),
+            lambda: self._in_float16,
         ]
         others += [partial(self._saving_time, each) for each in self._faster()]
         for other in others:
@@ -223,12 +225,24 @@ class _AttemptSearch:
         feeds = self._found.samples.to_time
         best = fastest(original, attempts, feeds, settings) or self._made([])
         release_memory()
-        found, float16 = self._with_constants(best), self._in_float16()
-        while best.chosen and (best.error > self._aim or found.size > float16.size):
+        found = self._with_constants(best)
+        while best.chosen and (best.error > self._aim or self._is_beaten(found)):
             # it left too little of the error to the constants
             best = self._made(cheapest(best.chosen, [_SMALLER] * len(best.errors)))
             found = self._with_constants(best)
-        return min(found, float16, key=lambda each: each.size)
+        return self._in_float16 if self._is_beaten(found) else found
+
+    def _is_beaten(self, attempt: PrecisionAttempt) -> bool:
+        """Whether the file is smaller with constants in 16 bits alone, which is not made where it
+        cannot be.
+        """
+        given = self._found.preprocessed
+        float16 = [each for each in self._found.storable if each.pattern == _FLOAT16]
+        bits = sum(
+            math.prod(each.shape) * (each.original_bits - each.element_bits) for each in float16
+        )
+        least = size_of(given.model) - bits / 8
+        return attempt.size > least and attempt.size > self._in_float16.size
 
     def _faster(self) -> list[list[Measured]]:
         """The operators that may make the model faster, and further ones with which they may."""
@@ -240,16 +254,17 @@ class _AttemptSearch:
         """The attempt that the goal ``speed`` makes of some operators."""
         return self._with_constants(self._within(candidates, "speed"))
 
+    @cached_property
     def _in_float16(self) -> PrecisionAttempt:
         """The attempt that ``--precision float16`` makes."""
-        constants = self._found.constants
-        return self._within([each for each in constants if each.form[1] == _FLOAT16], "size")
+        float16 = [each for each in self._found.storable if each.pattern == _FLOAT16]
+        return self._within(self._found.constants(float16), "size")
 
     def _with_constants(self, attempt: PrecisionAttempt) -> PrecisionAttempt:
         """The attempt with constants stored in lower precision, for what it leaves of the error."""
         left = large_constants(attempt.fake_quantized)
-        some = [each for each in self._found.constants if each.candidate.weights in left]
-        return self._within(some, "size", attempt)
+        some = [each for each in self._found.storable if each.weights in left]
+        return self._within(self._found.constants(some), "size", attempt)
 
     def _within(
         self, candidates: Sequence[Measured], goal: Goal, base: PrecisionAttempt | None = None

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -52,27 +52,32 @@ _OF_OPERATORS: Final = 4
 """Bits of the weights that float32 operators read."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sensitivity:
     """The operators and constants of a model that can be quantized, measured.
+
+    Constants are measured when they are asked for: those of quantized operators rarely are.
 
     Attributes:
         preprocessed: the model, in an operator set that has what quantization needs.
         patterns: that quantize operands.
         operators: with the error that each adds alone, and its cost.
-        constants: the forms in which constants can be stored, with everything computed in float32.
+        storable: the forms in which constants can be stored, with everything computed in float32.
         goal: what is saved: ``size`` where the scheme saves no time.
         session: in which choices are tried.
         weight_only: stores constants.
+        on_step: called with a description of each step.
     """
 
     preprocessed: Preprocessed
     patterns: Sequence[type[QuantizationPattern]]
     operators: Sequence[Measured]
-    constants: Sequence[Measured]
+    storable: Sequence[Candidate]
     goal: Goal
     session: SwitchedSession
     weight_only: WeightOnlyQuantizer
+    on_step: Callable[[str], object]
+    _stored: dict[Form, Measured] = field(default_factory=dict)
 
     @property
     def samples(self) -> Samples:
@@ -81,8 +86,18 @@ class Sensitivity:
 
     @property
     def measured(self) -> list[Measured]:
-        """The operators and the constants."""
-        return [*self.operators, *self.constants]
+        """The operators, and the constants that were measured."""
+        return [*self.operators, *self._stored.values()]
+
+    def constants(self, candidates: Iterable[Candidate]) -> list[Measured]:
+        """Some of the constants, with the error that each adds alone; none that the budget leaves
+        out.
+        """
+        wanted = [*candidates]
+        missing = [each for each in wanted if each.form not in self._stored]
+        errors = measure_errors(self.session, missing, self.samples, self.on_step)
+        self._stored |= {each.form: each for each in _measured(missing, {}, errors)}
+        return [self._stored[each.form] for each in wanted if each.form in self._stored]
 
 
 def analyze_sensitivity(
@@ -143,9 +158,11 @@ def analyze_sensitivity(
     switched = model, folder, subgraphs, weight_only, constants, samples
     session = SwitchedSession(*switched, precision, settings)
     session.limit(budget)
-    errors = measure_errors(session, [*operators, *constants], samples, how.on_step)
-    measured, stored = (_measured(some, costs, errors) for some in (operators, constants))
-    return Sensitivity(ready, patterns, measured, stored, goal, session, weight_only)
+    errors = measure_errors(session, operators, samples, how.on_step)
+    measured = _measured(operators, costs, errors)
+    return Sensitivity(
+        ready, patterns, measured, constants, goal, session, weight_only, how.on_step
+    )
 
 
 def _samples(

@@ -21,6 +21,7 @@ from xoptim.precision.calibration import Probe, Ranges
 from xoptim.precision.fake_quantization import rewritten
 from xoptim.precision.metrics import METRICS
 from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.origins import keep_origins
 from xoptim.precision.preprocessing import with_least_opset
 from xoptim.precision.quantize import joined, unchanged
 from xoptim.precision.quantize_static import MARGIN, WIDTHS, quantize_static, weights_of
@@ -177,6 +178,7 @@ def _folded(verified: VerifiedModel) -> onnx.ModelProto:
     )
     model = rewritten(Source(verified.proto, verified.base_dir), folding)
     names_apart(model)
+    keep_origins(model)
     return model
 
 

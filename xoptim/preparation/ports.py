@@ -4,9 +4,9 @@ between some values.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import onnx
-from google.protobuf.message import Message
 from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto
 
 from xoptim.facts.errors import ModelError
@@ -258,18 +258,31 @@ def strip(proto: ModelProto) -> None:
     The metadata of the model itself stays: programs read it, for the names of classes for instance.
     """
     proto.ClearField("doc_string")
-    for function in proto.functions:
-        _clear(function)
+    for part in _parts(proto):
+        part.ClearField("doc_string")
+        if _has_metadata(part):
+            part.ClearField("metadata_props")
+
+
+def strippable_bytes(proto: ModelProto) -> int:
+    """The bytes of the texts that `strip` removes."""
+    texts = [len(proto.doc_string.encode())]
+    for part in _parts(proto):
+        texts.append(len(part.doc_string.encode()))
+        if _has_metadata(part):
+            texts += (entry.ByteSize() for entry in part.metadata_props)
+    return sum(texts)
+
+
+def _parts(proto: ModelProto) -> Iterator[Any]:
+    """The parts of a model that have doc strings and metadata."""
+    yield from proto.functions
     for graph in all_graphs(proto):
-        for part in (graph, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
-            _clear(part)
+        yield from (graph, *graph.input, *graph.output, *graph.value_info, *graph.initializer)
     for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
         for node in every_node(nodes):
-            for part in (node, *node.attribute):
-                _clear(part)
+            yield from (node, *node.attribute)
 
 
-def _clear(part: Message) -> None:
-    part.ClearField("doc_string")
-    if "metadata_props" in part.DESCRIPTOR.fields_by_name:
-        part.ClearField("metadata_props")
+def _has_metadata(part: Any) -> bool:
+    return "metadata_props" in part.DESCRIPTOR.fields_by_name

@@ -11,6 +11,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.cli.command import ONLY, RELU, TRANSPOSES, Xopt, files, types_in, write
+from tests.precision.models import network
 from tests.support import parse
 from xoptim import GraphBuilder
 
@@ -590,3 +591,18 @@ def test_a_pattern_that_is_included_and_applies_nowhere(xopt: Xopt) -> None:
         "xopt: warning: --include GroupQueryAttention applied nowhere; `xopt explain MODEL "
         "GroupQueryAttention` says why\n",
     )
+
+
+@pytest.mark.parametrize(("lines", "is_told"), [(1, False), (2000, True)])
+def test_much_metadata_is_a_hint(xopt: Xopt, lines: int, is_told: bool) -> None:
+    model = network(layers=1)
+    for node in model.graph.node:
+        onnx.helper.set_metadata_props(
+            node, {"pkg.torch.onnx.stack_trace": "model.py, 17\n" * lines}
+        )
+    onnx.save(model, "model.onnx")
+    outcome = xopt("model.onnx")
+    assert (
+        "of the file is doc strings and metadata; --strip removes them" in outcome.out
+    ) is is_told
+    assert "--strip removes" not in xopt("model.onnx", "--strip").out
