@@ -22,8 +22,8 @@ from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verif
 from xoptim.precision.budget import SearchBudget
 from xoptim.precision.fake_quantization import fake_quantized, rewritten
 from xoptim.precision.metrics import error
-from xoptim.precision.origins import keep_origins
 from xoptim.precision.samples import Samples
+from xoptim.precision.stack_traces import remove_stack_traces
 from xoptim.preparation.ports import names_apart
 from xoptim.verification.errors import FeedError, LoadError, RunError
 from xoptim.verification.session import Session
@@ -242,7 +242,7 @@ def _lists_axes(node: onnx.NodeProto) -> bool:
 
 def with_least_opset(verified: VerifiedModel, least: int) -> onnx.ModelProto:
     """A copy of the optimized model, in an operator set that has what quantization needs, where
-    each value has its own name, and nodes have no metadata but their origin.
+    each value has its own name, and nodes have no stack traces of an exporter.
     """
     if verified.builder.model.opsets.get("", 0) >= least:
         model = onnx.ModelProto()
@@ -251,5 +251,5 @@ def with_least_opset(verified: VerifiedModel, least: int) -> onnx.ModelProto:
         only = OptimizationOptions(patterns=None, opset=least, constant_folding=False, merge=False)
         model = rewritten(Source(verified.proto, verified.base_dir), only)
     names_apart(model)
-    keep_origins(model)
+    remove_stack_traces(model)
     return model

@@ -21,7 +21,6 @@ from xoptim.precision.calibration import Probe, Ranges
 from xoptim.precision.fake_quantization import rewritten
 from xoptim.precision.metrics import METRICS
 from xoptim.precision.options import PrecisionOptions
-from xoptim.precision.origins import keep_origins
 from xoptim.precision.preprocessing import with_least_opset
 from xoptim.precision.quantize import joined, unchanged
 from xoptim.precision.quantize_static import MARGIN, WIDTHS, quantize_static, weights_of
@@ -29,6 +28,7 @@ from xoptim.precision.quantized import Quantized
 from xoptim.precision.record import record
 from xoptim.precision.reference import Errors, FloatReference, SliceError
 from xoptim.precision.samples import Samples, samples_for
+from xoptim.precision.stack_traces import remove_stack_traces
 from xoptim.preparation.ports import names_apart
 from xoptim.targets.fitting import name_nodes
 from xoptim.verification.errors import LoadError, NothingToQuantizeError, RunError
@@ -178,7 +178,7 @@ def _folded(verified: VerifiedModel) -> onnx.ModelProto:
     )
     model = rewritten(Source(verified.proto, verified.base_dir), folding)
     names_apart(model)
-    keep_origins(model)
+    remove_stack_traces(model)
     return model
 
 
