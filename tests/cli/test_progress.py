@@ -77,8 +77,8 @@ def test_operators_are_counted(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> N
     onnx.save(network(layers=1), "model.onnx")
     options = ("--precision", "int8", "--for", "size", "--tolerance", "20%")
     lines = xopt("model.onnx", *options).err.splitlines()
-    for stage in ("time", "error"):
-        text = f"xopt: measuring the {stage} of each operator: "
+    for stage in ("time of each operator", "error of each operator", "error of each constant"):
+        text = f"xopt: measuring the {stage}: "
         counts = [line.removeprefix(text) for line in lines if line.startswith(text)]
         total = int(counts[0].rpartition(" ")[2])
         assert counts == [f"{done} of {total}" for done in range(total)]

@@ -95,7 +95,8 @@ class Sensitivity:
         """
         wanted = [*candidates]
         missing = [each for each in wanted if each.form not in self._stored]
-        errors = measure_errors(self.session, missing, self.samples, self.on_step)
+        stage = "measuring the error of each constant"
+        errors = measure_errors(self.session, missing, self.samples, self.on_step, stage)
         self._stored |= {each.form: each for each in _measured(missing, {}, errors)}
         return [self._stored[each.form] for each in wanted if each.form in self._stored]
 
@@ -229,18 +230,19 @@ def measure_errors(
     candidates: Iterable[Candidate],
     samples: Samples,
     on_step: Callable[[str], object] = lambda _: None,
+    stage: str = "measuring the error of each operator",
 ) -> dict[Form, Errors]:
     """The errors that each candidate adds alone, together with those that share its weights.
 
-    What is quantized because its inputs are adds none alone. ``on_step`` is called before each. The
-    largest come first, and none after the budget.
+    What is quantized because its inputs are adds none alone. ``on_step`` is called before each with
+    the stage. The largest come first, and none after the budget.
     """
     candidates = [*candidates]
     alone = [each for each in candidates if not each.reads]
     none = (0.0,) * session.reference.count
     errors = {each.form: none for each in candidates if each.reads}
     ranked = sorted(alone, key=lambda each: -math.prod(each.shape))
-    for each in counted(ranked, "measuring the error of each operator", on_step):
+    for each in counted(ranked, stage, on_step):
         if session.budget.is_over():
             break
         errors[each.form] = session.errors(with_dependents([each], alone), samples.to_choose)
