@@ -5,7 +5,7 @@ error on samples.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import onnx
@@ -36,7 +36,7 @@ searched only.
 """
 _MAX_HESSIAN_BYTES: Final = 2**29
 """Bytes of the Hessians that one pass over the samples collects."""
-Activations = tuple[str, ...]
+Activations: TypeAlias = tuple[str, ...]
 """The names of all tensors that are multiplied by one constant."""
 
 
@@ -177,7 +177,7 @@ def _readers(
         for node in every_node(model.graph.node)
         if node.op_type == "Transpose" and _attribute(node, "perm", [1, 0]) == [1, 0]
     }
-    found = dict[WeightKey, list[str]]()
+    readers = dict[WeightKey, list[str]]()
     for node in every_node(model.graph.node):
         if node.op_type not in op_types:
             continue
@@ -188,13 +188,15 @@ def _readers(
             if name in transposes:
                 name, is_transposed = transposes[name], not is_transposed
             key = name, is_transposed
-            is_plain = not any(_attribute(node, each, 0) for each in ("transA", "transBatchA"))
+            is_plain = not any(
+                _attribute(node, attribute, 0) for attribute in ("transA", "transBatchA")
+            )
             activations = node.input[0] if is_plain else ""
         if matrices.fits(key):
-            names = found.setdefault(key, [])
+            names = readers.setdefault(key, [])
             if activations in observable and activations not in names:
                 names.append(activations)
-    return {key: tuple(names) for key, names in found.items()}
+    return {key: tuple(names) for key, names in readers.items()}
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: object) -> object:
@@ -202,7 +204,7 @@ def _attribute(node: onnx.NodeProto, name: str, default: object) -> object:
 
 
 def _has(node: onnx.NodeProto, name: str) -> bool:
-    return any(each.name == name for each in node.attribute)
+    return any(attribute.name == name for attribute in node.attribute)
 
 
 class _Matrices:
