@@ -50,15 +50,17 @@ class Int4EmbeddingPattern(BlockPattern, _QuantizedEmbedding):
         return super().validate_mapping(g, m)
 
     def apply_pattern(self, g: PatternRewriter, w: str, i: str, table: Array) -> str:
-        found, (_, size) = self.rounded.of(w, table.T, is_transposed=True), self.rounded.format
+        numbers, (_, size) = self.rounded.of(w, table.T, is_transposed=True), self.rounded.format
         bits = self.rounded.format.stored_bits
         # as `Int4MatMulNBits` stores them
-        blocks = packed(found.integers.T, bits).reshape(len(table), -1, size * bits // 8)
+        blocks = packed(numbers.integers.T, bits).reshape(len(table), -1, size * bits // 8)
         integers = g.op.Reshape(
             g.make_initializer("", blocks, source=w), [len(table), table.shape[1] * bits // 8]
         )
-        scales = g.make_initializer("", np.ascontiguousarray(found.scales.T), source=f"{w}_scales")
-        zeros = g.make_initializer("", packed(found.zeros.T, bits), source=f"{w}_zeros")
+        scales = g.make_initializer(
+            "", np.ascontiguousarray(numbers.scales.T), source=f"{w}_scales"
+        )
+        zeros = g.make_initializer("", packed(numbers.zeros.T, bits), source=f"{w}_zeros")
         read = {"bits": bits, "block_size": size, "gather_axis": 0, "quantize_axis": 1}
         return g.op.GatherBlockQuantized(integers, i, scales, zeros, domain="com.microsoft", **read)
 

@@ -57,6 +57,8 @@ def drawn_options(
     more |= {"io_types": "float16"} if scheme == "float16" and rng.random() < 0.15 else {}
     if scheme == "int8" and given and not more and rng.random() < 0.5:
         more |= {"static": True, "symmetric": rng.random() < 0.3}
+    if scheme == "int4" and rng.random() < 0.5:
+        more |= {"bits": rng.randint(3 if more else 2, 8), "block_size": rng.choice((16, 32, 64))}
     more["calibration"] = rng.choice(("minmax",) * 4 + ("percentile", "entropy"))
     more["metric"] = rng.choice(("largest",) * 3 + ("rms",))
     more["goal"] = rng.choice(("speed", "size", "size"))

@@ -12,8 +12,8 @@ FORM = BlockFormat()
 def weights(rows: int = 64, columns: int = 24, seed: int = 0) -> np.ndarray:
     """Weights of a normal distribution."""
     rng = np.random.default_rng(seed)
-    found: np.ndarray = rng.standard_normal((rows, columns)).astype(np.float32)
-    return found
+    matrix: np.ndarray = rng.standard_normal((rows, columns)).astype(np.float32)
+    return matrix
 
 
 def block_errors(
@@ -21,8 +21,8 @@ def block_errors(
 ) -> np.ndarray:
     """The weighted squared error of each column."""
     rest = np.square(matrix - blocks.dequantized(FORM.size))
-    found: np.ndarray = (np.broadcast_to(importance, len(matrix))[:, None] * rest).sum(axis=0)
-    return found
+    errors: np.ndarray = (np.broadcast_to(importance, len(matrix))[:, None] * rest).sum(axis=0)
+    return errors
 
 
 @pytest.mark.parametrize("bits", range(2, 9))
@@ -33,20 +33,20 @@ def test_no_column_errs_more_than_rounded_to_nearest(bits: int, rows: int) -> No
     assert searched.integers.shape == nearest.integers.shape == matrix.shape
     assert searched.scales.shape == searched.zeros.shape == (form.count(rows), 24)
     assert searched.integers.max() <= form.largest
-    before, after = (block_errors(matrix, each) for each in (nearest, searched))
+    before, after = (block_errors(matrix, blocks) for blocks in (nearest, searched))
     assert (after <= before * (1 + 1e-5)).all()
 
 
 def test_the_error_becomes_smaller() -> None:
     matrix = weights(512)
-    before, after = (each(matrix, FORM) for each in (nearest_blocks, searched_blocks))
+    before, after = (rounding(matrix, FORM) for rounding in (nearest_blocks, searched_blocks))
     assert block_errors(matrix, after).sum() < 0.95 * block_errors(matrix, before).sum()
 
 
 def test_important_rows_err_less() -> None:
     matrix, importance = weights(128), np.where(np.arange(128) % 8, 0.01, 1.0)
     plain, weighted = searched_blocks(matrix, FORM), searched_blocks(matrix, FORM, importance)
-    errors = [block_errors(matrix, each, importance).sum() for each in (plain, weighted)]
+    errors = [block_errors(matrix, blocks, importance).sum() for blocks in (plain, weighted)]
     assert errors[1] < 0.8 * errors[0]
 
 

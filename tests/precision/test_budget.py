@@ -11,6 +11,7 @@ import pytest
 import xoptim
 from tests.precision.models import convolutions, images, network, words
 from xoptim.engine.options import OptimizationOptions
+from xoptim.match.block_rounding import BlockFormat
 from xoptim.optimizing.verified import VerifyPlan, optimize_verified
 from xoptim.precision.budget import ErrorCache, SearchBudget
 from xoptim.precision.options import PrecisionOptions, Scheme
@@ -19,6 +20,7 @@ from xoptim.precision.quantized import Quantized
 from xoptim.precision.reference import Errors, FloatReference
 from xoptim.precision.samples import Samples
 from xoptim.precision.slices import OutputSlices
+from xoptim.precision.weight_rounding import rounded_weights
 from xoptim.verification.session_settings import SessionSettings
 
 FOUR = FloatReference(
@@ -128,3 +130,16 @@ def test_a_budget_is_a_number_of_seconds() -> None:
 def test_a_budget_from_python() -> None:
     precision = PrecisionOptions(goal="size", tolerance=0.3, budget=600, feeds=[words()])
     xoptim.optimize(network(layers=1), precision=precision)
+
+
+def test_weights_after_the_budget_are_rounded_to_nearest() -> None:
+    """Each look at the clock takes a second."""
+    clock = count()
+    steps: list[str] = []
+    model, feeds = network(), [words()]
+    given = model, None, BlockFormat(), ("MatMul",), feeds, SessionSettings()
+    whole = rounded_weights(*given)
+    part = rounded_weights(*given, steps.append, SearchBudget(4, lambda: next(clock)))
+    assert len(whole.blocks) == 4
+    assert len(part.blocks) == 2
+    assert steps[:2] == ["rounding weights: 0 of 4", "rounding weights: 1 of 4"]

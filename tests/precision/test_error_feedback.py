@@ -15,14 +15,16 @@ def correlated(rows: int, count: int = 2000, seed: int = 0) -> np.ndarray:
     """Activations whose channels are correlated, of shape (count, rows)."""
     rng = np.random.default_rng(1)
     directions = rng.standard_normal((rows, rows)) / np.sqrt(np.arange(1, rows + 1))[:, None]
-    found: np.ndarray = np.random.default_rng(seed).standard_normal((count, rows)) @ directions
-    return found
+    activations: np.ndarray = (
+        np.random.default_rng(seed).standard_normal((count, rows)) @ directions
+    )
+    return activations
 
 
 def second_moments(activations: np.ndarray) -> np.ndarray:
     """XᵀX."""
-    found: np.ndarray = activations.T @ activations
-    return found
+    moments: np.ndarray = activations.T @ activations
+    return moments
 
 
 @pytest.mark.parametrize("size", [16, 32, 64])
@@ -34,7 +36,7 @@ def test_correlated_activations_have_a_smaller_error(size: int) -> None:
     blocks = feedback_blocks(matrix, hessian, 2000, form)
     assert blocks is not None
     for moments, most in ((hessian, 0.3), (unseen, 0.35)):
-        errors = [output_error(matrix, each, moments, form) for each in (blocks, nearest)]
+        errors = [output_error(matrix, candidate, moments, form) for candidate in (blocks, nearest)]
         assert errors[0] < most * errors[1]
 
 
@@ -58,7 +60,8 @@ def test_any_number_of_rows(rows: int, bits: int) -> None:
     assert blocks.integers.shape == matrix.shape
     assert blocks.scales.shape == (form.count(rows), 24)
     errors = [
-        output_error(matrix, each, hessian, form) for each in (blocks, nearest_blocks(matrix, form))
+        output_error(matrix, candidate, hessian, form)
+        for candidate in (blocks, nearest_blocks(matrix, form))
     ]
     assert errors[0] <= errors[1] * (1 + 1e-5)
 

@@ -55,6 +55,14 @@ def test_the_error_is_relative_to_float32(scheme: str) -> None:
     assert 0 < error <= found.error * 1.1 <= 0.5
 
 
+@pytest.mark.parametrize(("bits", "size"), [(3, 64), (8, 16)])
+def test_other_blocks_are_dequantized_to_16_bits(bits: int, size: int) -> None:
+    found = quantized("int4", tolerance=0.5, bits=bits, block_size=size)
+    assert not found.fault
+    assert found.applied
+    assert found.verified.proto.ByteSize() < 0.5 * network().ByteSize()
+
+
 def test_a_gpu_reads_weights_of_4_bits_by_one_operator() -> None:
     found = quantized("int4", target="webgpu", tolerance=0.5)
     assert not found.fault

@@ -42,8 +42,8 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 def drawn(rows: int, columns: int, seed: int = 0) -> np.ndarray:
     """Weights of a normal distribution."""
     rng = np.random.default_rng(seed)
-    found: np.ndarray = (rng.standard_normal((rows, columns)) / 8).astype(np.float32)
-    return found
+    weights: np.ndarray = (rng.standard_normal((rows, columns)) / 8).astype(np.float32)
+    return weights
 
 
 def samples(count: int = 2, names: Sequence[str] = ("x",), rows: int = 64) -> list[Feeds]:
@@ -74,8 +74,8 @@ def assert_same(one: Blocks, other: Blocks | None) -> None:
 
 def feedback(matrix: np.ndarray, *activations: np.ndarray) -> Blocks | None:
     """The integers that error feedback finds for activations of any number of samples."""
-    rows = [each.astype(np.float64) for each in activations]
-    hessian = sum((each.T @ each for each in rows), np.zeros((len(matrix), len(matrix))))
+    rows = [sample.astype(np.float64) for sample in activations]
+    hessian = sum((sample.T @ sample for sample in rows), np.zeros((len(matrix), len(matrix))))
     return feedback_blocks(matrix, hessian, sum(map(len, rows)), FORM)
 
 
@@ -128,7 +128,7 @@ def test_weights_that_are_read_in_both_directions() -> None:
         21,
     )
     blocks = blocks_of(model, samples())
-    assert {key: each.integers.shape for key, each in blocks.items()} == {
+    assert {key: rounded.integers.shape for key, rounded in blocks.items()} == {
         ("w", False): (64, 96),
         ("w", True): (96, 64),
     }
@@ -157,7 +157,7 @@ def test_subgraphs_that_multiply_a_tensor_of_the_main_graph() -> None:
     )
     feeds = [{"c": np.array(True), **sample} for sample in samples()]
     blocks = blocks_of(model, feeds)
-    assert_same(blocks["w", False], feedback(drawn(64, 40), *(each["x"] for each in feeds)))
+    assert_same(blocks["w", False], feedback(drawn(64, 40), *(sample["x"] for sample in feeds)))
 
 
 def test_without_samples_scales_are_searched() -> None:
@@ -246,9 +246,9 @@ def layers(count: int = 3, width: int = 128) -> onnx.ModelProto:
 def fake(model: onnx.ModelProto, rounded: RoundedWeights, selection: Any = None) -> onnx.ModelProto:
     """The model with all weights quantized."""
     patterns = quantization_patterns("int4", selection)
-    found, applied = fake_quantized(model, None, patterns, None, "cpu", Observed(rounded=rounded))
+    made, applied = fake_quantized(model, None, patterns, None, "cpu", Observed(rounded=rounded))
     assert applied
-    return found
+    return made
 
 
 def test_correlated_samples_have_a_smaller_error_at_the_same_size() -> None:
@@ -258,7 +258,7 @@ def test_correlated_samples_have_a_smaller_error_at_the_same_size() -> None:
     errors, sizes = [], []
     for rounded in (RoundedWeights(), searched):
         four = fake(model, rounded)
-        differences = [run(four, each)[0] - run(model, each)[0] for each in held_out]
+        differences = [run(four, sample)[0] - run(model, sample)[0] for sample in held_out]
         errors.append(float(np.sqrt(np.mean(np.square(differences)))))
         sizes.append(four.ByteSize())
     assert sizes[0] == sizes[1]
@@ -270,7 +270,9 @@ def test_both_forms_have_the_same_integers() -> None:
     rounded = rounded_weights(
         model, None, FORM, MATMULS, samples(2, ["t0"]), SessionSettings(level="all")
     )
-    standard, contrib = (fake(model, rounded, each) for each in (None, "default+onnxruntime"))
+    standard, contrib = (
+        fake(model, rounded, selection) for selection in (None, "default+onnxruntime")
+    )
     blocks = rounded.blocks["w0", False]
     by_dtype = {
         tensor.data_type: numpy_helper.to_array(tensor)
@@ -329,23 +331,23 @@ def test_any_number_of_bits_and_rows(bits: int, size: int, selection: str | None
 def test_other_bits_keep_the_tolerance(bits: int) -> None:
     options = {"scheme": "int4", "tolerance": 0.5, "weights_only": True, "metric": "rms"}
     feeds = samples(4, ["t0"], 128)
-    found = quantized(layers(), feeds, **options, bits=bits, block_size=32)
-    assert not found.fault
-    assert "Int4Weights" in found.applied.values()
-    assert found.error < 0.5
+    four = quantized(layers(), feeds, **options, bits=bits, block_size=32)
+    assert not four.fault
+    assert "Int4Weights" in four.applied.values()
+    assert four.error < 0.5
 
 
 def test_quantize_chooses_by_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"scheme": "int4", "tolerance": 0.5, "weights_only": True, "metric": "rms"}
     feeds = samples(4, ["t0"], 128)
-    found, again = (quantized(layers(), feeds, **options) for _ in range(2))
-    assert not found.fault
-    assert {*found.applied.values()} == {"Int4Weights"}
-    assert found.verified.proto.SerializeToString() == again.verified.proto.SerializeToString()
+    four, again = (quantized(layers(), feeds, **options) for _ in range(2))
+    assert not four.fault
+    assert {*four.applied.values()} == {"Int4Weights"}
+    assert four.verified.proto.SerializeToString() == again.verified.proto.SerializeToString()
     monkeypatch.setattr(sensitivity, "rounded_weights", lambda *_: RoundedWeights())
     nearest = quantized(layers(), feeds, **options)
-    assert nearest.verified.proto.ByteSize() == found.verified.proto.ByteSize()
-    assert found.error < 0.7 * nearest.error
+    assert nearest.verified.proto.ByteSize() == four.verified.proto.ByteSize()
+    assert four.error < 0.7 * nearest.error
 
 
 def test_random_samples_choose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,8 +126,8 @@ def _searched(matrix: np.ndarray, form: BlockFormat, importance: np.ndarray | No
 
 def _importance_of(rows: int, form: BlockFormat, importance: np.ndarray | None) -> Numbers:
     """The importance of each row of the blocks, the largest one of a block 1."""
-    known = np.ones(rows) if importance is None else importance.astype(np.float64)
-    blocks = in_blocks(known[:, None], form.size)
+    importances = np.ones(rows) if importance is None else importance.astype(np.float64)
+    blocks = in_blocks(importances[:, None], form.size)
     largest = blocks.max(axis=1, keepdims=True)
     relative = np.where(largest > 0, blocks / np.where(largest > 0, largest, 1), 1)
     is_row = in_blocks(np.ones((rows, 1)), form.size)
@@ -137,7 +137,7 @@ def _importance_of(rows: int, form: BlockFormat, importance: np.ndarray | None) 
 def _quotient(numerator: Numbers, denominator: Numbers, default: Numbers) -> Numbers:
     """A quotient of positive numbers, and another number where one of them is not."""
     is_positive = (numerator > 0) & (denominator > 0)
-    found: Numbers = np.where(
+    quotient: Numbers = np.where(
         is_positive, numerator / np.where(denominator > 0, denominator, 1), default
     )
-    return np.where(found > np.finfo(np.float32).tiny, found, default)
+    return np.where(quotient > np.finfo(np.float32).tiny, quotient, default)

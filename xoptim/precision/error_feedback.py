@@ -10,7 +10,7 @@ from xoptim.precision.block_search import searched_blocks
 
 _DAMPING: Final = 0.01
 """Part of the mean diagonal of the Hessian that is added to it (GPTQ, section 3.3)."""
-_DAMPING_BY_ROWS: Final = 0.1
+_DAMPING_BY_ROWS: Final = 0.3
 """The same for each row of weights that one row of activations tells: few activations leave
 directions open along which errors would grow on other values.
 """
@@ -156,8 +156,8 @@ class _Rounding:
         """Search the scales of the block that begins with a row."""
         rows = slice(row, min(row + self._form.size, len(rest)))
         block = row // self._form.size
-        found = searched_blocks(rest[rows], self._form, importance[rows])
-        self._scales[block], self._zeros[block] = found.scales[0], found.zeros[0]
+        searched = searched_blocks(rest[rows], self._form, importance[rows])
+        self._scales[block], self._zeros[block] = searched.scales[0], searched.zeros[0]
 
     def _round(self, row: int, numbers: Numbers) -> Numbers:
         """Round the numbers of a row; returns what the integers stand for."""
@@ -169,8 +169,8 @@ class _Rounding:
         return rounded
 
     def _dequantized(self) -> Numbers:
-        found: Numbers = self.blocks().dequantized(self._form.size)
-        return found
+        matrix: Numbers = self.blocks().dequantized(self._form.size)
+        return matrix
 
     def _fit_scale(
         self, block: int, rows: slice, own: Numbers, rest: Numbers, slopes: Numbers

@@ -1,7 +1,7 @@
 """The options of quantization."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -158,6 +158,11 @@ class PrecisionOptions:
             raise ValueError(f"bits and block_size are for int4, not for {self.scheme}")
         if self.bits == BITS[0] and self.compute == "float16":
             raise ValueError("weights of 2 bits are computed in float32; remove compute float16")
+
+    def with_scheme(self, scheme: Scheme) -> "PrecisionOptions":
+        """The options with another scheme; those that only ``int4`` has keep their defaults."""
+        bits, size = self.block_format if scheme == "int4" else BlockFormat()
+        return replace(self, scheme=scheme, bits=bits, block_size=size)
 
     @property
     def block_format(self) -> BlockFormat:

@@ -133,7 +133,7 @@ def _weights_for_float16(
     model = joined(
         stored.verified, unchanged(Source(weights, stored.verified.base_dir), plain, how)
     )
-    computing = replace(precision, scheme="float16", compute="float16")
+    computing = replace(precision.with_scheme("float16"), compute="float16")
     if _runs_contrib_operators(options):
         options = replace(options, patterns=Query.of(options.patterns).including(_MATMUL_N_BITS))
     computed = _quantized(model, options, how, computing, budget, reference)

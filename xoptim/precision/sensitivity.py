@@ -11,7 +11,7 @@ import onnx
 
 from xoptim.catalogue.selection import resolve
 from xoptim.engine.options import OptimizationOptions
-from xoptim.match.block_rounding import BlockFormat, RoundedWeights
+from xoptim.match.block_rounding import BlockFormat
 from xoptim.match.quantization import (
     FEWEST_STORED,
     BlockPattern,
@@ -126,10 +126,7 @@ def analyze_sensitivity(
     how = replace(how, checks=assuming(how.checks, options))
     patterns, storing, goal = _patterns_of(precision, options)
     everything = [*patterns, *computing_patterns(precision)]
-    opsets = [pattern.min_opset for pattern in (*patterns, *storing)]
-    if any(issubclass(cls, BlockPattern) for cls in patterns):
-        opsets.append(precision.block_format.opset)
-    model = with_least_opset(verified, max(opsets))
+    model = with_least_opset(verified, _least_opset([*patterns, *storing], precision))
     samples = _samples(model, verified, precision, how)
     # onnxruntime optimizes as it does for a user
     settings = replace(how.checks.settings, level="all")
@@ -139,17 +136,13 @@ def analyze_sensitivity(
     preprocessor = Preprocessor(everything, *where, samples, how, settings, observe, budget)
     given = model, verified.base_dir, _scaling_patterns_of(precision)
     ready = preprocessor.run(*given, joins_gelu=_joins_gelu(precision, options))
-    how.on_step("rounding weights")
-    rounded = _rounded(ready, patterns, samples, precision.block_format, settings)
-    ready = replace(ready, observed=ready.observed._replace(rounded=rounded))
+    ready = _with_rounded_weights(ready, patterns, preprocessor, precision.block_format)
     model, folder, observed = ready.model, ready.folder, ready.observed
     operators, subgraphs = find_candidates(
         model, folder, everything, options.provider, observed, cpu=options.cpu
     )
     weight_only = WeightOnlyQuantizer(model, folder, storing)
-    constants = weight_only.candidates(operators, keep_small=goal == "speed")
-    if precision.is_weight_only_float16:
-        constants = _without_integers_of(operators, constants)
+    constants = _constants(weight_only, operators, precision, goal)
     if all(each.reads for each in (*operators, *constants)):
         raise NothingToQuantizeError(_nothing(model, precision.scheme, samples, patterns))
     costs = measure_costs(
@@ -209,6 +202,19 @@ def _joins_gelu(precision: PrecisionOptions, options: OptimizationOptions) -> bo
     """Whether formulas become Gelu: with static scales, unless ``opset`` is too old."""
     is_older = isinstance(options.opset, int) and options.opset < GELU_OPSET
     return precision.static and not is_older
+
+
+def _constants(
+    weight_only: WeightOnlyQuantizer,
+    operators: Sequence[Candidate],
+    precision: PrecisionOptions,
+    goal: Goal,
+) -> list[Candidate]:
+    """The forms in which constants can be stored."""
+    constants = weight_only.candidates(operators, keep_small=goal == "speed")
+    if precision.is_weight_only_float16:
+        return _without_integers_of(operators, constants)
+    return constants
 
 
 def _without_integers_of(
@@ -287,21 +293,31 @@ def _observed(
     return found._replace(ranges=symmetric_ranges(found.ranges)) if precision.symmetric else found
 
 
-def _rounded(
+def _least_opset(patterns: Sequence[type[QuantizationPattern]], precision: PrecisionOptions) -> int:
+    """The first operator set in which all patterns apply."""
+    opsets = [cls.min_opset for cls in patterns]
+    if any(issubclass(cls, BlockPattern) for cls in patterns):
+        opsets.append(precision.block_format.opset)
+    return max(opsets)
+
+
+def _with_rounded_weights(
     ready: Preprocessed,
     patterns: Sequence[type[QuantizationPattern]],
-    samples: Samples,
+    preprocessor: Preprocessor,
     form: BlockFormat,
-    settings: SessionSettings,
-) -> RoundedWeights:
-    """The integers of the weights that patterns quantize in blocks, none where no pattern does."""
+) -> Preprocessed:
+    """The model with the integers of the weights that patterns quantize in blocks."""
     blocks = [cls for cls in patterns if issubclass(cls, BlockPattern)]
     if not blocks:
-        return RoundedWeights()
+        return ready
+    samples, settings = preprocessor.samples, preprocessor.settings
     op_types = {op_type for cls in blocks for op_type in cls.operators}
     indices = [] if samples.are_random else samples.to_choose
     feeds = [samples.feeds[index] for index in indices]
-    return rounded_weights(ready.model, ready.folder, form, op_types, feeds, settings)
+    given = ready.model, ready.folder, form, op_types, feeds, settings
+    rounded = rounded_weights(*given, preprocessor.how.on_step, preprocessor.budget)
+    return replace(ready, observed=ready.observed._replace(rounded=rounded))
 
 
 def _nothing(

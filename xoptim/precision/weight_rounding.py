@@ -3,9 +3,9 @@ error on samples.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import onnx
@@ -22,8 +22,10 @@ from xoptim.match.block_rounding import (
 )
 from xoptim.match.quantization import LARGEST, Numbers
 from xoptim.precision.block_search import searched_blocks
+from xoptim.precision.budget import SearchBudget
 from xoptim.precision.calibration import Probe
 from xoptim.precision.error_feedback import feedback_blocks, output_error
+from xoptim.precision.progress import counted
 from xoptim.verification.protos import tensor_array
 from xoptim.verification.session import Value
 from xoptim.verification.session_settings import SessionSettings
@@ -36,7 +38,7 @@ searched only.
 """
 _MAX_HESSIAN_BYTES: Final = 2**29
 """Bytes of the Hessians that one pass over the samples collects."""
-Activations = tuple[str, ...]
+Activations: TypeAlias = tuple[str, ...]
 """The names of all tensors that are multiplied by one constant."""
 
 
@@ -83,6 +85,8 @@ def rounded_weights(
     op_types: Iterable[str],
     feeds: Sequence[Mapping[str, Value]],
     settings: SessionSettings,
+    on_step: Callable[[str], object] = lambda _: None,
+    budget: SearchBudget | None = None,
 ) -> RoundedWeights:
     """Round the constant matrices that operators read.
 
@@ -93,20 +97,31 @@ def rounded_weights(
         op_types: of the operators: MatMuls, and ``Gather``, whose rows are divided.
         feeds: samples; without any, what needs no activations serves.
         settings: of the session that runs the samples.
+        on_step: is called before each matrix.
+        budget: the time of the search; other matrices are rounded to nearest.
     """
+    budget = budget or SearchBudget(None)
     matrices = _Matrices(model, folder, form)
     readers = _readers(model, {*op_types}, matrices)
     sources = dict[Activations, list[WeightKey]]()
     for key, names in readers.items():
         sources.setdefault(names if feeds else (), []).append(key)
     blocks = dict[WeightKey, Blocks]()
-    for key in sources.pop((), []):
+    unknown = sources.pop((), [])
+    for key in counted(unknown, "searching the scales of weights", on_step):
+        if budget.is_over():
+            break
         blocks[key] = searched_blocks(matrices.read(key), form)
+    total = sum(map(len, sources.values()))
     for batch in _batches(sources, matrices):
+        if budget.is_over():
+            break
         moments = _moments(model, folder, batch, feeds, settings)
         for names in batch:
             for key in sources[names]:
-                blocks[key] = _best_blocks(matrices.read(key), form, moments[names])
+                on_step(f"rounding weights: {len(blocks) - len(unknown)} of {total}")
+                if not budget.is_over():
+                    blocks[key] = _best_blocks(matrices.read(key), form, moments[names])
             del moments[names]
     return RoundedWeights(form, blocks)
 
@@ -177,7 +192,7 @@ def _readers(
         for node in every_node(model.graph.node)
         if node.op_type == "Transpose" and _attribute(node, "perm", [1, 0]) == [1, 0]
     }
-    found = dict[WeightKey, list[str]]()
+    readers = dict[WeightKey, list[str]]()
     for node in every_node(model.graph.node):
         if node.op_type not in op_types:
             continue
@@ -188,13 +203,15 @@ def _readers(
             if name in transposes:
                 name, is_transposed = transposes[name], not is_transposed
             key = name, is_transposed
-            is_plain = not any(_attribute(node, each, 0) for each in ("transA", "transBatchA"))
+            is_plain = not any(
+                _attribute(node, attribute, 0) for attribute in ("transA", "transBatchA")
+            )
             activations = node.input[0] if is_plain else ""
         if matrices.fits(key):
-            names = found.setdefault(key, [])
+            names = readers.setdefault(key, [])
             if activations in observable and activations not in names:
                 names.append(activations)
-    return {key: tuple(names) for key, names in found.items()}
+    return {key: tuple(names) for key, names in readers.items()}
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: object) -> object:
@@ -202,7 +219,7 @@ def _attribute(node: onnx.NodeProto, name: str, default: object) -> object:
 
 
 def _has(node: onnx.NodeProto, name: str) -> bool:
-    return any(each.name == name for each in node.attribute)
+    return any(attribute.name == name for attribute in node.attribute)
 
 
 class _Matrices:

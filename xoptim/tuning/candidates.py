@@ -137,7 +137,7 @@ class Candidates:
         if recipe not in self._quantized:
             try:
                 self._quantized[recipe] = self._quantize(
-                    recipe, replace(self._precision, scheme=recipe.scheme)
+                    recipe, self._precision.with_scheme(recipe.scheme)
                 )
             except XoptimError as error:
                 self._quantized[recipe] = error
