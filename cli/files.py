@@ -14,13 +14,13 @@ from xoptim.api.preparing import LARGEST_FILE, download, hub_folder, is_hub_addr
 from xoptim.diagnose.explanation import shell_path, similar
 from xoptim.system.files import MODEL_SUFFIXES, STANDARD_OUTPUT as STANDARD_OUTPUT
 from xoptim.system.journal import ScratchFolder
+from xoptim.system.reading import names_open_file
 from xoptim.system.temporary import fault_of_place, place_of
 
 from .options import option
 
 _STREAM: Final = "xopt-stream-"  # beginning of the folder to which a stream is copied
 _CHUNK: Final = 1 << 20
-_DESCRIPTORS: Final = (Path("/dev/fd"), Path("/proc/self/fd"))
 _STREAM_FOLDER: Final = re.compile(rf"(?<![^\s'\"`])[^\s'\"`]*{_STREAM}\w+[/\\]+")
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -51,7 +51,7 @@ class ModelFile(click.Path):
         if _ADDRESS.match(value) and not path.exists():
             raise click.UsageError(f"{value!r} is a URL, not a file; download the model first")
         if path.is_fifo():
-            if not _is_open(path):  # opening it would wait for somebody who writes
+            if not names_open_file(path):  # opening it would wait for somebody who writes
                 raise click.UsageError(
                     f"cannot read {value!r}: it is a pipe, not a file; give - as MODEL, and "
                     f"`< {shell_path(value)}`"
@@ -73,13 +73,6 @@ class ModelFile(click.Path):
                 f"directory{_meant(map(path.with_name, near))}"
             )
         return path
-
-
-def _is_open(path: Path) -> bool:
-    """Whether a path is a name of a file that this process was started with, such as the shell
-    writes for ``<(cat model.onnx)``.
-    """
-    return path == Path("/dev/stdin") or path.parent in _DESCRIPTORS
 
 
 class OutputFile(click.Path):

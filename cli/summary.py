@@ -14,7 +14,6 @@ from rich.console import Console
 
 from xoptim import bench
 from xoptim.diagnose.explanation import bytes_text
-from xoptim.preparation.ports import strippable_bytes
 from xoptim.workflow.outcome import Outcome
 
 from .files import STANDARD_OUTPUT, readable
@@ -296,7 +295,7 @@ def _metadata(summary: Summary) -> Iterator[str]:
     size = summary.bytes_after
     if size is None:
         return
-    share = strippable_bytes(summary.outcome.verified.proto) / max(size, 1)
+    share = summary.outcome.strippable_bytes / max(size, 1)
     if share > _MUCH_METADATA:
         text = "of the file is doc strings and metadata; --strip removes them"
         yield f"hint          {share:.0%} {text}"

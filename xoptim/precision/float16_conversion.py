@@ -121,16 +121,14 @@ def float16_plan(
     constants = BodyConstants(model, folder)
     if not found.first and not constants.candidates:
         raise NothingToQuantizeError(found.inner or _NOTHING)
-    if reference is None:
-        reference = FloatReference.of(model, folder, samples, precision, settings)
+    reference = reference or FloatReference.of(model, folder, samples, precision, settings)
     aim = allowance(precision, samples)
     rounded, applied, measured = _within(found, reference, aim, budget)
+    attempt = PrecisionAttempt(rounded, applied, rounded)
     if precision.io_types == "float16":
         rounded = with_float16_io(rounded)
-    elif _is_at_hand(how) and precision.goal == "speed":
-        attempt = PrecisionAttempt(rounded, applied, rounded)
-        if not _is_faster(Source(model, folder), attempt, options, reference):
-            rounded, applied = model, {}
+    elif _is_slower(Source(model, folder), attempt, how, precision, options, reference):
+        rounded, applied = model, {}
     rounded, stored = constants.stored(rounded, reference, aim)
     applied |= stored
     measured += map(Measured, constants.candidates)
@@ -163,6 +161,19 @@ def _float16_candidates(
     ]
     inner = inner_work(model, found, work)
     return _Float16Candidates(model, folder, patterns, candidates, first, observed, inner)
+
+
+def _is_slower(
+    original: Source,
+    attempt: PrecisionAttempt,
+    how: VerifyPlan,
+    precision: PrecisionOptions,
+    options: OptimizationOptions,
+    reference: FloatReference,
+) -> bool:
+    """Whether the kernels of 16 bits run here, times matter, and the model is not faster."""
+    is_measured = _is_at_hand(how) and precision.goal == "speed"
+    return is_measured and not _is_faster(original, attempt, options, reference)
 
 
 def _is_at_hand(how: VerifyPlan) -> bool:

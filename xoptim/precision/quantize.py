@@ -24,6 +24,7 @@ from xoptim.precision.float16_conversion import KERNELS, float16_plan, float16_p
 from xoptim.precision.float16_scales import OPSET as FLOAT16_SCALES_OPSET, with_float16_scales
 from xoptim.precision.measured import FASTER
 from xoptim.precision.options import FLOAT16_COMPUTE_TAG, PrecisionOptions
+from xoptim.precision.plan import QuantizationPlan
 from xoptim.precision.preprocessing import RESIZE_WITH_AXES, with_least_opset
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.record import record
@@ -181,14 +182,7 @@ def _quantized(
     else:
         further = _computing(options, computing_patterns(precision), provider=options.provider)
         further = replace(further, drop=(*further.drop, *RESIZE_WITH_AXES))
-        if precision.scheme == "int8" and precision.is_timed and not precision.weights_only:
-            _check_gain(options)
-        found = analyze_sensitivity(verified, options, how, precision, budget)
-        how.on_step("choosing operators")
-        plan = best_plan(found, precision, further, replace(how.checks.settings, level="all"))
-        if precision.symmetric:
-            use_signed_activations(plan.model)
-        del found  # its weights would stay in memory while the result is verified
+        plan = _chosen(verified, options, further, how, precision, budget)
     if plan.applied:
         record(plan.model, precision, plan.reference.samples)
     alone = replace(how, each=True, on_loaded=lambda _: None)
@@ -211,6 +205,27 @@ def _quantized(
         activations=plan.activations,
         cpu=options.cpu,
     )
+
+
+def _chosen(
+    verified: VerifiedModel,
+    options: OptimizationOptions,
+    further: OptimizationOptions,
+    how: VerifyPlan,
+    precision: PrecisionOptions,
+    budget: SearchBudget,
+) -> QuantizationPlan:
+    """The choice of operators and constants; ``further`` are the options by which operators compute
+    with integers.
+    """
+    if precision.scheme == "int8" and precision.is_timed and not precision.weights_only:
+        _check_gain(options)
+    sensitivity = analyze_sensitivity(verified, options, how, precision, budget)
+    how.on_step("choosing operators")
+    plan = best_plan(sensitivity, precision, further, replace(how.checks.settings, level="all"))
+    if precision.symmetric:
+        use_signed_activations(plan.model)
+    return plan
 
 
 def _check_gain(options: OptimizationOptions) -> None:

