@@ -34,7 +34,7 @@ def test_scripts(xopt: Xopt, shell: str) -> None:
     [
         (["sta"], ["stats"]),
         (["mo"], []),  # bash itself offers files then
-        (["m"], ["mine", "model.onnx"]),
+        (["m"], ["mcp", "model.onnx"]),
         (["model.onnx", "--strategy", "l"], ["largest"]),
     ],
 )

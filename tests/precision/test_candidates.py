@@ -125,7 +125,7 @@ def test_a_table_is_stored_once(
 
 
 @pytest.mark.parametrize("scheme", ["int8", "int4", "float16"])
-@pytest.mark.parametrize("tolerance", [0.9, 0.1, 0.03, 0.01, 0.003, 1e-4])
+@pytest.mark.parametrize("tolerance", [0.9, 0.03, 0.003])
 def test_no_choice_is_larger_than_the_floats(scheme: str, tolerance: float) -> None:
     for patterns in ("default", "default+onnxruntime"):
         model = tied("MatMul")

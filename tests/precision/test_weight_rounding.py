@@ -11,6 +11,7 @@ from onnx import numpy_helper
 
 from tests.precision.test_error_feedback import correlated
 from tests.precision.test_weight_only import quantized, with_weights
+from tests.share import is_whole
 from tests.support import run
 from xoptim.match.block_rounding import (
     BlockFormat,
@@ -160,9 +161,10 @@ def test_subgraphs_that_multiply_a_tensor_of_the_main_graph() -> None:
     assert_same(blocks["w", False], feedback(drawn(64, 40), *(sample["x"] for sample in feeds)))
 
 
-def test_without_samples_scales_are_searched() -> None:
-    model, weights = one_matmul()
-    assert_same(blocks_of(model, [])["w", False], searched_blocks(weights, FORM))
+def test_without_samples_weights_are_rounded_to_nearest() -> None:
+    """Searched scales do not make the error of outputs smaller by themselves."""
+    model, _ = one_matmul()
+    assert not blocks_of(model, [])
 
 
 def test_large_weights_have_no_hessian(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +223,7 @@ def test_weights_that_no_pattern_quantizes(weights: np.ndarray) -> None:
         {"w": weights},
         21,
     )
-    assert not blocks_of(model, [])
+    assert not blocks_of(model, [{"x": np.zeros((1, 1, rows), np.float32)}])
 
 
 def one_matmul() -> tuple[onnx.ModelProto, np.ndarray]:
@@ -290,8 +292,8 @@ def test_both_forms_have_the_same_integers() -> None:
     np.testing.assert_array_equal(both.T, blocks.integers)
 
 
-@pytest.mark.parametrize("size", [16, 32, 64, 128])
-@pytest.mark.parametrize("bits", range(2, 9))
+@pytest.mark.parametrize("size", [16, 32, 64, 128] if is_whole() else [16, 128])
+@pytest.mark.parametrize("bits", range(2, 9) if is_whole() else (2, 3, 4, 6))
 @pytest.mark.parametrize("selection", [None, "default+onnxruntime"])
 def test_any_number_of_bits_and_rows(bits: int, size: int, selection: str | None) -> None:
     form, weights, table = BlockFormat(bits, size), drawn(128, 40), drawn(256, 128)
@@ -300,17 +302,18 @@ def test_any_number_of_bits_and_rows(bits: int, size: int, selection: str | None
         {"w": weights, "t": table},
         25,
     )
+    rows = np.arange(len(table))
     rounded = rounded_weights(
-        model, None, form, (*MATMULS, "Gather"), [], SessionSettings(level="all")
+        model, None, form, (*MATMULS, "Gather"), [{"i": rows}], SessionSettings(level="all")
     )
     made = fake(model, rounded, selection)
-    rows = table
+    embedding = table
     if selection is not None:
-        rows = rounded.blocks["t", True].dequantized(size).T
+        embedding = rounded.blocks["t", True].dequantized(size).T
     op_types = {node.op_type for node in made.graph.node}
     assert op_types.isdisjoint({"DequantizeLinear"} if selection else {"MatMulNBits"})
     indices = np.arange(0, 256, 7)
-    expected = rows[indices] @ rounded.blocks["w", False].dequantized(size)
+    expected = embedding[indices] @ rounded.blocks["w", False].dequantized(size)
     # the kernel rounds the other operand to 8 bits
     actual = run(made, {"i": indices})[0]
     np.testing.assert_allclose(actual, expected, atol=0.02 * np.abs(expected).max())

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 GRAPHS, CHUNKS = 240, 6
 """How many graphs, and in how many parts; ``make fuzz`` draws others."""
-OPERATORS = 60
+OPERATORS = 45
 
 
 @in_parts("chunk", CHUNKS)

@@ -102,19 +102,16 @@ def float16_plan(
         options: of its optimization.
         how: options of the verification.
         precision: the error allowed.
-        budget: the time of the search; nothing is rounded after it where the error is too large.
+        budget: the time of the search.
         reference: what the error is relative to, where that is not the optimized model.
 
     Raises:
         NothingToQuantizeError: no operator can compute in 16 bits.
-        ChoiceError, RunError, LoadError, FeedError: values do not fit the model, or it does not
-            run.
+        ChoiceError, RunError, LoadError, FeedError: the model does not run on the values.
     """
     patterns, folder = quantization_patterns(FLOAT16_COMPUTE_TAG), verified.base_dir
     model = with_least_opset(verified, max(pattern.min_opset for pattern in patterns))
-    how.on_step("looking for values to measure on")
-    given = reference and reference.samples
-    samples = given or samples_for(model, folder, precision, how.checks)
+    samples = _samples(model, folder, precision, how, reference)
     settings = replace(how.checks.settings, level="all")
     how.on_step("measuring the error in float16")
     found = _float16_candidates(model, folder, patterns, samples, precision, settings)
@@ -131,8 +128,8 @@ def float16_plan(
         rounded, applied = model, {}
     rounded, stored = constants.stored(rounded, reference, aim)
     applied |= stored
-    measured += map(Measured, constants.candidates)
-    choices = choices_of(measured, applied, is_timed=False)
+    candidates = [*measured, *map(Measured, constants.candidates)]
+    choices = choices_of(candidates, applied, is_timed=False)
     goal, inner = precision.goal, found.inner
     return QuantizationPlan(rounded, folder, applied, choices, goal, reference, inner=inner)
 
@@ -161,6 +158,20 @@ def _float16_candidates(
     ]
     inner = inner_work(model, found, work)
     return _Float16Candidates(model, folder, patterns, candidates, first, observed, inner)
+
+
+def _samples(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    precision: PrecisionOptions,
+    how: VerifyPlan,
+    reference: FloatReference | None,
+) -> Samples:
+    """The values to measure on: those of a reference, if there is one."""
+    how.on_step("looking for values to measure on")
+    if reference is not None:
+        return reference.samples
+    return samples_for(model, folder, precision, how.checks)
 
 
 def _is_slower(

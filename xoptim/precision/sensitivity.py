@@ -115,8 +115,7 @@ def analyze_sensitivity(
         options: of its optimization.
         how: options of the verification.
         precision: the scheme, and the values to measure on.
-        budget: the time of the search; operators that are not measured in it are none of the
-            result.
+        budget: the time of the search; operators that are not measured in it stay in float32.
 
     Raises:
         ChoiceError: values do not fit the model, or the scheme does not fit the provider.
@@ -128,8 +127,7 @@ def analyze_sensitivity(
     everything = [*patterns, *computing_patterns(precision)]
     model = with_least_opset(verified, _least_opset([*patterns, *storing], precision))
     samples = _samples(model, verified, precision, how)
-    # onnxruntime optimizes as it does for a user
-    settings = replace(how.checks.settings, level="all")
+    settings = replace(how.checks.settings, level="all")  # as a user runs models
     observe = partial(_observed, samples=samples, precision=precision, settings=settings)
     where = options.provider, options.cpu
     preprocessor = Preprocessor(everything, *where, samples, how, settings, observe, budget)
@@ -149,8 +147,7 @@ def analyze_sensitivity(
     switched = model, folder, subgraphs, weight_only, constants, samples
     session = SwitchedSession(*switched, precision, settings)
     session.limit(budget)
-    errors = measure_errors(session, operators, samples, how.on_step)
-    measured = _measured(operators, costs, errors)
+    measured = _measured(operators, costs, measure_errors(session, operators, samples, how.on_step))
     return Sensitivity(
         ready, patterns, measured, constants, goal, session, weight_only, how.on_step
     )
