@@ -2,8 +2,10 @@
 users.
 """
 
+import ast
 import atexit
 import io
+import json
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -39,6 +41,8 @@ from xoptim.engine.environment import DebugSettings
 from xoptim.facts.assumptions import ENTRY, Assumptions
 from xoptim.graph.load import read_proto
 from xoptim.integrations.genai import assumptions_for, config_of
+from xoptim.integrations.mcp_streams import LONGEST_REQUEST, Requests
+from xoptim.scaffold.new_pattern import pattern_from_model
 from xoptim.tuning.settings import read_settings as session_settings, settings_text
 from xoptim.verification import SessionSettings, load_test_data, verify_models
 
@@ -355,6 +359,45 @@ def read_session_settings(data: bytes) -> None:
     session_settings(path)
 
 
+def write_pattern(data: bytes) -> None:
+    """``new-pattern --from MODEL``: what is written compiles, whatever names the model has."""
+    path = _folder() / "pattern.onnx"
+    path.write_bytes(data)
+    model = read_proto(path)
+    results = [name for node in model.graph.node[:2] for name in node.output[:1]]
+    ast.parse(pattern_from_model("FuzzedPattern", model, results))
+
+
+def read_requests(data: bytes) -> None:
+    """The standard input of ``xopt mcp``: lines of bounded length, each of which is JSON if it was
+    before.
+    """
+    stream = Requests(io.BytesIO(data))
+    lines = b"".join(iter(lambda: stream.read1(1000), b"")).splitlines()
+    assert all(len(line) <= LONGEST_REQUEST for line in lines)
+    for line, given in zip(lines, data.splitlines(), strict=False):
+        if _is_json(given) and len(lines) == len(data.splitlines()):
+            assert _is_json(line)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+REQUESTS = (
+    '{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}\n',
+    (
+        '{"jsonrpc": "2.0", "id": "a-1", "method": "tools/call", "params": {"name": "stats", '
+        '"arguments": {"model": "m\\ud83d\\ude00.onnx", "include": ["\\ud800", "x\\n"]}}}\n'
+        '{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}\n'
+    ),
+)
+
+
 TARGETS: dict[str, Target] = {
     "model": Target(load_weights, _models, onnx.ModelProto),
     "rules": Target(
@@ -372,6 +415,10 @@ TARGETS: dict[str, Target] = {
     "replay": Target(read_dump, _dumps, "bytes"),
     "settings": Target(read_settings_file, lambda: [text.encode() for text in SETTINGS], "text"),
     "decoder": Target(read_decoder_settings, lambda: [text.encode() for text in CONFIGS], "text"),
+    "new-pattern": Target(
+        write_pattern, lambda: [_models()[at] for at in (0, 1, 4, 5, 7, 8, 9)], onnx.ModelProto
+    ),
+    "requests": Target(read_requests, lambda: [text.encode() for text in REQUESTS], "text"),
     "session": Target(
         read_session_settings, lambda: [settings_text(SessionSettings()).encode()], "text"
     ),

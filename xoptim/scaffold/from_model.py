@@ -260,13 +260,21 @@ def _literal(value: Any) -> str:
     if isinstance(value, (int, str)):
         return repr(value)
     if isinstance(value, TensorProto):
-        array = numpy_helper.to_array(value)
-        if _can_be_shown(array):
+        array = _array(value)
+        if array is not None and _can_be_shown(array):
             return f"lambda t: numpy_helper.to_array(t).tolist() == {array.tolist()}"
     raise ModelError(
         f"an attribute of type {type(value).__name__} cannot be written as Python; remove its node "
         "from --nodes"
     )
+
+
+def _array(tensor: TensorProto) -> np.ndarray | None:
+    """The numbers of an attribute, ``None`` where they are damaged or in another file."""
+    try:
+        return numpy_helper.to_array(tensor)
+    except (TypeError, ValueError, KeyError, OSError, onnx.checker.ValidationError):
+        return None
 
 
 def _constant_nodes(word: str, graph: Graph, name: str) -> Iterator[onnx.NodeProto]:

@@ -37,8 +37,7 @@ def pattern_from_model(class_name: str, model: Any, nodes: Sequence[str]) -> str
     operators = ", ".join(dict.fromkeys(node.op_type for node in chosen))
     kinds = {word: "Constant" if part.is_constant(word) else "Symbol" for word in part.parameters}
     types = ", ".join(
-        f'"{word}": (TensorProto.{TensorProto.DataType.Name(dtype)},)'
-        for word, dtype in part.types().items()
+        f'"{word}": (TensorProto.{_type_name(dtype)},)' for word, dtype in part.types().items()
     )
     domains = {node.domain: graph.opsets.get(node.domain, 1) for node in chosen if node.domain}
     calls = part.calls()
@@ -65,6 +64,13 @@ def pattern_from_model(class_name: str, model: Any, nodes: Sequence[str]) -> str
     )
     _check(text, fixed)
     return text
+
+
+def _type_name(dtype: int) -> str:
+    """The name of an element type; raises `ModelError` for one that onnx does not have."""
+    if dtype not in TensorProto.DataType.values():
+        raise ModelError(f"the nodes cannot be written as a pattern: onnx has no type {dtype}")
+    return TensorProto.DataType.Name(dtype)
 
 
 def _check(text: str, fixed: Mapping[str, object]) -> None:
