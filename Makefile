@@ -58,7 +58,7 @@ OLD_CPU := qemu-x86_64 -cpu Haswell-noTSX,-pcid,-x2apic,-tsc-deadline,-invpcid
 OLD_CPU_TESTS := tests/patterns/test_pairs.py tests/verification/test_exact_integers.py tests/precision/test_quantize_drawn.py
 test-old-cpu: $(VENV)/.test ## run the tests of int8 kernels on an emulated CPU without VNNI (skipped without qemu-user)
 	@command -v qemu-x86_64 >/dev/null || { echo "skipped: there is no qemu-x86_64 (Debian: qemu-user)"; exit 0; }; \
-		$(OLD_CPU) $(BIN)/python -m pytest $(OLD_CPU_TESTS) -k "(pairs or exact_integers or int8 or images) and not float16"
+		$(OLD_CPU) $(BIN)/python -m pytest $(OLD_CPU_TESTS) -k "pairs or exact_integers or (int8 and not images)"
 
 check-figures: $(VENV)/.test ## compare the measured pages and the table of kernels with what this machine computes
 	$(BIN)/python -m benchmarks.operators --check
@@ -205,7 +205,7 @@ wrong-rewrites: $(VENV)/.test ## verify all wrong rewrites (make test: every thi
 batteries: $(VENV)/.test ## run all tests, with all cases of the large batteries: wrong rewrites, near misses, drawn graphs
 	BATTERIES=all PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup
 
-near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every twentieth one)
+near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every thirtieth one)
 	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_catalogue.py
 
 pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and compare the numbers

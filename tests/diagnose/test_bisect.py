@@ -11,6 +11,7 @@ import onnx
 import pytest
 
 from tests.properties.strategy import random_model
+from tests.share import is_whole
 from tests.support import in_parts, parse, types
 from xoptim import EasyPatternOptimization, OptimizationOptions, optimize
 from xoptim.diagnose.bisect import Bisection, Optimized
@@ -103,7 +104,7 @@ def test_what_is_right_on_the_recorded_run_is_bisected() -> None:
     assert culprit.avoided_by(found.options).drop == ("RightFor",)
 
 
-@in_parts("seed", 3)
+@in_parts("seed", 3 if is_whole() else 1)
 def test_the_number_of_runs_grows_slowly(seed: int) -> None:
     """Many right rewrites, up to hundreds, and a wrong one among them."""
     count = 40 + 70 * seed

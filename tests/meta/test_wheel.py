@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.meta.sources import ROOT, with_mypy
+from tests.share import is_whole
 from xoptim.api.schemas import FOLDER
 from xoptim.scaffold.new_pattern import write_pack
 
@@ -146,6 +147,7 @@ def test_source_distribution_has_every_module(built: Path) -> None:
 
 @with_mypy
 @pytest.mark.slow
+@pytest.mark.skipif(not is_whole(), reason="make batteries checks an installed package by mypy")
 def test_an_editable_installation_is_visible_to_type_checkers(built: Path, tmp_path: Path) -> None:
     """It is a plain path, below which all packages lie, for Python and for mypy.
 

@@ -8,7 +8,7 @@ from tests.share import is_in_share
 from xoptim import Example, PatternOptimization, installed_patterns, optimize
 from xoptim.testing import check_example, check_near_misses, make_all_feeds, parse, same_numbers
 
-PARTS = 20
+PARTS = 30
 """A run checks the near misses of one of so many parts of the patterns."""
 PATTERNS = list(installed_patterns().values())
 EXAMPLES = [
@@ -36,7 +36,7 @@ def test_near_misses(pattern: type[PatternOptimization], request: pytest.Fixture
     """Harmless on models near all its examples, and not because it never applies or nothing can be
     run.
 
-    Without ``-k``, a run checks about every twentieth pattern; ``make near-misses`` checks all.
+    Without ``-k``, a run checks about every thirtieth pattern; ``make near-misses`` checks all.
     """
     if not (request.config.option.keyword or is_in_share(pattern.name(), PARTS)):
         pytest.skip("not in the share; make near-misses checks all")
