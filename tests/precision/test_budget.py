@@ -20,14 +20,14 @@ from xoptim.precision.quantize import quantize
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.reference import Errors, FloatReference
 from xoptim.precision.samples import Samples
-from xoptim.precision.slices import OutputSlices
+from xoptim.precision.slices import OutputSlice, OutputSlices
 from xoptim.precision.weight_rounding import rounded_weights
 from xoptim.verification.session_settings import SessionSettings
 
 FOUR = FloatReference(
     Samples([{"x": np.zeros(1)}] * 4, are_random=False),
     [],
-    OutputSlices.whole(["y", "z"]),
+    OutputSlices([OutputSlice(0, "y"), OutputSlice(1, "z")]),
     PrecisionOptions(),
     SessionSettings(),
 )

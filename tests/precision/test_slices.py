@@ -11,7 +11,8 @@ from tests.precision.test_quantize import quantized
 from tests.share import is_whole
 from tests.support import parse, run
 from xoptim.precision.metrics import ErrorMetric
-from xoptim.precision.slices import OutputSlices
+from xoptim.precision.slices import OutputSlices, output_origins
+from xoptim.verification.errors import LoadError
 from xoptim.verification.session import Value
 from xoptim.verification.session_settings import SessionSettings
 
@@ -23,7 +24,9 @@ def slices_of(
 ) -> OutputSlices:
     """The slices of the outputs of a model, on samples."""
     expected: list[Sequence[Value]] = [run(model, sample) for sample in feeds]
-    return OutputSlices.find(model, None, feeds, expected, metric, SessionSettings())
+    origins = output_origins(model, None, feeds, SessionSettings())
+    names = [value.name for value in model.graph.output]
+    return OutputSlices.find(names, origins, expected, metric)
 
 
 def texts(slices: OutputSlices) -> list[str]:
@@ -122,6 +125,16 @@ def test_channels_of_other_scales_are_slices(scales: tuple[float, ...], names: l
     # the index of the largest one is about all channels; few elements tell no scale
     assert texts(slices_of(model, channels(*scales), metric="choice")) == ["y"]
     assert texts(slices_of(model, channels(*scales, rows=8))) == ["y"]
+
+
+def test_a_model_whose_inner_results_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is measured by channels, or as a whole."""
+
+    def refused(*_: object) -> None:
+        raise LoadError("no kernel without optimizations")
+
+    monkeypatch.setattr("xoptim.precision.slices.OriginReader", refused)
+    assert texts(slices_of(detector("columns"), anchors(), metric="choice")) == ["y"]
 
 
 def test_each_slice_has_its_error() -> None:

@@ -116,8 +116,7 @@ def choose(
     The square of an error for each multiplication, or bit, that is saved is the price of a
     candidate. The cheapest that the budgets allow are taken, then each further one that is measured
     to keep the tolerance. The last ones are dropped until all samples keep it. A choice must be
-    expected to keep it too: one of many has errors that cancel each other by chance on a few
-    samples, and on no other.
+    expected to keep it too: errors of one of many cancel each other by chance on a few samples.
 
     Args:
         session: measures errors of choices.
@@ -125,32 +124,38 @@ def choose(
         samples: the values; the first half serves to choose.
         tolerance: the largest error allowed, as a fraction.
         goal: what is to be saved.
-        base: what is quantized already, which is not among the result.
+        base: what is quantized already; not in the result.
         along: what may be quantized as well; by default the candidates.
     """
     every = [each.candidate for each in (measured if along is None else along)]
-    part = CERTAIN if goal == "speed" else 1.0
-    independent = (each for each in measured if each.candidate.is_independent)
-    ranked = _in_order((each for each in independent if each.saved(goal) > 0), goal)
+    ranked = _in_order(filter(partial(_is_worthwhile, goal), measured), goal)
+    if not ranked:
+        return []
 
     def errors_on(indices: range, chosen: Sequence[Measured]) -> Errors:
         forms = with_dependents((each.candidate for each in (*base, *chosen)), every)
         return session.errors(forms, indices)
 
     on_first = partial(errors_on, samples.to_choose)
-    chosen, reached = _affordable(ranked, base, on_first, tolerance, tolerance / part)
+    budget = tolerance / (CERTAIN if goal == "speed" else 1.0)
+    budgets = [budget] * len(ranked[0].errors)
+    chosen, reached = _affordable(ranked, base, on_first, tolerance, budgets)
     spent = _Spent([*base, *chosen])
     for candidate in ranked:
-        is_allowed = spent.allows(candidate, [tolerance / part])
-        if not is_allowed or _is_covered(candidate, chosen, goal):
-            continue
-        if reached and not _allows(reached, candidate.errors, tolerance):
+        is_within = _allows(reached, candidate.errors, tolerance)
+        is_affordable = is_within and spent.allows(candidate, budgets)
+        if not is_affordable or _is_covered(candidate, chosen, goal):
             continue
         errors = on_first([*chosen, candidate])
         if max(errors) <= tolerance:
             chosen, reached = [*chosen, candidate], errors
             spent.add(candidate)
     return _kept(chosen, partial(errors_on, range(len(samples.feeds))), tolerance)
+
+
+def _is_worthwhile(goal: Goal, measured: Measured) -> bool:
+    """Whether a candidate is chosen on its own, and saves something."""
+    return measured.candidate.is_independent and measured.saved(goal) > 0
 
 
 def _kept(
@@ -180,16 +185,9 @@ class _Spent:
         self._errors[candidate.result] = candidate.errors
 
     def allows(self, candidate: Measured, budgets: Sequence[float]) -> bool:
-        """Whether the candidate fits too; one budget is for all slices.
-
-        A slice to which it adds nothing does not matter.
-        """
-        squares = self._with(candidate)
-        limits = budgets if len(budgets) > 1 else [*budgets] * len(squares)
-        return all(
-            square <= limit**2 or not error
-            for square, limit, error in zip(squares, limits, candidate.errors, strict=True)
-        )
+        """Whether the candidate fits too; a slice to which it adds nothing does not matter."""
+        triples = zip(self._with(candidate), budgets, candidate.errors, strict=True)
+        return all(square <= budget**2 or not error for square, budget, error in triples)
 
     def _with(self, candidate: Measured) -> list[float]:
         before = self._errors.get(candidate.result, (0.0,) * len(candidate.errors))
@@ -205,7 +203,7 @@ def _affordable(
     base: Sequence[Measured],
     errors_of: Callable[[Sequence[Measured]], Errors],
     tolerance: float,
-    budget: float,
+    budgets: Sequence[float],
 ) -> tuple[list[Measured], Errors]:
     """Candidates that keep the tolerance together, and their errors.
 
@@ -218,13 +216,12 @@ def _affordable(
         base: what is quantized already.
         errors_of: measures a choice.
         tolerance: of the measured errors.
-        budget: for the root of the sum of the squares of each slice.
+        budgets: for the root of the sum of the squares of each slice.
     """
-    budgets: list[float] = []
     for _ in range(_MAX_SHRINKS):
         spent, chosen = _Spent(base), list[Measured]()
         for candidate in ranked:
-            if spent.allows(candidate, budgets or [budget]):
+            if spent.allows(candidate, budgets):
                 spent.add(candidate)
                 chosen.append(candidate)
         if not chosen:
@@ -232,13 +229,12 @@ def _affordable(
         errors = errors_of(chosen)
         if max(errors) <= tolerance:
             return chosen, errors
-        limits = budgets or [budget] * len(errors)
         sums = [math.sqrt(square) for square in spent.squares]
         budgets = [
             limit if error <= tolerance else min(limit, total) * _SHRINK * tolerance / error
-            for limit, total, error in zip(limits, sums, errors, strict=True)
+            for limit, total, error in zip(budgets, sums, errors, strict=True)
         ]
-    return [], errors_of([]) if base else ()
+    return [], errors_of([]) if base else (0.0,) * len(budgets)
 
 
 def _is_covered(candidate: Measured, chosen: Iterable[Measured], goal: Goal) -> bool:

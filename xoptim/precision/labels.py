@@ -6,7 +6,7 @@ the values. So the origin of an element is known whatever moves it.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import onnx
@@ -178,7 +178,7 @@ def _fits(origins: np.ndarray, value: Value) -> bool:
     return isinstance(value, np.ndarray) and origins.shape == value.shape
 
 
-Group = np.ndarray
+Group: TypeAlias = np.ndarray
 """Indices along an axis, in ascending order."""
 
 

@@ -11,8 +11,8 @@ from xoptim.verification.session import Value
 
 Metric: TypeAlias = Literal["largest", "rms", "choice", "cosine"]
 MetricFunction: TypeAlias = Callable[[np.ndarray, np.ndarray], float]
-"""Takes the float32 values of an output, or of a slice of it, and the result in double precision;
-returns the error as a fraction.
+"""Takes two float64 arrays, the reference and the result, of an output or a slice of it; returns
+the error as a fraction.
 """
 ErrorMetric: TypeAlias = Metric | MetricFunction
 

@@ -11,7 +11,7 @@ from xoptim.facts.words import abridged, listed, meant
 from xoptim.precision.float16_io import with_float16_feeds
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.samples import Samples
-from xoptim.precision.slices import OutputSlices
+from xoptim.precision.slices import Origins, OutputSlices, output_origins
 from xoptim.system.machine import release_memory
 from xoptim.verification.errors import ChoiceError
 from xoptim.verification.session import Session, Value
@@ -67,17 +67,19 @@ class FloatReference:
         settings: SessionSettings,
     ) -> "FloatReference":
         """The outputs of a model on samples."""
+        names = [value.name for value in model.graph.output]
+        origins = output_origins(model, folder, samples.feeds, settings)
         session = Session(model, settings, base_dir=folder)
         expected = [session.run(feeds) for feeds in samples.feeds]
         del session
         release_memory()
-        return cls.known(model, folder, samples, expected, precision, settings)
+        return cls.known(names, origins, samples, expected, precision, settings)
 
     @classmethod
     def known(
         cls,
-        model: onnx.ModelProto,
-        folder: Path | None,
+        names: Sequence[str],
+        origins: Origins,
         samples: Samples,
         expected: Sequence[Sequence[Value]],
         precision: PrecisionOptions,
@@ -86,16 +88,13 @@ class FloatReference:
         """The same where the model ran already; raises `ChoiceError` for tolerances of outputs that
         it does not have.
         """
-        names = [value.name for value in model.graph.output]
         unknown = [name for name in precision.tolerances if name not in names]
         if unknown:
             raise ChoiceError(
                 f"the model has no output {abridged(unknown[0])} for a tolerance (it has "
                 f"{listed(names)}){meant(unknown[0], names)}"
             )
-        slices = OutputSlices.find(
-            model, folder, samples.feeds, expected, precision.metric, settings
-        )
+        slices = OutputSlices.find(names, origins, expected, precision.metric)
         return cls(samples, expected, slices, precision, settings)
 
     @property
@@ -107,10 +106,6 @@ class FloatReference:
         """The errors of outputs on one sample."""
         found = self.slices.errors(self.precision.metric, self.expected[index], actual)
         return tuple(error * factor for error, factor in zip(found, self._factors(), strict=True))
-
-    def error(self, index: int, actual: Sequence[Value]) -> float:
-        """The largest error of outputs on one sample."""
-        return max(self.errors(index, actual), default=0.0)
 
     def errors_of(self, model: onnx.ModelProto, folder: Path | None) -> Errors:
         """The errors of a model: the largest ones on all samples."""

@@ -6,16 +6,18 @@ An error that is small next to a box may change every score: each slice is measu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import onnx
 
 from xoptim.precision.labels import Group, OriginReader, groups_along, joined_outputs
 from xoptim.precision.metrics import ErrorMetric, error_of_value, holds_floats
+from xoptim.system.machine import release_memory
+from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.session import Value
 from xoptim.verification.session_settings import SessionSettings
 
@@ -28,6 +30,10 @@ _GAP: Final = math.sqrt(_APART)
 """Channels belong together if a chain of channels between them has no larger step: the largest
 values of many scores lie close to each other, and reach far down.
 """
+
+
+Origins: TypeAlias = Mapping[str, Sequence[np.ndarray]]
+"""By output, for each sample, the number of the tensor that each element comes from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +98,12 @@ class OutputSlices:
     slices: Sequence[OutputSlice]
 
     @classmethod
-    def whole(cls, names: Iterable[str]) -> OutputSlices:
-        """One slice for each output."""
-        return cls([OutputSlice(place, name) for place, name in enumerate(names)])
-
-    @classmethod
     def find(
         cls,
-        model: onnx.ModelProto,
-        folder: Path | None,
-        feeds: Sequence[Mapping[str, Value]],
+        names: Sequence[str],
+        origins: Origins,
         expected: Sequence[Sequence[Value]],
         metric: ErrorMetric,
-        settings: SessionSettings,
     ) -> OutputSlices:
         """The slices of the outputs of a model.
 
@@ -113,15 +112,11 @@ class OutputSlices:
         metric compares the channels with each other.
 
         Args:
-            model: the model.
-            folder: of its external data.
-            feeds: the samples.
-            expected: its outputs on each of them.
+            names: of the outputs.
+            origins: of their elements on each sample.
+            expected: the outputs on each sample.
             metric: the error that is measured.
-            settings: of the sessions.
         """
-        names = [value.name for value in model.graph.output]
-        origins = _origins(model, folder, feeds, settings)
         slices: list[OutputSlice] = []
         for place, name in enumerate(names):
             values = [outputs[place] for outputs in expected]
@@ -131,9 +126,10 @@ class OutputSlices:
             if is_sliced and not parts and metric != "choice":
                 parts = _channels(arrays)
             slices += [
-                OutputSlice(place, name, axis, indices, _scale(arrays, axis, indices), rank)
+                OutputSlice(
+                    place, name, axis, indices, _scale(arrays, axis, indices), arrays[0].ndim
+                )
                 for axis, indices in parts
-                for rank in [arrays[0].ndim]
             ] or [OutputSlice(place, name)]
         return cls(slices)
 
@@ -159,22 +155,31 @@ class OutputSlices:
         return error_of_value(metric, part.of(expected), part.of(actual), part.scale)
 
 
-_Part = tuple[int, dict[int, Group]]
+_Part: TypeAlias = tuple[int, dict[int, Group]]
 """An axis, and indices along it by its length."""
 
 
-def _origins(
+def output_origins(
     model: onnx.ModelProto,
     folder: Path | None,
     feeds: Sequence[Mapping[str, Value]],
     settings: SessionSettings,
-) -> dict[str, list[np.ndarray]]:
-    """The origins of the elements of outputs that join several tensors, for each sample."""
+) -> Origins:
+    """The origins of the elements of outputs that join several tensors, for each sample; none where
+    the model does not run with inner results as outputs.
+
+    It is loaded for that: no other session should hold its weights.
+    """
     outputs = joined_outputs(model)
     if not outputs:
         return {}
-    reader = OriginReader(model, folder, outputs, settings)
-    by_sample = [reader.origins(sample) for sample in feeds]
+    try:
+        reader = OriginReader(model, folder, outputs, settings)
+        by_sample = [reader.origins(sample) for sample in feeds]
+    except (LoadError, RunError):
+        return {}
+    del reader
+    release_memory()
     names = set[str]().union(*by_sample).intersection(*by_sample)
     return {name: [origins[name] for origins in by_sample] for name in names}
 

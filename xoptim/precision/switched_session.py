@@ -11,6 +11,7 @@ from xoptim.precision.candidates import Candidate, Form
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.reference import Errors, FloatReference
 from xoptim.precision.samples import Samples
+from xoptim.precision.slices import output_origins
 from xoptim.precision.subgraphs import ResultSubgraph
 from xoptim.precision.switches import with_switches
 from xoptim.precision.weight_only import WeightOnlyQuantizer
@@ -46,6 +47,8 @@ class SwitchedSession:
         precision: PrecisionOptions,
         settings: SessionSettings,
     ) -> None:
+        names = [value.name for value in model.graph.output]
+        origins = output_origins(model, folder, samples.feeds, settings)
         is_optimized = settings.level != "off"
         switched, self._switches = with_switches(model, subgraphs, is_optimized=is_optimized)
         constants.make_inputs(switched)
@@ -54,7 +57,9 @@ class SwitchedSession:
         self._session = Session(switched, settings, base_dir=folder)
         self._samples = samples
         expected = [self._run(index, {}) for index in range(len(samples.feeds))]
-        self.reference = FloatReference.known(model, folder, samples, expected, precision, settings)
+        self.reference = FloatReference.known(
+            names, origins, samples, expected, precision, settings
+        )
         self.limit(SearchBudget(None))
 
     def limit(self, budget: SearchBudget) -> None:
