@@ -21,6 +21,7 @@ from xoptim.precision.quantized import Quantized
 from xoptim.precision.reference import Errors, FloatReference
 from xoptim.precision.samples import Samples
 from xoptim.precision.slices import OutputSlice, OutputSlices
+from xoptim.precision.static_int8 import static_int8
 from xoptim.precision.weight_rounding import rounded_weights
 from xoptim.verification.session_settings import SessionSettings
 
@@ -144,3 +145,31 @@ def test_weights_after_the_budget_are_rounded_to_nearest() -> None:
     assert len(whole.blocks) == 4
     assert len(part.blocks) == 2
     assert steps[:2] == ["rounding weights: 0 of 4", "rounding weights: 1 of 4"]
+
+
+@pytest.mark.parametrize(("seconds", "count_of_forms"), [(1, 1), (2, 2)])
+def test_forms_for_neural_processors(
+    monkeypatch: pytest.MonkeyPatch, seconds: int, count_of_forms: int
+) -> None:
+    """No form is right: 8 bits, then 16 bits are tried, as far as the clock allows."""
+    clock = count()
+    monkeypatch.setattr(SearchBudget.__init__, "__defaults__", (lambda: next(clock),))
+    steps = list[str]()
+    how, chosen = VerifyPlan(on_step=steps.append), OptimizationOptions()
+    feeds = [words(seed=seed) for seed in range(2)]
+    precision = PrecisionOptions(tolerance=1e-9, feeds=feeds, budget=seconds)
+    found = static_int8(optimize_verified(network(), chosen, how), chosen, how, precision)
+    assert found.ended_by_budget
+    assert "more than 0.00%" in found.reason
+    assert len([step for step in steps if step.startswith("quantizing to")]) == count_of_forms
+
+
+def test_the_choice_says_how_far_it_is() -> None:
+    steps = list[str]()
+    how, chosen = VerifyPlan(on_step=steps.append), OptimizationOptions()
+    feeds = [words(seed=seed) for seed in range(2)]
+    precision = PrecisionOptions(scheme="int8", tolerance=0.3, goal="size", feeds=feeds)
+    quantize(optimize_verified(network(), chosen, how), chosen, how, precision)
+    numbers = [step for step in steps if step.startswith("choosing operators: ")]
+    assert numbers[0] == f"choosing operators: 0 of {numbers[0].split()[-1]}"
+    assert len(numbers) > 1

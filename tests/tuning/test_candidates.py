@@ -1,5 +1,6 @@
 """The models of recipes."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from xoptim.tuning.candidates import Candidates
 from xoptim.tuning.choices import SELECTION, UNTOUCHED, Recipe, default_recipe
 from xoptim.verification import LoadError
 from xoptim.verification.errors import ChoiceError
+from xoptim.workflow.job import JobOptions
 
 TARGET = "activations (onnxruntime)"
 
@@ -142,6 +144,28 @@ def test_fewer_bits() -> None:
     assert [report.status for report in made.quantized(Recipe(scheme="int8")).comparisons] == [
         "equal"
     ]
+
+
+@pytest.mark.parametrize(
+    ("left", "own", "seconds"),
+    [(60.0, None, 30), (60.0, 10.0, 10), (-5.0, None, 1), (math.inf, None, None)],
+)
+def test_a_quantization_takes_half_of_the_time_left(
+    monkeypatch: pytest.MonkeyPatch, left: float, own: float | None, seconds: float | None
+) -> None:
+    budgets = list[float | None]()
+
+    def job(_: Source, options: JobOptions) -> None:
+        assert options.precision is not None
+        budgets.append(options.precision.budget)
+        raise LoadError("no model")
+
+    monkeypatch.setattr(module, "Job", job)
+    source, precision = Source(network(layers=1)), PrecisionOptions(budget=own)
+    made = Candidates(source, OptimizationOptions(), precision=precision, seconds_left=lambda: left)
+    with pytest.raises(LoadError):
+        made.quantized(Recipe(scheme="int8"))
+    assert budgets == [seconds]
 
 
 @pytest.mark.parametrize("tolerance", [1e-9, 1e-3])

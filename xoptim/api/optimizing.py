@@ -20,6 +20,7 @@ from xoptim.graph.save import Draft, hold_weights
 from xoptim.graph.sources import Source, is_a, is_model
 from xoptim.optimizing.verified import VerifyPlan, located
 from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.within import verify_within
 from xoptim.verification.options import VerificationChanges, VerificationOptions
 from xoptim.verification.report import VerificationReport
 from xoptim.workflow.job import Job, JobOptions
@@ -233,6 +234,8 @@ def verify(
     original: Any,
     other: Any,
     options: VerificationOptions | None = None,
+    *,
+    precision: PrecisionOptions | None = None,
     **changes: Unpack[VerificationChanges],
 ) -> VerificationReport:
     """Run two models on the same inputs in ONNX Runtime and compare the outputs.
@@ -248,6 +251,8 @@ def verify(
             the inputs of the model in order, as arrays, and returns the outputs.
         other: the model to judge, of any kind that `optimize` takes.
         options: values, provider and tolerance of the comparison.
+        precision: judge a quantized model as it was made: by the metric, the tolerances and the
+            samples of these options.
         **changes: fields of `VerificationOptions` to set, such as ``exactness="exact"``, which
             demands equal bits.
 
@@ -259,12 +264,15 @@ def verify(
     checks = given(VerificationOptions, options, changes)
     judged = Source(other)
     if callable(original) and not is_model(original):
+        if precision is not None:
+            raise TypeError("precision compares with a model, not with a function")
         if is_a(original, "torch", "Module"):
             raise TypeError("use xoptim.integrations.torch.verify to compare with a torch module")
         model, checks = located(judged, checks)
         return verification.functions.verify_function(original, model, checks)
     first, checks = located(Source(original), checks)
     second = judged.original if judged.kind == "path" else judged.proto
-    return verification.verify_models(
-        first, second, replace(checks, optimized_dir=judged.base_dir or checks.optimized_dir)
-    )
+    checks = replace(checks, optimized_dir=judged.base_dir or checks.optimized_dir)
+    if precision is not None:
+        return verify_within(first, second, precision, checks)
+    return verification.verify_models(first, second, checks)

@@ -283,7 +283,8 @@ class _AttemptSearch:
         found, aim = self._found, self._aim
         given = [] if base is None else [*base.chosen]
         along = candidates if base is None else found.measured
-        chosen = choose(found.session, candidates, found.samples, aim, goal, given, along)
+        search = found.session, candidates, found.samples, aim, goal, given, along
+        chosen = choose(*search, on_step=found.on_step)
         for _ in range(_ATTEMPTS):
             if not chosen:
                 break

@@ -14,6 +14,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 from xoptim.precision.candidates import with_dependents
 from xoptim.precision.measured import Measured, worthwhile
 from xoptim.precision.options import Goal
+from xoptim.precision.progress import counted
 from xoptim.precision.reference import Errors
 from xoptim.precision.samples import Samples
 
@@ -109,6 +110,7 @@ def choose(
     goal: Goal,
     base: Sequence[Measured] = (),
     along: Sequence[Measured] | None = None,
+    on_step: Callable[[str], object] = lambda _: None,
 ) -> list[Measured]:
     """The candidates to quantize, in the order in which they were chosen; of several forms of an
     operator, the last one counts.
@@ -126,6 +128,7 @@ def choose(
         goal: what is to be saved.
         base: what is quantized already; not in the result.
         along: what may be quantized as well; by default the candidates.
+        on_step: called before each attempt with the number of candidates that were decided.
     """
     every = [each.candidate for each in (measured if along is None else along)]
     ranked = _in_order(filter(partial(_is_worthwhile, goal), measured), goal)
@@ -141,7 +144,7 @@ def choose(
     budgets = [budget] * len(ranked[0].errors)
     chosen, reached = _affordable(ranked, base, on_first, tolerance, budgets)
     spent = _Spent([*base, *chosen])
-    for candidate in ranked:
+    for candidate in counted(ranked, "choosing operators", on_step):
         is_within = _allows(reached, candidate.errors, tolerance)
         is_affordable = is_within and spent.allows(candidate, budgets)
         if not is_affordable or _is_covered(candidate, chosen, goal):

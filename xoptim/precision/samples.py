@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 import onnx
 
@@ -16,6 +17,8 @@ from xoptim.verification.runs import ReferenceRun
 from xoptim.verification.session import Value
 
 _RANDOM_RUNS = 4
+_MAX_MULTIPLICATIONS: Final = 4_000_000_000
+"""Of all runs by which one candidate is ranked; about a second of one core."""
 _HOLLOW = (
     "no output has a finite value on the samples, so there is no error to measure; give other "
     "samples with --feeds"
@@ -67,6 +70,20 @@ class Samples:
     def held_out(self) -> range:
         """The other runs, none when there is only one."""
         return range((len(self.feeds) + 1) // 2, len(self.feeds))
+
+    def to_rank(self, multiplications: int) -> range:
+        """The runs by which candidates are ranked: fewer of those that serve to choose where a run
+        takes long, as there is a run for each candidate. A choice is tried on all of them.
+
+        Random samples have several sizes, and all of them count.
+
+        Args:
+            multiplications: of one run.
+        """
+        if self.are_random:
+            return self.to_choose
+        affordable = max(_MAX_MULTIPLICATIONS // max(multiplications, 1), 1)
+        return self.to_choose[:affordable]
 
     def summary(self) -> str:
         """Where the values come from, in a few words."""

@@ -31,6 +31,7 @@ from xoptim.precision.preprocessing import GELU_OPSET, Preprocessed, Preprocesso
 from xoptim.precision.progress import counted
 from xoptim.precision.reference import Errors
 from xoptim.precision.samples import Samples, samples_for
+from xoptim.precision.scaled_errors import coarsest, scaled_errors
 from xoptim.precision.schemes import (
     computing_patterns,
     operand_patterns,
@@ -66,6 +67,7 @@ class Sensitivity:
         goal: what is saved: ``size`` where the scheme saves no time.
         session: in which choices are tried.
         weight_only: stores constants.
+        ranking: the samples on which candidates are measured alone.
         on_step: called with a description of each step.
     """
 
@@ -76,6 +78,7 @@ class Sensitivity:
     goal: Goal
     session: SwitchedSession
     weight_only: WeightOnlyQuantizer
+    ranking: range
     on_step: Callable[[str], object]
     _stored: dict[Form, Measured] = field(default_factory=dict)
 
@@ -95,10 +98,19 @@ class Sensitivity:
         """
         wanted = [*candidates]
         missing = [each for each in wanted if each.form not in self._stored]
-        stage = "measuring the error of each constant"
-        errors = measure_errors(self.session, missing, self.samples, self.on_step, stage)
+        coarse = coarsest(missing, self.session.reference.precision.metric)
+        errors = self._constant_errors(coarse)
+        errors |= scaled_errors(errors, coarse, missing, self.weight_only.rounding_error)
+        errors |= self._constant_errors(
+            each for each in missing if each.form not in errors and each not in coarse
+        )
         self._stored |= {each.form: each for each in _measured(missing, {}, errors)}
         return [self._stored[each.form] for each in wanted if each.form in self._stored]
+
+    def _constant_errors(self, constants: Iterable[Candidate]) -> dict[Form, Errors]:
+        """The measured errors of some constants."""
+        stage = "measuring the error of each constant"
+        return measure_errors(self.session, constants, self.ranking, self.on_step, stage)
 
 
 def analyze_sensitivity(
@@ -132,9 +144,9 @@ def analyze_sensitivity(
     where = options.provider, options.cpu
     preprocessor = Preprocessor(everything, *where, samples, how, settings, observe, budget)
     ready = _prepared(model, verified.base_dir, preprocessor, patterns, precision, options)
-    model, folder, observed = ready.model, ready.folder, ready.observed
+    model, folder = ready.model, ready.folder
     operators, subgraphs = find_candidates(
-        model, folder, everything, options.provider, observed, cpu=options.cpu
+        model, folder, everything, options.provider, ready.observed, cpu=options.cpu
     )
     weight_only = WeightOnlyQuantizer(model, folder, storing)
     constants = _constants(weight_only, operators, precision, goal)
@@ -147,10 +159,17 @@ def analyze_sensitivity(
     switched = model, folder, subgraphs, weight_only, constants, samples
     session = SwitchedSession(*switched, precision, settings)
     session.limit(budget)
-    measured = _measured(operators, costs, measure_errors(session, operators, samples, how.on_step))
+    ranking = samples.to_rank(_multiplications(operators, costs))
+    measured = _measured(operators, costs, measure_errors(session, operators, ranking, how.on_step))
     return Sensitivity(
-        ready, patterns, measured, constants, goal, session, weight_only, how.on_step
+        ready, patterns, measured, constants, goal, session, weight_only, ranking, how.on_step
     )
+
+
+def _multiplications(operators: Iterable[Candidate], costs: Mapping[Form, OperatorCost]) -> int:
+    """Those of all operators in a run, each counted in one form."""
+    forms = {operator.result: operator.form for operator in operators}
+    return sum(costs[form].multiplications for form in forms.values())
 
 
 def _prepared(
@@ -243,14 +262,14 @@ def _without_integers_of(
 def measure_errors(
     session: SwitchedSession,
     candidates: Iterable[Candidate],
-    samples: Samples,
+    indices: range,
     on_step: Callable[[str], object] = lambda _: None,
     stage: str = "measuring the error of each operator",
 ) -> dict[Form, Errors]:
     """The errors that each candidate adds alone, together with those that share its weights.
 
     What is quantized because its inputs are adds none alone. ``on_step`` is called before each with
-    the stage. The largest come first, and none after the budget.
+    the stage. The largest come first, and none after the budget. ``indices`` are of samples.
     """
     candidates = [*candidates]
     alone = [each for each in candidates if not each.reads]
@@ -260,7 +279,7 @@ def measure_errors(
     for each in counted(ranked, stage, on_step):
         if session.budget.is_over():
             break
-        errors[each.form] = session.errors(with_dependents([each], alone), samples.to_choose)
+        errors[each.form] = session.errors(with_dependents([each], alone), indices)
     return errors
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from time import perf_counter
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from xoptim.graph.sources import Source
 from xoptim.match.quantization import MASK, Range
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan
 from xoptim.precision.attempts import allowance
+from xoptim.precision.budget import SearchBudget
 from xoptim.precision.calibration import Probe, Ranges
 from xoptim.precision.fake_quantization import rewritten
 from xoptim.precision.metrics import METRICS
@@ -121,6 +123,21 @@ def static_int8(
         ChoiceError: values do not fit the model.
         RunError, LoadError, FeedError: it does not run.
     """
+    start, budget = perf_counter(), SearchBudget(precision.budget)
+    quantized = _searched(verified, options, how, precision, widths, share, budget)
+    return replace(quantized, seconds=perf_counter() - start, ended_by_budget=budget.ended_search)
+
+
+def _searched(
+    verified: VerifiedModel,
+    options: OptimizationOptions,
+    how: VerifyPlan,
+    precision: PrecisionOptions,
+    widths: Sequence[int],
+    share: float,
+    budget: SearchBudget,
+) -> Quantized:
+    """The same, without the time of the search; see `static_int8`."""
     model = _loaded(_folded(verified), verified.base_dir)
     if model.ByteSize() >= _LARGE_BYTES:
         return Quantized(verified, (), precision, reason=_TOO_LARGE)
@@ -132,7 +149,7 @@ def static_int8(
     further = _further(model, samples, how, precision)
     name_nodes(model)
     with_small_masks(model)
-    search = _StaticSearch(verified, model, samples, how, precision, further, share)
+    search = _StaticSearch(verified, model, samples, how, precision, further, share, budget)
     found = search.first(widths, (MARGIN,) if share == 1 else (_SMALL_MARGIN, MARGIN))
     if isinstance(found, str):
         return Quantized(verified, (), precision, samples=samples, reason=found)
@@ -221,6 +238,7 @@ class _StaticSearch:
         precision: the error allowed.
         further: more values that determine ranges.
         share: of the allowed error.
+        budget: the time of the search; at least one form is tried.
     """
 
     def __init__(
@@ -232,11 +250,13 @@ class _StaticSearch:
         precision: PrecisionOptions,
         further: Sequence[Mapping[str, Value]],
         share: float,
+        budget: SearchBudget,
     ) -> None:
         chosen = [samples.feeds[index] for index in samples.to_choose]
         self._feeds = [*chosen, *further]
         self._model = model
         self._how = how
+        self._budget = budget
         self._aim = share * allowance(precision, samples)
         self._tolerance = share * precision.tolerance
         self._calibration = precision.calibration
@@ -255,7 +275,7 @@ class _StaticSearch:
         found: _StaticAttempt | str = ""
         for margin in margins:
             found = self._first(widths, margin)
-            if not isinstance(found, str):
+            if not isinstance(found, str) or self._budget.is_over():
                 break
         return found
 
@@ -270,9 +290,13 @@ class _StaticSearch:
             found = self._tried(_StaticConfig(bits, frozenset(), margin))
             if self._is_allowed(found):
                 return found
+            if self._budget.is_over():
+                break
         for step in range(_MOST_ROUNDS):
             if isinstance(found, str):
                 return found
+            if self._budget.is_over():
+                break
             self._how.on_step("splitting weights")
             split = self._worst(found.config, 2**step)
             if split == found.config.split:

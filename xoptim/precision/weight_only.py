@@ -99,6 +99,12 @@ class WeightOnlyQuantizer:
         }
         return {name: array for (name, _), array in self._kept.items()}
 
+    def rounding_error(self, constant: Candidate) -> float:
+        """The root mean square of what a constant loses in a form."""
+        exact = self._widened(constant.weights, "").astype(np.float64)
+        rounded = self._widened(constant.weights, constant.pattern)
+        return float(np.sqrt(np.mean(np.square(rounded - exact))))
+
     def make_inputs(self, model: onnx.ModelProto) -> None:
         """Let a session of the model, or of a copy with further nodes, be fed with other numbers of
         the constants; in place.

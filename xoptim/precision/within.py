@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-import onnx
 
 from xoptim.precision.float16_io import with_float16_feeds
 from xoptim.precision.metrics import holds_floats, metric_name
@@ -20,14 +18,14 @@ from xoptim.precision.sources import with_samples
 from xoptim.verification.compare import Comparison
 from xoptim.verification.errors import FeedError, LoadError, NothingToQuantizeError, RunError
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import Located, read_proto
+from xoptim.verification.protos import Located, ModelLike, read_proto
 from xoptim.verification.report import Cause, RunReport, Status, VerificationReport
 from xoptim.verification.session import Session, Value
 
 
 def verify_within(
-    original: str | Path | onnx.ModelProto,
-    other: str | Path | onnx.ModelProto,
+    original: ModelLike,
+    other: ModelLike,
     precision: PrecisionOptions,
     options: VerificationOptions | None = None,
 ) -> VerificationReport:
@@ -40,14 +38,15 @@ def verify_within(
         other: the quantized one.
         precision: the metric, the tolerances and the samples (``feeds``); the scheme does not
             matter. Without samples, values are random.
-        options: how models run.
+        options: how models run, and the folders of their external data.
 
     Returns:
         ``equal`` where the error is within the tolerance on all samples; the note says how large it
         is.
     """
     checks = options or VerificationOptions()
-    first, second = (Located(*read_proto(model)) for model in (original, other))
+    first = Located(*read_proto(original, checks.original_dir))
+    second = Located(*read_proto(other, checks.optimized_dir))
     precision = with_samples(precision, first.proto)
     try:
         samples = samples_for(first.proto, first.base_dir, precision, checks)

@@ -1,8 +1,9 @@
 """Make the models of recipes from an original: the candidates of a search."""
 
 import hashlib
+import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +35,10 @@ from xoptim.verification.protos import ModelLike
 from xoptim.workflow.job import Job, JobOptions
 
 _KEPT: Final = 8  # models that are kept in memory
+_SHARE_OF_SEARCH: Final = 0.5
+"""Part of the time left that the search of a quantization may take."""
+_LEAST_SECONDS: Final = 1.0
+"""Of such a search."""
 
 
 class Model(NamedTuple):
@@ -60,7 +65,8 @@ class Candidates:
 
     With ``inline``, calls of local functions are replaced by their bodies first. Recipes name
     groups of patterns of ``options``. Quantization keeps the error of ``precision``, on values of
-    ``checks``.
+    ``checks``, and its search takes at most half of the ``seconds_left``: there are several
+    schemes, and their results are measured.
     """
 
     def __init__(
@@ -71,6 +77,7 @@ class Candidates:
         inline: bool = False,
         precision: PrecisionOptions | None = None,
         checks: VerificationOptions | None = None,
+        seconds_left: Callable[[], float] = lambda: math.inf,
     ) -> None:
         self.source = source  # the original
         # the options that the original is optimized with when all groups of patterns run
@@ -78,6 +85,7 @@ class Candidates:
         self._inline = inline
         self._precision = with_samples(precision or PrecisionOptions(), source.proto)
         self._checks = checks or VerificationOptions()
+        self._seconds_left = seconds_left
         self._quantized: dict[Recipe, Quantized | XoptimError] = {}
         self._made: dict[Recipe, Made] = {}
         self._models: dict[Recipe, Model] = {}
@@ -147,6 +155,9 @@ class Candidates:
         return found
 
     def _quantize(self, recipe: Recipe, precision: PrecisionOptions) -> Quantized:
+        seconds = max(self._seconds_left() * _SHARE_OF_SEARCH, _LEAST_SECONDS)
+        if seconds < (precision.budget or math.inf):
+            precision = replace(precision, budget=seconds)
         # The optimized model before quantization is verified with its own recipe.
         how = VerifyPlan(checks=self._checks, bisect=False)
         job = JobOptions(

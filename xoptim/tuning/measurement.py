@@ -68,6 +68,11 @@ class Budget:
         self._taken += seconds
         self._runs += runs
 
+    @property
+    def left(self) -> float:
+        """Seconds until the end, without those that are kept; below 0 after it."""
+        return self._end - self._now() - self._kept
+
     def fits(self, runs: int) -> bool:
         """Whether this many runs of a choice, one for each pass, fit into the remaining time."""
         needed = self._kept + self._taken / max(1, self._runs) * (runs + self._kept_runs)

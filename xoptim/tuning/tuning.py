@@ -116,11 +116,16 @@ class Tuner:
             assume=options.assume,
             assume_from_model=options.assume_from_model,
         )
+        budget = Budget(options.budget)
         candidates = Candidates(
-            source, rewriting, precision=options.precision, checks=options.checks
+            source,
+            rewriting,
+            precision=options.precision,
+            checks=options.checks,
+            seconds_left=lambda: budget.left,
         )
         on_step("choosing values")
-        self._measurement = Measurement(candidates, options.bench, Budget(options.budget))
+        self._measurement = Measurement(candidates, options.bench, budget)
 
     def run(self) -> Tuned:
         """Measure, choose and verify."""

@@ -286,14 +286,20 @@ class Job:
         first = outcome.quantized
         if first is None or first.float32_model is None or self._precision is None:
             return
+        asked, spent = self._precision, first.seconds
         for widths, share in precision.static_int8.FURTHER[first.activation_bits]:
             if outcome.fitting is None or not outcome.fitting.difference:
                 break
+            if asked.budget is not None:
+                if spent >= asked.budget:
+                    break
+                asked = replace(asked, budget=asked.budget - spent)
             if self._how.draft is not None:
                 self._how.draft.discard(outcome.verified.proto)
             again = precision.static_int8.static_int8(
-                first.float32_model, options, self._how, self._precision, widths, share
+                first.float32_model, options, self._how, asked, widths, share
             )
+            spent = again.seconds
             if again.reason:
                 break
             outcome.quantized, outcome.verified = again, again.verified
