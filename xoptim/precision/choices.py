@@ -128,7 +128,7 @@ def choose(
         goal: what is to be saved.
         base: what is quantized already; not in the result.
         along: what may be quantized as well; by default the candidates.
-        on_step: called before each attempt with the number of candidates that were decided.
+        on_step: called before each attempt.
     """
     every = [each.candidate for each in (measured if along is None else along)]
     ranked = _in_order(filter(partial(_is_worthwhile, goal), measured), goal)
@@ -140,17 +140,15 @@ def choose(
         return session.errors(forms, indices)
 
     on_first = partial(errors_on, samples.to_choose)
-    budget = tolerance / (CERTAIN if goal == "speed" else 1.0)
-    budgets = [budget] * len(ranked[0].errors)
+    budgets = [tolerance / (CERTAIN if goal == "speed" else 1.0)] * len(ranked[0].errors)
     chosen, reached = _affordable(ranked, base, on_first, tolerance, budgets)
     spent = _Spent([*base, *chosen])
     for candidate in counted(ranked, "choosing operators", on_step):
-        is_within = _allows(reached, candidate.errors, tolerance)
-        is_affordable = is_within and spent.allows(candidate, budgets)
-        if not is_affordable or _is_covered(candidate, chosen, goal):
+        if _is_covered(candidate, chosen, goal) or not spent.allows(candidate, budgets):
             continue
-        errors = on_first([*chosen, candidate])
-        if max(errors) <= tolerance:
+        if not _allows(reached, candidate.errors, tolerance):
+            continue
+        if max(errors := on_first([*chosen, candidate])) <= tolerance:
             chosen, reached = [*chosen, candidate], errors
             spent.add(candidate)
     return _kept(chosen, partial(errors_on, range(len(samples.feeds))), tolerance)

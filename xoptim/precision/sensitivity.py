@@ -152,15 +152,15 @@ def analyze_sensitivity(
     constants = _constants(weight_only, operators, precision, goal)
     if all(each.reads for each in (*operators, *constants)):
         raise NothingToQuantizeError(_nothing(model, precision.scheme, samples, patterns))
-    costs = measure_costs(
-        model, folder, operators, subgraphs, samples.to_time, settings, how.on_step, budget
-    )
+    timed = model, folder, operators, subgraphs, samples.to_time, settings
+    costs = measure_costs(*timed, how.on_step, budget)
     how.on_step("loading the model with quantized operators")
     switched = model, folder, subgraphs, weight_only, constants, samples
     session = SwitchedSession(*switched, precision, settings)
     session.limit(budget)
     ranking = samples.to_rank(_multiplications(operators, costs))
-    measured = _measured(operators, costs, measure_errors(session, operators, ranking, how.on_step))
+    errors = measure_errors(session, operators, ranking, how.on_step)
+    measured = _measured(operators, costs, errors)
     return Sensitivity(
         ready, patterns, measured, constants, goal, session, weight_only, ranking, how.on_step
     )
