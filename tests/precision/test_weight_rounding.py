@@ -21,7 +21,7 @@ from xoptim.match.block_rounding import (
     nearest_blocks,
 )
 from xoptim.match.quantization import Observed
-from xoptim.precision import attempts, sensitivity, times, weight_rounding
+from xoptim.precision import attempts, moments, sensitivity, times
 from xoptim.precision.block_search import searched_blocks
 from xoptim.precision.error_feedback import feedback_blocks
 from xoptim.precision.fake_quantization import fake_quantized
@@ -168,7 +168,7 @@ def test_without_samples_weights_are_rounded_to_nearest() -> None:
 
 
 def test_large_weights_have_no_hessian(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weight_rounding, "_MAX_ROWS", 32)
+    monkeypatch.setattr(moments, "_MAX_ROWS", 32)
     model, weights = one_matmul()
     feeds = samples()
     squares = sum(np.square(sample["x"].astype(np.float64)).sum(axis=0) for sample in feeds)
@@ -185,7 +185,7 @@ def test_hessians_are_collected_in_batches(monkeypatch: pytest.MonkeyPatch) -> N
         21,
     )
     together = blocks_of(model, samples())
-    monkeypatch.setattr(weight_rounding, "_MAX_HESSIAN_BYTES", 1)
+    monkeypatch.setattr(moments, "_MAX_HESSIAN_BYTES", 1)
     alone = blocks_of(model, samples())
     assert together.keys() == alone.keys() == {(name, False) for name in weights}
     for key, blocks in together.items():
