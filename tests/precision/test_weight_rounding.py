@@ -21,7 +21,7 @@ from xoptim.match.block_rounding import (
     nearest_blocks,
 )
 from xoptim.match.quantization import Observed
-from xoptim.precision import attempts, moments, sensitivity, times
+from xoptim.precision import attempts, block_preprocessing, moments, times
 from xoptim.precision.block_search import searched_blocks
 from xoptim.precision.error_feedback import feedback_blocks
 from xoptim.precision.fake_quantization import fake_quantized
@@ -347,7 +347,7 @@ def test_quantize_chooses_by_the_samples(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not four.fault
     assert {*four.applied.values()} == {"Int4Weights"}
     assert four.verified.proto.SerializeToString() == again.verified.proto.SerializeToString()
-    monkeypatch.setattr(sensitivity, "rounded_weights", lambda *_: RoundedWeights())
+    monkeypatch.setattr(block_preprocessing, "rounded_weights", lambda *_: RoundedWeights())
     nearest = quantized(layers(), feeds, **options)
     assert nearest.verified.proto.ByteSize() == four.verified.proto.ByteSize()
     assert four.error < 0.7 * nearest.error
@@ -360,7 +360,7 @@ def test_random_samples_choose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(len(arguments[4]))
         return rounded_weights(*arguments)
 
-    monkeypatch.setattr(sensitivity, "rounded_weights", noted)
+    monkeypatch.setattr(block_preprocessing, "rounded_weights", noted)
     quantized(model, [], scheme="int4", tolerance=0.5)
     quantized(model, samples(4), scheme="int4", tolerance=0.5)
     assert seen == [0, 2]

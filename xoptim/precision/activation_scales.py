@@ -81,7 +81,7 @@ class ScaleSearch:
 
 def _scale(weights: np.ndarray, form: BlockFormat, moments: Moments) -> Numbers | None:
     """The best scale of each channel of activations; ``None`` where samples tell none."""
-    if not moments.is_fit or not moments.count or moments.hessian is None:
+    if not moments.is_fit or not moments.count or moments.curvature is None:
         return None
 
     def error(scale: Numbers) -> float:

@@ -1,6 +1,7 @@
 """Second moments of the activations that are multiplied by constant weights."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ import onnx
 from xoptim.match.block_rounding import WeightKey
 from xoptim.match.quantization import LARGEST, Numbers
 from xoptim.precision.calibration import Probe
+from xoptim.precision.error_feedback import Curvature, curvature_of
 from xoptim.precision.weight_matrices import Activations, WeightMatrices
 from xoptim.verification.session import Value
 from xoptim.verification.session_settings import SessionSettings
@@ -59,12 +61,22 @@ class Moments:
         if self.hessian is not None:
             self.hessian += activations.T @ activations
 
+    @cached_property
+    def curvature(self) -> Curvature | None:
+        """For error feedback; ``None`` where samples tell nothing about pairs of channels."""
+        return None if self.hessian is None else curvature_of(self.hessian, self.count)
+
     def divided(self, scale: Numbers) -> "Moments":
         """The moments of the activations divided by a scale of each channel, of shape (rows,)."""
         moments = Moments(0)
         moments.count, moments.is_fit = self.count, self.is_fit
         moments.magnitudes, moments.squares = self.magnitudes / scale, self.squares / scale**2
-        moments.hessian = None if self.hessian is None else self.hessian / np.outer(scale, scale)
+        if self.hessian is None or self.curvature is None:
+            moments.hessian = None
+            return moments
+        moments.hessian = self.hessian / np.outer(scale, scale)
+        # damped as the activations were: that they are divided tells nothing more about them
+        moments.curvature = self.curvature.divided(scale)
         return moments
 
 

@@ -17,7 +17,7 @@ from xoptim.match.block_rounding import (
 )
 from xoptim.precision.block_search import searched_blocks
 from xoptim.precision.budget import SearchBudget
-from xoptim.precision.error_feedback import feedback_blocks, output_error
+from xoptim.precision.error_feedback import blocks_by_curvature, output_error
 from xoptim.precision.moments import Moments, batches, collected_moments
 from xoptim.precision.progress import counted
 from xoptim.precision.weight_matrices import Activations, WeightMatrices, weight_readers
@@ -85,8 +85,7 @@ def best_blocks(matrix: np.ndarray, form: BlockFormat, moments: Moments) -> Bloc
     if moments.hessian is None:
         return searched
     candidates = [nearest_blocks(matrix, form), searched]
-    feedback = feedback_blocks(matrix, moments.hessian, moments.count, form)
-    if feedback is not None:
-        candidates.append(feedback)
+    if moments.curvature is not None:
+        candidates.append(blocks_by_curvature(matrix, moments.curvature, form))
     hessian = moments.hessian
     return min(candidates, key=lambda blocks: output_error(matrix, blocks, hessian, form))
