@@ -47,7 +47,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 def layer(steps: str = NORMALIZATION, more: str = "", factor: float = 30) -> onnx.ModelProto:
     """Two MatMuls that read activations of which few channels are large."""
     factors = np.where(np.isin(np.arange(CHANNELS), LARGE), factor, 1).astype(np.float32)
-    weights = {
+    weights: dict[str, np.ndarray] = {
         "g": factors,
         "b": 0.1 * normal(1, CHANNELS),
         "v": normal(2, CHANNELS, 48),

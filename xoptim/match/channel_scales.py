@@ -28,7 +28,8 @@ def best_scale(magnitudes: Numbers, error: Callable[[Numbers], float]) -> Number
     section 3.2, equation 5). Activations are divided by the scales, and only become smaller.
 
     Args:
-        magnitudes: the means of the magnitudes of the activations, of shape (channels,).
+        magnitudes: how large the activations are, such as the means of their magnitudes, of shape
+            (channels,).
         error: the squared error of the outputs with some scales.
 
     Returns:

@@ -91,7 +91,8 @@ def _scale(weights: np.ndarray, form: BlockFormat, moments: Moments) -> Numbers 
         blocks = best_blocks(larger, form, divided)
         return output_error(larger, blocks, divided.hessian, form)
 
-    return best_scale(moments.magnitudes / moments.count, error)
+    # without error feedback, these would be the means of the magnitudes
+    return best_scale(moments.curvature.magnitudes, error)
 
 
 def _some_columns(matrices: Sequence[np.ndarray]) -> np.ndarray:

@@ -56,6 +56,14 @@ class Curvature(NamedTuple):
     damped: Numbers
     factor: Numbers
 
+    @property
+    def magnitudes(self) -> Numbers:
+        """The standard deviation of each channel for given values of all later ones, up to a
+        factor, of shape (rows,): later rows cannot make up for this part of the error of a row.
+        """
+        magnitudes: Numbers = 1 / np.diagonal(self.factor)
+        return magnitudes
+
     def divided(self, scale: Numbers) -> "Curvature":
         """The curvature for activations that are divided by a scale of each channel, of shape
         (rows,).

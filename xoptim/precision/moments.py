@@ -30,15 +30,13 @@ class Moments:
 
     Attributes:
         count: number of rows of activations.
-        magnitudes: sums of the magnitudes of each channel, of shape (rows,).
-        squares: sums of their squares.
+        squares: sums of the squares of each channel, of shape (rows,).
         hessian: XᵀX of all rows X of activations; ``None`` where it would be too large.
         is_fit: whether all values are finite.
     """
 
     def __init__(self, rows: int) -> None:
         self.count = 0
-        self.magnitudes: Numbers = np.zeros(rows)
         self.squares: Numbers = np.zeros(rows)
         self.hessian: Numbers | None = np.zeros((rows, rows)) if rows <= _MAX_ROWS else None
         self.is_fit = True
@@ -50,13 +48,11 @@ class Moments:
             self.is_fit = False
             return
         activations = value.reshape(-1, rows).astype(np.float64)
-        magnitudes = np.abs(activations)
         # a NaN fails the comparison
-        self.is_fit = self.is_fit and bool((magnitudes < LARGEST).all())
+        self.is_fit = self.is_fit and bool((np.abs(activations) < LARGEST).all())
         if not self.is_fit:
             return
         self.count += len(activations)
-        self.magnitudes += magnitudes.sum(axis=0)
         self.squares += np.square(activations).sum(axis=0)
         if self.hessian is not None:
             self.hessian += activations.T @ activations
@@ -70,7 +66,7 @@ class Moments:
         """The moments of the activations divided by a scale of each channel, of shape (rows,)."""
         moments = Moments(0)
         moments.count, moments.is_fit = self.count, self.is_fit
-        moments.magnitudes, moments.squares = self.magnitudes / scale, self.squares / scale**2
+        moments.squares = self.squares / scale**2
         if self.hessian is None or self.curvature is None:
             moments.hessian = None
             return moments
