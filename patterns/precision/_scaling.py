@@ -7,6 +7,8 @@ from typing import Final
 import numpy as np
 
 from xoptim.facts.errors import Declined
+from xoptim.match.block_rounding import BlockFormat, nearest_blocks
+from xoptim.match.channel_scales import best_scale
 from xoptim.match.quantization import Channels, Numbers
 
 from .._folding import Array
@@ -70,3 +72,30 @@ def expected_error(channels: Channels, weights: Array, scale: Numbers) -> float:
         step**2 * np.square(moved).sum()
         + np.square(steps).sum() * (channels.square / scale**2).sum()
     )
+
+
+def block_scale(channels: Channels, weights: Array) -> Numbers:
+    """The scale of each channel with which weights that are rounded to nearest in blocks are
+    expected to err least, for independent channels.
+
+    Args:
+        channels: of the tensor.
+        weights: of all MatMuls that read it, of shape (channels, columns).
+
+    Raises:
+        Declined: when the rows are no multiple of the block size, or no scales are expected to
+            help.
+    """
+    form = BlockFormat()
+    if channels.square.shape != (len(weights),) or len(weights) % form.size:
+        raise Declined(f"the weights are not in blocks of {form.size} rows")
+
+    def error(scale: Numbers) -> float:
+        larger = weights * scale[:, None]
+        rest = larger - nearest_blocks(larger.astype(np.float32), form).dequantized(form.size)
+        return float((np.square(rest) * (channels.square / scale**2)[:, None]).sum())
+
+    scale = best_scale(np.sqrt(channels.square), error)
+    if scale is None:
+        raise Declined("no scales are expected to reduce the quantization error")
+    return scale

@@ -81,17 +81,34 @@ class SmoothedNormalizationPattern(ScalingPattern):
         known = [each for each in parameters if each is not None]
         if not known or len(known) < len(held):  # (1)
             return self.none(node, msg="scale or bias is not one constant per channel")
-        channels = self._channels_of(node, known)
-        if channels is None or channels.low.shape != (width,):  # (3)
-            return self.none(node, msg="no sample has values of the channels")
         matrices = [each.matrix(g) for each in matmuls]
         if not all(is_quantizable(each) for each in (*known, *matrices)):  # (3)
             return self.none(node, msg="a weight is not finite, or too large")
-        scale = scales(channels, np.concatenate(matrices, axis=1).astype(np.float64))  # (3)
+        weights = np.concatenate(matrices, axis=1).astype(np.float64)
+        scale = self.scale_of(node, known, weights)
+        if scale is None or scale.shape != (width,):  # (3)
+            return self.none(node, msg="no sample has values of the channels")
         writers = list(dict.fromkeys(each for each, _ in held))
         return MatchResult(self, [*writers, *readers], partial(self._replace, scale, held))
 
-    def _channels_of(self, node: Node, parameters: Sequence[Array]) -> Channels | None:
+    def scale_of(self, node: Node, parameters: Sequence[Array], weights: Array) -> Numbers | None:
+        """The number of each channel of a result by which it is divided, ``None`` where nothing is
+        known about it.
+
+        Args:
+            node: that computes the result.
+            parameters: its factor and its summand, of shape (channels,).
+            weights: of all MatMuls that read the result, of shape (channels, columns).
+
+        Raises:
+            Declined: when no numbers are expected to make the error smaller.
+        """
+        channels = self.channels_of(node, parameters)
+        if channels is None or channels.low.shape != (len(weights),):
+            return None
+        return scales(channels, weights)
+
+    def channels_of(self, node: Node, parameters: Sequence[Array]) -> Channels | None:
         """The channels of the result on samples, or as parameters tell: normalized numbers have a
         deviation of 1.
         """

@@ -170,7 +170,7 @@ def test_biases_make_up_for_rounded_weights() -> None:
 def test_biases_are_corrected_where_it_helps(
     errors: tuple[float, float], kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Preprocessor, "_error", lambda *_, corrected: errors[corrected])
+    monkeypatch.setattr(Preprocessor, "error_of", lambda *_, corrected: errors[corrected])
     model = convolutions()
     assert bool(preparation(model, [images()]).run(model, None, []).observed.channels) == kept
 
@@ -180,7 +180,7 @@ def test_scales_move_where_it_helps(
     errors: tuple[float, float], kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = iter(errors)
-    monkeypatch.setattr(Preprocessor, "_error", lambda *_, corrected: next(left))
+    monkeypatch.setattr(Preprocessor, "error_of", lambda *_, corrected: next(left))
     model = layer(ONE_NODE)
     ready = preparation(model, [rows()]).run(model, None, scaling_patterns("int8"))
     assert len(ready.verified_models) == kept

@@ -21,7 +21,7 @@ from xoptim.match.block_rounding import (
     nearest_blocks,
 )
 from xoptim.match.quantization import Observed
-from xoptim.precision import attempts, sensitivity, times, weight_rounding
+from xoptim.precision import attempts, block_preprocessing, moments, times
 from xoptim.precision.block_search import searched_blocks
 from xoptim.precision.error_feedback import feedback_blocks
 from xoptim.precision.fake_quantization import fake_quantized
@@ -168,7 +168,7 @@ def test_without_samples_weights_are_rounded_to_nearest() -> None:
 
 
 def test_large_weights_have_no_hessian(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weight_rounding, "_MAX_ROWS", 32)
+    monkeypatch.setattr(moments, "_MAX_ROWS", 32)
     model, weights = one_matmul()
     feeds = samples()
     squares = sum(np.square(sample["x"].astype(np.float64)).sum(axis=0) for sample in feeds)
@@ -185,7 +185,7 @@ def test_hessians_are_collected_in_batches(monkeypatch: pytest.MonkeyPatch) -> N
         21,
     )
     together = blocks_of(model, samples())
-    monkeypatch.setattr(weight_rounding, "_MAX_HESSIAN_BYTES", 1)
+    monkeypatch.setattr(moments, "_MAX_HESSIAN_BYTES", 1)
     alone = blocks_of(model, samples())
     assert together.keys() == alone.keys() == {(name, False) for name in weights}
     for key, blocks in together.items():
@@ -347,7 +347,7 @@ def test_quantize_chooses_by_the_samples(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not four.fault
     assert {*four.applied.values()} == {"Int4Weights"}
     assert four.verified.proto.SerializeToString() == again.verified.proto.SerializeToString()
-    monkeypatch.setattr(sensitivity, "rounded_weights", lambda *_: RoundedWeights())
+    monkeypatch.setattr(block_preprocessing, "rounded_weights", lambda *_: RoundedWeights())
     nearest = quantized(layers(), feeds, **options)
     assert nearest.verified.proto.ByteSize() == four.verified.proto.ByteSize()
     assert four.error < 0.7 * nearest.error
@@ -360,7 +360,7 @@ def test_random_samples_choose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(len(arguments[4]))
         return rounded_weights(*arguments)
 
-    monkeypatch.setattr(sensitivity, "rounded_weights", noted)
+    monkeypatch.setattr(block_preprocessing, "rounded_weights", noted)
     quantized(model, [], scheme="int4", tolerance=0.5)
     quantized(model, samples(4), scheme="int4", tolerance=0.5)
     assert seen == [0, 2]

@@ -230,3 +230,19 @@ class ScalingPattern(PatternOptimization):
     def __init__(self, channels: Mapping[str, Channels] | None = None) -> None:
         if channels is not None:
             self.channels = channels
+
+
+class BlockScalingPattern(ScalingPattern):
+    """A pattern that moves scales of channels to weights that are quantized in blocks.
+
+    Args:
+        scales: of the channels of activations, by their names, by which the activations are
+            divided; others stay. ``None``: by constants alone.
+    """
+
+    scales: Mapping[str, Numbers] | None = None
+
+    def __init__(self, scales: Mapping[str, Numbers] | None = None) -> None:
+        super().__init__()
+        if scales is not None:
+            self.scales = scales

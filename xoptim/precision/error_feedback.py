@@ -1,6 +1,6 @@
 """Rounding with error feedback: the error of each row of weights is made up for by later ones."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -41,17 +41,52 @@ def feedback_blocks(
     Returns:
         ``None`` where the Hessian is zero or not finite, so that it tells nothing.
     """
+    curvature = curvature_of(hessian, count)
+    return None if curvature is None else blocks_by_curvature(matrix, curvature, form)
+
+
+class Curvature(NamedTuple):
+    """How much the outputs change with each pair of rows of weights.
+
+    Attributes:
+        damped: the Hessian with damping, of shape (rows, rows).
+        factor: the upper triangular U with UᵀU = H⁻¹, of the same shape.
+    """
+
+    damped: Numbers
+    factor: Numbers
+
+    @property
+    def magnitudes(self) -> Numbers:
+        """The standard deviation of each channel for given values of all later ones, up to a
+        factor, of shape (rows,): later rows cannot make up for this part of the error of a row.
+        """
+        magnitudes: Numbers = 1 / np.diagonal(self.factor)
+        return magnitudes
+
+    def divided(self, scale: Numbers) -> "Curvature":
+        """The curvature for activations that are divided by a scale of each channel, of shape
+        (rows,).
+        """
+        return Curvature(self.damped / np.outer(scale, scale), self.factor * scale)
+
+
+def curvature_of(hessian: Numbers, count: int) -> Curvature | None:
+    """The curvature for a Hessian XᵀX of ``count`` rows of activations; see `feedback_blocks`."""
     damped = _damped(hessian, count)
     factor = None if damped is None else _factor(damped)
-    if damped is None or factor is None:
-        return None
+    return None if damped is None or factor is None else Curvature(damped, factor)
+
+
+def blocks_by_curvature(matrix: np.ndarray, curvature: Curvature, form: BlockFormat) -> Blocks:
+    """Round a matrix so that its product with activations changes least: see `feedback_blocks`."""
     parts = []
     for start in range(0, matrix.shape[1], _COLUMNS):
         columns = matrix[:, start : start + _COLUMNS].astype(np.float64)
         rounding = _Rounding(columns, form)
-        rounding.feed_back(factor)
+        rounding.feed_back(curvature.factor)
         for _ in range(_SWEEPS):
-            rounding.descend(damped)
+            rounding.descend(curvature.damped)
         parts.append(rounding.blocks())
     return Blocks(*(np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True)))
 

@@ -109,7 +109,7 @@ class Preprocessor:
             joins_gelu: whether to write Gelu operators first. onnxruntime does not fuse a formula
                 that reads DequantizeLinear.
         """
-        observed = _tried(
+        observed = tried(
             "the ranges of activations", lambda: self.observe(model, folder), Observed()
         )
         best = Preprocessed(model, folder, observed)
@@ -121,7 +121,7 @@ class Preprocessor:
         for scaling in scalings:
             if self.budget.is_over():
                 break
-            best, least = _tried(
+            best, least = tried(
                 f"{scaling.name()} (SmoothQuant)",
                 partial(self._better_scaled, model, best, least, scaling),
                 (best, least),
@@ -129,12 +129,12 @@ class Preprocessor:
         has_biases = self._has_biases(best.model) and bool(best.observed.channels)
         if has_biases and not self.budget.is_over():
             if least is None:
-                error = partial(self._error, model, best, corrected=False)
-                least = _tried("static scales of activations", error, None)
+                error = partial(self.error_of, model, best, corrected=False)
+                least = tried("static scales of activations", error, None)
             if least is None:  # onnxruntime does not run the model with them
                 return replace(best, observed=Observed())
-            corrected = partial(self._error, model, best, corrected=True)
-            if _tried("bias correction", corrected, math.inf) < least:
+            corrected = partial(self.error_of, model, best, corrected=True)
+            if tried("bias correction", corrected, math.inf) < least:
                 return best
         return replace(best, observed=best.observed._replace(channels={}))
 
@@ -151,24 +151,24 @@ class Preprocessor:
         scaled = self._scaled(best, scaling)
         if scaled is None:
             return best, least
-        least = self._error(original, best, corrected=False) if least is None else least
-        error = self._error(original, scaled, corrected=False)
+        least = self.error_of(original, best, corrected=False) if least is None else least
+        error = self.error_of(original, scaled, corrected=False)
         return (scaled, error) if error < least else (best, least)
 
     def _replaced(
         self, step: str, given: Preprocessed, names: Sequence[str], opset: int | None = None
     ) -> Preprocessed:
         """The model with some patterns applied where that works."""
-        return _tried(step, lambda: self._rewritten(given, names, opset), None) or given
+        return tried(step, lambda: self.rewritten(given, names, opset), None) or given
 
     def _scaled(self, given: Preprocessed, scaling: type[ScalingPattern]) -> Preprocessed | None:
         """The model with scales moved, ``None`` where there is nothing to move; without samples by
         constants alone.
         """
         pattern = scaling(None if self.samples.are_random else given.observed.channels)
-        return self._rewritten(given, [pattern])
+        return self.rewritten(given, [pattern])
 
-    def _rewritten(
+    def rewritten(
         self, given: Preprocessed, patterns: Sequence[Rewrite | str], opset: int | None = None
     ) -> Preprocessed | None:
         """The model with some patterns applied, and verified; ``None`` where none applies.
@@ -209,7 +209,7 @@ class Preprocessor:
         ranged = [cls for cls in self.patterns if issubclass(cls, RangedPattern)]
         return any(node.op_type in cls.operators for cls in ranged for node in model.graph.node)
 
-    def _error(self, original: onnx.ModelProto, given: Preprocessed, *, corrected: bool) -> float:
+    def error_of(self, original: onnx.ModelProto, given: Preprocessed, *, corrected: bool) -> float:
         """The error of the model with everything quantized: root mean squares, the sum over the
         samples that serve to choose.
 
@@ -226,7 +226,7 @@ class Preprocessor:
         return sum(error("rms", plain.run(each), other.run(each)) for each in feeds)
 
 
-def _tried(step: str, run: Callable[[], _T], otherwise: _T) -> _T:
+def tried(step: str, run: Callable[[], _T], otherwise: _T) -> _T:
     """What a step of the preprocessing gives; otherwise a warning names the step and its error."""
     try:
         return run()

@@ -4,6 +4,7 @@ from typing import Final
 
 from xoptim.catalogue.selection import Selection, resolve, select
 from xoptim.match.quantization import (
+    BlockScalingPattern,
     QuantizationPattern,
     RangedPattern,
     ScalingPattern,
@@ -79,5 +80,11 @@ def computing_patterns(precision: PrecisionOptions) -> list[type[Rewrite]]:
 
 
 def scaling_patterns(scheme: Scheme) -> list[type[ScalingPattern]]:
-    """The patterns that move scales of channels before anything is quantized."""
-    return [cls for cls in resolve(scheme) if issubclass(cls, ScalingPattern)]
+    """The patterns that move scales of channels before activations are quantized."""
+    scalings = [cls for cls in resolve(scheme) if issubclass(cls, ScalingPattern)]
+    return [cls for cls in scalings if not issubclass(cls, BlockScalingPattern)]
+
+
+def block_scaling_patterns(scheme: Scheme) -> list[type[BlockScalingPattern]]:
+    """The patterns that move scales of channels before weights are quantized in blocks."""
+    return [cls for cls in resolve(scheme) if issubclass(cls, BlockScalingPattern)]

@@ -11,7 +11,6 @@ import onnx
 
 from xoptim.catalogue.selection import resolve
 from xoptim.engine.options import OptimizationOptions
-from xoptim.match.block_rounding import BlockFormat
 from xoptim.match.quantization import (
     FEWEST_STORED,
     BlockPattern,
@@ -22,6 +21,7 @@ from xoptim.match.quantization import (
     StoringPattern,
 )
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, assuming
+from xoptim.precision.block_preprocessing import BlockPreprocessor
 from xoptim.precision.budget import SearchBudget
 from xoptim.precision.calibration import calibrated
 from xoptim.precision.candidates import Candidate, Form, find_candidates, with_dependents
@@ -33,6 +33,7 @@ from xoptim.precision.reference import Errors
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.scaled_errors import coarsest, scaled_errors
 from xoptim.precision.schemes import (
+    block_scaling_patterns,
     computing_patterns,
     operand_patterns,
     scaling_patterns,
@@ -43,7 +44,6 @@ from xoptim.precision.switched_session import SwitchedSession
 from xoptim.precision.symmetric import symmetric_ranges
 from xoptim.precision.times import measure_costs
 from xoptim.precision.weight_only import WeightOnlyQuantizer
-from xoptim.precision.weight_rounding import rounded_weights
 from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
 from xoptim.verification.session_settings import SessionSettings
 
@@ -184,7 +184,7 @@ def _prepared(
     preprocessor.how.on_step("looking for scales with a smaller error")
     given = model, folder, _scaling_patterns_of(precision)
     ready = preprocessor.run(*given, joins_gelu=_joins_gelu(precision, options))
-    return _with_rounded_weights(ready, patterns, preprocessor, precision.block_format)
+    return _with_rounded_weights(ready, patterns, preprocessor, precision)
 
 
 def _samples(
@@ -333,19 +333,16 @@ def _with_rounded_weights(
     ready: Preprocessed,
     patterns: Sequence[type[QuantizationPattern]],
     preprocessor: Preprocessor,
-    form: BlockFormat,
+    precision: PrecisionOptions,
 ) -> Preprocessed:
     """The model with the integers of the weights that patterns quantize in blocks."""
     blocks = [cls for cls in patterns if issubclass(cls, BlockPattern)]
     if not blocks:
         return ready
-    samples, settings = preprocessor.samples, preprocessor.settings
     op_types = {op_type for cls in blocks for op_type in cls.operators}
-    indices = [] if samples.are_random else samples.to_choose
-    feeds = [samples.feeds[index] for index in indices]
-    given = ready.model, ready.folder, form, op_types, feeds, settings
-    rounded = rounded_weights(*given, preprocessor.how.on_step, preprocessor.budget)
-    return replace(ready, observed=ready.observed._replace(rounded=rounded))
+    rounding = replace(preprocessor, patterns=blocks)
+    steps = BlockPreprocessor(rounding, precision.block_format, op_types)
+    return steps.run(ready, block_scaling_patterns(precision.scheme))
 
 
 def _nothing(

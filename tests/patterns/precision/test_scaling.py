@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from xoptim.facts.errors import Declined
+from xoptim.match.block_rounding import BlockFormat, nearest_blocks
 from xoptim.match.quantization import Channels
 from xoptim.patterns.precision._quantization import columns_to_int8
-from xoptim.patterns.precision._scaling import expected_error, scales
+from xoptim.patterns.precision._scaling import block_scale, expected_error, scales
 
 
 def channels(rows: np.ndarray) -> Channels:
@@ -68,3 +69,27 @@ def test_channels_that_do_not_count_stay_between_the_others() -> None:
 def test_zeros_stay() -> None:
     with pytest.raises(Declined, match="every channel is 0"):
         scales(channels(np.zeros((4, 8))), np.ones((8, 4)))
+
+
+def test_blocks_have_a_smaller_error() -> None:
+    """The error of independent channels is the expected one."""
+    sizes = np.where(np.arange(64) % 32 == 3, 30.0, 1.0)
+    rows = drawn(sizes)
+    weights = np.random.default_rng(1).standard_normal((64, 16))
+    scale = block_scale(channels(rows), weights)
+    assert scale.min() == 1
+    assert {*np.flatnonzero(scale > 1)} >= {3, 35}
+
+    def block_error(scale: np.ndarray) -> float:
+        larger = (weights * scale[:, None]).astype(np.float32)
+        blocks = nearest_blocks(larger, BlockFormat())
+        return float(np.square(rows / scale @ (blocks.dequantized(32) - larger)).mean())
+
+    assert block_error(scale) < 0.7 * block_error(np.ones(64))
+
+
+@pytest.mark.parametrize(("count", "reason"), [(64, "no scales are"), (48, "blocks of 32 rows")])
+def test_blocks_that_gain_nothing_stay(count: int, reason: str) -> None:
+    weights = np.random.default_rng(1).standard_normal((count, 4))
+    with pytest.raises(Declined, match=reason):
+        block_scale(channels(drawn(np.zeros(count))), weights)

@@ -1,0 +1,53 @@
+"""Scales of channels that are moved from activations to weights, by the activations (AWQ)."""
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from xoptim.match.quantization import Numbers
+
+_STEPS: Final = 10
+"""The exponents are the multiples of 1 / 10 up to 1."""
+_MAX_WORSE: Final = 2
+"""Exponents in a row without a smaller error, after which larger ones are not tried: the error has
+one minimum, but for the noise of rounding.
+"""
+_MAX_ERROR: Final = 0.98
+"""Part of the squared error without scales that the best ones must not exceed."""
+_MIN_MAGNITUDE: Final = 1e-3
+"""The smallest magnitude of a channel, as part of the largest one: one that is silent on the
+samples may be large elsewhere.
+"""
+
+
+def best_scale(magnitudes: Numbers, error: Callable[[Numbers], float]) -> Numbers | None:
+    """The scale of each channel, at least 1, with which the rounded weights err least.
+
+    The candidates are powers of the magnitudes of the channels (J. Lin et al., "AWQ", 2023,
+    section 3.2, equation 5). Activations are divided by the scales, and only become smaller.
+
+    Args:
+        magnitudes: how large the activations are, such as the means of their magnitudes, of shape
+            (channels,).
+        error: the squared error of the outputs with some scales.
+
+    Returns:
+        ``None`` where no scales leave a smaller error than none.
+    """
+    if not len(magnitudes) or not magnitudes.max() > 0:
+        return None
+    relative = np.maximum(magnitudes / magnitudes.max(), _MIN_MAGNITUDE)
+    least = _MAX_ERROR * error(np.ones(len(relative)))
+    best: Numbers | None = None
+    worse = 0
+    for step in range(1, _STEPS + 1):
+        powers = relative ** (step / _STEPS)
+        scale = powers / powers.min()
+        squared = error(scale)
+        worse += 1
+        if squared < least:
+            best, least, worse = scale, squared, 0
+        if worse == _MAX_WORSE:
+            break
+    return best

@@ -1,0 +1,86 @@
+"""Weights are rounded in blocks, after scales of channels were moved to them (AWQ) where the error
+of the outputs becomes smaller.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from xoptim.match.block_rounding import BlockFormat
+from xoptim.match.quantization import BlockScalingPattern
+from xoptim.precision.activation_scales import ScaleSearch
+from xoptim.precision.preprocessing import Preprocessed, Preprocessor, tried
+from xoptim.precision.weight_rounding import rounded_weights
+from xoptim.verification.session import Value
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPreprocessor:
+    """Rounds the weights of a model.
+
+    Attributes:
+        preprocessor: rewrites models and measures their errors; its patterns quantize weights in
+            blocks.
+        form: how weights are rounded.
+        op_types: of the operators whose weights are rounded.
+    """
+
+    preprocessor: Preprocessor
+    form: BlockFormat
+    op_types: Collection[str]
+
+    def run(
+        self, unrounded: Preprocessed, scalings: Sequence[type[BlockScalingPattern]]
+    ) -> Preprocessed:
+        """The model with the integers of its weights.
+
+        Without samples, no scales are moved. A warning is logged where moving them fails.
+
+        Args:
+            unrounded: the model.
+            scalings: patterns that move scales.
+        """
+        best = self._rounded(unrounded)
+        if not self._feeds:
+            return best
+        for scaling in scalings:
+            if self.preprocessor.budget.is_over():
+                break
+            step = f"{scaling.name()} (AWQ)"
+            best = tried(step, partial(self._better_scaled, best, scaling), best)
+        return best
+
+    def _better_scaled(
+        self, best: Preprocessed, scaling: type[BlockScalingPattern]
+    ) -> Preprocessed:
+        """The model with the smaller error of the best one and the one with scales moved."""
+        steps = self.preprocessor
+        search = ScaleSearch(
+            self.form, self.op_types, self._feeds, steps.settings, steps.how.on_step, steps.budget
+        )
+        scales = search.run(best.model, best.folder, scaling.anchors or ())
+        scaled = steps.rewritten(best, [scaling(scales)]) if scales else None
+        if scaled is None:
+            return best
+        scaled = self._rounded(scaled)
+        least, error = (
+            steps.error_of(best.model, preprocessed, corrected=False)
+            for preprocessed in (best, scaled)
+        )
+        return scaled if error < least else best
+
+    def _rounded(self, preprocessed: Preprocessed) -> Preprocessed:
+        """A model with the integers of its weights."""
+        steps = self.preprocessor
+        model, folder = preprocessed.model, preprocessed.folder
+        on_step, budget = steps.how.on_step, steps.budget
+        rounded = rounded_weights(
+            model, folder, self.form, self.op_types, self._feeds, steps.settings, on_step, budget
+        )
+        return replace(preprocessed, observed=preprocessed.observed._replace(rounded=rounded))
+
+    @property
+    def _feeds(self) -> list[Mapping[str, Value]]:
+        """The samples that serve to choose, none where they are random."""
+        samples = self.preprocessor.samples
+        return [] if samples.are_random else [samples.feeds[index] for index in samples.to_choose]
