@@ -20,6 +20,7 @@ from xoptim.match.quantization import (
     ScalingPattern,
     StoringPattern,
 )
+from xoptim.match.rewrite import Rewrite
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, assuming
 from xoptim.precision.block_preprocessing import BlockPreprocessor
 from xoptim.precision.budget import SearchBudget
@@ -139,10 +140,8 @@ def analyze_sensitivity(
     everything = [*patterns, *computing_patterns(precision)]
     model = with_least_opset(verified, _least_opset([*patterns, *storing], precision))
     samples = _samples(model, verified, precision, how)
-    settings = replace(how.checks.settings, level="all")  # as a user runs models
-    observe = partial(_observed, samples=samples, precision=precision, settings=settings)
-    where = options.provider, options.cpu
-    preprocessor = Preprocessor(everything, *where, samples, how, settings, observe, budget)
+    preprocessor = _preprocessor(everything, options, samples, how, precision, budget)
+    settings = preprocessor.settings
     ready = _prepared(model, verified.base_dir, preprocessor, patterns, precision, options)
     model, folder = ready.model, ready.folder
     operators, subgraphs = find_candidates(
@@ -170,6 +169,21 @@ def _multiplications(operators: Iterable[Candidate], costs: Mapping[Form, Operat
     """Those of all operators in a run, each counted in one form."""
     forms = {operator.result: operator.form for operator in operators}
     return sum(costs[form].multiplications for form in forms.values())
+
+
+def _preprocessor(
+    patterns: Sequence[type[Rewrite]],
+    options: OptimizationOptions,
+    samples: Samples,
+    how: VerifyPlan,
+    precision: PrecisionOptions,
+    budget: SearchBudget,
+) -> Preprocessor:
+    """The steps that make errors smaller, for the patterns that quantize."""
+    settings = replace(how.checks.settings, level="all")  # as a user runs models
+    observe = partial(_observed, samples=samples, precision=precision, settings=settings)
+    where = options.provider, options.cpu
+    return Preprocessor(patterns, *where, samples, how, settings, observe, budget)
 
 
 def _prepared(

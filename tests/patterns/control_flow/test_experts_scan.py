@@ -12,8 +12,8 @@ EXPERTS, WIDTH, HIDDEN = 8, 160, 224
 """More than the numbers that pay, with one token."""
 _BLOCK = """
 agraph (float[t,160] x) => (float[t,160] y) <
-  int64[1] two = {2}, int64 eight = {8}, int64[1] minus = {-1}, int64[1] one = {1}, int64[3] repeat = {1, 2, 1},
-  int64[2] rows = {-1, 160}, int64[3] split = {-1, 2, 160}
+  int64[1] two = {2}, int64 eight = {8}, int64[1] minus = {-1}, int64[1] one = {1},
+  int64[3] repeat = {1, 2, 1}, int64[2] rows = {-1, 160}, int64[3] split = {-1, 2, 160}
 > {
   scores = MatMul(x, router)
   p, i = TopK(scores, two)
