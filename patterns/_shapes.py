@@ -151,15 +151,21 @@ def movement_between(g: GraphView, source: Shape, result: Shape) -> tuple[str, l
     return None if target is None else ("Reshape", target)
 
 
-def moved(g: PatternRewriter, name: str, op_type: str, numbers: Sequence[int]) -> str:
-    """A tensor after a movement of `movement_between`, or after a Transpose."""
+def moved(
+    g: PatternRewriter,
+    name: str,
+    op_type: str,
+    numbers: Sequence[int],
+    outputs: int | Sequence[str] = 1,
+) -> str:
+    """A tensor after a movement of `movement_between`, or after a Transpose.
+
+    ``outputs`` is the name of the result, if it has one already.
+    """
     if op_type == "Reshape":
-        return str(g.op.Reshape(name, np.array(numbers, dtype=np.int64)))
-    return str(
-        getattr(g.op, op_type)(
-            name, **{"perm" if op_type == "Transpose" else "axes": list(numbers)}
-        )
-    )
+        return str(g.op.Reshape(name, np.array(numbers, dtype=np.int64), outputs=outputs))
+    parameter = "perm" if op_type == "Transpose" else "axes"
+    return str(getattr(g.op, op_type)(name, outputs=outputs, **{parameter: list(numbers)}))
 
 
 def expand_target(source: Shape, result: Shape) -> list[int] | None:

@@ -1,0 +1,234 @@
+"""Keys and values that are projected from latents, which all heads share (multi-head latent
+attention of DeepSeek), and when it is faster to project the queries and the results instead.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.dims import Dim, product, upper_bound
+from xoptim.facts.shapes import Shape
+from xoptim.match import GraphView, Node, PatternRewriter
+from xoptim.operators.axes import permutation
+
+from .._folding import constant
+from .._nodes import is_op
+from .._parts import part_of
+from .._shapes import moved, movement_between
+
+_RANK: Final = 4
+_SCALING: Final = ("Mul", "Div")
+_STEPS: Final = 4
+"""Most nodes between scores and Softmax: a factor, a bias, a mask."""
+_LARGEST: Final = 2.0**32
+"""The largest weight: sums in another order may leave the range of the type with larger ones."""
+_GAIN: Final = 4
+"""Times that the multiplications must be fewer: those of few rows take longer each."""
+Movement = tuple[str, list[int]]
+"""An operator and its numbers; see `movement_between`."""
+
+
+class Projection(NamedTuple):
+    """A part of the features that a MatMul makes of latents for each head.
+
+    Attributes:
+        latents: of shape (batch, length, rank), or with an axis of 1 after the batch.
+        weights: a constant of shape (rank, heads · width).
+        heads: their number.
+        width: features of a head.
+        start: the first feature of the part.
+        size: number of features of the part.
+        rank: features of a latent.
+        batch: number of sequences.
+        length: number of positions.
+        transpose: the last node.
+    """
+
+    latents: str
+    weights: str
+    heads: int
+    width: int
+    start: int
+    size: int
+    rank: int
+    batch: Dim
+    length: Dim
+    transpose: Node
+
+
+def projection_of(g: GraphView, name: str, perm: Sequence[int]) -> Projection | None:
+    """How a tensor is projected: a part of the last axis of (batch, length, heads, width),
+    transposed.
+
+    ``None`` where something else computes it, or reads a result in between; where they are not
+    32-bit floats; or where a weight is not finite, or very large.
+    """
+    transpose = g.node_before(name)
+    if not is_op(transpose, "Transpose") or permutation(g, transpose) != [*perm]:
+        return None
+    part, shape = transpose.input[0], g.try_infer_shape(transpose.input[0])
+    if shape is None or len(shape) != _RANK or not isinstance(shape[3], int):
+        return None
+    split, start, end = part_of(g, part, 3)
+    reshape = g.node_before(split)
+    if not is_op(reshape, "Reshape"):
+        return None
+    projecting = g.node_before(reshape.input[0])
+    if not is_op(projecting, "MatMul") or not g.is_constant(projecting.input[1]):
+        return None
+    latents, weights = (g.try_infer_shape(operand) for operand in projecting.input)
+    whole = g.try_infer_shape(split)
+    if latents is None or weights is None or whole is None or len(weights) != 2:
+        return None
+    rank, heads, width = weights[0], whole[2], whole[3]
+    if not isinstance(rank, int) or not isinstance(heads, int) or not isinstance(width, int):
+        return None
+    if _without_one(latents) != (whole[0], whole[1], rank) or weights[1] != heads * width:
+        return None
+    if not g.is_exclusive(name) or not g.is_exclusive(part):
+        return None
+    if g.is_constant(projecting.input[0]) or g.try_infer_type(name) != TensorProto.FLOAT:
+        return None
+    if not (np.abs(constant(g, projecting.input[1])) <= _LARGEST).all():
+        return None
+    return Projection(
+        latents=projecting.input[0],
+        weights=projecting.input[1],
+        heads=heads,
+        width=width,
+        start=start,
+        size=end - start,
+        rank=rank,
+        batch=whole[0],
+        length=whole[1],
+        transpose=transpose,
+    )
+
+
+def _without_one(shape: Shape) -> Shape | None:
+    """(batch, length, features) of a tensor, without an axis of 1 after the batch."""
+    if len(shape) == _RANK and shape[1] == 1:
+        return shape[0], *shape[2:]
+    return shape if len(shape) == _RANK - 1 else None
+
+
+def saves(queries: Dim, projected: Projection) -> bool:
+    """Whether few queries make it faster to leave latents as they are.
+
+    For each key and head, the projection takes rank · size multiplications, and size for each
+    query; the latents take rank for each query.
+    """
+    most = upper_bound(queries)
+    if not isinstance(most, int):
+        return False
+    rank, size = projected.rank, projected.size
+    return _GAIN * most * rank <= (rank + most) * size
+
+
+class Rows(NamedTuple):
+    """How the heads become rows of one matrix, as all of them read the same latents, and back.
+
+    Attributes:
+        join: makes (batch, 1, heads · queries, n) of (batch, heads, queries, n).
+        split: makes (batch, heads, queries, m) of (batch, 1, heads · queries, m).
+    """
+
+    join: Movement
+    split: Movement
+
+
+def rows_of(g: GraphView, shape: Shape, before: Dim, after: Dim) -> Rows | None:
+    """The movements of a MatMul by something that all heads share; ``None`` without any.
+
+    Args:
+        g: the graph.
+        shape: (batch, heads, queries, ...).
+        before: the last dimension of the operand.
+        after: the last dimension of the result.
+    """
+    batch, heads, queries, *_ = shape
+    merged = batch, 1, product((heads, queries))
+    join = movement_between(g, (batch, heads, queries, before), (*merged, before))
+    split = movement_between(g, (*merged, after), (batch, heads, queries, after))
+    return None if join is None or split is None else Rows(join, split)
+
+
+def shared_product(
+    g: PatternRewriter, x: str, rows: Rows, shared: str, outputs: int | Sequence[str] = 1
+) -> str:
+    """The MatMul of (batch, heads, queries, n) by (batch, 1, n, m), with heads as rows.
+
+    ``outputs`` is the name of the result, if it has one already.
+    """
+    joined = moved(g, x, *rows.join)
+    return moved(g, g.op.MatMul(joined, shared), *rows.split, outputs=outputs)
+
+
+def with_axis(g: PatternRewriter, projected: Projection) -> str:
+    """The latents with shape (batch, 1, length, rank)."""
+    if g.info(projected.latents).rank == _RANK:
+        return projected.latents
+    return str(g.op.Unsqueeze(projected.latents, [1]))
+
+
+def weights_of(g: PatternRewriter, projected: Projection, perm: Sequence[int]) -> str:
+    """The weights of the part, of shape (rank, heads, size), transposed."""
+    shape = [projected.rank, projected.heads, projected.width]
+    split = g.op.Reshape(projected.weights, np.array(shape, np.int64))
+    end = projected.start + projected.size
+    part = split
+    if projected.size < projected.width:
+        part = g.op.Slice(split, [projected.start], [end], [2])
+    return str(g.op.Transpose(part, perm=[*perm]))
+
+
+def are_probabilities(g: GraphView, name: str) -> bool:
+    """Whether a tensor is the result of Softmax, or has numbers in place of its NaN: it has no
+    infinities, of which sums depend on the order.
+    """
+    node = g.node_before(name)
+    if is_op(node, "Where"):
+        branches = [branch for branch in node.input[1:] if not _is_finite_constant(g, branch)]
+        return len(branches) == 1 and is_op(g.node_before(branches[0]), "Softmax")
+    return is_op(node, "Softmax")
+
+
+def _is_finite_constant(g: GraphView, name: str) -> bool:
+    number = g.get_constant_scalar(name)
+    return number is not None and math.isfinite(number)
+
+
+def becomes_probabilities(g: GraphView, name: str) -> bool:
+    """Whether scores go to Softmax of the last axis, and nowhere else.
+
+    A query with an infinity has infinite scores, or NaN, in any order of sums, and then NaN as all
+    probabilities.
+    """
+    node = g.next_node(name)
+    for _ in range(_STEPS):
+        if not g.is_exclusive(name) or not is_op(node, "Add", "Where", *_SCALING):
+            break
+        if node.op_type in _SCALING and g.get_constant_scalar(node.input[1]) in (None, 0):
+            return False
+        name = node.output[0]
+        node = g.next_node(name)
+    rank = g.info(name).rank
+    is_last = is_op(node, "Softmax") and node.attribute.get("axis", -1) in (-1, (rank or 0) - 1)
+    return is_last and g.is_exclusive(name)
+
+
+def example(inputs: str, result: str, body: str) -> str:
+    """A graph of an example: latents c of 4 features become 2 and 4 features of 2 heads."""
+    weights = ", ".join(str((7 * number) % 11 - 5) for number in range(48))
+    return (
+        f"agraph ({inputs}, float[2,t,4] c) => ({result} y) <float[4,12] w = {{{weights}}}, "
+        "int64[4] heads = {0, 0, 2, 6}, int64[2] sizes = {2, 4}, int64[3] whole = {4, 2, 6}, "
+        "int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}, int64[1] six = {6}, "
+        "int64[1] zero = {0}, int64[1] four = {4}, int64[4] back = {2, 2, 1, 4}, "
+        "int64[4] rows = {2, 1, 2, 0}, int64[4] copies = {1, 2, 1, 1}, "
+        "int64[4] joined = {2, 1, 2, 6}, int64[4] scores = {2, 2, 1, 0}, float half = {0.5}> "
+        f"{{ {body} }}"
+    )
