@@ -1,4 +1,4 @@
-"""Tiny decoders of nine families with a cache, as torch's two exporters write them.
+"""Tiny decoders of ten families with a cache, as torch's two exporters write them.
 
 Needs torch and transformers.
 """
@@ -55,6 +55,19 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "qwen2": Family("Qwen2Config", "Qwen2ForCausalLM", {**_WIDTH, "tie_word_embeddings": True}),
     "gemma": Family("GemmaConfig", "GemmaForCausalLM", {**_WIDTH, "head_dim": SIZE}),
     "phi": Family("PhiConfig", "PhiForCausalLM", _WIDTH),
+    "gemma3": Family(
+        "Gemma3TextConfig",
+        "Gemma3ForCausalLM",
+        {
+            **_WIDTH,
+            "head_dim": SIZE,
+            "sliding_window": 8,
+            "query_pre_attn_scalar": SIZE,
+            "num_key_value_heads": 2,
+            "layer_types": ["sliding_attention", "full_attention"],
+        },
+        (2,),
+    ),
     "gpt2": Family(
         "GPT2Config",
         "GPT2LMHeadModel",

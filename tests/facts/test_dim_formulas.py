@@ -16,6 +16,8 @@ PAST, SEQ = named("past"), named("seq")
         ("2*past - seq", 2 * PAST - SEQ),
         ("(past + 1) // 2", (PAST + 1) // 2),
         ("past - past + 4", 4),
+        ("2", 2),
+        ("4096", 4096),
     ],
 )
 def test_formulas(text: str, size: object) -> None:
@@ -27,6 +29,10 @@ def test_formulas(text: str, size: object) -> None:
     [
         "past",
         "batch-size",
+        "0",
+        "-1",
+        "²",
+        "99999999999999999999",
         "",
         "2\\*(N+1",
         "max(a + 1, 2)",

@@ -1,4 +1,6 @@
-"""Formulas that exporters write in place of the name of a dimension, such as ``past + seq``."""
+"""Formulas that exporters write in place of the name of a dimension, such as ``past + seq``, and
+numbers.
+"""
 
 import ast
 import operator
@@ -25,7 +27,12 @@ _OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
 
 @lru_cache(1024)
 def formula_of(text: str) -> Dim | None:
-    """The size that a formula gives, by the names in it; ``None`` for the name of a dimension."""
+    """The size that a formula gives, by the names in it; ``None`` for the name of a dimension.
+
+    A number is one as well: exporters write fixed sizes as the names "2" and "16".
+    """
+    if text.isascii() and text.isdecimal() and 0 < int(text[:_LONGEST]) < _LARGEST:
+        return int(text)
     if len(text) > _LONGEST or not _CALCULATION.search(text) or not _ALLOWED.fullmatch(text):
         return None
     try:

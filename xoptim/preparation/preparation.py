@@ -11,7 +11,7 @@ from typing import TypedDict
 import numpy as np
 from onnx import GraphProto, ModelProto, TensorShapeProto, ValueInfoProto, numpy_helper
 
-from xoptim.facts.dim_formulas import size_in
+from xoptim.facts.dim_formulas import formula_of, size_in
 from xoptim.facts.dims import substitute
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import fed_inputs
@@ -134,7 +134,7 @@ def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> No
         dim.dim_param
         for value in inputs.values()
         for dim in dimensions(value.type)
-        if dim.dim_param
+        if dim.dim_param and not isinstance(formula_of(dim.dim_param), int)
     }
     fixed: dict[str, int] = {}
     for name, size in sizes.items():
