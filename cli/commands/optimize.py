@@ -277,13 +277,28 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
             outcome.page = page.save()
     _warn(outcome, included)
     summary = Summary(model, outcome, used_settings(context), loosened_text())
+    _print(summary, choices, to_stderr=is_streamed)
+    return verdict(outcome)
+
+
+def _print(summary: Summary, choices: Choices, *, to_stderr: bool) -> None:
+    """Print what was done, in the form that was asked for."""
     if choices.as_json or choices.quiet:
         warn_of_loosened()
     if choices.as_json:
         print_json(summary.to_json())
     elif not choices.quiet:
-        print_summary(summary, to_stderr=is_streamed, verbose=bool(choices.verbose))
-    return verdict(outcome)
+        print_summary(summary, to_stderr=to_stderr, verbose=bool(choices.verbose))
+        if choices.genai is not None:
+            _say_layers(summary.outcome)
+
+
+def _say_layers(outcome: Outcome) -> None:
+    """Say in how many layers onnxruntime-genai has its operator, and why not in all."""
+    layers = genai.fused_layers(outcome.verified.proto)
+    say(f"attention     {layers.summary()}")
+    for reason in layers.reasons:
+        say(f"              {reason}")
 
 
 def _warn(outcome: Outcome, included: Sequence[str]) -> None:

@@ -16,7 +16,15 @@ from tests.meta.sources import ROOT
 from tests.patterns.attention.decoder import GROUPS, HEADS, SIZE, decoder
 from tests.support import parse
 from xoptim import ChoiceError, ModelError, optimize
-from xoptim.integrations.genai import FILE, PATTERNS, assumptions_for, config_of, write_config
+from xoptim.integrations.genai import (
+    FILE,
+    PATTERNS,
+    FusedLayers,
+    assumptions_for,
+    config_of,
+    fused_layers,
+    write_config,
+)
 
 CACHE: Final = "float[b,2,p,16] {}_0_key, float[b,2,p,16] {}_0_value"
 SETTINGS: Final[dict[str, Any]] = {
@@ -281,3 +289,26 @@ def test_the_configuration_is_written_with_the_model_or_neither(
     assert done.code == 2
     assert f"cannot write {str(target.with_name(FILE))!r}: it is a folder" in done.err
     assert [each.name for each in target.parent.iterdir()] == [FILE]
+
+
+def fused(tmp_path: Path, **options: Any) -> onnx.ModelProto:
+    model = whole_decoder()
+    known = assumptions_for(model, folder_with(tmp_path))
+    return optimize(
+        model, patterns="default+onnxruntime+genai", opset="newest", assume=known, **options
+    )
+
+
+def test_all_layers_are_fused(tmp_path: Path) -> None:
+    layers = fused_layers(fused(tmp_path))
+    assert layers == FusedLayers(1, 1)
+    assert layers.summary() == "GroupQueryAttention in 1 of 1 layers"
+
+
+def test_a_layer_that_is_not_fused_has_a_reason(tmp_path: Path) -> None:
+    layers = fused_layers(fused(tmp_path, drop=[*PATTERNS]))
+    assert (layers.fused, layers.layers) == (0, 1)
+    assert layers.reasons[0].endswith(": the pattern is not selected")
+    assert fused_layers(whole_decoder()).reasons == (
+        "no operator Attention reads the cache: its scores are computed in another form",
+    )

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import onnx
 from onnx import TensorProto
 
+from xoptim.api.diagnosing import explain
 from xoptim.facts.assumptions import dimension
 from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.dtypes import is_float
@@ -252,6 +253,43 @@ def shares_cache(model: onnx.ModelProto, ports: Ports) -> bool:
             if name != ports.mask.name:
                 return False
     return True
+
+
+class FusedLayers(NamedTuple):
+    """The layers whose attention is GroupQueryAttention.
+
+    Attributes:
+        fused: their number.
+        layers: the number of all.
+        reasons: why others are not, each with the node.
+    """
+
+    fused: int
+    layers: int
+    reasons: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """The numbers in a few words."""
+        return f"GroupQueryAttention in {self.fused} of {self.layers} layers"
+
+
+def fused_layers(model: onnx.ModelProto) -> FusedLayers:
+    """In how many layers GroupQueryAttention reads the cache, and why not in the others.
+
+    The assumptions that the metadata of the model lists hold.
+    """
+    keys = {port.name for port in ports_of(model).keys}
+    fused = [node for node in model.graph.node if node.op_type == PATTERNS[0]]
+    count = sum(bool(keys.intersection(node.input)) for node in fused)
+    if count == len(keys):
+        return FusedLayers(count, count)
+    explanations = explain(model, PATTERNS[0], assume_from_model=True)
+    reasons = tuple(
+        f"{explanation.anchor.name}: {explanation.reason or 'the pattern is not selected'}"
+        for explanation in explanations
+    )
+    without = ("no operator Attention reads the cache: its scores are computed in another form",)
+    return FusedLayers(count, len(keys), reasons or without)
 
 
 def config_path(target: Path) -> Path:
