@@ -68,7 +68,7 @@ class ExpandElementwisePattern(_ExpandRegion):
                 g.node_before(outside),
                 msg="a result that would shrink is a graph output or read by a subgraph",
             )
-        if not region.nodes or not _are_together(g, [node, *region.nodes]):  # (4)
+        if not region.nodes or not are_together(g, [node, *region.nodes]):  # (4)
             return self.none(node, msg="the consumers are too far apart")
         return MatchResult(
             self, [node, *region.nodes], partial(self._without, small, tuple(shrunk))
@@ -155,7 +155,7 @@ class ShapeBasedExpandSwapPattern(_ExpandRegion):
     )
 
 
-def _are_together(g: GraphView, nodes: list[Node]) -> bool:
+def are_together(g: GraphView, nodes: list[Node]) -> bool:
     """Whether all operands of the nodes come before all readers of their results."""
     producers = [g.node_before(name) for node in nodes for name in node.input]
     readers = [
@@ -186,12 +186,15 @@ def _carry(g: GraphView, node: Node, shrunk: dict[str, Shape], reader: Node) -> 
     return found if len(shrunk) > known else None
 
 
-def shape_with(g: GraphView, node: Node, shrunk: Mapping[str, Shape]) -> Shape | None:
+def shape_with(
+    g: GraphView, node: Node, shrunk: Mapping[str, Shape], *, rounds: bool = False
+) -> Shape | None:
     """Shape of the result of a node when some operands are as small as given.
 
-    ``None`` where it cannot take them.
+    ``None`` where it cannot take them, or would round elsewhere; ``rounds`` allows that.
     """
-    axes = axes_of(g, node, shrunk) if node.op_type in (*_ALIGNED, *_OTHERS) else None
+    aligned = _ALIGNED | POSITIONAL if rounds else _ALIGNED
+    axes = axes_of(g, node, shrunk) if node.op_type in (*aligned, *_OTHERS) else None
     if axes is None:
         return None
     sizes: dict[int, Dim] = {}
@@ -205,7 +208,7 @@ def shape_with(g: GraphView, node: Node, shrunk: Mapping[str, Shape]) -> Shape |
         if name in shrunk and node.op_type != "CastLike":
             # An axis less would move the axes of the result that are in front of it.
             is_moved = (
-                node.op_type not in _ALIGNED
+                node.op_type not in aligned
                 and len(shrunk[name]) != g.info(name).rank
                 and 0 not in axes.names.values()
             )
@@ -214,9 +217,14 @@ def shape_with(g: GraphView, node: Node, shrunk: Mapping[str, Shape]) -> Shape |
     return tuple(sizes.get(label, 1) for label in axes.results[0])
 
 
-def carried(g: GraphView, shrunk: dict[str, Shape], node: Node) -> Carried | None:
-    """How a node works on operands as small as given; adds its result if that shrinks too."""
-    found, result = shape_with(g, node, shrunk), node.output[0]
+def carried(
+    g: GraphView, shrunk: dict[str, Shape], node: Node, *, rounds: bool = False
+) -> Carried | None:
+    """How a node works on operands as small as given; adds its result if that shrinks too.
+
+    ``rounds`` allows operators that onnxruntime rounds by the place of an element.
+    """
+    found, result = shape_with(g, node, shrunk, rounds=rounds), node.output[0]
     if found is None:
         return None
     if not same_dims(found, g.try_infer_shape(result)):
