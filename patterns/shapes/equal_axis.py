@@ -62,6 +62,8 @@ class EqualAxisBroadcastPattern(_EqualAxis):
     3. the operator would compute too many short spans.
     """
 
+    providers = ("cpu",)
+
     def with_constant(
         self, g: GraphView, node: Node, place: int, small: Array
     ) -> MatchResult | None:

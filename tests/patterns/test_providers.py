@@ -39,7 +39,14 @@ EVERYWHERE: Final = {
     ),
     **dict.fromkeys(("LoopInvariant", "ScanOnce"), ONCE),
     **dict.fromkeys(
-        ("GatherSliceRegion", "ShapeBasedExpandSwap", "SortedReduce", "SortedTopK"), SMALLER
+        (
+            "EqualAxisElementwise",
+            "GatherSliceRegion",
+            "ShapeBasedExpandSwap",
+            "SortedReduce",
+            "SortedTopK",
+        ),
+        SMALLER,
     ),
     **dict.fromkeys(("ConvBiasNull", "GemmZeroBias", "MaxConstants", "ReshapeAllowzero"), FORM),
 }
