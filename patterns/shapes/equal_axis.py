@@ -16,7 +16,7 @@ from .._folding import Array
 from .._nodes import renamed
 from .._operators import BROADCASTING
 from .._shapes import same_dims
-from .expand_region import are_together, carried, is_read_from_outside
+from .expand_region import carried, obstacle
 
 _MAX_NODES: Final = 32
 _MAX_ELEMENTS: Final = 1 << 22
@@ -117,16 +117,9 @@ class EqualAxisElementwisePattern(_EqualAxis):
         shrunk: dict[str, Shape] = {result: shape}
         carry = partial(carried, g, shrunk, rounds=True)
         region = region_below(g, shrunk, carry, _MAX_NODES)
-        if region.stopped is not None:  # (3)
-            return self.none(region.stopped, msg="a consumer cannot run on the smaller tensor")
-        outside = next((name for name in shrunk if is_read_from_outside(g, name)), None)
-        if outside is not None:  # (4)
-            return self.none(
-                g.node_before(outside),
-                msg="a result that would shrink is a graph output or read by a subgraph",
-            )
-        if not region.nodes or not are_together(g, [node, *region.nodes]):  # (5)
-            return self.none(node, msg="the consumers are too far apart")
+        reason = obstacle(g, node, region, shrunk)
+        if reason is not None:  # (3) (4) (5)
+            return self.none(reason[0], msg=reason[1])
         if not _is_faster(g, node, shapes, region, shrunk):  # (6)
             return self.none(node, msg="the operators would compute too many short spans")
         return MatchResult(

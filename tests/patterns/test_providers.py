@@ -41,6 +41,7 @@ EVERYWHERE: Final = {
     **dict.fromkeys(
         (
             "EqualAxisElementwise",
+            "ExpandPositionalSwap",
             "GatherSliceRegion",
             "ShapeBasedExpandSwap",
             "SortedReduce",
