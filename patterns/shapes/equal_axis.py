@@ -60,8 +60,10 @@ class EqualAxisBroadcastPattern(_EqualAxis):
     1. no constant of two axes or more, of up to 4 million elements, is equal along one.
     2. the other operands are not known to give the result its shape.
     3. the operator would compute too many short spans.
+    4. the operator is Where: in onnxruntime, the sign of a 0 that it copies depends on the shapes.
     """
 
+    anchors = tuple(sorted({*BROADCASTING} - {"Where"}))  # (4)
     providers = ("cpu",)
 
     def with_constant(
@@ -81,9 +83,9 @@ class EqualAxisBroadcastPattern(_EqualAxis):
         "agraph (float[b,2,3] x) => (float[b,2,3] y) <float[2,3] c = {5, 5, 5, 5, 5, 5}> { "
         "y = Mul(x, c) }",
         "<float[1,1] c = {5}> { y = Mul(x, c) }",
-        "agraph (float[b,2,3] x, bool[b,2,3] w) => (float[b,2,3] y) "
-        "<float[1,2,3] c = {-1, -1, -1, -1, -1, -1}> { y = Where(w, x, c) }",
-        "<float[1,1,1] c = {-1}> { y = Where(w, x, c) }",
+        "agraph (int64[b,2,3] x) => (bool[b,2,3] y) <int64[1,2,3] c = {1, 1, 1, 1, 1, 1}> { "
+        "y = Less(x, c) }",
+        "<int64[1,1,1] c = {1}> { y = Less(x, c) }",
     )
 
 
@@ -169,7 +171,9 @@ def _is_equal(lines: Array) -> bool:
 
 
 def _cost(shapes: Sequence[Shape | None]) -> float:
-    """Estimated time of an operator on operands that broadcast, in elements; symbols count as 1."""
+    """Estimated time of an operator on operands that broadcast, in elements; symbols and 0 count as
+    1.
+    """
     result = broadcast_all(shapes)
     if result is None:
         return math.inf
@@ -189,7 +193,7 @@ def _cost(shapes: Sequence[Shape | None]) -> float:
 
 
 def _numbers(shape: Sequence[Dim]) -> list[int]:
-    return [dim if isinstance(dim, int) else 1 for dim in shape]
+    return [dim if isinstance(dim, int) and dim else 1 for dim in shape]
 
 
 def _is_faster(
