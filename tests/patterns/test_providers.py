@@ -39,7 +39,15 @@ EVERYWHERE: Final = {
     ),
     **dict.fromkeys(("LoopInvariant", "ScanOnce"), ONCE),
     **dict.fromkeys(
-        ("GatherSliceRegion", "ShapeBasedExpandSwap", "SortedReduce", "SortedTopK"), SMALLER
+        (
+            "EqualAxisElementwise",
+            "ExpandPositionalSwap",
+            "GatherSliceRegion",
+            "ShapeBasedExpandSwap",
+            "SortedReduce",
+            "SortedTopK",
+        ),
+        SMALLER,
     ),
     **dict.fromkeys(("ConvBiasNull", "GemmZeroBias", "MaxConstants", "ReshapeAllowzero"), FORM),
 }

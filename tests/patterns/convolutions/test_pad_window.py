@@ -1,0 +1,38 @@
+"""A Pad that several operators read."""
+
+import numpy as np
+import pytest
+
+from tests.support import parse, run
+from xoptim import optimize
+
+
+def padded(readers: str, outputs: str = "y, z") -> str:
+    """A model that pads with zeros, and two readers of the padded tensor t."""
+    return (
+        f"agraph (float[n,2,h,h] x, float[2,2,3,3] w) => ({outputs}) "
+        f"<int64[8] p = {{0, 0, 1, 2, 0, 0, 2, 1}}> {{ t = Pad(x, p) {readers} }}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "removed"),
+    [
+        (padded("y = Conv(t, w) z = Conv <strides = [2, 2]> (t, w)"), True),
+        (padded("y = Conv(t, w) z = AveragePool <kernel_shape = [4, 4]> (t)"), True),
+        (padded("y = Conv(t, w) z = Relu(t)"), False),
+        (padded("y = Conv(t, w) z = Conv(t, w)", "y, z, t"), False),
+    ],
+)
+def test_readers(text: str, removed: bool) -> None:
+    """The Pad goes where all of its readers can pad; else nothing changes."""
+    model = parse(text)
+    after = optimize(model, patterns=["PadConv", "PadAveragePool"], strict=True)
+    assert ("Pad" not in {node.op_type for node in after.graph.node}) == removed
+    rng = np.random.default_rng(0)
+    feeds = {
+        "x": rng.normal(size=(1, 2, 7, 7)).astype(np.float32),
+        "w": rng.normal(size=(2, 2, 3, 3)).astype(np.float32),
+    }
+    for expected, actual in zip(run(model, feeds), run(after, feeds), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
