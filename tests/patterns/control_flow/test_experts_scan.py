@@ -64,6 +64,13 @@ def scans(model: onnx.ModelProto) -> int:
     return sum(node.op_type == "Scan" for node in xoptim.optimize(model).graph.node)
 
 
+def check_equal(
+    result: onnx.ModelProto, model: onnx.ModelProto, feeds: dict[str, np.ndarray]
+) -> None:
+    actual, expected = run(result, feeds)[0], run(model, feeds)[0]
+    np.testing.assert_allclose(actual, expected, 1e-4, 1e-5)
+
+
 def values(tokens: int) -> np.ndarray:
     return np.random.default_rng(1).normal(size=(tokens, WIDTH)).astype(np.float32)
 
@@ -75,15 +82,14 @@ def test_equal_to_copies_of_the_weights(tokens: int) -> None:
     assert [node.op_type for node in result.graph.node].count("Scan") == 1
     assert not {"GatherND", "ReduceSum"} & {node.op_type for node in result.graph.node}
     feeds = {"x": values(tokens)}
-    np.testing.assert_allclose(*(run(each, feeds)[0] for each in (result, model)), 1e-4, 1e-5)
+    check_equal(result, model, feeds)
 
 
 def test_equal_where_experts_are_tied() -> None:
     """A router of zeros: TopK takes the first experts."""
     model = block(scale=0)
     feeds = {"x": values(5)}
-    both = (run(each, feeds)[0] for each in (xoptim.optimize(model), model))
-    np.testing.assert_allclose(*both, 1e-4, 1e-5)
+    check_equal(xoptim.optimize(model), model, feeds)
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 1e30, 0])
