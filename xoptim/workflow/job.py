@@ -15,6 +15,7 @@ import onnx
 from xoptim import bench, diagnose, precision, verification, workflow
 from xoptim.bench.options import BenchOptions
 from xoptim.catalogue.query import Query
+from xoptim.diagnose.frozen import frozen_sizes
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.protos import fed_inputs, opset_versions
@@ -200,6 +201,8 @@ class Job:
 
     def _loaded(self, builder: GraphBuilder) -> None:
         self._how.on_loaded(builder)
+        for warning in frozen_sizes(builder.model.graph):
+            _LOGGER.warning("%s", warning)
         if self._options.page is not None:
             self._options.page.loaded(builder)
 

@@ -1,0 +1,76 @@
+"""Sizes that an export took from its example, where the data decide: the model is wrong for others.
+
+Tracing exporters write them for Python loops over what a tensor holds.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.match.view import GraphView
+
+_DECIDED_BY_DATA: Final = frozenset(("Compress", "NonMaxSuppression", "NonZero", "Unique"))
+"""Operators whose results are as long as their operands hold certain values."""
+_KEEPING: Final = frozenset(("Cast", "Identity", "Squeeze", "Transpose", "Unsqueeze"))
+"""Operators that leave lengths as they are."""
+_SIZED: Final = ("Reshape", "Split")
+_STEPS: Final = 8
+"""Most such operators in a row that are followed."""
+
+
+def frozen_sizes(graph: Graph) -> list[str]:
+    """A warning for each node that divides, or shapes, a result whose length the data decide into
+    constant sizes; in all subgraphs.
+    """
+    return [text for part in graph.all_graphs() for text in _frozen(GraphView(part))]
+
+
+def _frozen(g: GraphView) -> Iterator[str]:
+    for node in g.iter_nodes():
+        if node.domain or node.op_type not in _SIZED:
+            continue
+        source = _decided(g, node.input[0])
+        if source is None:
+            continue
+        if _splits(g, node) or _reshapes(g, node):
+            yield (
+                f"the sizes of {node.op_type} at {node.name or node.output[0]!r} come from the "
+                f"example of the export, but {source.op_type} decides them by the data: the model "
+                "fails, or computes something else, for other inputs; export it again without "
+                "loops over values"
+            )
+
+
+def _decided(g: GraphView, name: str) -> Node | None:
+    """The operator by which data decide the length of a tensor."""
+    node = g.node_before(name)
+    for _ in range(_STEPS):
+        if node is None or node.domain or node.op_type not in _KEEPING:
+            break
+        node = g.node_before(node.input[0])
+    if node is None or node.domain or node.op_type not in _DECIDED_BY_DATA:
+        return None
+    return node
+
+
+def _splits(g: GraphView, node: Node) -> bool:
+    """Whether a Split divides an axis of unknown length into parts of constant sizes."""
+    shape = g.try_infer_shape(node.input[0])
+    if node.op_type != "Split" or shape is None:
+        return False
+    axis = node.attribute.get("axis", 0)
+    if not -len(shape) <= axis < len(shape) or isinstance(shape[axis], int):
+        return False
+    sizes = g.get_argument(node, "split")
+    return isinstance(sizes, list) and len(sizes) > 1
+
+
+def _reshapes(g: GraphView, node: Node) -> bool:
+    """Whether a Reshape has a constant shape without an axis that is inferred or copied."""
+    if node.op_type != "Reshape":
+        return False
+    shape, sizes = g.try_infer_shape(node.input[0]), g.get_ints(node.input[1])
+    if shape is None or all(isinstance(size, int) for size in shape) or not sizes:
+        return False
+    return all(size > 0 for size in sizes)
