@@ -20,7 +20,7 @@ pytest.importorskip("onnxscript")
 # torch's exporter warns about its own use of torch
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
-ROTATED: Final = ("llama", "mistral", "qwen2", "gemma", "phi")
+ROTATED: Final = ("llama", "mistral", "qwen2", "gemma", "phi", "gemma3")
 """Families with rotary embeddings."""
 NOT_WRITTEN: Final = (("t5", "dynamo", "sdpa"),)
 """Forms that torch's exporter fails on."""
