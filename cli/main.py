@@ -126,10 +126,16 @@ class DefaultGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # Python flushes standard output at exit, which would raise again.
-            with contextlib.suppress(OSError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _give_up_output()
             return UNREAD
+
+
+def _give_up_output() -> None:
+    """Let what is left to write go nowhere: Python flushes standard output at exit, which would
+    raise again, and change the exit code.
+    """
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.group(
@@ -248,8 +254,14 @@ def main() -> None:
     except Ended as end:
         code = _end(end)
     ENDING.never()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _give_up_output()
+        code = code or UNREAD
+    except OSError as error:
+        _give_up_output()
+        code = code or _say(_reason(error), BAD_USAGE)
     if any_abandoned():  # Python would wait, or end under the feet of the thread
-        with contextlib.suppress(OSError):
-            sys.stdout.flush()
         os._exit(code)
     sys.exit(code)
