@@ -114,5 +114,5 @@ def test_a_node_that_nothing_changes_stays_as_it_is() -> None:
         "[mine] c = ConstantOfShape <value = float[1] {3}> (size) y = Add(x, c) }"
     )
     before = parse(text)
-    after = optimize(before, max_growth=0, drop=["EqualAxisBroadcast"])
+    after = optimize(before, max_growth=0, drop=("EqualAxisBroadcast",))
     assert after.graph.node == before.graph.node

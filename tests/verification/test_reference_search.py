@@ -134,5 +134,5 @@ def test_names_of_dimensions_that_are_numbers_are_sizes() -> None:
     model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "4"
     first = next(iter(run_reference(model, VerificationOptions()).runs))
     assert "4" not in first.sizes
-    assert np.shape(first.feeds["x"])[1] == 4
+    assert np.asarray(first.feeds["x"]).shape[1] == 4
     assert not first.refused
