@@ -1,11 +1,12 @@
 """``xopt --json-schema NAME``: the JSON Schema of what a command prints with ``--json``."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import click
 
-from xoptim.api.schemas import schema_names, schema_text
+from xoptim.api.schemas import json_schema, schema_names
 
 
 def schema_option() -> Callable[[Any], Any]:
@@ -23,5 +24,5 @@ def schema_option() -> Callable[[Any], Any]:
 
 def _print_schema(context: click.Context, _parameter: click.Parameter, name: str | None) -> None:
     if name is not None and not context.resilient_parsing:
-        click.echo(schema_text(name), nl=False)
+        click.echo(json.dumps(json_schema(name), indent=1))
         context.exit()

@@ -140,8 +140,11 @@ def schema_of(name: str, *, is_closed: bool = False) -> dict[str, Any]:
 
 
 def text_of(name: str) -> str:
-    """The content of the file with the schema of a document."""
-    return json.dumps(schema_of(name), indent=1) + "\n"
+    """The content of the file with the schema of a document, a line for each value.
+
+    It is not indented: programs read it, and ``xopt --json-schema`` prints it for people.
+    """
+    return json.dumps(schema_of(name), indent=0) + "\n"
 
 
 def main() -> None:

@@ -26,7 +26,9 @@ _STEPS: Final = 4
 _LARGEST: Final = 2.0**32
 """The largest weight: sums in another order may leave the range of the type with larger ones."""
 _GAIN: Final = 4
-"""Times that the multiplications must be fewer: those of few rows take longer each."""
+"""Times that the multiplications must be fewer, as those of few rows take longer each. At this
+limit, 32 queries take 0.14 of the time with 1024 keys and 0.75 with 32 (16 heads, rank 512).
+"""
 Movement = tuple[str, list[int]]
 """An operator and its numbers; see `movement_between`."""
 
@@ -113,6 +115,16 @@ def _without_one(shape: Shape) -> Shape | None:
     if len(shape) == _RANK and shape[1] == 1:
         return shape[0], *shape[2:]
     return shape if len(shape) == _RANK - 1 else None
+
+
+def heads_shape(g: GraphView, name: str, projected: Projection) -> Shape | None:
+    """The shape (batch, heads, queries, ...) of a tensor with the sequences and the heads of a
+    projection; ``None`` for another one.
+    """
+    shape = g.try_infer_shape(name)
+    if shape is None or len(shape) != _RANK:
+        return None
+    return shape if shape[:2] == (projected.batch, projected.heads) else None
 
 
 def saves(queries: Dim, projected: Projection) -> bool:

@@ -23,7 +23,7 @@ from xoptim.match.block_rounding import (
 from xoptim.match.quantization import Observed
 from xoptim.precision import attempts, block_preprocessing, moments, times
 from xoptim.precision.block_search import searched_blocks
-from xoptim.precision.error_feedback import feedback_blocks
+from xoptim.precision.error_feedback import curvature_of, feedback_blocks
 from xoptim.precision.fake_quantization import fake_quantized
 from xoptim.precision.schemes import quantization_patterns
 from xoptim.precision.weight_rounding import rounded_weights
@@ -77,7 +77,8 @@ def feedback(matrix: np.ndarray, *activations: np.ndarray) -> Blocks | None:
     """The integers that error feedback finds for activations of any number of samples."""
     rows = [sample.astype(np.float64) for sample in activations]
     hessian = sum((sample.T @ sample for sample in rows), np.zeros((len(matrix), len(matrix))))
-    return feedback_blocks(matrix, hessian, sum(map(len, rows)), FORM)
+    curvature = curvature_of(hessian, sum(map(len, rows)))
+    return None if curvature is None else feedback_blocks(matrix, curvature, FORM)
 
 
 READERS = {

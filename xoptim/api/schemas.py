@@ -18,18 +18,6 @@ def schema_names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.json"))
 
 
-def schema_text(name: str) -> str:
-    """The schema of a document as JSON.
-
-    Raises `XoptimError`, whose message gives the nearest names, when there is none.
-    """
-    known = schema_names()
-    if name not in known:
-        hint = suggestion(name, set(known), f"there are {', '.join(known)}", most=3)
-        raise XoptimError(f"no JSON schema is called {name!r}; {hint}")
-    return (FOLDER / f"{name}.json").read_text(encoding="utf-8")
-
-
 def json_schema(name: str) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of what a command prints with ``--json``.
 
@@ -43,5 +31,9 @@ def json_schema(name: str) -> dict[str, Any]:
     Raises:
         XoptimError: when there is no such schema.
     """
-    found: dict[str, Any] = json.loads(schema_text(name))
+    known = schema_names()
+    if name not in known:
+        hint = suggestion(name, set(known), f"there are {', '.join(known)}", most=3)
+        raise XoptimError(f"no JSON schema is called {name!r}; {hint}")
+    found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return found

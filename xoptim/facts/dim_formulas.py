@@ -31,9 +31,11 @@ def formula_of(text: str) -> Dim | None:
 
     A number is one as well: exporters write fixed sizes as the names "2" and "16".
     """
-    if text.isascii() and text.isdecimal() and 0 < int(text[:_LONGEST]) < _LARGEST:
-        return int(text)
-    if len(text) > _LONGEST or not _CALCULATION.search(text) or not _ALLOWED.fullmatch(text):
+    if len(text) > _LONGEST:
+        return None
+    if text.isascii() and text.isdecimal():
+        return int(text) if 0 < int(text) < _LARGEST else None
+    if not _CALCULATION.search(text) or not _ALLOWED.fullmatch(text):
         return None
     try:
         with warnings.catch_warnings():  # the compiler of Python has advice about `1or 2`

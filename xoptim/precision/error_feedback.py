@@ -22,29 +22,6 @@ _SWEEPS: Final = 2
 """Times that each integer is chosen again, with all others as they are."""
 
 
-def feedback_blocks(
-    matrix: np.ndarray, hessian: Numbers, count: int, form: BlockFormat
-) -> Blocks | None:
-    """Round a matrix so that its product with activations changes least.
-
-    Rows are rounded in order, and the error of each is passed on to those that follow, through the
-    inverse of the Hessian (E. Frantar et al., "GPTQ", 2022, algorithm 1). The scales of a block
-    are searched when its first row is reached. Afterwards, each integer and each scale is chosen
-    again with all others as they are (coordinate descent: K. Behdin et al., "QuantEase", 2023).
-
-    Args:
-        matrix: finite numbers, of shape (rows, columns).
-        hessian: XᵀX of the activations X, of shape (count, rows).
-        count: number of rows of activations.
-        form: how the matrix is divided and rounded.
-
-    Returns:
-        ``None`` where the Hessian is zero or not finite, so that it tells nothing.
-    """
-    curvature = curvature_of(hessian, count)
-    return None if curvature is None else blocks_by_curvature(matrix, curvature, form)
-
-
 class Curvature(NamedTuple):
     """How much the outputs change with each pair of rows of weights.
 
@@ -72,14 +49,27 @@ class Curvature(NamedTuple):
 
 
 def curvature_of(hessian: Numbers, count: int) -> Curvature | None:
-    """The curvature for a Hessian XᵀX of ``count`` rows of activations; see `feedback_blocks`."""
+    """The curvature for the Hessian XᵀX of ``count`` rows X of activations; ``None`` where it is
+    zero or not finite, so that it tells nothing.
+    """
     damped = _damped(hessian, count)
     factor = None if damped is None else _factor(damped)
     return None if damped is None or factor is None else Curvature(damped, factor)
 
 
-def blocks_by_curvature(matrix: np.ndarray, curvature: Curvature, form: BlockFormat) -> Blocks:
-    """Round a matrix so that its product with activations changes least: see `feedback_blocks`."""
+def feedback_blocks(matrix: np.ndarray, curvature: Curvature, form: BlockFormat) -> Blocks:
+    """Round a matrix so that its product with activations changes least.
+
+    Rows are rounded in order, and the error of each is passed on to those that follow, through the
+    inverse of the Hessian (E. Frantar et al., "GPTQ", 2022, algorithm 1). The scales of a block
+    are searched when its first row is reached. Afterwards, each integer and each scale is chosen
+    again with all others as they are (coordinate descent: K. Behdin et al., "QuantEase", 2023).
+
+    Args:
+        matrix: finite numbers, of shape (rows, columns).
+        curvature: of the activations.
+        form: how the matrix is divided and rounded.
+    """
     parts = []
     for start in range(0, matrix.shape[1], _COLUMNS):
         columns = matrix[:, start : start + _COLUMNS].astype(np.float64)

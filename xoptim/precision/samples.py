@@ -18,7 +18,7 @@ from xoptim.verification.session import Value
 
 _RANDOM_RUNS = 4
 _MAX_MULTIPLICATIONS: Final = 4_000_000_000
-"""Of all runs by which one candidate is ranked; about a second of one core."""
+"""Of all runs by which one candidate is ranked: 0.3 s of one core for a YOLOv8n of 640 x 640."""
 _HOLLOW = (
     "no output has a finite value on the samples, so there is no error to measure; give other "
     "samples with --feeds"

@@ -17,7 +17,7 @@ from xoptim.match.block_rounding import (
 )
 from xoptim.precision.block_search import searched_blocks
 from xoptim.precision.budget import SearchBudget
-from xoptim.precision.error_feedback import blocks_by_curvature, output_error
+from xoptim.precision.error_feedback import feedback_blocks, output_error
 from xoptim.precision.moments import Moments, batches, collected_moments
 from xoptim.precision.progress import counted
 from xoptim.precision.weight_matrices import Activations, WeightMatrices, weight_readers
@@ -86,6 +86,6 @@ def best_blocks(matrix: np.ndarray, form: BlockFormat, moments: Moments) -> Bloc
         return searched
     candidates = [nearest_blocks(matrix, form), searched]
     if moments.curvature is not None:
-        candidates.append(blocks_by_curvature(matrix, moments.curvature, form))
+        candidates.append(feedback_blocks(matrix, moments.curvature, form))
     hessian = moments.hessian
     return min(candidates, key=lambda blocks: output_error(matrix, blocks, hessian, form))
