@@ -83,6 +83,24 @@ def test_what_leaves_nothing() -> None:
     assert named(after, change.after) == ["y"], "its reader"
 
 
+def test_what_leaves_nothing_between_nodes_that_are_rewritten() -> None:
+    """Where the reader is rewritten as well, what replaced it is marked."""
+    _, after, links = linked(
+        """agraph (float[n,4,h,w] x) => (float[n,4,h,w] y) {
+            scale = Constant <value = float[4] {1, 2, 3, 4}> ()
+            shift = Constant <value = float[4,1,1] {1, 2, 3, 4}> ()
+            one = Constant <value = float {1}> ()
+            a = BatchNormalization (x, scale, scale, scale, scale)
+            b = Mul (a, one)
+            c = Add (b, shift)
+            y = Relu (c)
+        }"""
+    )
+    (neutral,) = (change for change in links.changes if change.name == "NeutralMul")
+    assert neutral.is_gone
+    assert [after.nodes[number].op_type for number in neutral.after] == ["BatchNormalization"]
+
+
 def test_the_readers_are_looked_up_once_for_all_rewrites(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     readers = Drawing.readers

@@ -319,7 +319,7 @@ def _changes(
     readers, makers = before.readers(), before.producers()
     for change in found:
         if change.is_gone:
-            change.after = _around(before, change.before, links, readers, makers)
+            change.after = _around(before, change.before, links, results, readers, makers)
     return found
 
 
@@ -327,20 +327,31 @@ def _around(
     before: Drawing,
     gone: Sequence[int],
     links: Links,
+    results: Sequence[Mapping[int, None]],
     readers: Mapping[int, Sequence[tuple[int, int]]],
     makers: Mapping[int, int],
 ) -> list[int]:
-    """The kept readers of nodes that are gone, as nodes of the result.
+    """The readers of nodes that are gone, as nodes of the result: themselves, or what replaced
+    them.
 
-    The producers of their operands where there are none.
+    The producers of their operands where nothing is left of the readers.
     """
-    results = [value for number in gone for value in before.nodes[number].outputs]
-    near = [reader for value in results for reader, _ in readers.get(value, ())]
-    if all(links.fates[each] != KEPT for each in near):
-        near = [
-            makers[value]
-            for number in gone
-            for value in before.nodes[number].inputs
-            if value in makers
-        ]
-    return sorted({links.twins[each] for each in near if links.fates[each] == KEPT})
+    read = [value for number in gone for value in before.nodes[number].outputs]
+    near = [reader for value in read for reader, _ in readers.get(value, ())]
+    producers = [
+        makers[value] for number in gone for value in before.nodes[number].inputs if value in makers
+    ]
+    return _successors(near, links, results) or _successors(producers, links, results)
+
+
+def _successors(
+    numbers: Iterable[int], links: Links, results: Sequence[Mapping[int, None]]
+) -> list[int]:
+    """The nodes of the result that are, or replaced, some nodes of the original."""
+    successors: set[int] = set()
+    for number in numbers:
+        if links.fates[number] == KEPT:
+            successors.add(links.twins[number])
+        elif links.fates[number] == REWRITTEN:
+            successors.update(results[links.step[number]])
+    return sorted(successors)
