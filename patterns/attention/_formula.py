@@ -1,5 +1,7 @@
 """The formula of attention: its parts, their shapes, and its scale."""
 
+from typing import Final
+
 from xoptim.facts.shapes import Shape
 from xoptim.match import ANY, GraphView, Match, PatternBuilder, Scalar, Symbol
 
@@ -38,11 +40,32 @@ def scale_of(g: GraphView, m: Match, like: str) -> float | None:
     return scale if scale is not None and scale > 0 else None
 
 
+SEQUENCE_FIRST: Final = [1, 2, 0, 3]
+"""Moves (length, batch, heads, size) to (batch, heads, length, size)."""
+TO_SEQUENCE_FIRST: Final = [2, 0, 1, 3]
+"""The inverse of `SEQUENCE_FIRST`."""
+SPLITTING: Final = ([0, 2, 1, 3], SEQUENCE_FIRST)
+"""Move the heads before the length, in both orders of batch and length."""
+MERGING: Final = ([0, 2, 1, 3], TO_SEQUENCE_FIRST)
+"""Move them behind it."""
+
+
+def is_swap(perm: list[int]) -> bool:
+    """Whether a Transpose of tensors with four axes moves the last one before another."""
+    return len(perm) == 4 and perm[2] == 3
+
+
+def is_merged_swap(perm: list[int]) -> bool:
+    """Whether a Transpose of keys with merged heads moves their length last."""
+    return perm in ([0, 2, 1], [1, 2, 0])
+
+
 def merged_heads(g: PatternBuilder, k: Symbol) -> Symbol:
-    """Swapped keys as a Transpose of the tensor (batch, keys, heads and features), which is split
-    afterwards.
+    """Swapped keys as a Transpose of the tensor (batch, keys, heads and features) or (keys, batch
+    and heads, features), which is split afterwards.
     """
-    keys: Symbol = g.op.Reshape(g.op.Transpose(k, perm=[0, 2, 1]), g.symbol(), attributes=ANY)
+    moved = g.op.Transpose(k, perm=g.capture("perm", is_merged_swap))
+    keys: Symbol = g.op.Reshape(moved, g.symbol(), attributes=ANY)
     return keys
 
 

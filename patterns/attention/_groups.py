@@ -1,5 +1,6 @@
 """Heads of keys and values that each serve a group of queries."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -113,18 +114,18 @@ def packed_heads(g: GraphView, name: str) -> Packed | None:
     )
 
 
-def packed_keys(g: GraphView, keys: str, swapped: str, layout: int) -> Packed | None:
-    """The same for keys, of the shape (batch, heads, head size, keys) as ``swapped``.
-
-    The layout is 0 for (batch, heads, keys, size), 1 for (batch, keys, heads, size), 2 for (batch,
-    keys, heads and features).
+def packed_keys(g: GraphView, keys: str, swapped: str, perm: Sequence[int]) -> Packed | None:
+    """The same for keys, of the shape (batch, heads, head size, keys) as ``swapped``, which a
+    Transpose has moved by ``perm``, before their heads were split or afterwards.
     """
-    if layout == 0:
+    if perm == [0, 1, 3, 2]:
         return packed_heads(g, keys)
+    if perm not in ([0, 2, 3, 1], [0, 2, 1]):
+        return None
     shape = g.try_infer_shape(swapped)
     split = None if shape is None or len(shape) != 4 else (*shape[:2], shape[3], shape[2])
     reshape = g.node_before(keys)
-    if layout == 1:
+    if len(perm) == 4:
         keys = reshape.input[0] if is_op(reshape, "Reshape") else ""
     heads = heads_in(g, keys, split) if keys else None
     return None if heads is None else Packed(keys, heads)

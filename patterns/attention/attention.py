@@ -20,7 +20,16 @@ from xoptim.match.trace import Scalar, Symbol
 
 from .._nodes import is_op
 from .._shapes import may_be_empty
-from ._formula import heads_in, merged_heads, scale_of, scores_of, scores_shape
+from ._formula import (
+    MERGING,
+    SEQUENCE_FIRST,
+    heads_in,
+    is_swap,
+    merged_heads,
+    scale_of,
+    scores_of,
+    scores_shape,
+)
 from ._groups import shared_heads
 from ._mask import has_keys, is_finite_mask, lies_between, stretched_by, write_mask
 
@@ -39,7 +48,8 @@ class AttentionPattern(EasyPatternOptimization):
     bias of positions and a mask of tokens, are added up first, once for all layers. A mask with one
     row for all queries is repeated for each of them, as onnxruntime requires it; all attentions of
     a model share the copy. A row of the mask that may be -infinity everywhere becomes NaN: it is
-    NaN in the formula, but 0 in onnxruntime's operator.
+    NaN in the formula, but 0 in onnxruntime's operator. Tensors whose length comes before the batch,
+    as in torch's own modules, are moved as they are in the formula.
     Why: the scores are neither stored nor read four times. One thread of onnxruntime's CPU provider
     takes 0.60 of the time for 16 queries and keys, 0.68 for 64, 0.80 for 128, 0.91 for 512, 0.83
     for 1024, and 1.08 for 2048 (8 heads of 64, merged before and after); with a mask 0.61, 0.67,
@@ -66,7 +76,7 @@ class AttentionPattern(EasyPatternOptimization):
     exactness: ClassVar[Exactness] = "rounding"
     min_opset = 23
     providers = ("cpu",)
-    derives: ClassVar[tuple[str, ...]] = ("scale", "split", "changes")
+    derives: ClassVar[tuple[str, ...]] = ("scale", "steps", "changes")
 
     def match_pattern(
         self,
@@ -93,14 +103,11 @@ class AttentionPattern(EasyPatternOptimization):
         return g.op.Softmax(scores, axis=g.any_of(-1, 3))
 
     def swapped(self, g: PatternBuilder, k: Symbol) -> Symbol:
-        """Keys in three layouts: (batch, heads, keys, size), (batch, keys, heads, size), (batch,
-        keys, heads and features).
-        """
+        """Keys (batch, heads, size, keys), whose features were last, in any order of the others."""
         return g.either(
-            lambda: g.op.Transpose(k, perm=[0, 1, 3, 2]),
-            lambda: g.op.Transpose(k, perm=[0, 2, 3, 1]),
+            lambda: g.op.Transpose(k, perm=g.capture("perm", is_swap)),
             lambda: merged_heads(g, k),
-            name="layout",
+            name="are_merged",
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -108,9 +115,7 @@ class AttentionPattern(EasyPatternOptimization):
         swapped = matmul.input[1]
         scores = scores_shape(g, m.q, swapped, m.v)
         # (1)
-        if scores is None or (
-            m.layout == 2 and heads_in(g, m.k, self._unswapped(g, swapped)) is None
-        ):
+        if scores is None or (m.are_merged and not self._splits(g, m, swapped)):
             return self.none(matmul, msg="the shapes are unknown, or do not match an attention")
         if reason := may_be_empty(g, (*scores, *g.get_shape(m.q), *g.get_shape(m.v))):  # (2)
             return self.none(matmul, msg=reason)
@@ -132,14 +137,33 @@ class AttentionPattern(EasyPatternOptimization):
                 matmul,
                 msg="a query may have all keys masked, and no Reshape merges the heads",
             )
-        heads = [0, 0, *g.get_shape(swapped)[1:3]] if m.layout == 2 else []
         stretched = stretched_by(g, self.masks(m), scores, m.q, swapped)
         changes = {"stretched": stretched, "marked": self.marked(g, m)}
-        return m.derive(scale=scale, split=heads if m.layout else None, changes=changes)
+        steps = self._steps(m, g.get_shape(swapped))
+        return m.derive(scale=scale, steps=steps, changes=changes)
 
-    def _unswapped(self, g: GraphView, swapped: str) -> Shape:
+    def _splits(self, g: GraphView, m: Match, swapped: str) -> bool:
+        """Whether the merged axes of the keys are those of the scores."""
         batch, heads, size, keys = g.get_shape(swapped)
-        return batch, heads, keys, size
+        if m.perm == [0, 2, 1]:
+            return heads_in(g, m.k, (batch, heads, keys, size)) is not None
+        is_static = isinstance(heads, int) and isinstance(size, int)
+        return is_static and g.try_infer_shape(m.k) == (keys, batch * heads, size)
+
+    def _steps(self, m: Match, swapped: Shape) -> tuple[list[Any], list[int]]:
+        """The target of a Reshape, and the permutation after it, which make the keys (batch, heads,
+        keys, size); empty where nothing is to be done.
+        """
+        _, heads, size, _ = swapped
+        if m.are_merged:
+            return (
+                ([0, 0, heads, size], [0, 2, 1, 3])
+                if m.perm == [0, 2, 1]
+                else ([0, -1, heads, size], SEQUENCE_FIRST)
+            )
+        batch_axis, heads_axis, size_axis, keys_axis = m.perm
+        perm = [batch_axis, heads_axis, keys_axis, size_axis]
+        return [], [] if perm == [0, 1, 2, 3] else perm
 
     def _can_mask(self, g: GraphView, m: Match, scores: Shape) -> bool:
         """Whether the masks can be an operand."""
@@ -169,12 +193,11 @@ class AttentionPattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, q: str, k: str, v: str, mask: str | None, **m: Any
     ) -> str:
-        # Keys in the layout (batch, heads, keys, head size): as they are, moved, or split by a
-        # target of Reshape and moved.
-        if m["split"]:
-            k = g.op.Reshape(k, np.array(m["split"], dtype=np.int64))
-        if m["split"] is not None:
-            k = g.op.Transpose(k, perm=[0, 2, 1, 3])
+        target, perm = m["steps"]
+        if target:
+            k = g.op.Reshape(k, np.array(target, dtype=np.int64))
+        if perm:
+            k = g.op.Transpose(k, perm=perm)
         return g.op.Attention(
             q, k, v, mask and write_mask(g, mask, **m["changes"]), scale=m["scale"]
         )
@@ -184,6 +207,7 @@ class AttentionPattern(EasyPatternOptimization):
         "=> (float[b,2,s,4] y)"
     )
     _given = "q = Transpose <perm = [0, 2, 1, 3]> (x) m = Where(c, zero, low)"
+    _first = "q = Transpose <perm = [1, 2, 0, 3]> (x) v = Transpose <perm = [1, 2, 0, 3]> (z)"
     _biased = (
         "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v, bool[b,1,3,5] c, "
         "int64[2,3,5] i) => (float[b,2,3,6] y) <float[3] t = {1, -2, 0.5}, float zero = {0}, "
@@ -208,6 +232,18 @@ class AttentionPattern(EasyPatternOptimization):
         "w = Softmax <axis = 3> (d) y = MatMul(w, v) }",
         "<int64[4] n = {0, 0, 3, 4}> { r = Reshape(k, n) p = Transpose <perm = [0, 2, 1, 3]> (r) "
         "y = Attention <scale = 0.5> (q, p, v) }",
+        "agraph (float[s,b,2,4] x, float[t,b,2,4] k, float[t,b,2,6] z) => (float[s,b,2,6] y) { "
+        f"{_first} p = Transpose <perm = [1, 2, 3, 0]> (k) a = MatMul(q, p) "
+        "w = Softmax <axis = -1> (a) o = MatMul(w, v) y = Transpose <perm = [2, 0, 1, 3]> (o) }",
+        f"{{ {_first} p = Transpose <perm = [1, 2, 0, 3]> (k) "
+        "o = Attention <scale = 1.0> (q, p, v) y = Transpose <perm = [2, 0, 1, 3]> (o) }",
+        "agraph (float[s,3,2,4] x, float[7,6,4] k, float[7,3,2,6] z) => (float[s,3,2,6] y) "
+        "<int64[4] n = {-1, 2, 4, 7}> { "
+        f"{_first} p = Transpose <perm = [1, 2, 0]> (k) r = Reshape(p, n) a = MatMul(q, r) "
+        "w = Softmax <axis = -1> (a) o = MatMul(w, v) y = Transpose <perm = [2, 0, 1, 3]> (o) }",
+        f"<int64[4] n = {{0, -1, 2, 4}}> {{ {_first} r = Reshape(k, n) "
+        "p = Transpose <perm = [1, 2, 0, 3]> (r) "
+        "o = Attention <scale = 1.0> (q, p, v) y = Transpose <perm = [2, 0, 1, 3]> (o) }",
         f"{_biased}> {{ e = Gather(t, i) m = Where(c, zero, low) "
         "p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) d = Add(a, e) f = Add(d, m) "
         "w = Softmax <axis = -1> (f) y = MatMul(w, v) }",
@@ -229,4 +265,4 @@ def _is_merged(g: GraphView, name: str) -> bool:
     before they are merged.
     """
     node = g.next_node(name)
-    return is_op(node, "Transpose") and node.attribute.get("perm") == [0, 2, 1, 3]
+    return is_op(node, "Transpose") and node.attribute.get("perm") in MERGING

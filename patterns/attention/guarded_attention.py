@@ -70,7 +70,7 @@ class GuardedAttentionPattern(AttentionPattern):
         merged = heads_in(g, m.outputs[0], g.try_infer_shape(matmul.output[0]))
         packed = [
             packed_heads(g, m.q),
-            packed_keys(g, m.k, scores.input[1], m.layout),
+            packed_keys(g, m.k, scores.input[1], m.perm),
             packed_heads(g, m.v),
         ]
         found = [each for each in packed if each is not None]
@@ -78,7 +78,7 @@ class GuardedAttentionPattern(AttentionPattern):
             return super().validate_mapping(g, m) and m.derive(packed=found, joined=None)  # (1)
         joined = (
             [_joined(g, name) for name in (m.k, m.v)]
-            if m.layout == 0 and merged is not None
+            if m.perm == [0, 1, 3, 2] and merged is not None
             else [None]
         )
         shapes = [each.shape for each in joined if each is not None]

@@ -23,7 +23,8 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
     Refuses when:
     1. shapes are unknown, or other axes than those before the last are merged and split, and no
        constant Reshape does the rest.
-    2. the MatMul is scaled, or an operand transposed.
+    2. the MatMul is scaled, or an operand transposed (but for weights that are read here alone,
+       which are stored anew).
     3. b is more than one row.
     4. a computed size may be 0 at run time: it would copy another size in its place.
     """
@@ -37,8 +38,9 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
         self, g: PatternBuilder, x: Symbol, w: Symbol, b: Symbol, merged: Symbol, split: Symbol
     ) -> Symbol:
         flat = g.keep(g.op.Reshape(x, merged, attributes=ANY))  # other MatMuls may read it
-        matmul = g.op.Gemm(flat, w, b) if g.option("bias") else g.op.Gemm(flat, w)
-        return g.op.Reshape(matmul, split, attributes=ANY)  # (2)
+        operands = (flat, w, b) if g.option("bias") else (flat, w)
+        matmul = g.op.Gemm(*operands, transB=g.capture("is_swapped"))
+        return g.op.Reshape(matmul, split, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         before, flat, after = map(g.try_infer_shape, (m.x, m.nodes[0].output[0], m.outputs[0]))
@@ -53,17 +55,28 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
         target = None if before == rows else reshape_target(g, before, rows)
         if after[-1] != flat_result[-1] or (before != rows and target is None):  # (1)
             return self.none(m.nodes[2], msg="the second Reshape does not restore the leading axes")
+        if m.is_swapped and not (g.is_constant(m.w) and g.is_exclusive(m.w)):  # (2)
+            return self.none(m.nodes[1], msg="an operand is transposed")
         bias = g.try_infer_shape(m.b) if m.bias else ()
         if bias is None or len(bias) > 2 or (len(bias) == 2 and bias[0] != 1):  # (3)
             return self.none(m.nodes[1], msg="the bias has more than one row")
         return m.derive(target=target)
 
     def apply_pattern(
-        self, g: PatternRewriter, x: str, w: str, b: str, bias: bool, target: list[int] | None
+        self,
+        g: PatternRewriter,
+        x: str,
+        w: str,
+        b: str,
+        bias: bool,
+        is_swapped: int,
+        target: list[int] | None,
     ) -> str:
-        matmul = g.op.MatMul(
-            x if target is None else g.op.Reshape(x, np.array(target, dtype=np.int64)), w
-        )
+        if target is not None:
+            x = g.op.Reshape(x, np.array(target, dtype=np.int64))
+        if is_swapped:
+            w = g.op.Transpose(w, perm=[1, 0])
+        matmul = g.op.MatMul(x, w)
         return g.op.Add(matmul, b) if bias else matmul
 
     examples = Example.pairs(
@@ -75,4 +88,8 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
         "<int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}, int64[3] r = {-1, 5, 2}> "
         "{ f = Reshape(x, s) p = Gemm(f, w) y = Reshape(p, t) q = Gemm(f, u) z = Reshape(q, r) }",
         "{ y = MatMul(x, w) z = MatMul(x, u) }",
+        "agraph (float[a,5,4] x) => (float[a,5,2] y) <float[2,4] w = {1, 2, 3, 4, 5, 6, 7, 8}, "
+        "int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 2}> { f = Reshape(x, s) "
+        "p = Gemm <transB = 1> (f, w) y = Reshape(p, t) }",
+        "<float[4,2] w = {1, 5, 2, 6, 3, 7, 4, 8}> { y = MatMul(x, w) }",
     )

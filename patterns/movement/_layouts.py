@@ -117,6 +117,8 @@ def carried(g: GraphView, node: Node, value: str, perm: Perm) -> Carried | None:
         ):
             continue
         lead = len(results[0]) - len(old.labels)
+        if old.is_apart and new.labels == old.labels:
+            continue
         if lead and old.broadcasts and {*moved.results[0][lead:]} != {*old.labels}:
             if not can_be_relaid(g, node.input[place]):
                 return None

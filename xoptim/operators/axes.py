@@ -81,7 +81,9 @@ class Axes:
         order = tuple(each for label in order for each in (label, *self.blocks.get(label, ())))
         known = [operand for operand in self.operands if operand]
         if known[0].is_apart or not all(
-            {label for label in operand.labels if label >= 0} <= {*order} for operand in known
+            {label for label in operand.labels if label >= 0} <= {*order}
+            for operand in known
+            if not operand.is_apart
         ):
             return None
 
