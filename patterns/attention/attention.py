@@ -48,8 +48,8 @@ class AttentionPattern(EasyPatternOptimization):
     bias of positions and a mask of tokens, are added up first, once for all layers. A mask with one
     row for all queries is repeated for each of them, as onnxruntime requires it; all attentions of
     a model share the copy. A row of the mask that may be -infinity everywhere becomes NaN: it is
-    NaN in the formula, but 0 in onnxruntime's operator. Tensors whose length comes before the batch,
-    as in torch's own modules, are moved as they are in the formula.
+    NaN in the formula, but 0 in onnxruntime's operator. Tensors whose length comes before the
+    batch, as in torch's own modules, are moved as they are in the formula.
     Why: the scores are neither stored nor read four times. One thread of onnxruntime's CPU provider
     takes 0.60 of the time for 16 queries and keys, 0.68 for 64, 0.80 for 128, 0.91 for 512, 0.83
     for 1024, and 1.08 for 2048 (8 heads of 64, merged before and after); with a mask 0.61, 0.67,
