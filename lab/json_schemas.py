@@ -21,7 +21,7 @@ from typing import (
     is_typeddict,
 )
 
-from xoptim.api.schemas import FOLDER, VERSION
+from xoptim.api.schemas import FILE, REFERENCE, VERSION
 from xoptim.cli.json_types import DOCUMENTS
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -75,7 +75,7 @@ class TypeSchemas:
 
     def _of_object(self, kind: Any) -> dict[str, Any]:
         name = kind.__name__.removesuffix("Json")
-        reference = {"$ref": f"#/$defs/{name}"}
+        reference = {"$ref": f"{REFERENCE}{name}"}
         if name in self.definitions:
             return reference
         made: dict[str, Any] = {"type": "object"}
@@ -139,22 +139,34 @@ def schema_of(name: str, *, is_closed: bool = False) -> dict[str, Any]:
     }
 
 
-def text_of(name: str) -> str:
-    """The content of the file with the schema of a document, a line for each value.
+def stored() -> dict[str, dict[str, Any]]:
+    """What the file holds: the schemas of all documents, and the definitions that they share.
+
+    Raises:
+        ValueError: when two documents have different definitions of one name.
+    """
+    documents: dict[str, Any] = {}
+    definitions: dict[str, Any] = {}
+    for name in DOCUMENTS:
+        schema = schema_of(name)
+        for kind, definition in schema.pop("$defs").items():
+            if definitions.setdefault(kind, definition) != definition:
+                raise ValueError(f"two types are called {kind}")
+        documents[name] = schema
+    return {"documents": documents, "definitions": definitions}
+
+
+def text() -> str:
+    """The content of the file, a line for each value.
 
     It is not indented: programs read it, and ``xopt --json-schema`` prints it for people.
     """
-    return json.dumps(schema_of(name), indent=0) + "\n"
+    return json.dumps(stored(), indent=0) + "\n"
 
 
 def main() -> None:
-    """Write all schemas, and remove others."""
-    FOLDER.mkdir(exist_ok=True)
-    for path in FOLDER.glob("*.json"):
-        if path.stem not in DOCUMENTS:
-            path.unlink()
-    for name in DOCUMENTS:
-        (FOLDER / f"{name}.json").write_text(text_of(name), encoding="utf-8", newline="\n")
+    """Write the file."""
+    FILE.write_text(text(), encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ import pytest
 
 from tests.meta.sources import ROOT, with_mypy
 from tests.share import is_whole
-from xoptim.api.schemas import FOLDER
 from xoptim.scaffold.new_pattern import write_pack
 
 _BUILT = ("xoptim", "patterns", "cli", "pyproject.toml", "setup.py", "README.md", "LICENSE")
@@ -61,15 +60,12 @@ def test_wheel_has_every_module(built: Path) -> None:
         names = set(archive.namelist())
     wanted = {name if name.startswith("xoptim/") else f"xoptim/{name}" for name in _modules(built)}
     assert wanted - names == set()
-    assert {"xoptim/py.typed", "xoptim/match/ops.pyi"} <= names
+    assert {"xoptim/py.typed", "xoptim/match/ops.pyi", "xoptim/schemas.json"} <= names
     assert {
         "xoptim/reporting/page.html",
         "xoptim/reporting/page.css",
         "xoptim/reporting/app.js",
     } <= names
-    schemas = {f"xoptim/schemas/{path.name}" for path in FOLDER.glob("*.json")}
-    assert schemas
-    assert {name for name in names if name.startswith("xoptim/schemas/")} == schemas
     assert {"xoptim/scaffold/pattern.txt", "xoptim/scaffold/from_model.txt"} <= names
     assert wheel.name == f"xoptim-{_project()['version']}-py3-none-any.whl", (
         "nothing in it is compiled"

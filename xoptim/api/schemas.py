@@ -1,6 +1,9 @@
 """The JSON Schemas of what the command prints as JSON: `json_schema`."""
 
 import json
+from collections.abc import Mapping
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,13 +12,21 @@ from xoptim.facts.words import suggestion
 
 VERSION: Final = 1
 """The version of all schemas, which a removed or changed field raises; an added one does not."""
-FOLDER: Final = Path(__file__).parents[1] / "schemas"
-"""The folder with a file for each schema, written by ``make docs``."""
+FILE: Final = Path(__file__).parents[1] / "schemas.json"
+"""The schemas of all documents, and the definitions that they share, written by ``make docs``."""
+REFERENCE: Final = "#/$defs/"
+"""What a reference to a definition begins with."""
+
+
+@cache
+def _stored() -> dict[str, dict[str, Any]]:
+    stored: dict[str, dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))
+    return stored
 
 
 def schema_names() -> list[str]:
     """The names of the documents that have a schema, sorted."""
-    return sorted(path.stem for path in FOLDER.glob("*.json"))
+    return sorted(_stored()["documents"])
 
 
 def json_schema(name: str) -> dict[str, Any]:
@@ -35,5 +46,24 @@ def json_schema(name: str) -> dict[str, Any]:
     if name not in known:
         hint = suggestion(name, set(known), f"there are {', '.join(known)}", most=3)
         raise XoptimError(f"no JSON schema is called {name!r}; {hint}")
-    found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    return found
+    definitions = _stored()["definitions"]
+    schema: dict[str, Any] = deepcopy(_stored()["documents"][name])
+    used: dict[str, Any] = {}
+    _add_definitions(schema, definitions, used)
+    schema["$defs"] = used
+    return schema
+
+
+def _add_definitions(value: Any, definitions: Mapping[str, Any], used: dict[str, Any]) -> None:
+    """Add to ``used`` the definitions that a schema needs, in the order in which they are met."""
+    if isinstance(value, list):
+        for item in value:
+            _add_definitions(item, definitions, used)
+    if not isinstance(value, dict):
+        return
+    name = str(value.get("$ref", "")).removeprefix(REFERENCE)
+    if name and name not in used:
+        used[name] = deepcopy(definitions[name])
+        _add_definitions(used[name], definitions, used)
+    for item in value.values():
+        _add_definitions(item, definitions, used)
