@@ -48,8 +48,6 @@ ALWAYS: Final = ("gpt_oss", "glm4")
 """Families of `NEWER` that run each time, with sinks and experts, and with a partial rotation.
 ``BATTERIES=all`` runs all.
 """
-UNFUSED: Final = {"gemma2": "no operator Attention reads the cache"}
-"""Families that keep their attention, with the reason that is printed."""
 STEPS: Final = 32
 PROMPT: Final = [5, 17, 3, 60, 42]
 COUNT: Final = 20
@@ -162,9 +160,7 @@ def test_a_family(family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
     target = tmp_path / "made.onnx"
     done = runner(capsys)(str(path), "-o", str(target), "--genai", str(tmp_path))
     assert done.code == 0, done.err
-    fused = 0 if family in UNFUSED else LAYERS
-    assert f"GroupQueryAttention in {fused} of {LAYERS} layers" in done.out
-    assert UNFUSED.get(family, "") in done.out
+    assert f"GroupQueryAttention in {LAYERS} of {LAYERS} layers" in done.out
     expected = by_onnxruntime(onnx.load(path), form.groups, STEPS)
     assert by_onnxruntime(onnx.load(target), form.groups, STEPS) == expected
 

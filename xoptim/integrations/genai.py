@@ -23,7 +23,12 @@ from xoptim.graph.atomic_write import write_derived
 from xoptim.verification.errors import ChoiceError
 
 FILE: Final = "genai_config.json"
-PATTERNS: Final = ("GroupQueryAttention", "SinkGroupQueryAttention", "MatMulGroupQueryAttention")
+PATTERNS: Final = (
+    "GroupQueryAttention",
+    "SinkGroupQueryAttention",
+    "TanhGroupQueryAttention",
+    "MatMulGroupQueryAttention",
+)
 """The patterns that write attention as onnxruntime-genai runs it."""
 _CONTEXT: Final = ("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length")
 _INTEGERS: Final = (TensorProto.INT32, TensorProto.INT64)

@@ -23,6 +23,11 @@ SINKS: Final = """
     weights = Slice(shares, none_1, end, third, one_1)"""
 """The weights of attention with sinks, as transformers writes it for GPT-OSS."""
 
+CAPPED: Final = """
+    parts = Div(scaled, cap) curved = Tanh(parts) capped = Mul(curved, cap)
+    hidden = Add(capped, bias) weights = Softmax <axis = -1> (hidden)"""
+"""The weights of attention with capped scores, as transformers writes it for Gemma 2."""
+
 
 def decoder(
     window: int = 0, weights: str = PLAIN, sinks: np.ndarray | None = None
@@ -96,7 +101,13 @@ def _constants(window: int, sinks: np.ndarray | None) -> dict[str, np.ndarray]:
     numbers = {"none": 0, "one": 1, "window": window, "last": [1], "middle": [1, 2]}
     lengths = {"none_1": [0], "one_1": [1], "merged": [0, 0, WIDE], "third": [3], "four": [HEADS]}
     lengths |= {"far": [1 << 40], "end": [-1], "before_end": [-2]}
-    floats = {"zero": 0, "low": np.finfo(np.float32).min, "scale": SIZE**-0.5, "sinks": sinks}
+    floats = {
+        "zero": 0,
+        "low": np.finfo(np.float32).min,
+        "scale": SIZE**-0.5,
+        "sinks": sinks,
+        "cap": 2,
+    }
     shared = np.repeat(np.arange(GROUPS), HEADS // GROUPS)
     frequencies = 1 / 100 ** (np.arange(SIZE // 2, dtype=np.float32) / (SIZE // 2))
     return {
