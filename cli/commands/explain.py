@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
@@ -14,20 +14,22 @@ from xoptim import (
     Explanation,
     ModelPass,
     PatternOptimization,
+    Query,
     Rewrite,
-    explain,
     find_matches,
     installed_patterns,
     resolve,
 )
+from xoptim.api.diagnosing import explain_run
 from xoptim.api.preparing import Source
 from xoptim.diagnose.explanation import shell_path
+from xoptim.integrations import genai
 from xoptim.targets import PlacementError, Target, named, place as placed
 from xoptim.targets.fitting import is_for_others, lowered_by, unfit_for
 from xoptim.verification import ProviderUnavailable
 
 from ..files import MODEL
-from ..options import command, flag, option, refuse_idle, target_option
+from ..options import command, flag, opset_option, option, refuse_idle, target_option
 from ..preparation import assume_option, fitting, in_force, print_assumed
 from ..selection import AT, WORD, PlaceChoices, beginning_of, counted_nodes, rule_of
 from ..tables import Rows, open_console, print_json
@@ -44,6 +46,12 @@ _NAMED: Final = 3
 class _ExplainChoices:
     at: str | None = option(AT, metavar="NODE")
     assume: tuple[str, ...] = assume_option()
+    opset: int | Literal["newest"] | None = opset_option()
+    genai: Path | None = option(
+        "Explain PATTERN as `xopt MODEL --genai FOLDER` runs it.",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        metavar="FOLDER",
+    )
     limit: int = option("Maximum number of nodes to list.", type=click.IntRange(min=1), default=10)
     everything: bool = flag("List all nodes.", "--all")
     matches: bool = flag("List the matches and their captured values.")
@@ -62,6 +70,33 @@ def _refuse_idle(place: PlaceChoices, choices: _ExplainChoices) -> None:
         refuse_idle({"verbose": "with --json, which has all values"})
     if choices.everything:
         refuse_idle({"limit": "with --all"})
+    if choices.target:
+        refuse_idle({"genai": "with --target, which fits the model to another runtime"})
+
+
+def _run_of(
+    model: Path, chosen: str | type[Rewrite], place: PlaceChoices, choices: _ExplainChoices
+) -> dict[str, Any]:
+    """The run that is explained, as arguments of `explain_run` and `find_matches`."""
+    known = fitting(model, choices.assume)
+    after: str | Query | None = place.after
+    opset = choices.opset
+    if choices.genai is not None:
+        known = (*known, *genai.assumptions_for(Source(model).proto, choices.genai))
+        opset = opset or "newest"
+        names = [each.name() for each in _kinds(chosen)]
+        after = genai.preceding(names, known) if after is None else after
+    return {
+        "after": after,
+        "opset": opset,
+        "provider": place.provider,
+        "assume": known,
+        "assume_from_model": place.assume_from_model,
+    }
+
+
+def _kinds(chosen: str | type[Rewrite]) -> Sequence[type[Rewrite]]:
+    return resolve(chosen) if isinstance(chosen, str) else [chosen]
 
 
 def _list_matches(
@@ -69,21 +104,14 @@ def _list_matches(
     pattern: str,
     chosen: str | type[PatternOptimization],
     place: PlaceChoices,
-    known: tuple[str, ...],
+    run: dict[str, Any],
 ) -> None:
     """List where a pattern matches, and what it captures."""
-    found = find_matches(
-        model,
-        chosen,
-        after=place.after,
-        provider=place.provider,
-        assume=known,
-        assume_from_model=place.assume_from_model,
-    )
+    found = find_matches(model, chosen, **run)
     if place.as_json:
         print_json([each.to_json() for each in found])
         return
-    print_assumed(known, model, from_model=place.assume_from_model)
+    print_assumed(run["assume"], model, from_model=place.assume_from_model)
     if found:
         rows = Rows("node", "matched", "captured", prose={"matched", "captured"})
         for each in found:
@@ -92,7 +120,7 @@ def _list_matches(
             matched = (f"#{node.position} {node.op_type}" for node in each.matched)
             rows.add(str(each.anchor), ", ".join(matched), ", ".join(captured))
         rows.print(open_console())
-    is_plain = not found and not place.rewrite and place.after is None
+    is_plain = not found and not place.rewrite and run["after"] is None
     why = f"; `xopt explain {shell_path(model)} {pattern}` says why" if is_plain else ""
     say(f"{beginning_of(chosen)[0]} applies at {counted_nodes(len(found))}{why}")
 
@@ -104,27 +132,19 @@ def explain_command(
     """Say why PATTERN does not apply in MODEL, the nearest miss first."""
     _refuse_idle(place, choices)
     chosen = rule_of(pattern, place.rewrite)
-    known = fitting(model, choices.assume)
+    run = _run_of(model, chosen, place, choices)
     if choices.matches:
-        _list_matches(model, pattern, chosen, place, known)
+        _list_matches(model, pattern, chosen, place, run)
         return
-    found = explain(
-        model,
-        chosen,
-        choices.at,
-        after=place.after,
-        provider=place.provider,
-        assume=known,
-        assume_from_model=place.assume_from_model,
-    )
-    kinds = resolve(chosen) if isinstance(chosen, str) else [chosen]
+    found = explain_run(model, chosen, choices.at, **run)
+    kinds = _kinds(chosen)
     there = _there(model, kinds, choices.target) if choices.target else []
     shown = found if choices.everything or choices.at is not None else found[: choices.limit]
     if place.as_json:
-        assumed = in_force(known, model, from_model=place.assume_from_model)
+        assumed = in_force(run["assume"], model, from_model=place.assume_from_model)
         _print_json(assumed, shown, there if choices.target else None)
         return
-    print_assumed(known, model, from_model=place.assume_from_model)
+    print_assumed(run["assume"], model, from_model=place.assume_from_model)
     for line in there:
         say(line)
     _print_explanations(shown, choices.verbose or choices.at is not None)
@@ -140,9 +160,9 @@ def explain_command(
         say(f"{pattern} considered {sets}{f': {text}' if text else ''}{more}")
         return
     name, anchors = beginning_of(chosen)
-    for hint in _hints(name, place.after, counts["matches"]):
-        say(hint)
     begins = len(found) - counts["taken"]
+    for hint in _hints(name, run["after"], begins, counts["matches"]):
+        say(hint)
     if begins:
         say(f"{name} was tried at {counted_nodes(begins)}: {text}{more}")
     else:
@@ -198,9 +218,13 @@ def _need_of(model: Path, lowering: str, target: Target) -> str:
     return f"is needed: {target.name} does not take {names}{more}"
 
 
-def _hints(name: str, after: str | None, matches: int) -> Iterator[str]:
-    """The reasons why a pattern that matches is still not applied."""
-    if not matches or name not in installed_patterns():
+def _hints(name: str, after: str | Query | None, begins: int, matches: int) -> Iterator[str]:
+    """The reasons why a pattern that matches is still not applied, or why it begins nowhere."""
+    if name not in installed_patterns() or isinstance(after, Query):
+        return
+    if not begins and name in genai.PATTERNS:
+        yield f"`--genai FOLDER` shows {name} in the run of `xopt MODEL --genai FOLDER`"
+    if not matches:
         return
     if installed_patterns()[name].exactness == "finite":
         yield f"{name} is only applied to finite values; `--assume finite` enables it"

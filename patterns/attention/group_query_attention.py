@@ -82,17 +82,22 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
         past_key: Symbol,
         past_value: Symbol,
     ) -> tuple[Symbol, Symbol, Symbol]:
-        queries, keys = q, k
-        if g.option("rotates"):
-            cos, sin = g.symbol("cos"), g.symbol("sin")
-            queries = g.op.RotaryEmbedding(q, cos, sin, attributes=g.capture("rotation"))
-            keys = g.op.RotaryEmbedding(k, cos, sin, attributes=g.capture("key_rotation"))
+        queries, keys = self.rotated(g, q, k)
         y, present_key, present_value = g.op.Attention(
             *(queries, keys, v, mask, past_key, past_value),
             outputs=3,  # (6)
             attributes=g.capture("attributes"),
         )
         return y, present_key, present_value
+
+    def rotated(self, g: PatternBuilder, q: Symbol, k: Symbol) -> tuple[Symbol, Symbol]:
+        """Queries and keys with a rotation, or without."""
+        if not g.option("rotates"):
+            return q, k
+        cos, sin = g.symbol("cos"), g.symbol("sin")
+        queries = g.op.RotaryEmbedding(q, cos, sin, attributes=g.capture("rotation"))
+        keys = g.op.RotaryEmbedding(k, cos, sin, attributes=g.capture("key_rotation"))
+        return queries, keys
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node = m.nodes[-1]
@@ -178,14 +183,20 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
             length = g.op.Add(g.op.Shape(past_key, start=2, end=3), g.op.Shape(q, start=1, end=2))
             total = g.op.Cast(length, to=TensorProto.INT32)
             before = g.op.Expand(g.op.Sub(total, np.int32(1)), g.op.Shape(q, start=0, end=1))
-        tables = (g.make_initializer("", table, source="rotations") for table in m["tables"])
+        tables = [g.make_initializer("", table, source="rotations") for table in m["tables"]]
         y, key, value = g.op.GroupQueryAttention(
-            *(q, k, v, past_key, past_value, before, total, *tables),
+            *(q, k, v, past_key, past_value, before, total, *self.further(g, tables, m)),
             domain="com.microsoft",
             outputs=3,
             **m["written"],
         )
         return y, key, value
+
+    def further(
+        self, g: PatternRewriter, tables: Sequence[str], m: Mapping[str, Any]
+    ) -> Sequence[str | Array | None]:
+        """The operands after the numbers of keys."""
+        return tables
 
     _start = (
         "agraph (float[b,1,16] q, float[b,1,8] k, float[b,1,8] v, float[b,1,5,8] e, "

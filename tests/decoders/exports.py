@@ -1,4 +1,4 @@
-"""Tiny decoders of ten families with a cache, as torch's two exporters write them.
+"""Tiny decoders of many families with a cache, as torch's two exporters write them.
 
 Needs torch and transformers.
 """
@@ -130,11 +130,71 @@ FAMILIES: Final[Mapping[str, Family]] = {
 }
 
 
+_HEADS: Final[Mapping[str, Any]] = {**_WIDTH, "head_dim": SIZE}
+_EXPERTS: Final[Mapping[str, Any]] = {
+    **_HEADS,
+    "num_experts_per_tok": 2,
+    "experts_implementation": "batched_mm",
+}
+NEWER: Final[Mapping[str, Family]] = {
+    "qwen3": Family("Qwen3Config", "Qwen3ForCausalLM", _HEADS),
+    "qwen3_moe": Family(
+        "Qwen3MoeConfig",
+        "Qwen3MoeForCausalLM",
+        {**_EXPERTS, "num_experts": 4, "moe_intermediate_size": 32},
+    ),
+    "gemma2": Family(
+        "Gemma2Config",
+        "Gemma2ForCausalLM",
+        {**_HEADS, "sliding_window": 8, "query_pre_attn_scalar": SIZE},
+    ),
+    "gpt_oss": Family(
+        "GptOssConfig",
+        "GptOssForCausalLM",
+        {**_EXPERTS, "num_local_experts": 4, "sliding_window": 8},
+    ),
+    "smollm3": Family("SmolLM3Config", "SmolLM3ForCausalLM", {**_WIDTH, "no_rope_layers": [1, 0]}),
+    "granite": Family(
+        "GraniteConfig",
+        "GraniteForCausalLM",
+        {
+            **_WIDTH,
+            "attention_multiplier": 0.3,
+            "residual_multiplier": 0.5,
+            "embedding_multiplier": 2.0,
+            "logits_scaling": 2.0,
+        },
+    ),
+    "glm4": Family("Glm4Config", "Glm4ForCausalLM", {**_HEADS, "partial_rotary_factor": 0.5}),
+    "olmo2": Family("Olmo2Config", "Olmo2ForCausalLM", _WIDTH),
+    "cohere": Family("CohereConfig", "CohereForCausalLM", _WIDTH),
+    "starcoder2": Family(
+        "Starcoder2Config", "Starcoder2ForCausalLM", {**_WIDTH, "sliding_window": None}
+    ),
+    "exaone4": Family(
+        "Exaone4Config",
+        "Exaone4ForCausalLM",
+        {
+            **_WIDTH,
+            "sliding_window": 8,
+            "layer_types": ["sliding_attention", "full_attention"],
+        },
+    ),
+    "phi3": Family("Phi3Config", "Phi3ForCausalLM", _WIDTH),
+}
+"""Families that are exported for onnxruntime-genai only."""
+
+
+def family_of(name: str) -> Family:
+    """A family of `FAMILIES` or `NEWER`."""
+    return NEWER[name] if name in NEWER else FAMILIES[name]
+
+
 class Form(NamedTuple):
     """How a decoder is exported.
 
     Attributes:
-        family: a key of `FAMILIES`.
+        family: a key of `FAMILIES` or `NEWER`.
         exporter: ``dynamo`` or ``script``.
         attention: ``eager`` or ``sdpa``.
         groups: heads of keys and values.
@@ -198,7 +258,7 @@ def feeds_of(form: Form, batch: int, length: int, past: int, padding: str) -> di
         "input_ids": rng.integers(3, VOCABULARY, (batch, length)),
         "attention_mask": mask,
     }
-    if FAMILIES[form.family].crosses:
+    if family_of(form.family).crosses:
         feeds["encoder_hidden_states"] = rng.normal(size=(batch, SOURCE, HEADS * SIZE)).astype(
             np.float32
         )
@@ -276,7 +336,7 @@ def module_of(form: Form) -> Any:
     import torch
     import transformers
 
-    family = FAMILIES[form.family]
+    family = family_of(form.family)
     torch.manual_seed(0)
     settings = {**family.settings}
     if len(family.groups) > 1:
@@ -296,7 +356,7 @@ def _module(form: Form) -> Any:
     from transformers import DynamicCache, EncoderDecoderCache
     from transformers.modeling_outputs import BaseModelOutput
 
-    family, model = FAMILIES[form.family], module_of(form)
+    family, model = family_of(form.family), module_of(form)
 
     class Decoder(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:

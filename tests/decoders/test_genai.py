@@ -17,15 +17,18 @@ from tests.decoders.exports import (
     FAMILIES,
     HEADS,
     LAYERS,
+    NEWER,
     SIZE,
     VOCABULARY,
     Form,
     export,
+    family_of,
     feeds_of,
     forms,
     module_of,
 )
 from tests.patterns.attention.comparison import LEVELS, session
+from tests.share import is_whole
 from tests.support import types
 from xoptim import optimize
 from xoptim.integrations.genai import FILE, assumptions_for
@@ -41,16 +44,21 @@ FORMS: Final = [
     for form in forms()
     if not FAMILIES[form.family].crosses and form[1:3] in (("dynamo", "sdpa"), ("script", "eager"))
 ]
+ALWAYS: Final = ("gpt_oss", "glm4")
+"""Families of `NEWER` that run each time, with sinks and experts, and with a partial rotation.
+``BATTERIES=all`` runs all.
+"""
+STEPS: Final = 32
 PROMPT: Final = [5, 17, 3, 60, 42]
 COUNT: Final = 20
 
 
-def by_onnxruntime(model: onnx.ModelProto, groups: int) -> list[int]:
+def by_onnxruntime(model: onnx.ModelProto, groups: int, count: int = COUNT) -> list[int]:
     """The tokens that a model generates, the likeliest each time, with the cache it returns."""
     names = [value.name for value in model.graph.input]
     cache = [np.zeros((1, groups, 0, SIZE), np.float32)] * (2 * LAYERS)
     run, new, found = session(model), PROMPT, list(PROMPT)
-    while len(found) < len(PROMPT) + COUNT:
+    while len(found) < len(PROMPT) + count:
         given = [np.array([new]), np.ones((1, len(found)), np.int64), *cache]
         scores, *cache = run.run(None, dict(zip(names, given, strict=True)))
         new = [int(scores[0, -1].argmax())]
@@ -84,6 +92,11 @@ def test_form(form: Form, tmp_path: Path) -> None:
                 assert all(part.ok for part in result), (batch, length, past, result)
 
 
+def is_runnable(family: str) -> bool:
+    """Whether all families run, and this one has no encoder."""
+    return is_whole() and not family_of(family).crosses
+
+
 def by_genai(folder: Path) -> list[int]:
     """The same in onnxruntime-genai."""
     genai = pytest.importorskip("onnxruntime_genai")
@@ -100,7 +113,7 @@ def by_genai(folder: Path) -> list[int]:
 def settings_of(form: Form) -> dict[str, Any]:
     """The settings as transformers writes them; no token ends a text before its length."""
     return {
-        **FAMILIES[form.family].settings,
+        **family_of(form.family).settings,
         "eos_token_id": 98,
         "num_key_value_heads": form.groups,
     }
@@ -132,6 +145,24 @@ def test_it_generates_the_same_tokens(
         scores = module_of(form)(input_ids=tokens).logits[:, -1]
         tokens = torch.cat([tokens, scores.argmax(-1, keepdim=True)], dim=1)
     assert tokens[0, len(PROMPT) :].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "family", [name for name in (*FAMILIES, *NEWER) if name in ALWAYS or is_runnable(name)]
+)
+def test_a_family(family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The layers that are fused, and equal tokens for 32 steps."""
+    chosen = family_of(family)
+    attention = "eager" if family in ("gpt_oss", "gemma2") else "sdpa"
+    form = Form(family, "dynamo", attention, chosen.groups[0])
+    path = export(form, tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(settings_of(form)))
+    target = tmp_path / "made.onnx"
+    done = runner(capsys)(str(path), "-o", str(target), "--genai", str(tmp_path))
+    assert done.code == 0, done.err
+    assert f"GroupQueryAttention in {LAYERS} of {LAYERS} layers" in done.out
+    expected = by_onnxruntime(onnx.load(path), form.groups, STEPS)
+    assert by_onnxruntime(onnx.load(target), form.groups, STEPS) == expected
 
 
 @pytest.mark.parametrize("precision", ["", "int8", "int4"])

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import onnx
 import pytest
 
 from tests.cli.command import runner, types_in
 from tests.meta.sources import ROOT
-from tests.patterns.attention.decoder import GROUPS, HEADS, SIZE, decoder
+from tests.patterns.attention.decoder import GROUPS, HEADS, PLAIN, SIZE, decoder
 from tests.support import parse
 from xoptim import ChoiceError, ModelError, optimize
 from xoptim.integrations.genai import (
@@ -53,9 +54,9 @@ def model_of(
     return parse(f"agraph ({inputs}) => ({outputs}) <float some = {{1}}> {{ {body} }}")
 
 
-def whole_decoder() -> onnx.ModelProto:
-    """A layer with tokens and scores, which computes something."""
-    model = decoder()
+def whole_decoder(weights: str = PLAIN, sinks: np.ndarray | None = None) -> onnx.ModelProto:
+    """A layer with tokens and scores, which computes something; arguments as of `decoder`."""
+    model = decoder(0, weights, sinks)
     graph = model.graph
     graph.input[0].CopyFrom(onnx.helper.make_tensor_value_info("ids", 7, ["b", "n"]))
     renamed = {"past_key": "past.0.key", "past_value": "past.0.value", "y": "logits"}

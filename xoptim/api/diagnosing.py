@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack
 
 from xoptim.catalogue.selection import Item, Selection, select
 from xoptim.diagnose.differences import Difference, common_results, differences
@@ -160,6 +160,17 @@ def _values(
 AnyModel = TypeVar("AnyModel")
 
 
+class ExplainedRun(TypedDict, total=False):
+    """What `OptimizationOptions` has of a run that is explained. With an operator set, the model is
+    converted and cleaned first.
+    """
+
+    provider: str
+    opset: int | Literal["newest"] | None
+    assume: Sequence[str]
+    assume_from_model: bool
+
+
 def explain(
     model: Any,
     pattern: Item,
@@ -195,10 +206,24 @@ def explain(
         UnknownPatternError: the pattern is not known, or the word selects several.
         AssumptionError: an assumption cannot be read, or does not fit the model.
     """
-    takers = Takers()
-    known: dict[str, Any] = {"assume": assume, "assume_from_model": assume_from_model}
-    builder = _prepared(model, after, provider, takers, **known)
-    plain = partial(_prepared, model, None, provider, **known)
+    run: ExplainedRun = {"provider": provider, "assume": assume}
+    run["assume_from_model"] = assume_from_model
+    return explain_run(model, pattern, at, after=after, limit=limit, **run)
+
+
+def explain_run(
+    model: Any,
+    pattern: Item,
+    at: str | None = None,
+    *,
+    after: Selection = None,
+    limit: int | None = None,
+    **run: Unpack[ExplainedRun],
+) -> list[Explanation]:
+    """What `explain` returns, for a run that may convert the model."""
+    takers, provider = Takers(), run.get("provider", "cpu")
+    builder = _prepared(model, after, takers, **run)
+    plain = partial(_prepared, model, None, **run)
     taken = [] if after is None else _taken(plain, pattern, provider, takers, builder)
     wanted = [each for each in taken if at is None or is_at(each, at)]
     try:
@@ -237,13 +262,15 @@ def find_matches(
     provider: str = "cpu",
     assume: Sequence[str] = (),
     assume_from_model: bool = False,
+    opset: int | Literal["newest"] | None = None,
 ) -> list[Explanation]:
     """The matches of a pattern, with the matched nodes and the captures. They may overlap.
 
-    Arguments and errors as for `explain`; an error of the pattern raises an `XoptimError`.
+    Arguments and errors as for `explain`; an error of the pattern raises an `XoptimError`. With
+    ``opset``, the model is converted and cleaned first.
     """
-    known: dict[str, Any] = {"assume": assume, "assume_from_model": assume_from_model}
-    builder = _prepared(model, after, provider, **known)
+    run: ExplainedRun = {"provider": provider, "assume": assume, "opset": opset}
+    builder = _prepared(model, after, assume_from_model=assume_from_model, **run)
     return find_in_model(builder.model, pattern, provider=provider)
 
 
@@ -291,11 +318,13 @@ def apply_at(
 def _prepared(
     model: Any,
     after: Selection,
-    provider: str,
     listener: Callable[[Application], None] | None = None,
+    *,
+    opset: int | Literal["newest"] | None = None,
+    provider: str = "cpu",
     **known: Any,
 ) -> GraphBuilder:
-    if after is None:
+    if after is None and opset is None:
         builder = model if isinstance(model, GraphBuilder) else GraphBuilder(model, **known)
         if builder is not model:
             # as an optimization does it: shapes after a guard are not known
@@ -303,7 +332,7 @@ def _prepared(
         return builder
     given = model.to_onnx(optimize=False) if isinstance(model, GraphBuilder) else model
     options = OptimizationOptions(
-        patterns=after, provider=provider, on_application=listener, **known
+        patterns=after or "", opset=opset, provider=provider, on_application=listener, **known
     )
     builder = GraphBuilder(given, optimization_options=options)
     builder.optimize()

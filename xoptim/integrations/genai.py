@@ -10,6 +10,8 @@ import onnx
 from onnx import TensorProto
 
 from xoptim.api.diagnosing import explain
+from xoptim.catalogue.query import Query
+from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.assumptions import dimension
 from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.dtypes import is_float
@@ -21,7 +23,12 @@ from xoptim.graph.atomic_write import write_derived
 from xoptim.verification.errors import ChoiceError
 
 FILE: Final = "genai_config.json"
-PATTERNS: Final = ("GroupQueryAttention", "MatMulGroupQueryAttention")
+PATTERNS: Final = (
+    "GroupQueryAttention",
+    "SinkGroupQueryAttention",
+    "TanhGroupQueryAttention",
+    "MatMulGroupQueryAttention",
+)
 """The patterns that write attention as onnxruntime-genai runs it."""
 _CONTEXT: Final = ("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length")
 _INTEGERS: Final = (TensorProto.INT32, TensorProto.INT64)
@@ -149,6 +156,19 @@ def assumptions_for(model: onnx.ModelProto, folder: Path) -> list[str]:
     if ports.mask is not None:
         known.append(f"ones({ports.mask.name})")
     return known
+
+
+def preceding(names: Sequence[str], known: Sequence[str]) -> Query:
+    """The patterns that run before others with ``--genai``; all if it has none of these.
+
+    Args:
+        names: the names of the others.
+        known: the assumptions.
+    """
+    run = Query.of("default").including("onnxruntime", *PATTERNS)
+    order = [each.name() for each in OptimizationOptions(patterns=run, assume=known).selected()]
+    first = next((place for place, name in enumerate(order) if name in names), len(order))
+    return run.excluding(*order[first:])
 
 
 def _equal_sizes(ports: Ports) -> Iterator[str]:

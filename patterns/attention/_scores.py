@@ -1,0 +1,91 @@
+"""GroupQueryAttention in place of the scores and weights of an attention that no other operator
+has.
+"""
+
+from typing import Any, ClassVar, Final
+
+from xoptim.match import ANY, GraphView, Match, Optional, PatternBuilder, Symbol
+
+from ._formula import scale_of
+from ._groups import shared_heads
+from .group_query_attention import GroupQueryAttentionPattern
+
+_PERM: Final = [0, 2, 1, 3]
+"""Moves heads before positions, or back."""
+
+
+class _ScoresGroupQueryAttention(GroupQueryAttentionPattern):
+    """An attention with a cache, written out."""
+
+    exactness = "finite"
+    priority = 2  # before FusedMatMul takes over the scale
+    derives: ClassVar[tuple[str, ...]] = (*GroupQueryAttentionPattern.derives, "attributes")
+
+    def match_pattern(
+        self,
+        g: PatternBuilder,
+        q: Symbol,
+        k: Symbol,
+        v: Symbol,
+        mask: Optional,
+        past_key: Symbol,
+        past_value: Symbol,
+    ) -> tuple[Symbol, Symbol, Symbol]:
+        # The first variants that are tried have a rotation, as it is the last choice.
+        scaling = g.choice("scaling", "", "Mul", "Div")
+        repetition = g.choice("repetition", "", "Gather", "Expand")
+        queries, keys = self.rotated(g, q, k)
+        third = g.any_of(-2, 2)
+        moved = [
+            g.op.Transpose(g.op.Reshape(x, g.symbol(), attributes=ANY), perm=_PERM)
+            for x in (queries, keys, v)
+        ]
+        present_key = g.op.Concat(past_key, moved[1], axis=third)
+        present_value = g.op.Concat(past_value, moved[2], axis=third)
+        keys, values = (_repeated(g, x, repetition) for x in (present_key, present_value))
+        scores = g.op.MatMul(moved[0], g.op.Transpose(keys, perm=[0, 1, 3, 2]))
+        if scaling:
+            scores = getattr(g.op, scaling)(scores, g.constant("s", scalar=True))
+        weights = self.weights(g, scores, mask)
+        merged = g.op.Transpose(g.op.MatMul(weights, values), perm=_PERM)
+        y = g.op.Reshape(merged, g.symbol(), attributes=ANY)
+        return y, present_key, present_value
+
+    def weights(self, g: PatternBuilder, scores: Symbol, mask: Optional) -> Symbol:
+        """The weights of the values."""
+        raise NotImplementedError
+
+
+def _repeated(g: PatternBuilder, x: Symbol, repetition: str) -> Symbol:
+    """Heads of keys or values, as many as there are of queries."""
+    repeated = x
+    if repetition == "Gather":
+        repeated = g.op.Gather(x, g.symbol(), axis=1)
+    if repetition == "Expand":
+        expanded = g.op.Expand(g.op.Unsqueeze(x, axes=[2]), g.symbol())
+        repeated = g.op.Reshape(expanded, g.symbol(), attributes=ANY)
+    return repeated
+
+
+def attributes_of(g: GraphView, m: Match) -> dict[str, Any] | None:
+    """Heads and scale as attributes of Attention, ``None`` where it does not compute the same."""
+    moved = [node for node in m.nodes if node.op_type == "Transpose"]
+    queries, keys, values = (g.try_infer_shape(node.output[0]) for node in moved[:3])
+    if queries is None or keys is None or values != keys:
+        return None
+    batch, heads, length, size = queries
+    groups = keys[1]
+    if keys != (batch, groups, length, size):
+        return None
+    packed = ((m.q, heads), (m.k, groups), (m.v, groups), (m.outputs[0], heads))
+    if any(g.try_infer_shape(name) != (batch, length, count * size) for name, count in packed):
+        return None
+    products = [node for node in m.nodes if node.op_type == "MatMul"]
+    for name in (moved[3].input[0], products[1].input[1]):
+        shared = shared_heads(g, name) if m.repetition else None
+        if (heads if shared is None else shared.shape[1]) != groups:
+            return None
+    scale = scale_of(g, m, m.q)
+    if scale is None:
+        return None
+    return {"q_num_heads": heads, "kv_num_heads": groups, "scale": scale}
