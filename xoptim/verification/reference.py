@@ -19,6 +19,7 @@ from xoptim.system.crashes import WATCH
 from xoptim.verification.branches import Coverage
 from xoptim.verification.dims import Sizes, sizes_text
 from xoptim.verification.errors import FeedError, LoadError, RunError, RunStoppedError
+from xoptim.verification.explosions import Explosions
 from xoptim.verification.extremes import Ends
 from xoptim.verification.further import SHORT, TINY, Further
 from xoptim.verification.options import VerificationOptions
@@ -98,6 +99,7 @@ class Search:
         self.coverage = Coverage()
         self.is_short = False
         self._ones: list[Sizes] = []
+        self._explosions = Explosions(self._feeding)
 
     @property
     def chosen(self) -> Iterable[str]:
@@ -132,11 +134,17 @@ class Search:
             found[0] = replace(found[0], refused=preferred or {})
         for _ in range(len(found), feeding.wanted):
             self._try(found[0].sizes, found, failures)
+        self._add_calm(found)
         if feeding.wanted > 1 and self._options.extremes:
             self._add_ends(found)
         if self._options.assignments > 1 and self._options.extremes:
             self._add_further(found)
-        return found
+        return self._explosions.leveled(found) if feeding.random else found
+
+    def _add_calm(self, found: list[ReferenceRun]) -> None:
+        """Add runs on smaller values than those of the usual runs whose results explode."""
+        if self._feeding.random and self._options.assignments > 1:
+            found += self._explosions.calm(found, self._probe)
 
     def _failed(self, failures: Sequence[Exception]) -> str:
         """Why the model does not run on random values, with sizes that it runs with, if the
