@@ -2,7 +2,6 @@
 it to accept.
 """
 
-import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from xoptim.graph.splice import EXPANSION_LIMIT, expanded_size
 from xoptim.system.crashes import WATCH
 from xoptim.verification.branches import Coverage
 from xoptim.verification.dims import Sizes, sizes_text
-from xoptim.verification.errors import FeedError, LoadError, RunError, RunStoppedError
+from xoptim.verification.errors import FeedError, LoadError, RunError, RunStoppedError, shortened
 from xoptim.verification.explosions import Explosions
 from xoptim.verification.extremes import Ends
 from xoptim.verification.further import SHORT, TINY, Further
@@ -55,11 +54,6 @@ _RELATED_WORK: Final = 1 << 25  # operations of a run with sizes that stand in a
 _PROBE_BYTES: Final = 1 << 30  # that the results of a run with large sizes may take at one time
 _HOUR: Final = 3600.0
 _SHORT_SEARCH: Final = 10.0  # seconds of the search for sizes that a message names
-_WHERE_IT_FAILED: Final = re.compile(
-    r"^(?:\w+ : )?Non-zero status code returned while running (\S+) node\. "
-    r"Name:('[^']*') Status Message: "
-)
-"""The beginning of onnxruntime's message about a node that fails."""
 
 
 class Search:
@@ -150,7 +144,7 @@ class Search:
         """Why the model does not run on random values, with sizes that it runs with, if the
         caller has chosen others.
         """
-        first = _WHERE_IT_FAILED.sub(r"\1 \2: ", str(failures[0]))
+        first = shortened(str(failures[0]))
         chosen = self._options.dims
         if not chosen:
             return (
