@@ -82,7 +82,7 @@ def test_values_of_the_user_are_evidence() -> None:
 
 def test_results_that_are_large_by_the_weights_are_evidence() -> None:
     linear = """agraph (float[b,640] x) => (float[b,640] y) {
-        a = MatMul(x, w) s = MatMul(a, w) t = MatMul(x, v) END }"""
+        a = MatMul(x, w) r = Add(a, level) s = MatMul(r, w) t = MatMul(x, v) END }"""
     report = compared(linear, RIGHT, spread=1e5)
     assert report.ok
     assert "small" not in {run.source for run in report.runs}

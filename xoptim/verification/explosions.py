@@ -24,7 +24,7 @@ from xoptim.verification.runs import Feeding, Planning, ReferenceRun, RunPlan
 from xoptim.verification.session import Value
 
 _SCALES: Final = tuple(4.0**-power for power in range(1, 9))
-_PROPORTIONAL: Final = 10.0  # largest ratio of the growth of a result at two scales
+_PROPORTIONAL: Final = 2.0  # largest ratio of the growth of a result at two scales
 _SCALED: Final = ("free", "positive", "unit")  # kinds of floats that may have any scale
 _MAX_ELEMENTS: Final = 1 << 16  # of a constant that is read
 
@@ -80,16 +80,17 @@ class Explosions:
         trouble = self._trouble(run)
         if not any(trouble):
             return None
-        least = self._scaled(run, _SCALES[-1], probe)
-        if least is None:
-            return None
-        if trouble.outputs and _is_proportional(run, least):
+        first = self._scaled(run, _SCALES[0], probe)
+        if first is None or not any(self._trouble(first)):
+            return first
+        if trouble.outputs and _is_proportional(run, first):
             self._is_linear = True
             return None
-        calm = self._trouble(least)
+        least = self._scaled(run, _SCALES[-1], probe)
+        calm = trouble if least is None else self._trouble(least)
         if not calm.is_half_of(trouble):
             return None
-        tries = (self._scaled(run, scale, probe) for scale in _SCALES[:-1])
+        tries = (self._scaled(run, scale, probe) for scale in _SCALES[1:-1])
         runs = (made for made in tries if made and self._trouble(made).is_within(calm))
         return next(runs, least)
 
@@ -132,13 +133,13 @@ def _times(value: Value, scale: float) -> Value:
     return np.asarray((value.astype(np.float64) * scale).astype(value.dtype))
 
 
-def _is_proportional(run: ReferenceRun, least: ReferenceRun) -> bool:
-    """Whether all results at the smallest scale are that scale times the usual ones: they are
-    large by the weights, which hide nothing that the user's values would show.
+def _is_proportional(run: ReferenceRun, scaled: ReferenceRun) -> bool:
+    """Whether all large results on the first scale are about that scale times the usual ones: they
+    are large by the weights, for the values of the user as well.
     """
-    pairs = zip(_floats(run.results), _floats(least.results), strict=False)
-    usual = [(median_magnitude(first), median_magnitude(second)) for first, second in pairs]
-    shares = [second / first / _SCALES[-1] for first, second in usual if first > GROWTH]
+    pairs = zip(_floats(run.results), _floats(scaled.results), strict=False)
+    medians = [(median_magnitude(first), median_magnitude(second)) for first, second in pairs]
+    shares = [second / first / _SCALES[0] for first, second in medians if first > GROWTH]
     return all(1 / _PROPORTIONAL < share < _PROPORTIONAL for share in shares)
 
 

@@ -31,6 +31,10 @@ GROWTH: Final = 1e6
 """How many times larger than the values that led to it a result is before it explodes: a term of
 their size is then less than a tenth of the relative tolerance of float32.
 """
+_VAST: Final = 1e12
+"""The same for results that are no evidence: terms a million times larger than the values vanish
+too.
+"""
 # of the largest number; results of large values that differ by no more are rounding
 _COARSE: Final = 0.005
 
@@ -106,8 +110,8 @@ class RunReport:
         )
 
     def is_evidence(self, comparison: Comparison) -> bool:
-        """Whether an output has finite elements, and does not explode as a whole."""
-        return comparison.judged > 0 and comparison.scale <= GROWTH * self.level
+        """Whether an output has finite elements, and is not so large that nothing else is seen."""
+        return comparison.judged > 0 and comparison.scale <= _VAST * self.level
 
     def is_accepted(self) -> bool:
         """Whether all outputs count as equal."""
