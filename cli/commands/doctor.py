@@ -81,40 +81,42 @@ def _examined(model: Path, choices: _DoctorChoices) -> int:
     return int(not export.is_sound)
 
 
-def _print_installation(found: Diagnosis, settings: str | None) -> None:
+def _print_installation(installation: Diagnosis, settings: str | None) -> None:
     console = open_console()
-    for name, version in found.versions.items():
+    for name, version in installation.versions.items():
         console.print(
             f"version     {name} {version or 'is not installed (optional)'}", highlight=False
         )
-    for name, why in found.providers.items():
+    for name, why in installation.providers.items():
         console.print(f"provider    {name}: {why or 'runs models'}", highlight=False)
-    for name, count in found.kernels.items():
+    for name, count in installation.kernels.items():
         console.print(
             f"kernels     {name}: {f'{count} operators' if count else 'not known'}", highlight=False
         )
-    for target in found.targets:
+    for target in installation.targets:
         console.print(
             f"target      {target.name}: {_state(target)}", highlight=False, soft_wrap=True
         )
-    for name, count in found.packs.items():
+    for name, count in installation.packs.items():
         console.print(
             f"pack        {name}: {'cannot be loaded' if count < 0 else f'{count} patterns'}",
             highlight=False,
         )
-    if found.memory is not None:
-        console.print(f"memory      {bytes_text(found.memory)} free", highlight=False)
-    names = "not known" if found.integers is None else ", ".join(found.integers) or "none"
+    if installation.memory is not None:
+        console.print(f"memory      {bytes_text(installation.memory)} free", highlight=False)
+    names = (
+        "not known" if installation.integers is None else ", ".join(installation.integers) or "none"
+    )
     console.print(
-        f"int8        a MatMul takes {found.int8_share:.2f} of the float32 time (instructions: "
-        f"{names})",
+        f"int8        a MatMul takes {installation.int8_share:.2f} of the float32 time "
+        f"(instructions: {names})",
         highlight=False,
         soft_wrap=True,
     )
     console.print(f"settings    {settings or 'none'}", highlight=False)
-    for name, why in found.skipped.items():
+    for name, why in installation.skipped.items():
         console.print(f"skipped     {name}: {why}", highlight=False)
-    for fault in found.faults:
+    for fault in installation.faults:
         say(f"xopt: error: {fault}", err=True)
 
 

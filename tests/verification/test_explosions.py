@@ -34,10 +34,10 @@ def recurrence() -> str:
 
 def compared(text: str, end: str, spread: float = 1.0, **options: object) -> VerificationReport:
     """The verdict on a model and the same with another end."""
-    model, other = (
+    model, changed = (
         with_constants(parse(text.replace("END", last)), spread) for last in (RIGHT, end)
     )
-    return verify_models(model, other, VerificationOptions(**options))  # type: ignore[arg-type]
+    return verify_models(model, changed, VerificationOptions(**options))  # type: ignore[arg-type]
 
 
 def with_constants(model: onnx.ModelProto, spread: float) -> onnx.ModelProto:

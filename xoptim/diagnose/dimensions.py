@@ -145,16 +145,13 @@ def _assignments(base: Mapping[str, int], name: str, size: int) -> Iterator[Size
     """
     step = size - base[name]
     others = sorted(set(base.values()) - {base[name]})
-    equal = [other for other, value in base.items() if value == base[name]]
+    equal = [dim for dim, value in base.items() if value == base[name]]
     for changed in ([name], equal):
         sizes = {**base, **dict.fromkeys(changed, size)}
         yield sizes
         for value in others:
-            yield {
-                other: value + step if base[other] == value else chosen
-                for other, chosen in sizes.items()
-            }
+            yield {dim: value + step if base[dim] == value else own for dim, own in sizes.items()}
     small = [sorted({value, size, size - 1, 1}) for value in others] if step < 0 else []
     for values in itertools.islice(itertools.product(*small), _MAX_SMALL):
-        chosen = dict(zip(others, values, strict=False)) | {base[name]: size}
-        yield {other: chosen.get(value, value) for other, value in base.items()}
+        moved = dict(zip(others, values, strict=False)) | {base[name]: size}
+        yield {dim: moved.get(value, value) for dim, value in base.items()}
