@@ -12,6 +12,7 @@ from xoptim.diagnose.json_types import (
     DiagnosisJson,
     DifferenceJson,
     ExplanationJson,
+    ExportDiagnosisJson,
     ReplayedJson,
 )
 from xoptim.integrations.mcp import ToolAnswer
@@ -263,7 +264,10 @@ DOCUMENTS: Final = {
     ),
     "check": Document("Output of `xopt check --json`, one item a check.", list[FindingJson]),
     "diff": Document("Output of `xopt diff --json`.", DiffJson),
-    "doctor": Document("Output of `xopt doctor --json`.", DoctorJson),
+    "doctor": Document(
+        "Output of `xopt doctor --json`; with a model, of `xopt doctor MODEL --json`.",
+        DoctorJson | ExportDiagnosisJson,
+    ),
     "explain": Document(
         "Output of `xopt explain --json`; with `--matches`, one item a match.",
         ExplainJson | list[ExplanationJson],

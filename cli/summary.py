@@ -194,14 +194,20 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
     print_changes(console, before, after, outcome.report.applied, verbose=verbose)
     if outcome.opsets[0] != outcome.opsets[1]:
         console.print(f"opset         {outcome.opsets[0]} → {outcome.opsets[1]}")
-    size = "" if summary.bytes_after is None else f" → {bytes_text(summary.bytes_after)}"
-    console.print(f"size          {bytes_text(outcome.bytes_before)}{size}")
+    size = summary.bytes_after  # is counted over all weights
+    reached = "" if size is None else f" → {bytes_text(size)}"
+    console.print(f"size          {bytes_text(outcome.bytes_before)}{reached}")
     for report in outcome.verified.reports:
         _print_verdict(console, report, summary.loosened, verbose=verbose)
     if not outcome.verified.reports:
         console.print(f"verification  skipped: --no-verify{summary.loosened}", highlight=False)
     console.print(f"time          {_time_text(outcome, verbose=verbose)}", highlight=False)
-    remarks = (*_assumed(outcome), *_changes(outcome), *_remarks(outcome), *_metadata(summary))
+    remarks = (
+        *_assumed(outcome),
+        *_changes(outcome),
+        *_remarks(outcome),
+        *_metadata(outcome, size),
+    )
     for remark in (*remarks, *_hints(outcome, verbose=verbose)):
         console.print(remark, highlight=False)
     if verbose and outcome.quantized is not None:
@@ -290,12 +296,13 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
         )
 
 
-def _metadata(summary: Summary) -> Iterator[str]:
-    """A hint where exporters left so many texts that they make a large part of the file."""
-    size = summary.bytes_after
+def _metadata(outcome: Outcome, size: int | None) -> Iterator[str]:
+    """A hint where exporters left so many texts that they make a large part of the file, which has
+    ``size`` bytes, ``None`` when it was refused.
+    """
     if size is None:
         return
-    share = summary.outcome.strippable_bytes / max(size, 1)
+    share = outcome.strippable_bytes / max(size, 1)
     if share > _MUCH_METADATA:
         text = "of the file is doc strings and metadata; --strip removes them"
         yield f"hint          {share:.0%} {text}"

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from xoptim.diagnose.doctor import diagnose_installation
+from xoptim.api.preparing import Source
+from xoptim.diagnose.doctor import Diagnosis, diagnose_installation
 from xoptim.diagnose.explanation import bytes_text
+from xoptim.diagnose.export import diagnose_export
 from xoptim.targets import TargetState
+from xoptim.verification import VerificationOptions
 
-from ..options import command, json_option, known_provider, provider_option
+from ..files import MODEL
+from ..options import command, json_option, known_provider, provider_option, refuse_idle
 from ..settings import used_settings
 from ..tables import open_console, print_json
 from ..terminal import say
@@ -28,56 +33,91 @@ class _DoctorChoices:
     as_json: bool = json_option()
 
 
-@command("doctor")
-def doctor_command(context: click.Context, choices: _DoctorChoices) -> int:
+@command("doctor", model={"type": MODEL, "required": False})
+def doctor_command(context: click.Context, model: Path | None, choices: _DoctorChoices) -> int:
     """Report versions, providers, targets, settings, and problems.
+
+    With MODEL, run it at several sizes of each dynamic dimension instead, and name sizes that its
+    export took from the example input.
 
     Exit code 1 when something does not work.
     """
-    found = diagnose_installation(choices.provider, software_device=choices.software_device)
+    if model is not None:
+        refuse_idle({"software_device": "with a model"})
+        return _examined(model, choices)
+    installation = diagnose_installation(choices.provider, software_device=choices.software_device)
     settings = used_settings(context)
     if choices.as_json:
-        told: DoctorJson = {
-            **found.to_json(),
-            "settings": settings,
-        }
-        print_json(told)
-        return int(bool(found.faults))
+        document: DoctorJson = {**installation.to_json(), "settings": settings}
+        print_json(document)
+    else:
+        _print_installation(installation, settings)
+    return int(bool(installation.faults))
+
+
+def _examined(model: Path, choices: _DoctorChoices) -> int:
+    """Look for sizes of the example input in a model."""
+    source = Source(model)
+    options = VerificationOptions(
+        assignments=1,
+        extremes=False,
+        providers=(choices.provider,),
+        original_dir=source.base_dir,
+    )
+    export = diagnose_export(source, options)
+    if choices.as_json:
+        print_json(export.to_json())
+        return int(not export.is_sound)
     console = open_console()
-    for name, version in found.versions.items():
+    for text in export.frozen:
+        console.print(f"frozen      {text}", highlight=False, soft_wrap=True, markup=False)
+    for trial in export.trials:
+        title = "frozen" if trial.is_frozen else "dynamic"
+        console.print(f"{title:<12}{trial}", highlight=False, soft_wrap=True, markup=False)
+    if export.error:
+        say(f"xopt: error: {export.error}", err=True)
+    elif not export.trials:
+        console.print("dynamic     the inputs have no dynamic dimension", highlight=False)
+    return int(not export.is_sound)
+
+
+def _print_installation(installation: Diagnosis, settings: str | None) -> None:
+    console = open_console()
+    for name, version in installation.versions.items():
         console.print(
             f"version     {name} {version or 'is not installed (optional)'}", highlight=False
         )
-    for name, why in found.providers.items():
+    for name, why in installation.providers.items():
         console.print(f"provider    {name}: {why or 'runs models'}", highlight=False)
-    for name, count in found.kernels.items():
+    for name, count in installation.kernels.items():
         console.print(
             f"kernels     {name}: {f'{count} operators' if count else 'not known'}", highlight=False
         )
-    for target in found.targets:
+    for target in installation.targets:
         console.print(
             f"target      {target.name}: {_state(target)}", highlight=False, soft_wrap=True
         )
-    for name, count in found.packs.items():
+    for name, count in installation.packs.items():
         console.print(
             f"pack        {name}: {'cannot be loaded' if count < 0 else f'{count} patterns'}",
             highlight=False,
         )
-    if found.memory is not None:
-        console.print(f"memory      {bytes_text(found.memory)} free", highlight=False)
-    names = "not known" if found.integers is None else ", ".join(found.integers) or "none"
+    if installation.memory is not None:
+        console.print(f"memory      {bytes_text(installation.memory)} free", highlight=False)
+    names = (
+        "not known" if installation.integers is None else ", ".join(installation.integers) or "none"
+    )
     console.print(
-        f"int8        a MatMul takes {found.int8_share:.2f} of the float32 time (instructions: "
-        f"{names})",
+        f"int8        a MatMul takes {installation.int8_share:.2f} of the float32 time "
+        f"(instructions: {names})",
         highlight=False,
         soft_wrap=True,
     )
     console.print(f"settings    {settings or 'none'}", highlight=False)
-    for name, why in found.skipped.items():
+    for name, why in installation.skipped.items():
         console.print(f"skipped     {name}: {why}", highlight=False)
-    for fault in found.faults:
+    for fault in installation.faults:
         say(f"xopt: error: {fault}", err=True)
-    return int(bool(found.faults))
 
 
 def _state(target: TargetState) -> str:

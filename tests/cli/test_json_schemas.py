@@ -70,7 +70,7 @@ CASES: dict[str, dict[str, tuple[int, tuple[str, ...]]]] = {
         "values": (1, ("model.onnx", "other.onnx", "--values")),
         "no values": (0, ("model.onnx", "model.onnx", "--values")),
     },
-    "doctor": {"all": (0, ())},
+    "doctor": {"all": (0, ()), "a model": (0, ("model.onnx",))},
     "explain": {
         "a miss": (0, ("model.onnx", "NegNeg")),
         "nowhere": (0, ("other.onnx", "NegNeg")),

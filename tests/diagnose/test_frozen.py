@@ -12,11 +12,14 @@ ONE = "agraph (bool[n,4] x) => (int64[1,k] y) <int64[2] sizes = {1, 1}, int64[2]
 BROKEN = {
     "Split": f"{HEAD} {{ i = NonZero(x) t = Transpose(i) y, z = Split <axis = 0> (t, sizes) }}",
     "Reshape": f"{HEAD} {{ i = NonZero(x) y = Reshape(i, shape) }}",
+    "Expand": f"{HEAD} {{ i = NonZero(x) y = Expand(i, shape) }}",
 }
 SOUND = {
     "the axis of the rank": f"{ONE} {{ i = NonZero(x) y, z = Split <axis = 0> (i, sizes) }}",
     "an inferred axis": f"{HEAD[:-1]}, int64[2] kept = {{2, -1}}> "
     "{ i = NonZero(x) y = Reshape(i, kept) }",
+    "an axis that is repeated": "agraph (bool[n,4] x) => (int64[3,2,?] y) "
+    "<int64[3] shape = {3, 2, 1}> { i = NonZero(x) y = Expand(i, shape) }",
     "a length of the input": "agraph (int64[n,4] x) => (int64[?,4] y) <int64[2] sizes = {1, 1}> "
     "{ y, z = Split <axis = 0> (x, sizes) }",
 }

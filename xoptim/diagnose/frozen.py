@@ -14,7 +14,7 @@ _DECIDED_BY_DATA: Final = frozenset(("Compress", "NonMaxSuppression", "NonZero",
 """Operators whose results are as long as their operands hold certain values."""
 _KEEPING: Final = frozenset(("Cast", "Identity", "Squeeze", "Transpose", "Unsqueeze"))
 """Operators that leave lengths as they are."""
-_SIZED: Final = ("Reshape", "Split")
+_SIZED: Final = ("Expand", "Reshape", "Split")
 _STEPS: Final = 8
 """Most such operators in a row that are followed."""
 
@@ -33,7 +33,7 @@ def _frozen(g: GraphView) -> Iterator[str]:
         source = _decided(g, node.input[0])
         if source is None:
             continue
-        if _splits(g, node) or _reshapes(g, node):
+        if _splits(g, node) or _reshapes(g, node) or _expands(g, node):
             yield (
                 f"the sizes of {node.op_type} at {node.name or node.output[0]!r} come from the "
                 f"example of the export, but {source.op_type} decides them by the data: the model "
@@ -74,3 +74,14 @@ def _reshapes(g: GraphView, node: Node) -> bool:
     if shape is None or all(isinstance(size, int) for size in shape) or not sizes:
         return False
     return all(size > 0 for size in sizes)
+
+
+def _expands(g: GraphView, node: Node) -> bool:
+    """Whether an Expand has a constant size above 1 for an axis of unknown length."""
+    if node.op_type != "Expand":
+        return False
+    shape, sizes = g.try_infer_shape(node.input[0]), g.get_ints(node.input[1])
+    if shape is None or not sizes:
+        return False
+    pairs = zip(reversed(shape), reversed(sizes), strict=False)
+    return any(size > 1 and not isinstance(length, int) for length, size in pairs)

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -370,19 +370,22 @@ def _with_assumptions(
     known = derived(proto, options.assume, from_model=options.assume_from_model)
     texts = candidates(proto, known)
 
-    def tried(chosen: Sequence[str]) -> OptionHint | None:
+    @cache
+    def tried(chosen: tuple[str, ...]) -> OptionHint | None:
         assumed = load_model(proto, base_dir, assumptions=Assumptions.of((*known.texts, *chosen)))
         return _tried(assumed, options, option_of(chosen), "if that holds")
 
-    found = tried(texts) if texts else None
+    found = tried(tuple(texts)) if texts else None
     if found is None or not found.patterns:
         return None
-    best = found.patterns
-    few = needed(
-        texts, lambda chosen: (each := tried(chosen)) is not None and each.patterns == best
-    )
+
+    def is_as_good(chosen: Sequence[str]) -> bool:
+        hint = tried(tuple(chosen))
+        return hint is not None and hint.patterns == found.patterns
+
+    few = needed(texts, is_as_good)
     # patterns that apply without any, as in a model that was optimized otherwise
-    return tried(few) if few else None
+    return tried(tuple(few)) if few else None
 
 
 def _with_sizes(

@@ -263,6 +263,36 @@ class CostsJson(TypedDict):
     peak_bytes: int
 
 
+class DimensionJson(TypedDict):
+    """The sizes of a dynamic dimension with which a model was run.
+
+    Attributes:
+        name: name of the dimension, or input:axis.
+        works: sizes with which the model runs.
+        fails: sizes with which it does not run.
+        error: the first error; empty without one.
+    """
+
+    name: str
+    works: list[int]
+    fails: list[int]
+    error: str
+
+
+class ExportDiagnosisJson(TypedDict):
+    """Sizes that an export took from its example input.
+
+    Attributes:
+        frozen: nodes whose sizes the data should decide, in words.
+        dimensions: the sizes with which the model was run.
+        error: why the model does not run at all; empty where it does.
+    """
+
+    frozen: list[str]
+    dimensions: list[DimensionJson]
+    error: str
+
+
 class DiagnosisJson(TypedDict):
     """The state of an installation.
 

@@ -254,7 +254,7 @@ def _compare_floats(
 ) -> Comparison:
     """Real and complex numbers, by the rule of this module."""
     e, a = expected.reshape(-1), actual.reshape(-1)
-    scale = (_largest_magnitude if rules.of_largest else _median_magnitude)(e)
+    scale = (largest_magnitude if rules.of_largest else median_magnitude)(e)
     floor = _floor(e, limits, scale, is_by_type=rules.keeps_small)
     judged = 0
     max_abs = largest = top = worst = max_ulp = 0.0
@@ -305,7 +305,7 @@ def _floor(expected: np.ndarray, limits: Tolerance, scale: float, *, is_by_type:
     The absolute tolerance of a type is meant for results next to 1: results that are small
     throughout get the part of it that the relative one allows for the largest of them.
     """
-    largest = _largest_magnitude(expected) if is_by_type else 0.0
+    largest = largest_magnitude(expected) if is_by_type else 0.0
     atol = min(limits.atol, limits.rtol * largest) if largest else limits.atol
     return atol + limits.rtol * scale
 
@@ -317,7 +317,7 @@ def excesses(expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules) -
     """
     e, a = expected.reshape(-1), actual.reshape(-1)
     limits = rules.tolerance(element_type(expected.dtype))
-    scale = (_largest_magnitude if rules.of_largest else _median_magnitude)(e)
+    scale = (largest_magnitude if rules.of_largest else median_magnitude)(e)
     floor = _floor(e, limits, scale, is_by_type=rules.keeps_small)
     parts = [excess for _, _, _, excess in _chunks(e, a, floor, limits.rtol, rules)]
     return np.concatenate(parts) if parts else np.zeros(0)
@@ -350,7 +350,7 @@ def _chunks(
         yield start, error, magnitude, excess
 
 
-def _median_magnitude(values: np.ndarray) -> float:
+def median_magnitude(values: np.ndarray) -> float:
     """Median magnitude of the finite non-zero elements, 0 when there is none.
 
     Numbers next to the largest that the type can hold are skipped: masks use them for minus
@@ -362,7 +362,7 @@ def _median_magnitude(values: np.ndarray) -> float:
     return float(np.median(magnitude)) if magnitude.size else 0.0
 
 
-def _largest_magnitude(values: np.ndarray) -> float:
+def largest_magnitude(values: np.ndarray) -> float:
     """Largest magnitude of the same elements, of all and not of a sample."""
     magnitude = np.abs(values)
     return float(np.max(magnitude, initial=0.0, where=magnitude < _largest_measured(values.dtype)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from xoptim.facts.errors import XoptimError
 
@@ -10,6 +11,14 @@ if TYPE_CHECKING:
     import onnx
 
     from xoptim.verification.report import VerificationReport
+
+
+_WHERE_IT_FAILED: Final = re.compile(
+    r"^(?:\w+ : )?Non-zero status code returned while running (\S+) node\. "
+    r"Name:('[^']*') Status Message: "
+)
+"""The beginning of onnxruntime's message about a node that fails."""
+_PLACE_IN_SOURCE: Final = re.compile(r"/onnxruntime_src/\S+ .*? was false\. ")
 
 
 class ProviderUnavailable(XoptimError):  # noqa: N818 - the name is a sentence
@@ -64,3 +73,8 @@ class DifferentModelError(VerificationError):
 
 class NotVerifiedError(VerificationError):
     """The optimized model could not be verified; ``report.reason`` gives the reason."""
+
+
+def shortened(error: str) -> str:
+    """A message of onnxruntime that begins with the node that failed, where it names one."""
+    return _PLACE_IN_SOURCE.sub("", _WHERE_IT_FAILED.sub(r"\1 \2: ", error))

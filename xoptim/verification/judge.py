@@ -21,6 +21,7 @@ from xoptim.verification.compare import Comparison, ComparisonRules
 from xoptim.verification.dims import sizes_text
 from xoptim.verification.error_bins import ErrorBin, add_bins, explains
 from xoptim.verification.errors import LoadError, RunError
+from xoptim.verification.evidence import hollow_reason
 from xoptim.verification.fatal import computes_in_half
 from xoptim.verification.further import TINY
 from xoptim.verification.noise import NoisyModel
@@ -148,6 +149,7 @@ _DESCRIBED: Final = {
     "items": ", sequences of other lengths",
     "absent": ", optional inputs absent",
     "iterations": ", loops with many iterations",
+    "small": ", smaller numbers",
 }
 """Values of runs by their source, as the end of a sentence."""
 
@@ -160,34 +162,6 @@ def where_text(sizes: Mapping[str, int]) -> str:
 def values_text(run: RunPlan | RunReport) -> str:
     """The values of a run, as the end of a sentence, where they are not the usual ones."""
     return _DESCRIBED.get(run.source, "")
-
-
-def hollow_reason(runs: Sequence[RunReport], graph: onnx.GraphProto) -> str:
-    """Why outputs of the original are no evidence: they are empty, or not finite, in every run.
-
-    Empty where each output has a compared element. Outputs whose declared type says that they are
-    empty need none.
-    """
-    compared = [(c.whole or c.output, c) for run in runs for c in run.comparisons]
-    judged = {name for name, c in compared if c.judged}
-    names = [value.name for value in graph.output if not _is_empty(value.type)]
-    hollow = [name for name in names if name not in judged]
-    if not hollow:
-        return ""
-    filled = {name for name, c in compared if c.count}
-    what = "had no finite value in any run"
-    if filled.isdisjoint(hollow):
-        what = "had no element in any run"
-    which = "the outputs"
-    if len(hollow) < len(graph.output):
-        which = f"output {', '.join(map(repr, hollow[:4]))}{', ...' if len(hollow) > 4 else ''}"
-    return f"{which} of the original {what}; give inputs with --feeds"
-
-
-def _is_empty(declared: onnx.TypeProto) -> bool:
-    """Whether a tensor type has an axis of length 0."""
-    sizes = declared.tensor_type.shape.dim
-    return any(size.HasField("dim_value") and size.dim_value == 0 for size in sizes)
 
 
 def _random_operator(model: onnx.ModelProto) -> str:

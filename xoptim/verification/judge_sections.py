@@ -15,7 +15,8 @@ from xoptim.facts.dtypes import element_type, type_name
 from xoptim.system.machine import available_memory
 from xoptim.verification.branches import Coverage, count_bodies
 from xoptim.verification.errors import RunError
-from xoptim.verification.judge import Judge, hollow_reason, judge
+from xoptim.verification.evidence import hollow_reason
+from xoptim.verification.judge import Judge, judge
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.reference import Reference
 from xoptim.verification.report import RunReport, VerificationReport, rounding_note

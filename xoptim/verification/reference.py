@@ -2,7 +2,6 @@
 it to accept.
 """
 
-import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -18,7 +17,8 @@ from xoptim.graph.splice import EXPANSION_LIMIT, expanded_size
 from xoptim.system.crashes import WATCH
 from xoptim.verification.branches import Coverage
 from xoptim.verification.dims import Sizes, sizes_text
-from xoptim.verification.errors import FeedError, LoadError, RunError, RunStoppedError
+from xoptim.verification.errors import FeedError, LoadError, RunError, RunStoppedError, shortened
+from xoptim.verification.explosions import Explosions
 from xoptim.verification.extremes import Ends
 from xoptim.verification.further import SHORT, TINY, Further
 from xoptim.verification.options import VerificationOptions
@@ -54,11 +54,6 @@ _RELATED_WORK: Final = 1 << 25  # operations of a run with sizes that stand in a
 _PROBE_BYTES: Final = 1 << 30  # that the results of a run with large sizes may take at one time
 _HOUR: Final = 3600.0
 _SHORT_SEARCH: Final = 10.0  # seconds of the search for sizes that a message names
-_WHERE_IT_FAILED: Final = re.compile(
-    r"^(?:\w+ : )?Non-zero status code returned while running (\S+) node\. "
-    r"Name:('[^']*') Status Message: "
-)
-"""The beginning of onnxruntime's message about a node that fails."""
 
 
 class Search:
@@ -98,6 +93,7 @@ class Search:
         self.coverage = Coverage()
         self.is_short = False
         self._ones: list[Sizes] = []
+        self._explosions = Explosions(self._feeding)
 
     @property
     def chosen(self) -> Iterable[str]:
@@ -132,17 +128,23 @@ class Search:
             found[0] = replace(found[0], refused=preferred or {})
         for _ in range(len(found), feeding.wanted):
             self._try(found[0].sizes, found, failures)
+        self._add_calm(found)
         if feeding.wanted > 1 and self._options.extremes:
             self._add_ends(found)
         if self._options.assignments > 1 and self._options.extremes:
             self._add_further(found)
-        return found
+        return self._explosions.leveled(found) if feeding.random else found
+
+    def _add_calm(self, found: list[ReferenceRun]) -> None:
+        """Add runs on smaller values than those of the usual runs whose results explode."""
+        if self._feeding.random and self._options.assignments > 1:
+            found += self._explosions.calm(found, self._probe)
 
     def _failed(self, failures: Sequence[Exception]) -> str:
         """Why the model does not run on random values, with sizes that it runs with, if the
         caller has chosen others.
         """
-        first = _WHERE_IT_FAILED.sub(r"\1 \2: ", str(failures[0]))
+        first = shortened(str(failures[0]))
         chosen = self._options.dims
         if not chosen:
             return (

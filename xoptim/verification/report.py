@@ -27,6 +27,14 @@ _MOST_NAMED: Final = 2  # branches in a line
 _WAY: Final = (
     "give values that reach it with --feeds FILE, or several sets of values with --test-data FOLDER"
 )
+GROWTH: Final = 1e6
+"""How many times larger than the values that led to it a result is before it explodes: a term of
+their size is then less than a tenth of the relative tolerance of float32.
+"""
+_VAST: Final = 1e12
+"""The same for results that are no evidence: terms a million times larger than the values vanish
+too.
+"""
 # of the largest number; results of large values that differ by no more are rounding
 _COARSE: Final = 0.005
 
@@ -66,25 +74,44 @@ class RunReport:
     # as accurate as the original
     settled: frozenset[str] = frozenset()
     refuted: frozenset[str] = frozenset()  # outputs on which the models disagree in 64-bit floats
+    # Largest magnitude of the values and constants that lead to the results
+    level: float = math.inf
 
     def accepts(self, comparison: Comparison) -> bool:
         """Whether an output counts as equal, within the tolerance or as noise."""
-        noise = self.noise.get(comparison.output)
         if comparison.output in self.refuted:
             return False
-        if comparison.ok or comparison.output in self.settled:
-            return True
-        return (noise is not None and noise.accepted) or (self.is_coarse and is_small(comparison))
+        return self._accepts_strictly(comparison) or (self.is_coarse and is_small(comparison))
+
+    def _accepts_strictly(self, comparison: Comparison) -> bool:
+        noise = self.noise.get(comparison.output)
+        is_noise = noise is not None and noise.accepted
+        return comparison.ok or comparison.output in self.settled or is_noise
+
+    @property
+    def telling(self) -> tuple[Comparison, ...]:
+        """The comparisons whose differences say something: not those that are accepted among large
+        numbers only, or among numbers that explode.
+        """
+        return tuple(c for c in self.comparisons if not (self.accepts(c) and self._is_vast(c)))
+
+    def _is_vast(self, comparison: Comparison) -> bool:
+        """Whether an accepted output holds numbers that explode, or is excused as coarse."""
+        return comparison.top > GROWTH * self.level or not self._accepts_strictly(comparison)
 
     def is_close(self, comparison: Comparison) -> bool:
         """Whether an output that counts as equal differs by little of its largest number, if at
         all.
         """
         return (
-            comparison.count > 0
+            self.is_evidence(comparison)
             and self.accepts(comparison)
             and (comparison.ok or is_small(comparison))
         )
+
+    def is_evidence(self, comparison: Comparison) -> bool:
+        """Whether an output has finite elements, and is not so large that nothing else is seen."""
+        return comparison.judged > 0 and comparison.scale <= _VAST * self.level
 
     def is_accepted(self) -> bool:
         """Whether all outputs count as equal."""
@@ -189,7 +216,7 @@ class VerificationReport:
     @property
     def largest(self) -> Comparison | None:
         """The worst fault, or, without one, the output that came closest to its tolerance."""
-        found = [c for run in self.runs for c in run.comparisons] + list(self.faults)
+        found = [c for run in self.runs for c in run.telling] + list(self.faults)
         return max(found, key=lambda c: (bool(c.fault), c.excess, c.max_abs), default=None)
 
     @property
@@ -291,7 +318,8 @@ def rounding_note(runs: Sequence[RunReport]) -> list[str]:
 
 
 def _noise_by_output(runs: Sequence[RunReport]) -> dict[str, Noise]:
-    return {name: noise for run in runs for name, noise in run.noise.items()}
+    outputs = [(run, c.output) for run in runs for c in run.telling if c.output in run.noise]
+    return {name: run.noise[name] for run, name in outputs}
 
 
 def _rounding_lines(found: Mapping[str, Noise]) -> list[str]:

@@ -41,6 +41,7 @@ def compare_run(
         compared,
         is_probe=run.is_probe,
         is_coarse=is_coarse,
+        level=run.level,
     )
 
 

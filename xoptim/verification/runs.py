@@ -57,7 +57,7 @@ from xoptim.verification.session import Session, Value
 FeedSource: TypeAlias = Literal[
     "random", "given", "drawn", "test data", "overridden", "wide", "odd", "free", "far", "ties",
     "tiny", "offset", "level", "operands", "branches", "sorted", "single", "goal", "mask", "range",
-    "strings", "items", "absent", "iterations",
+    "strings", "items", "absent", "iterations", "small",
 ]  # fmt: skip
 """``drawn``: elements of an example; ``overridden``: values of initializers; ``wide``: zeros and
 large numbers; ``odd``: NaN, infinities; ``free``: also what a reader does not prefer; ``far``: many
@@ -65,9 +65,9 @@ magnitudes; ``ties``: few different numbers; ``sorted``: ascending rows; ``singl
 ``tiny``, ``offset``: close to 0, to each other; ``level``: one number; ``operands``: bounds, axes,
 targets; ``branches``, ``goal``: what reaches a branch, decides a condition; ``mask``: nothing, one
 or all but one kept; ``range``: very large and very small; ``strings``: matches of patterns;
-``items``: lengths of sequences; ``absent``: optional inputs; ``iterations``: many.
+``items``: lengths of sequences; ``absent``: optional inputs; ``iterations``: many; ``small``: on a
+smaller scale.
 """
-
 
 _LOGGER = logging.getLogger("xoptim")
 _NARROW: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -101,9 +101,9 @@ class ReferenceRun(RunPlan):
     results: list[Value]
     seconds: float
     is_probe: bool = False
-    # sizes that were preferred, with which the model does not run
-    refused: Sizes = field(default_factory=dict)
+    refused: Sizes = field(default_factory=dict)  # preferred sizes with which it does not run
     work: int = 0  # operations, where they are known
+    level: float = np.inf  # largest magnitude of the values and constants it starts from
 
 
 class ResultStore:

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import onnx
 import onnxruntime
 import pytest
 
 from tests.cli.command import Xopt
+from tests.support import parse
 from xoptim import installed_patterns
 from xoptim.targets import Target, TargetState, every as every_target
 
@@ -126,3 +128,21 @@ def test_what_does_not_work_is_an_error(xopt: Xopt, monkeypatch: pytest.MonkeyPa
         outcome.err
         == "xopt: error: CPUExecutionProvider does not run a model: its library is missing\n"
     )
+
+
+def test_sizes_that_a_model_takes_from_its_example(xopt: Xopt) -> None:
+    text = """agraph (float[n,4] x) => (float[2,4] y) <int64[2] shape = {2, 4}> {
+        y = Reshape(x, shape) }"""
+    onnx.save(parse(text), "frozen.onnx")
+    outcome = xopt("doctor", "frozen.onnx")
+    assert outcome.code == 1
+    assert outcome.out.startswith("frozen      the inputs leave n open, but the model runs with 2 ")
+    assert xopt("doctor", "frozen.onnx", "--json").json["dimensions"][0]["works"] == [2]
+    assert xopt("doctor", "frozen.onnx", "--software-device").code == 2
+
+
+def test_a_model_that_runs_with_all_sizes(xopt: Xopt) -> None:
+    onnx.save(parse("agraph (float[n,4] x) => (float[n,4] y) { y = Neg(x) }"), "fine.onnx")
+    outcome = xopt("doctor", "fine.onnx")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith("dynamic     the model runs with n = 1, 2, 3, ")

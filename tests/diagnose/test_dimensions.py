@@ -1,0 +1,36 @@
+"""Dynamic dimensions that are fixed inside are named."""
+
+from tests.support import parse
+from xoptim.diagnose.export import diagnose_export
+from xoptim.graph.sources import Source
+from xoptim.verification import VerificationOptions
+
+OPTIONS = VerificationOptions(assignments=1, extremes=False)
+CHUNK = """agraph (float[batch,seq,1] x) => (float[batch,16] y) <int64[2] row = {0, 16}> {
+    y = Reshape(x, row) }"""
+PAST = """agraph (float[batch,seq] x, float[batch,past] p, float[batch,total] mask)
+    => (float[?,?] y) { c = Concat <axis = 1> (p, x) y = Add(c, mask) }"""
+
+
+def test_a_length_that_is_fixed_inside() -> None:
+    batch, seq = diagnose_export(Source(parse(CHUNK)), OPTIONS).trials
+    assert not batch.is_frozen
+    assert seq.works == [16]
+    assert str(seq).startswith(
+        "the inputs leave seq open, but the model runs with 16 and fails with 1, 2, 3, 17, 24, 64, "
+        "128, 512: Reshape '': The input tensor cannot be reshaped"
+    )
+
+
+def test_lengths_that_depend_on_each_other_are_sound() -> None:
+    export = diagnose_export(Source(parse(PAST)), OPTIONS)
+    assert [trial.name for trial in export.trials] == ["batch", "seq", "past", "total"]
+    assert export.is_sound
+    assert all(512 in trial.works for trial in export.trials)
+
+
+def test_a_model_that_does_not_run() -> None:
+    text = "agraph (float[3,4] x) => (float[k] y) <int64[1] s = {0}> { y = Reshape(x, s) }"
+    export = diagnose_export(Source(parse(text)), OPTIONS)
+    assert "Reshape" in export.error
+    assert not export.is_sound

@@ -1,0 +1,157 @@
+"""Dynamic dimensions of the inputs that a model fixes inside: it runs with some sizes only."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import onnx
+
+from xoptim.verification.dims import Sizes, open_dimensions
+from xoptim.verification.errors import FeedError, RunError, shortened
+from xoptim.verification.options import VerificationOptions
+from xoptim.verification.reference import run_reference
+from xoptim.verification.relations import derived_sizes, with_derived
+from xoptim.verification.runs import Feeding, run_plan
+from xoptim.verification.session import Session
+from xoptim.verification.sized import SizedModel
+from xoptim.verification.work import MemoryNeed
+
+if TYPE_CHECKING:
+    from xoptim.diagnose.json_types import DimensionJson
+
+_SIZES: Final = (1, 2, 3, 16, 17, 24, 64, 128, 512)
+_MAX_SECONDS: Final = 30.0  # after which no further size is tried
+_MAX_SMALL: Final = 64  # assignments of small sizes to the other dimensions
+_RUN_SECONDS: Final = 10.0  # after which a run is stopped, and no larger size is tried
+
+
+@dataclass(slots=True)
+class DimensionTrial:
+    """The sizes of a dimension with which a model runs, and those with which it fails."""
+
+    name: str
+    works: list[int]
+    fails: list[int]
+    error: str = ""  # of the smallest size that fails; it begins with the node, where that is known
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the inputs allow sizes with which the model does not run."""
+        return bool(self.fails)
+
+    def __str__(self) -> str:
+        works = ", ".join(map(str, self.works))
+        if not self.fails:
+            return f"the model runs with {self.name} = {works}"
+        fails = ", ".join(map(str, self.fails))
+        return (
+            f"the inputs leave {self.name} open, but the model runs with {works} and fails with "
+            f"{fails}: {self.error}"
+        )
+
+    def to_json(self) -> DimensionJson:
+        """All fields as JSON values."""
+        return {
+            "name": self.name,
+            "works": self.works,
+            "fails": self.fails,
+            "error": self.error,
+        }
+
+
+def try_dimensions(
+    model: onnx.ModelProto, base_dir: Path | None, options: VerificationOptions
+) -> list[DimensionTrial]:
+    """Run a model at several sizes of each dynamic dimension of its inputs.
+
+    Raises:
+        LoadError: onnxruntime refuses the model.
+        FeedError: an input cannot be fed.
+        RunError: it fails on all sizes that were tried.
+    """
+    trials = _Trials(model, base_dir, options)
+    return [trials.of(name) for name in trials.names]
+
+
+class _Trials:
+    """Runs of a model, next to sizes with which it runs."""
+
+    def __init__(
+        self, model: onnx.ModelProto, base_dir: Path | None, options: VerificationOptions
+    ) -> None:
+        reference = run_reference(model, options)
+        self._base = reference.runs[0].sizes
+        self._session = Session(model, reference.settings, base_dir=base_dir)
+        self._feeding = Feeding(model, options)
+        self._need = MemoryNeed(SizedModel(model, base_dir), options.memory_limit)
+        self._derived = derived_sizes(model)
+        self._deadline = time.perf_counter() + _MAX_SECONDS
+        self._purposes = open_dimensions(self._feeding.specs)
+        self.names = [name for name in self._purposes if name in self._base]
+
+    def of(self, name: str) -> DimensionTrial:
+        """The result for a dimension; the others have other sizes where they depend on it."""
+        trial = DimensionTrial(name, [], [])
+        for size in sorted({*_SIZES, self._base[name]}):
+            start = time.perf_counter()
+            error = "" if size == self._base[name] else self._error(name, size)
+            seconds = time.perf_counter() - start
+            (trial.fails if error else trial.works).append(size)
+            trial.error = trial.error or error
+            if seconds > _RUN_SECONDS or start > self._deadline:
+                break
+        return trial
+
+    def _error(self, name: str, size: int) -> str:
+        """Why the model does not run with a size, empty where it does."""
+        first = ""
+        for sizes in filter(self._is_usual, _assignments(self._base, name, size)):
+            error = self._error_at({**with_derived(self._derived, sizes), name: size})
+            if not error:
+                return ""
+            first = first or error
+        return first
+
+    def _is_usual(self, sizes: Sizes) -> bool:
+        """Whether nothing is empty but a past."""
+        return all(
+            size > 0 or (size == 0 and self._purposes[name] == "past")
+            for name, size in sizes.items()
+        )
+
+    def _error_at(self, sizes: Sizes) -> str:
+        error = ""
+        for gentle in self._feeding.styles:
+            try:
+                self._need.check(sizes)
+                run_plan(self._session, self._feeding.plan(sizes, 0, gentle), _RUN_SECONDS)
+            except (FeedError, RunError) as failure:
+                error = error or shortened(str(failure))
+            else:
+                return ""
+        return error
+
+
+def _assignments(base: Mapping[str, int], name: str, size: int) -> Iterator[Sizes]:
+    """Sizes with one that is changed: alone, or with all that are equal to it.
+
+    Others that are equal to each other differ from it by as much as before, as a total length does
+    from a new one; or, where the size is smaller than in ``base``, are small.
+    """
+    step = size - base[name]
+    others = sorted(set(base.values()) - {base[name]})
+    equal = [dim for dim, value in base.items() if value == base[name]]
+    for changed in ([name], equal):
+        sizes = {**base, **dict.fromkeys(changed, size)}
+        yield sizes
+        for value in others:
+            yield {dim: value + step if base[dim] == value else own for dim, own in sizes.items()}
+    small = [sorted({value, size, size - 1, 1}) for value in others] if step < 0 else []
+    for values in itertools.islice(itertools.product(*small), _MAX_SMALL):
+        moved = dict(zip(others, values, strict=False)) | {base[name]: size}
+        yield {dim: moved.get(value, value) for dim, value in base.items()}

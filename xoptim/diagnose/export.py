@@ -1,0 +1,49 @@
+"""What an export took from its example input, so that a model is wrong or fails for others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xoptim.diagnose.dimensions import DimensionTrial, try_dimensions
+from xoptim.diagnose.frozen import frozen_sizes
+from xoptim.graph.load import load_model
+from xoptim.graph.sources import Source
+from xoptim.verification.errors import FeedError, LoadError, RunError
+from xoptim.verification.options import VerificationOptions
+
+if TYPE_CHECKING:
+    from xoptim.diagnose.json_types import ExportDiagnosisJson
+
+
+@dataclass(frozen=True, slots=True)
+class ExportDiagnosis:
+    """Sizes of the example in a model."""
+
+    frozen: Sequence[str]  # nodes whose sizes the data should decide, in words
+    trials: Sequence[DimensionTrial]
+    error: str = ""  # why the model does not run at all
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether no size of the example was found."""
+        return not self.frozen and not self.error and not any(t.is_frozen for t in self.trials)
+
+    def to_json(self) -> ExportDiagnosisJson:
+        """All fields as JSON values."""
+        return {
+            "frozen": list(self.frozen),
+            "dimensions": [trial.to_json() for trial in self.trials],
+            "error": self.error,
+        }
+
+
+def diagnose_export(source: Source, options: VerificationOptions) -> ExportDiagnosis:
+    """Look for sizes of the example in a model, which is run at several sizes of its inputs."""
+    frozen = frozen_sizes(load_model(source.proto, source.base_dir).graph)
+    try:
+        trials = try_dimensions(source.proto, source.base_dir, options)
+    except (FeedError, LoadError, RunError) as error:
+        return ExportDiagnosis(frozen, (), str(error))
+    return ExportDiagnosis(frozen, trials)

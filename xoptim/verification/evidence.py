@@ -1,0 +1,39 @@
+"""What the results of the original say: which outputs no run gives evidence for."""
+
+from collections.abc import Sequence
+
+import onnx
+
+from xoptim.verification.report import RunReport
+
+
+def hollow_reason(runs: Sequence[RunReport], graph: onnx.GraphProto) -> str:
+    """Why outputs of the original are no evidence: they are empty, not finite, or explode, in every
+    run.
+
+    Empty where each output has a compared element. Outputs whose declared type says that they are
+    empty need none.
+    """
+    compared = [(c.whole or c.output, c, run) for run in runs for c in run.comparisons]
+    judged = {name for name, c, run in compared if run.is_evidence(c)}
+    names = [value.name for value in graph.output if not _is_empty(value.type)]
+    hollow = [name for name in names if name not in judged]
+    if not hollow:
+        return ""
+    filled = {name for name, c, _ in compared if c.count}
+    what = "had no finite value in any run"
+    if filled.isdisjoint(hollow):
+        what = "had no element in any run"
+    sizes = [c.scale for name, c, _ in compared if name in hollow and c.judged]
+    if sizes:
+        what = f"grew to {min(sizes):.2g} or more in every run, where rounding hides differences"
+    which = "the outputs"
+    if len(hollow) < len(graph.output):
+        which = f"output {', '.join(map(repr, hollow[:4]))}{', ...' if len(hollow) > 4 else ''}"
+    return f"{which} of the original {what}; give inputs with --feeds"
+
+
+def _is_empty(declared: onnx.TypeProto) -> bool:
+    """Whether a tensor type has an axis of length 0."""
+    sizes = declared.tensor_type.shape.dim
+    return any(size.HasField("dim_value") and size.dim_value == 0 for size in sizes)
