@@ -1,10 +1,11 @@
 """The workflows and forms of `.github`: steps are targets of the Makefile, on all promised systems
-and versions.
+and versions; files that other programs read are as these expect them.
 """
 
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tomllib
 from pathlib import Path
@@ -187,3 +188,32 @@ def test_a_checker_finds_nothing(words: list[str]) -> None:
         [program, *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+READ_ELSEWHERE = {
+    "citation-file-format": [ROOT / "CITATION.cff"],
+    "dependabot": [FOLDER / "dependabot.yml"],
+    "github-actions": [ROOT / "action.yml"],
+    "github-issue-config": [FOLDER / "ISSUE_TEMPLATE" / "config.yml"],
+    "github-issue-forms": [
+        path for path in (FOLDER / "ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config"
+    ],
+    "github-workflows": sorted((FOLDER / "workflows").glob("*.yml")),
+}
+"""Files that a service reads, by the name of their schema in check-jsonschema."""
+
+
+@pytest.mark.parametrize("schema", READ_ELSEWHERE)
+def test_files_are_as_their_readers_expect(schema: str) -> None:
+    paths = READ_ELSEWHERE[schema]
+    assert paths
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
+    done = subprocess.run(
+        [*command, *map(str, paths)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_form_and_workflow_has_a_schema() -> None:
+    checked = {path for paths in READ_ELSEWHERE.values() for path in paths}
+    assert set(FOLDER.rglob("*.yml")) <= checked
