@@ -336,7 +336,7 @@ def main() -> None:
         found = rows(
             path,
             Path(name) / "out",
-            with_verification=arguments.verified,
+            with_verification=arguments.verification,
             peers=not arguments.no_peers,
         )
     idle = found[0][1].peak
