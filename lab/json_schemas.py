@@ -8,6 +8,7 @@ import inspect
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
     Any,
@@ -166,7 +167,7 @@ def text() -> str:
 
 def main() -> None:
     """Write the file."""
-    FILE.write_text(text(), encoding="utf-8", newline="\n")
+    Path(str(FILE)).write_text(text(), encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,14 @@
 
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 import xoptim
+from lab.public_names import FILE, imported, text
 from xoptim.facts.lazy import exports
+from xoptim.facts.public_names import PUBLIC_NAMES
 
 SOURCE = """
 from typing import TYPE_CHECKING
@@ -29,6 +32,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in ("lazy_package", "lazy_package.first"):
         monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(cast(dict[str, Any], PUBLIC_NAMES), "lazy_package", imported(SOURCE))
     return "lazy_package"
 
 
@@ -49,3 +53,7 @@ def test_all_public_names_can_be_imported() -> None:
         module = __import__(package, fromlist=["_"])
         for name in exports(package):
             assert getattr(module, name) is not None
+
+
+def test_the_table_has_the_imports_for_type_checkers() -> None:
+    assert FILE.read_text(encoding="utf-8") == text(), "`make docs` writes it"

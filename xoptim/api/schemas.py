@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Any, Final
 
 from xoptim.facts.errors import XoptimError
@@ -12,7 +12,7 @@ from xoptim.facts.words import suggestion
 
 VERSION: Final = 1
 """The version of all schemas, which a removed or changed field raises; an added one does not."""
-FILE: Final = Path(__file__).parents[1] / "schemas.json"
+FILE: Final = files("xoptim") / "schemas.json"
 """The schemas of all documents, and the definitions that they share, written by ``make docs``."""
 REFERENCE: Final = "#/$defs/"
 """What a reference to a definition begins with."""

@@ -76,9 +76,9 @@ def _built_in(entry: EntryPoint) -> Iterable[type[Rewrite] | DeferredPattern]:
     """The rewrites of the built-in catalogue, from the cache if that is valid."""
     spec = find_spec(entry.module)
     folders = spec.submodule_search_locations if spec is not None else None
-    if not folders:
+    folder = Path(next(iter(folders))) if folders else None
+    if folder is None or not folder.is_dir():  # in an archive
         return patterns_of(entry.load())
-    folder = Path(next(iter(folders)))
     sources = sources_of(folder)
     cached = cached_patterns(folder, sources)
     if cached is not None:

@@ -1,15 +1,13 @@
 """Modules, and names of packages, that are imported when they are asked for."""
 
-import ast
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.abc import InspectLoader
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from xoptim.facts.public_names import PUBLIC_NAMES
 from xoptim.system.collection import collection_paused
 
 
@@ -50,7 +48,8 @@ def lazy_module(name: str) -> ModuleType:
 def on_demand(package: str) -> Callable[[str], Any]:
     """The ``__getattr__`` of a package that imports a name when it is asked for.
 
-    The package lists its names once, as imports for type checkers::
+    The package lists its names as imports for type checkers, from which ``make docs`` writes
+    `PUBLIC_NAMES`::
 
         if TYPE_CHECKING:
             from package.module import name as name
@@ -59,14 +58,10 @@ def on_demand(package: str) -> Callable[[str], Any]:
             __getattr__ = on_demand(__name__)
     """
 
-    @cache
-    def places() -> dict[str, tuple[str, str]]:
-        return dict(_exports(package))
-
     def get(name: str) -> Any:
-        if name.startswith("__") or name not in places():
+        if name.startswith("__") or name not in _places(package):
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module, original = places()[name]
+        module, original = _places(package)[name]
         with collection_paused():  # modules make many objects that stay
             if module == package:
                 return import_module(f"{package}.{original}")
@@ -79,19 +74,17 @@ def on_demand(package: str) -> Callable[[str], Any]:
 
 def exports(package: str) -> list[str]:
     """The names that a package imports on demand."""
-    return [name for name, _ in _exports(package)]
+    return list(_places(package))
 
 
-def _exports(package: str) -> Iterator[tuple[str, tuple[str, str]]]:
-    """The names that a package imports for type checkers, each with its module and name there."""
-    spec = find_spec(package)
-    assert spec is not None
-    assert isinstance(spec.loader, InspectLoader)
-    source = spec.loader.get_source(package)
-    for statement in ast.parse(source or "").body:
-        if not isinstance(statement, ast.If):
-            continue
-        for imported in statement.body:
-            if isinstance(imported, ast.ImportFrom):
-                for alias in imported.names:
-                    yield alias.asname or alias.name, (imported.module or "", alias.name)
+@cache
+def _places(package: str) -> dict[str, tuple[str, str]]:
+    """The names that a package imports on demand, each with its module and its name there."""
+    return dict(_exports(PUBLIC_NAMES[package]))
+
+
+def _exports(names: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, str]]]:
+    for module, words in names.items():
+        for word in words.split():
+            original, _, name = word.partition(":")
+            yield name or original, (module, original)

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import partial, wraps
+from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
@@ -46,7 +47,7 @@ _errors = lazy_module("mcp.server.mcpserver.exceptions")
 _types = lazy_module("mcp.types")
 _threads = lazy_module("anyio.to_thread")
 
-SKILL: Final = Path(__file__).with_name("SKILL.md")
+SKILL: Final = files("xoptim.integrations") / "SKILL.md"
 """What an agent should know about the tools."""
 _CLOSED: Final = 141
 """The exit code of a process whose output nobody reads, as in the shell."""
