@@ -264,14 +264,12 @@ DOCUMENTS: Final = {
     ),
     "check": Document("Output of `xopt check --json`, one item a check.", list[FindingJson]),
     "diff": Document("Output of `xopt diff --json`.", DiffJson),
-    "doctor": Document(
-        "Output of `xopt doctor --json`; with a model, of `xopt doctor MODEL --json`.",
-        DoctorJson | ExportDiagnosisJson,
-    ),
+    "doctor": Document("Output of `xopt doctor --json`.", DoctorJson),
     "explain": Document(
         "Output of `xopt explain --json`; with `--matches`, one item a match.",
         ExplainJson | list[ExplanationJson],
     ),
+    "export": Document("Output of `xopt doctor MODEL --json`.", ExportDiagnosisJson),
     "list": Document(
         "Output of `xopt list --json`; with `--tags`, the number of patterns by word.",
         list[PatternJson] | dict[str, int],

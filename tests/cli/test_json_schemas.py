@@ -107,8 +107,8 @@ CASES: dict[str, dict[str, tuple[int, tuple[str, ...]]]] = {
     },
 }
 """Real cases by command and name: the exit code and the words."""
-FILES = ("batch", "mcp")
-"""Documents of which no command has an option ``--json``."""
+FILES = ("batch", "export", "mcp")
+"""Documents that are not named after a command with an option ``--json``."""
 
 
 @pytest.fixture

@@ -2129,7 +2129,6 @@ class BuilderOps:
         """Add(A, B) → C.
 
         Operator sets 1, 6, 7, 13, 14: https://onnx.ai/onnx/operators/onnx__Add.html
-        - ``axis``: int
         - ``broadcast``: int = 0
         """
     @overload
@@ -2152,7 +2151,6 @@ class BuilderOps:
         """And(A, B) → C.
 
         Operator sets 1, 7: https://onnx.ai/onnx/operators/onnx__And.html
-        - ``axis``: int
         - ``broadcast``: int = 0
         """
     @overload
@@ -2231,14 +2229,10 @@ class BuilderOps:
 
         Operator sets 23, 24, 25: https://onnx.ai/onnx/operators/onnx__Attention.html
         - ``is_causal``: int = 0
-        - ``kv_num_heads``: int
         - ``left_window_size``: int = -1
-        - ``q_num_heads``: int
         - ``qk_matmul_output_mode``: int = 0
         - ``right_window_size``: int = -1
-        - ``scale``: float
         - ``softcap``: float = 0.0
-        - ``softmax_precision``: int
         """
     @overload
     def Attention(self, *operands: Any, outputs: int | Sequence[str], is_causal: int | None = ..., kv_num_heads: int | None = ..., left_window_size: int | None = ..., q_num_heads: int | None = ..., qk_matmul_output_mode: int | None = ..., right_window_size: int | None = ..., scale: float | None = ..., softcap: float | None = ..., softmax_precision: int | None = ..., name: Any = ...) -> Any: ...
@@ -2252,10 +2246,7 @@ class BuilderOps:
         - ``auto_pad``: str = 'NOTSET'
         - ``ceil_mode``: int = 0
         - ``count_include_pad``: int = 0
-        - ``dilations``: Sequence[int]
         - ``kernel_shape``: Sequence[int], required
-        - ``pads``: Sequence[int]
-        - ``strides``: Sequence[int]
         """
     @overload
     def AveragePool(self, *operands: Any, outputs: int | Sequence[str], auto_pad: str | None = ..., ceil_mode: int | None = ..., count_include_pad: int | None = ..., dilations: Sequence[int] | None = ..., kernel_shape: Sequence[int] | None = ..., pads: Sequence[int] | None = ..., strides: Sequence[int] | None = ..., name: Any = ...) -> Any: ...
@@ -2281,8 +2272,6 @@ class BuilderOps:
         """Bernoulli(input) → output.
 
         Operator sets 15, 22: https://onnx.ai/onnx/operators/onnx__Bernoulli.html
-        - ``dtype``: int
-        - ``seed``: float
         """
     @overload
     def Bernoulli(self, *operands: Any, outputs: int | Sequence[str], dtype: int | None = ..., seed: float | None = ..., name: Any = ...) -> Any: ...
@@ -2424,7 +2413,6 @@ class BuilderOps:
         """CenterCropPad(input_data, shape) → output_data.
 
         Operator sets 18: https://onnx.ai/onnx/operators/onnx__CenterCropPad.html
-        - ``axes``: Sequence[int]
         """
     @overload
     def CenterCropPad(self, *operands: Any, outputs: int | Sequence[str], axes: Sequence[int] | None = ..., name: Any = ...) -> Any: ...
@@ -2447,9 +2435,6 @@ class BuilderOps:
         """Col2Im(input, image_shape, block_shape) → output.
 
         Operator sets 18: https://onnx.ai/onnx/operators/onnx__Col2Im.html
-        - ``dilations``: Sequence[int]
-        - ``pads``: Sequence[int]
-        - ``strides``: Sequence[int]
         """
     @overload
     def Col2Im(self, *operands: Any, outputs: int | Sequence[str], dilations: Sequence[int] | None = ..., pads: Sequence[int] | None = ..., strides: Sequence[int] | None = ..., name: Any = ...) -> Any: ...
@@ -2460,7 +2445,6 @@ class BuilderOps:
         """Compress(input, condition) → output.
 
         Operator sets 9, 11, 28: https://onnx.ai/onnx/operators/onnx__Compress.html
-        - ``axis``: int
         """
     @overload
     def Compress(self, *operands: Any, outputs: int | Sequence[str], axis: int | None = ..., name: Any = ...) -> Any: ...
@@ -2494,14 +2478,6 @@ class BuilderOps:
         """Constant() → output.
 
         Operator sets 1, 9, 11, 12, 13, 19, 21, 23, 24, 25: https://onnx.ai/onnx/operators/onnx__Constant.html
-        - ``sparse_value``: Any
-        - ``value``: Any
-        - ``value_float``: float
-        - ``value_floats``: Sequence[float]
-        - ``value_int``: int
-        - ``value_ints``: Sequence[int]
-        - ``value_string``: str
-        - ``value_strings``: Sequence[str]
         """
     @overload
     def Constant(self, *operands: Any, outputs: int | Sequence[str], sparse_value: Any | None = ..., value: Any | None = ..., value_float: float | None = ..., value_floats: Sequence[float] | None = ..., value_int: int | None = ..., value_ints: Sequence[int] | None = ..., value_string: str | None = ..., value_strings: Sequence[str] | None = ..., name: Any = ...) -> Any: ...
@@ -2512,7 +2488,6 @@ class BuilderOps:
         """ConstantOfShape(input) → output.
 
         Operator sets 9, 20, 21, 23, 24, 25: https://onnx.ai/onnx/operators/onnx__ConstantOfShape.html
-        - ``value``: Any
         """
     @overload
     def ConstantOfShape(self, *operands: Any, outputs: int | Sequence[str], value: Any | None = ..., name: Any = ...) -> Any: ...
@@ -2524,11 +2499,7 @@ class BuilderOps:
 
         Operator sets 1, 11, 22: https://onnx.ai/onnx/operators/onnx__Conv.html
         - ``auto_pad``: str = 'NOTSET'
-        - ``dilations``: Sequence[int]
         - ``group``: int = 1
-        - ``kernel_shape``: Sequence[int]
-        - ``pads``: Sequence[int]
-        - ``strides``: Sequence[int]
         """
     @overload
     def Conv(self, *operands: Any, outputs: int | Sequence[str], auto_pad: str | None = ..., dilations: Sequence[int] | None = ..., group: int | None = ..., kernel_shape: Sequence[int] | None = ..., pads: Sequence[int] | None = ..., strides: Sequence[int] | None = ..., name: Any = ...) -> Any: ...
@@ -2540,11 +2511,7 @@ class BuilderOps:
 
         Operator sets 10: https://onnx.ai/onnx/operators/onnx__ConvInteger.html
         - ``auto_pad``: str = 'NOTSET'
-        - ``dilations``: Sequence[int]
         - ``group``: int = 1
-        - ``kernel_shape``: Sequence[int]
-        - ``pads``: Sequence[int]
-        - ``strides``: Sequence[int]
         """
     @overload
     def ConvInteger(self, *operands: Any, outputs: int | Sequence[str], auto_pad: str | None = ..., dilations: Sequence[int] | None = ..., group: int | None = ..., kernel_shape: Sequence[int] | None = ..., pads: Sequence[int] | None = ..., strides: Sequence[int] | None = ..., name: Any = ...) -> Any: ...
@@ -2556,13 +2523,7 @@ class BuilderOps:
 
         Operator sets 1, 11, 22: https://onnx.ai/onnx/operators/onnx__ConvTranspose.html
         - ``auto_pad``: str = 'NOTSET'
-        - ``dilations``: Sequence[int]
         - ``group``: int = 1
-        - ``kernel_shape``: Sequence[int]
-        - ``output_padding``: Sequence[int]
-        - ``output_shape``: Sequence[int]
-        - ``pads``: Sequence[int]
-        - ``strides``: Sequence[int]
         """
     @overload
     def ConvTranspose(self, *operands: Any, outputs: int | Sequence[str], auto_pad: str | None = ..., dilations: Sequence[int] | None = ..., group: int | None = ..., kernel_shape: Sequence[int] | None = ..., output_padding: Sequence[int] | None = ..., output_shape: Sequence[int] | None = ..., pads: Sequence[int] | None = ..., strides: Sequence[int] | None = ..., name: Any = ...) -> Any: ...
@@ -2630,12 +2591,8 @@ class BuilderOps:
         """DeformConv(X, W, offset, B, mask) → Y.
 
         Operator sets 19, 22: https://onnx.ai/onnx/operators/onnx__DeformConv.html
-        - ``dilations``: Sequence[int]
         - ``group``: int = 1
-        - ``kernel_shape``: Sequence[int]
         - ``offset_group``: int = 1
-        - ``pads``: Sequence[int]
-        - ``strides``: Sequence[int]
         """
     @overload
     def DeformConv(self, *operands: Any, outputs: int | Sequence[str], dilations: Sequence[int] | None = ..., group: int | None = ..., kernel_shape: Sequence[int] | None = ..., offset_group: int | None = ..., pads: Sequence[int] | None = ..., strides: Sequence[int] | None = ..., name: Any = ...) -> Any: ...
@@ -2681,7 +2638,6 @@ class BuilderOps:
         """Div(A, B) → C.
 
         Operator sets 1, 6, 7, 13, 14: https://onnx.ai/onnx/operators/onnx__Div.html
-        - ``axis``: int
         - ``broadcast``: int = 0
         """
     @overload
@@ -2695,7 +2651,6 @@ class BuilderOps:
         Operator sets 1, 6, 7, 10, 12, 13, 22: https://onnx.ai/onnx/operators/onnx__Dropout.html
         - ``is_test``: int = 0
         - ``ratio``: float = 0.5
-        - ``seed``: int
         """
     @overload
     def Dropout(self, *operands: Any, outputs: int | Sequence[str], is_test: int | None = ..., ratio: float | None = ..., seed: int | None = ..., name: Any = ...) -> Any: ...
@@ -2738,7 +2693,6 @@ class BuilderOps:
         """Equal(A, B) → C.
 
         Operator sets 1, 7, 11, 13, 19: https://onnx.ai/onnx/operators/onnx__Equal.html
-        - ``axis``: int
         - ``broadcast``: int = 0
         """
     @overload
@@ -2780,7 +2734,6 @@ class BuilderOps:
         """EyeLike(input) → output.
 
         Operator sets 9, 22: https://onnx.ai/onnx/operators/onnx__EyeLike.html
-        - ``dtype``: int
         - ``k``: int = 0
         """
     @overload
@@ -2813,12 +2766,7 @@ class BuilderOps:
         """GRU(X, W, R, B, sequence_lens, initial_h) → Y, Y_h.
 
         Operator sets 1, 3, 7, 14, 22: https://onnx.ai/onnx/operators/onnx__GRU.html
-        - ``activation_alpha``: Sequence[float]
-        - ``activation_beta``: Sequence[float]
-        - ``activations``: Sequence[str]
-        - ``clip``: float
         - ``direction``: str = 'forward'
-        - ``hidden_size``: int
         - ``layout``: int = 0
         - ``linear_before_reset``: int = 0
         - ``output_sequence``: int = 0
@@ -2922,7 +2870,6 @@ class BuilderOps:
         """Greater(A, B) → C.
 
         Operator sets 1, 7, 9, 13: https://onnx.ai/onnx/operators/onnx__Greater.html
-        - ``axis``: int
         - ``broadcast``: int = 0
         """
     @overload
@@ -3107,12 +3054,7 @@ class BuilderOps:
         """LSTM(X, W, R, B, sequence_lens, initial_h, initial_c, P) → Y, Y_h, Y_c.
 
         Operator sets 1, 7, 14, 22: https://onnx.ai/onnx/operators/onnx__LSTM.html
-        - ``activation_alpha``: Sequence[float]
-        - ``activation_beta``: Sequence[float]
-        - ``activations``: Sequence[str]
-        - ``clip``: float
         - ``direction``: str = 'forward'
-        - ``hidden_size``: int
         - ``input_forget``: int = 0
         - ``layout``: int = 0
         - ``output_sequence``: int = 0
@@ -3150,7 +3092,6 @@ class BuilderOps:
         """Less(A, B) → C.
 
         Operator sets 1, 7, 9, 13: https://onnx.ai/onnx/operators/onnx__Less.html
-        - ``axis``: int
         - ``broadcast``: int = 0
         """
     @overload
@@ -3233,11 +3174,8 @@ class BuilderOps:
         Operator sets 1, 2, 11, 18, 22: https://onnx.ai/onnx/operators/onnx__LpPool.html
         - ``auto_pad``: str = 'NOTSET'
         - ``ceil_mode``: int = 0
-        - ``dilations``: Sequence[int]
         - ``kernel_shape``: Sequence[int], required
         - ``p``: int = 2
-        - ``pads``: Sequence[int]
-        - ``strides``: Sequence[int]
         """
     @overload
     def LpPool(self, *operands: Any, outputs: int | Sequence[str], auto_pad: str | None = ..., ceil_mode: int | None = ..., dilations: Sequence[int] | None = ..., kernel_shape: Sequence[int] | None = ..., p: int | None = ..., pads: Sequence[int] | None = ..., strides: Sequence[int] | None = ..., name: Any = ...) -> Any: ...
@@ -3280,11 +3218,8 @@ class BuilderOps:
         Operator sets 1, 8, 10, 11, 12, 22: https://onnx.ai/onnx/operators/onnx__MaxPool.html
         - ``auto_pad``: str = 'NOTSET'
         - ``ceil_mode``: int = 0
-        - ``dilations``: Sequence[int]
         - ``kernel_shape``: Sequence[int], required
-        - ``pads``: Sequence[int]
         - ``storage_order``: int = 0
-        - ``strides``: Sequence[int]
         """
     @overload
     def MaxPool(self, *operands: Any, outputs: int | Sequence[str], auto_pad: str | None = ..., ceil_mode: int | None = ..., dilations: Sequence[int] | None = ..., kernel_shape: Sequence[int] | None = ..., pads: Sequence[int] | None = ..., storage_order: int | None = ..., strides: Sequence[int] | None = ..., name: Any = ...) -> Any: ...
@@ -3308,8 +3243,6 @@ class BuilderOps:
 
         Operator sets 9, 11, 22: https://onnx.ai/onnx/operators/onnx__MaxUnpool.html
         - ``kernel_shape``: Sequence[int], required
-        - ``pads``: Sequence[int]
-        - ``strides``: Sequence[int]
         """
     @overload
     def MaxUnpool(self, *operands: Any, outputs: int | Sequence[str], kernel_shape: Sequence[int] | None = ..., pads: Sequence[int] | None = ..., strides: Sequence[int] | None = ..., name: Any = ...) -> Any: ...
@@ -3383,7 +3316,6 @@ class BuilderOps:
         """Mul(A, B) → C.
 
         Operator sets 1, 6, 7, 13, 14: https://onnx.ai/onnx/operators/onnx__Mul.html
-        - ``axis``: int
         - ``broadcast``: int = 0
         """
     @overload
@@ -3397,7 +3329,6 @@ class BuilderOps:
         Operator sets 7, 22: https://onnx.ai/onnx/operators/onnx__Multinomial.html
         - ``dtype``: int = 6
         - ``sample_size``: int = 1
-        - ``seed``: float
         """
     @overload
     def Multinomial(self, *operands: Any, outputs: int | Sequence[str], dtype: int | None = ..., sample_size: int | None = ..., seed: float | None = ..., name: Any = ...) -> Any: ...
@@ -3418,7 +3349,6 @@ class BuilderOps:
         """NegativeLogLikelihoodLoss(input, target, weight) → loss.
 
         Operator sets 12, 13, 22: https://onnx.ai/onnx/operators/onnx__NegativeLogLikelihoodLoss.html
-        - ``ignore_index``: int
         - ``reduction``: str = 'mean'
         """
     @overload
@@ -3472,7 +3402,6 @@ class BuilderOps:
         """Optional(input) → output.
 
         Operator sets 15, 28: https://onnx.ai/onnx/operators/onnx__Optional.html
-        - ``type``: Any
         """
     @overload
     def Optional(self, *operands: Any, outputs: int | Sequence[str], type: Any | None = ..., name: Any = ...) -> Any: ...
@@ -3503,7 +3432,6 @@ class BuilderOps:
         """Or(A, B) → C.
 
         Operator sets 1, 7: https://onnx.ai/onnx/operators/onnx__Or.html
-        - ``axis``: int
         - ``broadcast``: int = 0
         """
     @overload
@@ -3540,7 +3468,6 @@ class BuilderOps:
         """Pow(X, Y) → Z.
 
         Operator sets 1, 7, 12, 13, 15: https://onnx.ai/onnx/operators/onnx__Pow.html
-        - ``axis``: int
         - ``broadcast``: int = 0
         """
     @overload
@@ -3553,11 +3480,7 @@ class BuilderOps:
 
         Operator sets 10: https://onnx.ai/onnx/operators/onnx__QLinearConv.html
         - ``auto_pad``: str = 'NOTSET'
-        - ``dilations``: Sequence[int]
         - ``group``: int = 1
-        - ``kernel_shape``: Sequence[int]
-        - ``pads``: Sequence[int]
-        - ``strides``: Sequence[int]
         """
     @overload
     def QLinearConv(self, *operands: Any, outputs: int | Sequence[str], auto_pad: str | None = ..., dilations: Sequence[int] | None = ..., group: int | None = ..., kernel_shape: Sequence[int] | None = ..., pads: Sequence[int] | None = ..., strides: Sequence[int] | None = ..., name: Any = ...) -> Any: ...
@@ -3606,12 +3529,8 @@ class BuilderOps:
         """RNN(X, W, R, B, sequence_lens, initial_h) → Y, Y_h.
 
         Operator sets 1, 7, 14, 22: https://onnx.ai/onnx/operators/onnx__RNN.html
-        - ``activation_alpha``: Sequence[float]
-        - ``activation_beta``: Sequence[float]
         - ``activations``: Sequence[str] = [b'Tanh', b'Tanh']
-        - ``clip``: float
         - ``direction``: str = 'forward'
-        - ``hidden_size``: int
         - ``layout``: int = 0
         - ``output_sequence``: int = 0
         """
@@ -3627,7 +3546,6 @@ class BuilderOps:
         - ``dtype``: int = 1
         - ``mean``: float = 0.0
         - ``scale``: float = 1.0
-        - ``seed``: float
         - ``shape``: Sequence[int], required
         """
     @overload
@@ -3639,10 +3557,8 @@ class BuilderOps:
         """RandomNormalLike(input) → output.
 
         Operator sets 1, 22: https://onnx.ai/onnx/operators/onnx__RandomNormalLike.html
-        - ``dtype``: int
         - ``mean``: float = 0.0
         - ``scale``: float = 1.0
-        - ``seed``: float
         """
     @overload
     def RandomNormalLike(self, *operands: Any, outputs: int | Sequence[str], dtype: int | None = ..., mean: float | None = ..., scale: float | None = ..., seed: float | None = ..., name: Any = ...) -> Any: ...
@@ -3656,7 +3572,6 @@ class BuilderOps:
         - ``dtype``: int = 1
         - ``high``: float = 1.0
         - ``low``: float = 0.0
-        - ``seed``: float
         - ``shape``: Sequence[int], required
         """
     @overload
@@ -3668,10 +3583,8 @@ class BuilderOps:
         """RandomUniformLike(input) → output.
 
         Operator sets 1, 22: https://onnx.ai/onnx/operators/onnx__RandomUniformLike.html
-        - ``dtype``: int
         - ``high``: float = 1.0
         - ``low``: float = 0.0
-        - ``seed``: float
         """
     @overload
     def RandomUniformLike(self, *operands: Any, outputs: int | Sequence[str], dtype: int | None = ..., high: float | None = ..., low: float | None = ..., seed: float | None = ..., name: Any = ...) -> Any: ...
@@ -3703,7 +3616,6 @@ class BuilderOps:
         """ReduceL1(data, axes) → reduced.
 
         Operator sets 1, 11, 13, 18: https://onnx.ai/onnx/operators/onnx__ReduceL1.html
-        - ``axes``: Sequence[int]
         - ``keepdims``: int = 1
         - ``noop_with_empty_axes``: int = 0
         """
@@ -3716,7 +3628,6 @@ class BuilderOps:
         """ReduceL2(data, axes) → reduced.
 
         Operator sets 1, 11, 13, 18: https://onnx.ai/onnx/operators/onnx__ReduceL2.html
-        - ``axes``: Sequence[int]
         - ``keepdims``: int = 1
         - ``noop_with_empty_axes``: int = 0
         """
@@ -3729,7 +3640,6 @@ class BuilderOps:
         """ReduceLogSum(data, axes) → reduced.
 
         Operator sets 1, 11, 13, 18, 28: https://onnx.ai/onnx/operators/onnx__ReduceLogSum.html
-        - ``axes``: Sequence[int]
         - ``keepdims``: int = 1
         - ``noop_with_empty_axes``: int = 0
         """
@@ -3742,7 +3652,6 @@ class BuilderOps:
         """ReduceLogSumExp(data, axes) → reduced.
 
         Operator sets 1, 11, 13, 18, 28: https://onnx.ai/onnx/operators/onnx__ReduceLogSumExp.html
-        - ``axes``: Sequence[int]
         - ``keepdims``: int = 1
         - ``noop_with_empty_axes``: int = 0
         """
@@ -3755,7 +3664,6 @@ class BuilderOps:
         """ReduceMax(data, axes) → reduced.
 
         Operator sets 1, 11, 12, 13, 18, 20: https://onnx.ai/onnx/operators/onnx__ReduceMax.html
-        - ``axes``: Sequence[int]
         - ``keepdims``: int = 1
         - ``noop_with_empty_axes``: int = 0
         """
@@ -3768,7 +3676,6 @@ class BuilderOps:
         """ReduceMean(data, axes) → reduced.
 
         Operator sets 1, 11, 13, 18: https://onnx.ai/onnx/operators/onnx__ReduceMean.html
-        - ``axes``: Sequence[int]
         - ``keepdims``: int = 1
         - ``noop_with_empty_axes``: int = 0
         """
@@ -3781,7 +3688,6 @@ class BuilderOps:
         """ReduceMin(data, axes) → reduced.
 
         Operator sets 1, 11, 12, 13, 18, 20: https://onnx.ai/onnx/operators/onnx__ReduceMin.html
-        - ``axes``: Sequence[int]
         - ``keepdims``: int = 1
         - ``noop_with_empty_axes``: int = 0
         """
@@ -3794,7 +3700,6 @@ class BuilderOps:
         """ReduceProd(data, axes) → reduced.
 
         Operator sets 1, 11, 13, 18: https://onnx.ai/onnx/operators/onnx__ReduceProd.html
-        - ``axes``: Sequence[int]
         - ``keepdims``: int = 1
         - ``noop_with_empty_axes``: int = 0
         """
@@ -3807,7 +3712,6 @@ class BuilderOps:
         """ReduceSum(data, axes) → reduced.
 
         Operator sets 1, 11, 13: https://onnx.ai/onnx/operators/onnx__ReduceSum.html
-        - ``axes``: Sequence[int]
         - ``keepdims``: int = 1
         - ``noop_with_empty_axes``: int = 0
         """
@@ -3820,7 +3724,6 @@ class BuilderOps:
         """ReduceSumSquare(data, axes) → reduced.
 
         Operator sets 1, 11, 13, 18: https://onnx.ai/onnx/operators/onnx__ReduceSumSquare.html
-        - ``axes``: Sequence[int]
         - ``keepdims``: int = 1
         - ``noop_with_empty_axes``: int = 0
         """
@@ -3833,7 +3736,6 @@ class BuilderOps:
         """RegexFullMatch(X) → Y.
 
         Operator sets 20: https://onnx.ai/onnx/operators/onnx__RegexFullMatch.html
-        - ``pattern``: str
         """
     @overload
     def RegexFullMatch(self, *operands: Any, outputs: int | Sequence[str], pattern: str | None = ..., name: Any = ...) -> Any: ...
@@ -3855,7 +3757,6 @@ class BuilderOps:
 
         Operator sets 1, 5, 13, 14, 19, 21, 23, 24, 25: https://onnx.ai/onnx/operators/onnx__Reshape.html
         - ``allowzero``: int = 0
-        - ``shape``: Sequence[int]
         """
     @overload
     def Reshape(self, *operands: Any, outputs: int | Sequence[str], allowzero: int | None = ..., shape: Sequence[int] | None = ..., name: Any = ...) -> Any: ...
@@ -3867,7 +3768,6 @@ class BuilderOps:
 
         Operator sets 10, 11, 13, 18, 19: https://onnx.ai/onnx/operators/onnx__Resize.html
         - ``antialias``: int = 0
-        - ``axes``: Sequence[int]
         - ``coordinate_transformation_mode``: str = 'half_pixel'
         - ``cubic_coeff_a``: float = -0.75
         - ``exclude_outside``: int = 0
@@ -3914,7 +3814,6 @@ class BuilderOps:
 
         Operator sets 23: https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html
         - ``interleaved``: int = 0
-        - ``num_heads``: int
         - ``rotary_embedding_dim``: int = 0
         """
     @overload
@@ -3948,12 +3847,7 @@ class BuilderOps:
 
         Operator sets 8, 9, 11, 16, 19, 21, 23, 24, 25: https://onnx.ai/onnx/operators/onnx__Scan.html
         - ``body``: Any, required
-        - ``directions``: Sequence[int]
         - ``num_scan_inputs``: int, required
-        - ``scan_input_axes``: Sequence[int]
-        - ``scan_input_directions``: Sequence[int]
-        - ``scan_output_axes``: Sequence[int]
-        - ``scan_output_directions``: Sequence[int]
         """
     @overload
     def Scan(self, *operands: Any, outputs: int | Sequence[str], body: Any | None = ..., directions: Sequence[int] | None = ..., num_scan_inputs: int | None = ..., scan_input_axes: Sequence[int] | None = ..., scan_input_directions: Sequence[int] | None = ..., scan_output_axes: Sequence[int] | None = ..., scan_output_directions: Sequence[int] | None = ..., name: Any = ...) -> Any: ...
@@ -4030,7 +3924,6 @@ class BuilderOps:
         """SequenceEmpty() → output.
 
         Operator sets 11: https://onnx.ai/onnx/operators/onnx__SequenceEmpty.html
-        - ``dtype``: int
         """
     @overload
     def SequenceEmpty(self, *operands: Any, outputs: int | Sequence[str], dtype: int | None = ..., name: Any = ...) -> Any: ...
@@ -4082,7 +3975,6 @@ class BuilderOps:
         """Shape(data) → shape.
 
         Operator sets 1, 13, 15, 19, 21, 23, 24, 25: https://onnx.ai/onnx/operators/onnx__Shape.html
-        - ``end``: int
         - ``start``: int = 0
         """
     @overload
@@ -4156,7 +4048,6 @@ class BuilderOps:
         """Slice(data, starts, ends, axes, steps) → output.
 
         Operator sets 1, 10, 11, 13: https://onnx.ai/onnx/operators/onnx__Slice.html
-        - ``axes``: Sequence[int]
         - ``ends``: Sequence[int], required
         - ``starts``: Sequence[int], required
         - ``steps``: Sequence[int], an operand in newer operator sets
@@ -4181,7 +4072,6 @@ class BuilderOps:
         """SoftmaxCrossEntropyLoss(scores, labels, weights) → output, log_prob.
 
         Operator sets 12, 13: https://onnx.ai/onnx/operators/onnx__SoftmaxCrossEntropyLoss.html
-        - ``ignore_index``: int
         - ``reduction``: str = 'mean'
         """
     @overload
@@ -4226,8 +4116,6 @@ class BuilderOps:
 
         Operator sets 1, 2, 11, 13, 18: https://onnx.ai/onnx/operators/onnx__Split.html
         - ``axis``: int = 0
-        - ``num_outputs``: int
-        - ``split``: Sequence[int]
         """
     @overload
     def Split(self, *operands: Any, outputs: int | Sequence[str], axis: int | None = ..., num_outputs: int | None = ..., split: Sequence[int] | None = ..., name: Any = ...) -> Any: ...
@@ -4260,7 +4148,6 @@ class BuilderOps:
         """Squeeze(data, axes) → squeezed.
 
         Operator sets 1, 11, 13, 21, 23, 24, 25: https://onnx.ai/onnx/operators/onnx__Squeeze.html
-        - ``axes``: Sequence[int]
         """
     @overload
     def Squeeze(self, *operands: Any, outputs: int | Sequence[str], axes: Sequence[int] | None = ..., name: Any = ...) -> Any: ...
@@ -4283,8 +4170,6 @@ class BuilderOps:
         Operator sets 10: https://onnx.ai/onnx/operators/onnx__StringNormalizer.html
         - ``case_change_action``: str = 'NONE'
         - ``is_case_sensitive``: int = 0
-        - ``locale``: str
-        - ``stopwords``: Sequence[str]
         """
     @overload
     def StringNormalizer(self, *operands: Any, outputs: int | Sequence[str], case_change_action: str | None = ..., is_case_sensitive: int | None = ..., locale: str | None = ..., stopwords: Sequence[str] | None = ..., name: Any = ...) -> Any: ...
@@ -4295,8 +4180,6 @@ class BuilderOps:
         """StringSplit(X) → Y, Z.
 
         Operator sets 20: https://onnx.ai/onnx/operators/onnx__StringSplit.html
-        - ``delimiter``: str
-        - ``maxsplit``: int
         """
     @overload
     def StringSplit(self, *operands: Any, outputs: int | Sequence[str], delimiter: str | None = ..., maxsplit: int | None = ..., name: Any = ...) -> Any: ...
@@ -4307,7 +4190,6 @@ class BuilderOps:
         """Sub(A, B) → C.
 
         Operator sets 1, 6, 7, 13, 14: https://onnx.ai/onnx/operators/onnx__Sub.html
-        - ``axis``: int
         - ``broadcast``: int = 0
         """
     @overload
@@ -4389,9 +4271,6 @@ class BuilderOps:
         - ``mode``: str, required
         - ``ngram_counts``: Sequence[int], required
         - ``ngram_indexes``: Sequence[int], required
-        - ``pool_int64s``: Sequence[int]
-        - ``pool_strings``: Sequence[str]
-        - ``weights``: Sequence[float]
         """
     @overload
     def TfIdfVectorizer(self, *operands: Any, outputs: int | Sequence[str], max_gram_length: int | None = ..., max_skip_count: int | None = ..., min_gram_length: int | None = ..., mode: str | None = ..., ngram_counts: Sequence[int] | None = ..., ngram_indexes: Sequence[int] | None = ..., pool_int64s: Sequence[int] | None = ..., pool_strings: Sequence[str] | None = ..., weights: Sequence[float] | None = ..., name: Any = ...) -> Any: ...
@@ -4437,7 +4316,6 @@ class BuilderOps:
         """Transpose(data) → transposed.
 
         Operator sets 1, 13, 21, 23, 24, 25: https://onnx.ai/onnx/operators/onnx__Transpose.html
-        - ``perm``: Sequence[int]
         """
     @overload
     def Transpose(self, *operands: Any, outputs: int | Sequence[str], perm: Sequence[int] | None = ..., name: Any = ...) -> Any: ...
@@ -4459,7 +4337,6 @@ class BuilderOps:
         """Unique(X) → Y, indices, inverse_indices, counts.
 
         Operator sets 11, 28: https://onnx.ai/onnx/operators/onnx__Unique.html
-        - ``axis``: int
         - ``sorted``: int = 1
         """
     @overload
@@ -4506,7 +4383,6 @@ class BuilderOps:
         """Xor(A, B) → C.
 
         Operator sets 1, 7: https://onnx.ai/onnx/operators/onnx__Xor.html
-        - ``axis``: int
         - ``broadcast``: int = 0
         """
     @overload

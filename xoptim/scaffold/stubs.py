@@ -101,7 +101,8 @@ def _builder_methods(versions: Sequence[OpSchema], texts: bool) -> Iterator[str]
         *(f"{key}: {kind} | None = ..." for key, kind in _attributes(versions).items()),
         "name: Any = ...",
     ]
-    yield from _method(name, _operands(versions), attributes, "str", _doc(versions, texts))
+    doc = _doc(versions, texts, has_types=True)
+    yield from _method(name, _operands(versions), attributes, "str", doc)
     yield from _method(
         name, ["*operands: Any"], ["outputs: int | Sequence[str]", *attributes], "Any"
     )
@@ -164,8 +165,10 @@ def _operands(versions: Sequence[OpSchema], most: int | None = None) -> list[str
     return written
 
 
-def _doc(versions: Sequence[OpSchema], texts: bool) -> str:
-    """Signature, versions and attributes with their defaults."""
+def _doc(versions: Sequence[OpSchema], texts: bool, *, has_types: bool = False) -> str:
+    """Signature, versions and attributes with their defaults; only those with more than a type
+    where the method has types.
+    """
     newest = versions[-1]
     operands, results = (
         ", ".join(value.name for value in values) for values in (newest.inputs, newest.outputs)
@@ -185,8 +188,10 @@ def _doc(versions: Sequence[OpSchema], texts: bool) -> str:
         f"Operator sets {numbers}: https://onnx.ai/onnx/operators/onnx__{newest.name}.html"
     )
     for key, kind in _attributes(versions).items():
-        lines.append(f"- ``{key}``: {kind}{_default(versions, key)}")
+        default = _default(versions, key)
         known = newest.attributes.get(key)
+        if default or texts or not has_types:
+            lines.append(f"- ``{key}``: {kind}{default}")
         if texts and known is not None:
             lines.append(textwrap.indent(known.description.strip().replace("\\", "\\\\"), "  "))
     return "\n".join(lines)

@@ -93,11 +93,15 @@ class RunReport:
         """The comparisons whose differences say something: not those that are accepted among large
         numbers only, or among numbers that explode.
         """
-        return tuple(c for c in self.comparisons if not (self.accepts(c) and self._is_vast(c)))
+        return tuple(c for c in self.comparisons if not self.is_silent(c))
 
-    def _is_vast(self, comparison: Comparison) -> bool:
-        """Whether an accepted output holds numbers that explode, or is excused as coarse."""
-        return comparison.top > GROWTH * self.level or not self._accepts_strictly(comparison)
+    def is_silent(self, comparison: Comparison) -> bool:
+        """Whether an output is accepted that holds numbers that explode, or is excused as coarse:
+        its difference says nothing.
+        """
+        is_vast = comparison.top > GROWTH * self.level
+        is_excused = is_vast or not self._accepts_strictly(comparison)
+        return is_excused and self.accepts(comparison)
 
     def is_close(self, comparison: Comparison) -> bool:
         """Whether an output that counts as equal differs by little of its largest number, if at
@@ -318,8 +322,12 @@ def rounding_note(runs: Sequence[RunReport]) -> list[str]:
 
 
 def _noise_by_output(runs: Sequence[RunReport]) -> dict[str, Noise]:
-    outputs = [(run, c.output) for run in runs for c in run.telling if c.output in run.noise]
-    return {name: run.noise[name] for run, name in outputs}
+    return {
+        name: noise
+        for run in runs
+        for name, noise in run.noise.items()
+        if not any(c.output == name and run.is_silent(c) for c in run.comparisons)
+    }
 
 
 def _rounding_lines(found: Mapping[str, Noise]) -> list[str]:
