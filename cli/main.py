@@ -20,7 +20,7 @@ from xoptim.system.journal import JOURNAL
 from xoptim.system.signals import ENDING, Ended
 from xoptim.system.threads import any_abandoned
 
-from .commands import COMMANDS, GROUPS, MOVED
+from .commands import COMMANDS, GROUPS
 from .completion import VARIABLE, completion_option
 from .exit_codes import BAD_USAGE, INTERRUPTED, UNREAD, table
 from .files import readable
@@ -104,14 +104,12 @@ class DefaultGroup(click.Group):
         return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
 
     def _check_spelling(self, word: str) -> None:
-        """Raise for a word that is not a file and was, or is almost, the name of a command.
+        """Raise for a word that is not a file and is almost the name of a command.
 
         An option is left to the parser, which suggests options.
         """
         if word.startswith("-"):
             return
-        if word in MOVED and not Path(word).exists():
-            raise click.UsageError(f"`xopt {word}` is now: {MOVED[word]}")
         near = [f"--{word}"] if word in ("help", "version") else similar(word, self.commands)
         if near and not Path(word).exists():
             raise click.UsageError(

@@ -158,11 +158,19 @@ def stored() -> dict[str, dict[str, Any]]:
 
 
 def text() -> str:
-    """The content of the file, a line for each value.
+    """The content of the file, a line for each document and definition.
 
-    It is not indented: programs read it, and ``xopt --json-schema`` prints it for people.
+    Programs read it, and ``xopt --json-schema`` prints a document for people.
     """
-    return json.dumps(stored(), indent=0) + "\n"
+    parts = (f'"{title}": {_lines(schemas)}' for title, schemas in stored().items())
+    return "{" + ",\n".join(parts) + "}\n"
+
+
+def _lines(schemas: dict[str, Any]) -> str:
+    lines = (
+        f'"{name}":{json.dumps(schema, separators=(",", ":"))}' for name, schema in schemas.items()
+    )
+    return "{\n" + ",\n".join(lines) + "\n}"
 
 
 def main() -> None:

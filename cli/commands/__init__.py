@@ -49,13 +49,3 @@ class Commands(MutableMapping[str, click.Command]):
 
 COMMANDS: Final = Commands(tuple(sorted(name for names in GROUPS.values() for name in names)))
 """All commands."""
-MOVED: Final = {
-    "completion": "xopt --completion SHELL",
-    "find": "xopt explain MODEL PATTERN --matches",
-    "infer": "xopt extract MODEL -o FILE, without --from and --to",
-    "mine": "python -m lab.discovery.mine, in the repository of xoptim",
-    "report": "xopt diff FIRST SECOND --html FILE",
-    "sensitivity": "xopt MODEL --precision int8 --dry-run -v",
-    "show": "xopt list PATTERN",
-}
-"""Commands that became options of others: what to write instead."""

@@ -14,6 +14,38 @@ _PERM: Final = [0, 2, 1, 3]
 """Moves heads before positions, or back."""
 
 
+def example(numbers: str, weights: str, attributes: str, operands: str) -> tuple[str, str]:
+    """The graphs of an example: four heads of eight features, two of keys, three tokens after one,
+    and a window of two.
+
+    Args:
+        numbers: constants that both have.
+        weights: the nodes from the scores ``a`` and the mask ``m`` to the weights ``w``.
+        attributes: of the operator, besides the heads and the window.
+        operands: of the operator, after the total length.
+    """
+    move = "Transpose <perm = [0, 2, 1, 3]>"
+    before = (
+        "agraph (float[1,3,32] q, float[1,3,16] k, float[1,3,16] v, float[1,2,1,8] e, "
+        "float[1,2,1,8] f) => (float[1,3,32] y, float[1,2,4,8] i, float[1,2,4,8] j) "
+        f"<{numbers}int64[4] qs = {{0, 0, 4, 8}}, int64[4] ks = {{0, 0, 2, 8}}, "
+        "int64[3] ys = {0, 0, 32}, int64[4] r = {0, 0, 1, 1}, float[3,4] m = "
+        "{0, 0, -1e38, -1e38, -1e38, 0, 0, -1e38, -1e38, -1e38, 0, 0}> "
+        f"{{ q0 = Reshape(q, qs) qh = {move} (q0) k0 = Reshape(k, ks) kh = {move} (k0) "
+        f"v0 = Reshape(v, ks) vh = {move} (v0) i = Concat <axis = -2> (e, kh) "
+        "j = Concat <axis = -2> (f, vh) kk = Gather <axis = 1> (i, r) vv = Gather <axis = 1> (j, r)"
+        f" p = Transpose <perm = [0, 1, 3, 2]> (kk) a = MatMul(qh, p) {weights} "
+        f"u = MatMul(w, vv) t = {move} (u) y = Reshape(t, ys) }}"
+    )
+    after = (
+        "<int32[1] t = {4}, int32[1] l = {3}, float[4] h = {0.5, -1, 2, 0}> "
+        "{ s = Shape <start = 0, end = 1> (q) n = Expand(l, s) y, i, j = "
+        "com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 2, "
+        f"{attributes}, local_window_size = 2> (q, k, v, e, f, n, t{operands}) }}"
+    )
+    return before, after
+
+
 class _ScoresGroupQueryAttention(GroupQueryAttentionPattern):
     """An attention with a cache, written out."""
 

@@ -16,7 +16,7 @@ from xoptim.match import (
 
 from .._folding import Array
 from .._nodes import is_op
-from ._scores import _ScoresGroupQueryAttention, attributes_of
+from ._scores import _ScoresGroupQueryAttention, attributes_of, example
 
 
 class SinkGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
@@ -67,32 +67,15 @@ class SinkGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
         """The tables, no positions, no bias, and the sinks."""
         return [*(tables or (None, None)), None, None, m["sinks"]]
 
-    _start = (
-        "agraph (float[1,3,32] q, float[1,3,16] k, float[1,3,16] v, float[1,2,1,8] e, "
-        "float[1,2,1,8] f) => (float[1,3,32] y, float[1,2,4,8] i, float[1,2,4,8] j)"
-    )
-    _numbers = (
-        "<float[1,4,1,1] sinks = {0.5, -1, 2, 0}, int64[4] x = {1, 4, 3, 1}, "
-        "int64[4] qs = {0, 0, 4, 8}, int64[4] ks = {0, 0, 2, 8}, int64[3] ys = {0, 0, 32}, "
-        "int64[1] zero = {0}, int64[1] z = {-1}, int64[1] last = {3}, int64[1] one = {1}, "
-        "int64[4] r = {0, 0, 1, 1}, float[3,4] m = {0, 0, -1e38, -1e38, "
-        "-1e38, 0, 0, -1e38, -1e38, -1e38, 0, 0}>"
-    )
-    _move = "Transpose <perm = [0, 2, 1, 3]>"
-    _made = (
-        "int32[1] t = {4}, int32[1] l = {3}, float[4] h = {0.5, -1, 2, 0}> "
-        "{ s = Shape <start = 0, end = 1> (q) n = Expand(l, s) "
-        "y, i, j = com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 2"
-    )
-    examples: ClassVar[Sequence[Example]] = Example.pairs(
-        f"{_start} {_numbers} {{ q0 = Reshape(q, qs) qh = {_move} (q0) k0 = Reshape(k, ks) "
-        f"kh = {_move} (k0) v0 = Reshape(v, ks) vh = {_move} (v0) i = Concat <axis = -2> (e, kh) "
-        "j = Concat <axis = -2> (f, vh) kk = Gather <axis = 1> (i, r) vv = Gather <axis = 1> (j, r)"
-        "p = Transpose <perm = [0, 1, 3, 2]> (kk) a = MatMul(qh, p) "
-        "n = Add(a, m) o = Expand(sinks, x) c = Concat <axis = -1> (n, o) "
-        "w = Softmax <axis = -1> (c) d = Slice(w, zero, z, last, one) u = MatMul(d, vv) "
-        f"t = {_move} (u) y = Reshape(t, ys) }}",
-        f"<{_made}, scale = 1.0, local_window_size = 2> (q, k, v, e, f, n, t, , , , , h) }}",
+    examples: ClassVar[Sequence[Example]] = Example.only(
+        *example(
+            "float[1,4,1,1] sinks = {0.5, -1, 2, 0}, int64[4] x = {1, 4, 3, 1}, "
+            "int64[1] zero = {0}, int64[1] z = {-1}, int64[1] last = {3}, int64[1] one = {1}, ",
+            "n = Add(a, m) o = Expand(sinks, x) c = Concat <axis = -1> (n, o) "
+            "b = Softmax <axis = -1> (c) w = Slice(b, zero, z, last, one)",
+            "scale = 1.0",
+            ", , , , , h",
+        ),
         opset=23,
     )
 
