@@ -45,7 +45,7 @@ def guarded(command: Callable[[], None]) -> None:
     if ended.code >= 0:
         _leave(ended.code)
     JOURNAL.clean()
-    if ended.asked and ended.asked is not None:
+    if ended.asked:
         asked = Ended(ended.asked)
         _say(f"error: {asked.word}; {JOURNAL.outcome()}")
         _leave(asked.code)

@@ -25,7 +25,7 @@ class GatherVectorSqueezePattern(EasyPatternOptimization):
     derives = ("rank",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol) -> Symbol:
-        above = g.op.Unsqueeze if g.option("put in") else g.op.Squeeze
+        above = g.op.Unsqueeze if g.option("unsqueezed") else g.op.Squeeze
         return g.op.Squeeze(
             g.op.Gather(x, above(i, axes=g.capture("axes")), axis=g.capture("axis")),
             axes=g.capture("dropped"),

@@ -79,7 +79,7 @@ def are_kept(scales: np.ndarray, dtype: int) -> bool:
     """Whether all integers of a type are the same after they were dequantized and quantized again.
 
     An integer times its scale is rounded, and so is the quotient by the scale: together they may
-    not move it by a half, nor may the MatMul leave the range of normal numbers.
+    not move it by a half, nor may the product leave the range of normal numbers.
     """
     steps = _STEPS.get(dtype)
     if steps is None or not scales.size or not is_float(element_type(scales.dtype)):

@@ -18,7 +18,7 @@ from .._pairs import are_exact
 from ._parameters import is_one, parameters
 
 _MOST_TERMS = 1 << 16
-"""This many MatMuls of integers of 8 bits add up to less than 2^31."""
+"""This many products of integers of 8 bits add up to less than 2^31."""
 
 
 class DequantizeLinearMatMulPattern(PatternOptimization):

@@ -61,7 +61,7 @@ class MatMulIntegerToFloatPattern(_DynamicQuantizeMatMul):
         zb: Optional,
         bias: Symbol,
     ) -> Symbol:
-        # MatMuls with equal scales share the MatMul of the scales.
+        # MatMuls with equal scales share the product of the scales.
         y = g.op.Mul(
             g.op.Cast(g.op.MatMulInteger(a, b, za, zb), to=TensorProto.FLOAT),
             g.keep(g.op.Mul(s, t)),

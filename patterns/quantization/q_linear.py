@@ -51,7 +51,7 @@ _KINDS: Final[dict[str, _Kind]] = {
     "Sigmoid": _Kind("QLinearSigmoid"),
 }
 _MOST_TERMS: Final = 1 << 14
-"""This many MatMuls of integers of 8 bits, and a bias of less than `_MOST_BIAS`, add up to less
+"""This many products of integers of 8 bits, and a bias of less than `_MOST_BIAS`, add up to less
 than 2^31.
 """
 _MOST_BIAS: Final = 1 << 30
@@ -191,7 +191,7 @@ class QLinearPattern(_QLinear):
     4. an attribute has no counterpart.
     5. tensors have a scale for each channel, or weights have one along another axis or different
        zero points.
-    6. the bias is not a constant of 32-bit integers whose scale is the MatMul of the scales of
+    6. the bias is not a constant of 32-bit integers whose scale is the product of the scales of
        tensor and weights.
     7. sums might exceed 32 bits, or the number of terms is not known.
     8. tensors are uint8 and weights int8, and sums of two neighbouring products may leave 16 bits,

@@ -16,7 +16,7 @@ from xoptim.match.rewrite import PHASES, STATUSES, ModelPass, Rewrite
 logger = logging.getLogger("xoptim")
 Order: TypeAlias = tuple[float, bool, int, str]
 GLOBAL = "global"
-"""The word for passes, which have it instead of their phase."""
+"""The word that selects all passes; those have no phase."""
 POSITIONS: Final[Mapping[str, float]] = {
     "canonicalize": 1.0,
     "specialize": 2.0,

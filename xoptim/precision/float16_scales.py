@@ -1,4 +1,4 @@
-"""Scales of weights that 16-bit floats hold, so that weights are derounded to 16 bits."""
+"""Scales that 16-bit floats hold, so that weights are dequantized to 16 bits."""
 
 from typing import Final
 

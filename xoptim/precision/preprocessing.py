@@ -57,7 +57,7 @@ class Preprocessed:
         folder: of its external data.
         observed: facts about its tensors on samples; without means of channels where biases that
             make up for them do not help.
-        verifications: the verified models, one for each kind of scales that were moved.
+        verified_models: the verified models, one for each kind of scales that were moved.
     """
 
     model: onnx.ModelProto

@@ -186,7 +186,7 @@ class VerificationOptions(RunValues):
 
     @property
     def is_thorough(self) -> bool:
-        """Whether to run on values and in ways next to the usual ones."""
+        """Whether to run on values other than the usual ones, and in other ways."""
         return self.assignments > 1 and self.extremes and self.is_by_type
 
     @property
