@@ -83,3 +83,10 @@ def replaced_by(
         return [g.make_node_check_opset(op_type, names, outputs or nodes[-1].output, **attributes)]
 
     return apply
+
+
+def is_written_by(node: Node, pattern: str) -> bool:
+    """Whether a pattern of this name made a node: the one of the opposite direction leaves it as it
+    is.
+    """
+    return node.metadata_props().get("xoptim.pattern") == pattern

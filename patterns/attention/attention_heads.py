@@ -119,7 +119,7 @@ class AttentionHeadsPattern(EasyPatternOptimization):
         caches = (past_key, past_value) if m["past"] else ()
         counts = {"q_num_heads": queries[0], "kv_num_heads": keys[0]}
         found = g.op.Attention(
-            *packed, mask, *caches, outputs=1 + len(caches), **counts, **m["attributes"]
+            *packed, mask, *caches, outputs=1 + len(caches), **{**m["attributes"], **counts}
         )
         y, *present = (found,) if isinstance(found, str) else found
         if m["y_perm"] == TO_SEQUENCE_FIRST:

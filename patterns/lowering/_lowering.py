@@ -5,7 +5,7 @@ from typing import ClassVar, Final
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import Exactness
-from xoptim.match import EasyPatternOptimization, Node, PatternRewriter
+from xoptim.match import EasyPatternOptimization, PatternRewriter
 
 HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 COMPUTED: Final = frozenset((*HALVES, TensorProto.FLOAT, TensorProto.DOUBLE))
@@ -22,13 +22,6 @@ class _Lowering(EasyPatternOptimization):
 
     phase = "lower"
     exactness: ClassVar[Exactness] = "rounding"
-
-
-def is_written_by(node: Node, pattern: str) -> bool:
-    """Whether a pattern of this name made a node: the one of the opposite direction leaves it as it
-    is.
-    """
-    return node.metadata_props().get("xoptim.pattern") == pattern
 
 
 def widened(g: PatternRewriter, x: str, dtype: int) -> str:

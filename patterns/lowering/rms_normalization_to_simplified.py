@@ -2,7 +2,8 @@ from typing import Any
 
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._lowering import COMPUTED, _Lowering, is_written_by
+from .._nodes import is_written_by
+from ._lowering import COMPUTED, _Lowering
 
 
 class RMSNormalizationToSimplifiedPattern(_Lowering):

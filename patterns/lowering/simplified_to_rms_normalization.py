@@ -4,7 +4,8 @@ from onnx import TensorProto
 
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._lowering import COMPUTED, _Lowering, is_written_by
+from .._nodes import is_written_by
+from ._lowering import COMPUTED, _Lowering
 
 
 class SimplifiedToRMSNormalizationPattern(_Lowering):

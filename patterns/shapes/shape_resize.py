@@ -2,7 +2,7 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._nodes import replaced_by
+from .._nodes import is_written_by, replaced_by
 
 
 class ShapeResizePattern(PatternOptimization):
@@ -15,6 +15,7 @@ class ShapeResizePattern(PatternOptimization):
     1. the sizes are constants, or not known, or there are none.
     2. they are the sizes of listed axes only, or keep the aspect ratio, or a part is cropped.
     3. the size of an axis is neither a number nor the size of the operand, or no axis is left.
+    4. `ResizeAxes` wrote the node.
     """
 
     anchors = ("Resize",)
@@ -25,6 +26,8 @@ class ShapeResizePattern(PatternOptimization):
         sizes, shape = (g.info(name).data if name else None), g.try_infer_shape(node.input[0])
         if sizes is None or shape is None or len(sizes) != len(shape) or g.is_constant(name):  # (1)
             return self.none(node, msg="the sizes are constant, unknown or missing")
+        if is_written_by(node, "ResizeAxes"):  # (4)
+            return self.none(node, msg="ResizeAxes made this node")
         modes = [
             g.get_attribute(node, key)
             for key in ("coordinate_transformation_mode", "keep_aspect_ratio_policy")
