@@ -1,6 +1,6 @@
 """The formula of attention: its parts, their shapes, and its scale."""
 
-from typing import Final
+from typing import Any, Final
 
 from xoptim.facts.shapes import Shape
 from xoptim.match import ANY, GraphView, Match, PatternBuilder, Scalar, Symbol
@@ -56,16 +56,15 @@ def is_swap(perm: list[int]) -> bool:
 
 
 def is_merged_swap(perm: list[int]) -> bool:
-    """Whether a Transpose of keys with merged heads moves their length last."""
+    """Whether a Transpose moves the length of keys last: (batch, keys, heads and features), or
+    (keys, batch and heads, features).
+    """
     return perm in ([0, 2, 1], [1, 2, 0])
 
 
-def merged_heads(g: PatternBuilder, k: Symbol) -> Symbol:
-    """Swapped keys as a Transpose of the tensor (batch, keys, heads and features) or (keys, batch
-    and heads, features), which is split afterwards.
-    """
-    moved = g.op.Transpose(k, perm=g.capture("perm", is_merged_swap))
-    keys: Symbol = g.op.Reshape(moved, g.symbol(), attributes=ANY)
+def merged_heads(g: PatternBuilder, k: Symbol, perm: Any) -> Symbol:
+    """Swapped keys as a Transpose of a tensor with three axes, which is split afterwards."""
+    keys: Symbol = g.op.Reshape(g.op.Transpose(k, perm=perm), g.symbol(), attributes=ANY)
     return keys
 
 

@@ -14,17 +14,17 @@ _PERM: Final = [0, 2, 1, 3]
 """Moves heads before positions, or back."""
 
 
-def example(numbers: str, weights: str, attributes: str, operands: str) -> tuple[str, str]:
+def example(numbers: str, weights: str, attributes: str, sinks: str = "") -> tuple[str, str]:
     """The graphs of an example: four heads of eight features, two of keys, three tokens after one,
     and a window of two.
 
     Args:
-        numbers: constants that both have.
+        numbers: constants of the graph before, each with a comma behind it.
         weights: the nodes from the scores ``a`` and the mask ``m`` to the weights ``w``.
         attributes: of the operator, besides the heads and the window.
-        operands: of the operator, after the total length.
+        sinks: a constant for the operator, ``float[4] h = {...}``; none by default.
     """
-    move = "Transpose <perm = [0, 2, 1, 3]>"
+    move, last = "Transpose <perm = [0, 2, 1, 3]>", ", , , , , h" if sinks else ""
     before = (
         "agraph (float[1,3,32] q, float[1,3,16] k, float[1,3,16] v, float[1,2,1,8] e, "
         "float[1,2,1,8] f) => (float[1,3,32] y, float[1,2,4,8] i, float[1,2,4,8] j) "
@@ -38,10 +38,10 @@ def example(numbers: str, weights: str, attributes: str, operands: str) -> tuple
         f"u = MatMul(w, vv) t = {move} (u) y = Reshape(t, ys) }}"
     )
     after = (
-        "<int32[1] t = {4}, int32[1] l = {3}, float[4] h = {0.5, -1, 2, 0}> "
+        f"<{sinks}{', ' if sinks else ''}int32[1] t = {{4}}, int32[1] l = {{3}}> "
         "{ s = Shape <start = 0, end = 1> (q) n = Expand(l, s) y, i, j = "
         "com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 2, "
-        f"{attributes}, local_window_size = 2> (q, k, v, e, f, n, t{operands}) }}"
+        f"{attributes}, local_window_size = 2> (q, k, v, e, f, n, t{last}) }}"
     )
     return before, after
 

@@ -24,6 +24,7 @@ from ._formula import (
     MERGING,
     SEQUENCE_FIRST,
     heads_in,
+    is_merged_swap,
     is_swap,
     merged_heads,
     scale_of,
@@ -106,7 +107,7 @@ class AttentionPattern(EasyPatternOptimization):
         """Keys (batch, heads, size, keys), whose features were last, in any order of the others."""
         return g.either(
             lambda: g.op.Transpose(k, perm=g.capture("perm", is_swap)),
-            lambda: merged_heads(g, k),
+            lambda: merged_heads(g, k, g.capture("perm", is_merged_swap)),
             name="are_merged",
         )
 

@@ -89,7 +89,8 @@ class BatchHeadsPattern(EasyPatternOptimization):
         scores, matmul = (node for node in m.nodes if node.op_type == "MatMul")
         if not all(reshapes_as_inferred(g, node) for node in m.nodes if is_op(node, "Reshape")):
             return self.none(matmul, msg="the target shape may contain a 0")  # (2)
-        queries, keys, values = (self._split_of(g, m, name) for name in (m.q, m.k, m.v))
+        above = (scores.input[0], scores.input[1], matmul.input[1])
+        queries, keys, values = (self._split_of(g, m, name) for name in above)
         if queries is None or keys is None or values is None:  # (1)
             return self.none(scores, msg="the shapes are unknown, or heads are not split alike")
         if not queries[1:3] == keys[1:3] == values[1:3]:  # (1)
@@ -100,19 +101,25 @@ class BatchHeadsPattern(EasyPatternOptimization):
             return self.none(scores, msg="the mask has other axes than the scores")
         hidden = self._mask(g, m, wanted)
         result = (length, batch, heads, values[3])
-        target = reshape_target(g, result, g.get_shape(m.outputs[0]))
+        target = reshape_target(g, result, (length, batch * heads, values[3]))
         if hidden is None or target is None:  # (3)
             return self.none(scores, msg="an axis cannot be split by a constant")
         sizes = [size, keys[3], values[3]]
         return m.derive(heads=heads, sizes=sizes, merged=target, hidden=hidden)
 
     def _split_of(self, g: GraphView, m: Match, name: str) -> Shape | None:
-        """(length, batch, heads, size) of queries, keys or values (length, batch, features);
-        ``None`` where they are unknown, or not split so.
+        """(length, batch, heads, size) of queries, keys or values (length, batch, features), from
+        the operand of a MatMul; ``None`` where they are unknown, or not split so.
         """
-        packed = g.try_infer_shape(name)
-        split = next(node for node in m.nodes if is_op(node, "Reshape") and node.input[0] == name)
-        merged = g.try_infer_shape(split.output[0])
+        producer = g.node_before(name)
+        operands = [name] if producer is None else [name, *producer.input]
+        transpose = next(
+            node for node in m.nodes if is_op(node, "Transpose") and node.output[0] in operands
+        )
+        split = g.node_before(transpose.input[0])
+        if split is None:
+            return None
+        packed, merged = g.try_infer_shape(split.input[0]), g.try_infer_shape(transpose.input[0])
         if packed is None or merged is None or len(packed) != 3 or len(merged) != 3:
             return None
         length, batch, width = packed

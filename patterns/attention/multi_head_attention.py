@@ -80,7 +80,8 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
             values = g.op.Concat(g.symbol("past_value"), values, axis=axis)
             keys, joined = g.op.Transpose(new, perm=[0, 1, 3, 2]), (new, values)
         else:
-            keys = split(k, [0, 2, 3, 1]) if g.option("split_first") else merged_heads(g, k)
+            is_split_first = g.option("split_first")
+            keys = split(k, [0, 2, 3, 1]) if is_split_first else merged_heads(g, k, [0, 2, 1])
         queries = split(q, [0, 2, 1, 3])
         if scaled := g.choice("scaled_queries", "", "Mul", "Div"):
             queries = getattr(g.op, scaled)(queries, first)

@@ -74,7 +74,7 @@ class SinkGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
             "n = Add(a, m) o = Expand(sinks, x) c = Concat <axis = -1> (n, o) "
             "b = Softmax <axis = -1> (c) w = Slice(b, zero, z, last, one)",
             "scale = 1.0",
-            ", , , , , h",
+            "float[4] h = {0.5, -1, 2, 0}",
         ),
         opset=23,
     )

@@ -7,7 +7,7 @@ from .._shapes import broadcasts_to
 from ._scores import _ScoresGroupQueryAttention, attributes_of, example
 
 _LARGEST_CAP: Final = 1e6
-"""A cap that a mask hides: it adds -1e30 or less to the scores."""
+"""Largest cap: a mask of -1e30 hides scores up to it."""
 
 
 class TanhGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
@@ -52,7 +52,6 @@ class TanhGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
             "float cap = {4}, ",
             "b = Tanh(a) c = Mul(b, cap) n = Add(c, m) w = Softmax <axis = -1> (n)",
             "scale = 4.0, softcap = 4.0",
-            "",
         ),
         opset=23,
     )

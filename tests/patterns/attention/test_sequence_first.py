@@ -93,3 +93,37 @@ def test_sequence_first_outside(attention: str) -> None:
     result = optimize(model)
     assert types(result) == ["Transpose", "MatMul", "Split", "Attention", "Transpose", "MatMul"]
     assert_equal(model, result)
+
+
+def test_keys_of_as_many_batches_as_positions_are_not_taken_for_batch_first() -> None:
+    """com.microsoft.MultiHeadAttention reads keys (batch, length, features) only."""
+    move = "Transpose <perm = [0, 2, 1, 3]>"
+    model = parse(
+        "agraph (float[5,5,4] q, float[5,5,4] k, float[5,5,4] v) => (float[5,5,4] y) "
+        "<int64[4] n = {0, 0, 1, 4}, int64[4] l = {5, 1, 4, 5}, int64[3] r = {0, 0, 4}> { "
+        f"a = Reshape(q, n) c = {move} (a) d = Transpose <perm = [1, 2, 0]> (k) e = Reshape(d, l) "
+        f"f = Reshape(v, n) h = {move} (f) p = MatMul(c, e) w = Softmax <axis = -1> (p) "
+        f"z = MatMul(w, h) t = {move} (z) y = Reshape(t, r) }}"
+    )
+    result = optimize(model, patterns="MultiHeadAttention", verify=False)
+    assert "MultiHeadAttention" not in types(result)
+
+
+def test_heads_that_are_given_twice() -> None:
+    """Attention of four axes may have the numbers of heads as attributes, without effect."""
+    move = "Transpose <perm = [0, 2, 1, 3]>"
+    model = parse(
+        "agraph (float[2,3,2,4] q, float[2,5,2,4] k, float[2,5,2,4] v) => (float[2,3,2,4] y) { "
+        f"a = {move} (q) b = {move} (k) c = {move} (v) "
+        f"o = Attention <q_num_heads = 2, kv_num_heads = 2> (a, b, c) y = {move} (o) }}",
+        23,
+    )
+    result = optimize(model)
+    assert "Transpose" not in types(result)
+    rng = np.random.default_rng(0)
+    feeds = {
+        name: rng.standard_normal((2, length, 2, 4), dtype=np.float32)
+        for name, length in (("q", 3), ("k", 5), ("v", 5))
+    }
+    expected, found = (session(each).run(None, feeds)[0] for each in (model, result))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
