@@ -116,9 +116,9 @@ def carried(g: GraphView, node: Node, value: str, perm: Perm) -> Carried | None:
             or all(dim == 1 for dim in g.try_infer_shape(node.input[place]) or ())
         ):
             continue
-        lead = len(results[0]) - len(old.labels)
         if old.is_apart and new.labels == old.labels:
             continue
+        lead = len(results[0]) - len(old.labels)
         if lead and old.broadcasts and {*moved.results[0][lead:]} != {*old.labels}:
             if not can_be_relaid(g, node.input[place]):
                 return None
