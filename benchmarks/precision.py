@@ -56,17 +56,17 @@ Feeds = dict[str, Any]
 Tool = Callable[[Path, Feeds, float], onnx.ModelProto]
 
 
-def values_of(path: Path) -> list[Feeds]:
-    """Three samples of one kind: values that were given, and the same numbers in two other orders;
-    or random ones.
+def values_of(path: Path, count: int = 3) -> list[Feeds]:
+    """Samples of one kind: values that were given, and the same numbers in other orders; or random
+    ones.
     """
     if not path.with_suffix(".npz").exists():
         return [
             dict(run_reference(path, VerificationOptions(seed=seed, assignments=1)).runs[0].feeds)
-            for seed in range(3)
+            for seed in range(count)
         ]
     given = dict(np.load(path.with_suffix(".npz")))
-    orders = [np.random.default_rng(seed) for seed in (1, 2)]
+    orders = [np.random.default_rng(seed) for seed in range(1, count)]
     others = [
         {name: rng.permuted(each, axis=-1) if each.ndim else each for name, each in given.items()}
         for rng in orders

@@ -379,6 +379,8 @@ def precision_lines(quantized: Quantized) -> Iterator[str]:
             "              random inputs were used; give samples of your data with --feeds FILE "
             "or a folder"
         )
+    if quantized.samples.are_few:
+        yield "              few samples: on other data, the error can be larger; give 10 or more"
 
 
 def _left(quantized: Quantized) -> Iterator[str]:

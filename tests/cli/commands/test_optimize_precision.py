@@ -16,14 +16,19 @@ SIZE = ("--tolerance", "20%")
 pytestmark = pytest.mark.usefixtures("faster")
 
 
+def samples_of(count: int) -> Path:
+    """A folder of samples."""
+    folder = Path("samples")
+    folder.mkdir()
+    for seed in range(count):
+        np.savez(folder / f"{seed}.npz", **words(seed=seed))  # type: ignore[arg-type]
+    return folder
+
+
 @pytest.fixture
 def samples() -> Path:
     """A folder of three samples."""
-    folder = Path("samples")
-    folder.mkdir()
-    for seed in range(3):
-        np.savez(folder / f"{seed}.npz", **words(seed=seed))  # type: ignore[arg-type]
-    return folder
+    return samples_of(3)
 
 
 def test_eight_bits(xopt: Xopt, samples: Path) -> None:
@@ -124,6 +129,15 @@ def test_random_values_are_no_evidence(xopt: Xopt) -> None:
     onnx.save(network(layers=1), "model.onnx")
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE)
     assert "random inputs were used; give samples of your data with --feeds" in outcome.out
+    assert "few samples" not in outcome.out
+
+
+@pytest.mark.parametrize(("count", "is_said"), [(9, True), (10, False)])
+def test_few_samples(xopt: Xopt, count: int, *, is_said: bool) -> None:
+    """Less than ten samples do not bound the error on other data."""
+    onnx.save(network(layers=1), "model.onnx")
+    outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples_of(count))
+    assert ("few samples: on other data, the error can be larger" in outcome.out) == is_said
 
 
 def test_error_beyond_the_tolerance(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
