@@ -37,6 +37,9 @@ class _Others(NamedTuple):
     total: str
     cos: str = ""
     sin: str = ""
+    positions: str = ""
+    bias: str = ""
+    sink: str = ""
 
 
 class _Sizes(NamedTuple):
@@ -57,13 +60,14 @@ class LowerGroupQueryAttentionPattern(_Lowering):
     What: the new keys and values of each row of the batch follow its earlier ones, n + 1 in all;
     what is behind them is 0. GatherND takes them from both, one after the other. Queries see keys
     up to their own, and the last ones only where there is a window. Rotations are written out, by
-    the positions that follow from n.
+    the positions that follow from n. A sink of each head is one more score, whose weight is left
+    out.
     Why: only ONNX Runtime's own providers run it.
     Refuses when:
     1. the types are not float or float16, or differ.
     2. the sizes of heads are unknown, or keys and values are not both given or both in q.
-    3. further operands are given, the scores are a result, or an attribute is not known or has
-       another value than usual.
+    3. positions, a bias or further operands are given, the scores are a result, or an attribute is
+       not known or has another value than usual.
     4. the tables of the rotation are missing or have unknown sizes, or rotate interleaved features
        in part.
     """
@@ -88,7 +92,10 @@ class LowerGroupQueryAttentionPattern(_Lowering):
         if not _LEAST <= len(m.others) <= len(_Others._fields):  # (3)
             return self.none(node, msg="an unsupported optional input is given")
         given = _Others(*m.others)
-        floats = [name for name in (m.q, *given[:4], given.cos, given.sin) if name]
+        if given.positions or given.bias:  # (3)
+            return self.none(node, msg="an unsupported optional input is given")
+        optional = (given.cos, given.sin, given.sink)
+        floats = [name for name in (m.q, *given[:4], *optional) if name]
         if len({g.try_infer_type(name) for name in floats}) > 1:  # (1)
             return self.none(node, msg="the types differ")
         if any(m.results[3:]):  # (3)
@@ -137,7 +144,8 @@ class LowerGroupQueryAttentionPattern(_Lowering):
         seen = rows.seen(written.get("local_window_size", -1))
         # Scores may be infinite, of keys that are seen and of others; and a window may hold no key
         # at all.
-        weights = g.op.Softmax(g.op.Where(seen, scores, number(-math.inf, dtype)), axis=-1)
+        scores = g.op.Where(seen, scores, number(-math.inf, dtype))
+        weights = _with_sink(g, scores, given.sink, sizes.heads)
         found = g.op.MatMul(g.op.Where(seen, weights, number(0, dtype)), wide[1])
         return (merged_heads(g, found, sizes.heads * sizes.size), keys, values)[: len(m["results"])]
 
@@ -254,6 +262,27 @@ class LowerGroupQueryAttentionPattern(_Lowering):
             "p2 = Transpose <perm = [0, 2, 1, 3]> (o2) y = Reshape(p2, o) }",
             ranges=(("n", 0, 2),),
         ),
+        Example(
+            "agraph (float[b,3,16] q, float[b,3,16] k, float[b,3,16] v, int32[b] n, float[2] h) "
+            "=> (float[b,3,16] y) <int32 t = {3}> { "
+            "y = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 2> (q, k, v, , "
+            ", n, t, , , , , h) }",
+            "<int64[3] a = {1, 2, 3}, int64[1,1,3,1] o = {0, 1, 2}, int64[3] u = {0, 1, 2}, "
+            "int64[4] s = {0, 0, 2, 8}, float e = {0.35355338}, float l = {-inf}, "
+            "int64[4] c = {1, 2, 1, 1}, int64[1] i = {1}, int64[1] z = {0}, int64[1] m = {-1}, "
+            "int64[1] p = {3}, float r = {0}, int64[3] w = {0, 0, 16}> { "
+            "a1 = Cast <to = 7> (n) b1 = Unsqueeze(a1, a) c1 = Min(o, b1) "
+            "d1 = LessOrEqual(u, c1) e1 = Reshape(q, s) f1 = Reshape(k, s) g1 = Reshape(v, s) "
+            "h1 = Transpose <perm = [0, 2, 1, 3]> (e1) i1 = Transpose <perm = [0, 2, 1, 3]> (f1) "
+            "j1 = Transpose <perm = [0, 2, 1, 3]> (g1) k1 = Mul(h1, e) "
+            "l1 = Transpose <perm = [0, 1, 3, 2]> (i1) m1 = MatMul(k1, l1) "
+            "n1 = Where(d1, m1, l) o1 = Reshape(h, c) p1 = Shape <end = 3> (n1) "
+            "q1 = Concat <axis = 0> (p1, i) r1 = Expand(o1, q1) "
+            "s1 = Concat <axis = -1> (n1, r1) t1 = Softmax <axis = -1> (s1) "
+            "u1 = Slice(t1, z, m, p) v1 = Where(d1, u1, r) w1 = MatMul(v1, j1) "
+            "x1 = Transpose <perm = [0, 2, 1, 3]> (w1) y = Reshape(x1, w) }",
+            ranges=(("n", 0, 2),),
+        ),
     )
 
 
@@ -307,6 +336,17 @@ class _Rows:
         if window > 0:
             found = g.op.And(found, g.op.Greater(self._all, g.op.Sub(own, np.array(window))))
         return str(found)
+
+
+def _with_sink(g: PatternRewriter, scores: str, sink: str, heads: int) -> str:
+    """The weights of scores, (batch, heads, queries, keys), next to a sink of each head."""
+    if not sink:
+        return str(g.op.Softmax(scores, axis=-1))
+    column = g.op.Reshape(sink, np.array([1, heads, 1, 1]))
+    shape = g.op.Concat(g.op.Shape(scores, end=3), np.array([1]), axis=0)
+    both = g.op.Concat(scores, g.op.Expand(column, shape), axis=-1)
+    weights = g.op.Softmax(both, axis=-1)
+    return str(g.op.Slice(weights, np.array([0]), np.array([-1]), np.array([3])))
 
 
 def _are_usual(written: Mapping[str, Any]) -> bool:
