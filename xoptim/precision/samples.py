@@ -21,7 +21,7 @@ _MAX_MULTIPLICATIONS: Final = 4_000_000_000
 """Of all runs by which one candidate is ranked: 0.3 s of one core for a YOLOv8n of 640 x 640."""
 _FEW: Final = 10
 """Fewer do not bound the error on other data: at 2 % with two samples, networks with two scores
-erred by up to 12 %; with ten, by at most 1.9 %.
+erred by up to 13 %; with ten, by up to 2.8 %.
 """
 _HOLLOW = (
     "no output has a finite value on the samples, so there is no error to measure; give other "
