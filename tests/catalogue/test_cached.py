@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.meta.sources import ROOT
-from xoptim import OptimizationOptions, installed_patterns, select
+from xoptim import OptimizationOptions, Rewrite, installed_patterns, select
 from xoptim.catalogue import discovery
 from xoptim.catalogue.cached import cached_patterns, sources_of, write_cache
 from xoptim.catalogue.entries import shared
@@ -43,11 +43,16 @@ def pack(tmp_path: Path) -> Path:
     return made
 
 
+def installed_items() -> dict[str, type[Rewrite] | DeferredPattern]:
+    """The installed patterns by name, deferred or not."""
+    return {name: pattern.item for name, pattern in discovery.installed().items()}
+
+
 def test_facts_are_those_of_the_patterns(folder: Path) -> None:
-    assert not any(isinstance(item, DeferredPattern) for item in discovery.installed().values())
+    assert not any(isinstance(item, DeferredPattern) for item in installed_items().values())
     assert len(list(folder.iterdir())) == 1
     discovery.refresh()
-    found = {n: i for n, i in discovery.installed().items() if isinstance(i, DeferredPattern)}
+    found = {n: i for n, i in installed_items().items() if isinstance(i, DeferredPattern)}
     known = installed_patterns()
     patterns = {name for name, cls in known.items() if issubclass(cls, PatternOptimization)}
     assert found.keys() == patterns
@@ -172,7 +177,7 @@ def test_a_cache_that_lists_fewer_patterns_than_there_are_is_made_anew(folder: P
         discovery.refresh()
         assert discovery.installed().keys() == names
     discovery.refresh()
-    assert any(isinstance(item, DeferredPattern) for item in discovery.installed().values())
+    assert any(isinstance(item, DeferredPattern) for item in installed_items().values())
 
 
 def test_a_cache_of_another_version_is_not_read(

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -24,6 +25,7 @@ from xoptim import (
 )
 from xoptim.catalogue import discovery
 from xoptim.catalogue.discovery import GROUP, patterns_of
+from xoptim.catalogue.entries import make_entry
 from xoptim.catalogue.selection import resolve
 from xoptim.cli.main import run
 
@@ -35,7 +37,6 @@ class {name}(EasyPatternOptimization):
     """Asinh(Sinh(x)) → x"""
 
     exactness = "rounding"
-    tags = ("acme",)
 
     def match_pattern(self, g, x):
         return g.op.Asinh(g.op.Sinh(x))
@@ -150,8 +151,9 @@ def test_a_pack_that_pip_installs(site: Path, tmp_path: Path) -> None:
     )
     importlib.invalidate_caches()
     assert installed_patterns()["AcmeSinh"].__module__ == "acme_patterns.sinh"
-    assert types(optimize(parse(MODEL), strict=True)) == ["Relu"]
-    assert types(optimize(parse(MODEL), patterns="default-acme")) == ["Sinh", "Asinh", "Relu"]
+    assert types(optimize(parse(MODEL), strict=True)) == ["Sinh", "Asinh", "Relu"]
+    assert types(optimize(parse(MODEL), patterns="default+acme")) == ["Relu"]
+    assert types(optimize(parse(MODEL), patterns="all-acme")) == ["Sinh", "Asinh", "Relu"]
     # The words of the pack are words of the database, for queries and on the command line.
     assert types(optimize(parse(MODEL), patterns=Query(["acme"]))) == ["Relu"]
     assert types(optimize(parse(MODEL), patterns=Query(["fast_run"], exclude=["acme"]))) == [
@@ -166,7 +168,7 @@ def test_a_pack_that_pip_installs(site: Path, tmp_path: Path) -> None:
     model.write_bytes(parse(MODEL).SerializeToString())
     assert run([str(model), "--patterns", "TransposeTranspose", "--include", "acme", "-q"]) == 0
     assert types(onnx.load(tmp_path / "model.opt.onnx")) == ["Relu"]
-    assert run([str(model), "--exclude", "acme", "-q"]) == 0
+    assert run([str(model), "-q"]) == 0
     assert types(onnx.load(tmp_path / "model.opt.onnx")) == ["Sinh", "Asinh", "Relu"]
 
 
@@ -176,7 +178,6 @@ from xoptim.api.whole_model import GlobalRewriter
 
 class WholePattern(GlobalRewriter):
     phase = "target"
-    tags = ("acme",)
 """
 
 
@@ -193,9 +194,39 @@ def test_a_module(add_pack: AddPack, caplog: pytest.LogCaptureFixture) -> None:
     add_pack("acme", {"acme.py": SINH.format(name="AcmeSinhPattern")})
     assert installed_patterns().keys() == builtin().keys() | {"AcmeSinh"}
     assert [cls.__name__ for cls in resolve("acme")] == ["AcmeSinhPattern"]
-    assert "AcmeSinh" in {pattern.name() for pattern in select("default")}
+    for preset in ("default", "onnxruntime", "fast_run"):
+        assert "AcmeSinh" not in {pattern.name() for pattern in select(preset)}
+    assert "AcmeSinh" in {pattern.name() for pattern in select("all")}
     assert types(optimize(parse(MODEL), patterns="AcmeSinh", strict=True)) == ["Relu"]
     assert warnings(caplog) == []
+
+
+@pytest.mark.parametrize("pack", ["default", "exact", "extra"])
+def test_the_name_of_a_pack_is_no_preset(pack: str, add_pack: AddPack) -> None:
+    """A pack does not become a part of what its name means."""
+    before = {pattern.name() for pattern in select(pack)} if pack == "default" else set()
+    discovery.refresh()
+    add_pack(pack, {"acme.py": SINH.format(name="AcmeSinhPattern")}, entry="acme")
+    assert "AcmeSinh" in {pattern.name() for pattern in select("all")}
+    assert "AcmeSinh" not in {pattern.name() for pattern in select("default")}
+    assert before <= {pattern.name() for pattern in select(pack)}
+
+
+@pytest.mark.parametrize(("domain", "presets"), [("acme", {"all"}), ("", {"default", "all"})])
+def test_custom_operators_are_in_no_portable_preset(domain: str, presets: set[str]) -> None:
+    class SinhFoldedPattern(EasyPatternOptimization):
+        """Sinh(x) → acme.Sinh(x)"""
+
+        produces = (domain,) if domain else ()
+
+        def match_pattern(self, g: Any, x: Any) -> Any:
+            return g.op.Sinh(x)
+
+        def apply_pattern(self, g: Any, x: str) -> Any:
+            return g.op.Sinh(x, domain="acme")
+
+    words = make_entry("SinhFolded", SinhFoldedPattern).words
+    assert words & {"default", "onnxruntime", "all"} == presets
 
 
 def test_a_package_with_all_its_modules(

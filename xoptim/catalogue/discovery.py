@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Final, NamedTuple
 
 from xoptim.catalogue.cached import cached_patterns, sources_of, write_cache
 from xoptim.catalogue.entries import loaded
@@ -26,6 +26,13 @@ CATALOGUE: Final = "xoptim.patterns"
 """The package of the built-in catalogue."""
 
 
+class InstalledPattern(NamedTuple):
+    """A pattern, and the name of its pack: empty for the built-in catalogue."""
+
+    item: type[Rewrite] | DeferredPattern
+    pack: str
+
+
 @cache
 def installed_patterns() -> dict[str, type[Rewrite]]:
     """All patterns by name, in alphabetical order.
@@ -33,24 +40,25 @@ def installed_patterns() -> dict[str, type[Rewrite]]:
     A pack that cannot be imported is skipped with a warning. Of two patterns with the same name the
     built-in one is used, else the one of the pack whose name is first in alphabetical order.
     """
-    return {name: class_of(loaded(item)) for name, item in installed().items()}
+    return {name: class_of(loaded(pattern.item)) for name, pattern in installed().items()}
 
 
 @cache
-def installed() -> dict[str, type[Rewrite] | DeferredPattern]:
+def installed() -> dict[str, InstalledPattern]:
     """What `installed_patterns` returns, with patterns that are not imported yet."""
-    found: dict[str, type[Rewrite] | DeferredPattern] = {}
+    patterns: dict[str, InstalledPattern] = {}
     packs = sorted(entry_points(group=GROUP), key=lambda e: (not _is_own(e), e.name, e.value))
     with collection_paused():
         for pack in packs:
             for item in _rewrites_of(pack):
-                if found.setdefault(item.name(), item) is not item:
+                pattern = InstalledPattern(item, "" if _is_own(pack) else pack.name)
+                if patterns.setdefault(item.name(), pattern) is not pattern:
                     logger.warning(
                         "pattern %s of pack %r is ignored: another pattern has that name",
                         item.name(),
                         pack.name,
                     )
-    return dict(sorted(found.items()))
+    return dict(sorted(patterns.items()))
 
 
 def refresh() -> None:

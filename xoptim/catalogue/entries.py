@@ -8,6 +8,7 @@ from typing import Final, TypeAlias, TypeGuard
 
 from xoptim.catalogue.query import Query, class_of
 from xoptim.facts.dtypes import GRADES
+from xoptim.facts.schema import KNOWN_DOMAINS
 from xoptim.facts.words import abridged, suggestion
 from xoptim.match.deferred import DeferredPattern
 from xoptim.match.making import fault, metadata_of
@@ -145,11 +146,12 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
 
 
 _FOREIGN = "operators outside the standard domain"
+_CUSTOM = "operators that neither the standard nor ONNX Runtime has"
 LOWER = "lower"
-_ASKED_FOR = ("extra", "deprecated", LOWER)
+_ASKED_FOR = ("extra", "deprecated", LOWER, _CUSTOM)
 _SAFE = Query(["exact", "rounding"], exclude=_ASKED_FOR)
 PRESETS: Final[dict[str, Query]] = {
-    "default": _SAFE.excluding("onnxruntime"),
+    "default": _SAFE.excluding("onnxruntime", _FOREIGN),
     "onnxruntime": _SAFE.requiring("onnxruntime"),
     "finite": Query(["finite"], exclude=_ASKED_FOR),
     "approximate": Query(["approximate"], exclude=_ASKED_FOR),
@@ -162,8 +164,8 @@ PRESETS: Final[dict[str, Query]] = {
 ``default`` makes standard operators only; ``onnxruntime`` adds operators that only that runtime
 has. ``fast_compile`` is cheap: the exact and portable patterns of the first phase; ``fast_run`` is
 all that is safe, ``default`` and ``onnxruntime``. All but ``all`` exclude patterns that are
-deprecated or tagged ``extra``; none has a pattern of the phase ``lower``, which undoes what others
-do.
+deprecated, tagged ``extra``, or write custom operators; none has a pattern of the phase ``lower``,
+which undoes what others do.
 """
 VOCABULARY: Final = (*PRESETS, *PHASES, GLOBAL, *GRADES, *STATUSES, "extra")
 """Words that are valid even when no pattern has them."""
@@ -208,6 +210,8 @@ def make_entry(
     grades = () if is_lowering else (item.exactness, item.status)
     own = given.union((GLOBAL if is_pass(item) else item.phase, *grades), item.tags)
     said = own | {_FOREIGN} if item.produces else own
+    if not KNOWN_DOMAINS.issuperset(item.produces):
+        said |= {_CUSTOM}
     presets = (word for word, query in PRESETS.items() if query.holds(said))
     words = own.difference(PRESETS).union(given, presets)
     return Entry(name, item, words, group, position)

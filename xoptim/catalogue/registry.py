@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
-from xoptim.catalogue.discovery import installed
+from xoptim.catalogue.discovery import InstalledPattern, installed
 from xoptim.catalogue.entries import (
     POSITIONS,
     PRESETS,
@@ -23,7 +23,6 @@ from xoptim.catalogue.entries import (
 )
 from xoptim.catalogue.query import Item, Name, Query, Word, class_of
 from xoptim.facts.errors import UnknownPatternError
-from xoptim.match.deferred import DeferredPattern
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import Rewrite
 
@@ -244,7 +243,7 @@ def _list(entry: Entry, table: dict[str, list[Entry]], words: Iterable[str]) -> 
         table.setdefault(word, []).append(entry)
 
 
-_PRINCIPAL: list[tuple[Mapping[str, type[Rewrite] | DeferredPattern], Registry]] = []
+_PRINCIPAL: list[tuple[Mapping[str, InstalledPattern], Registry]] = []
 
 
 def registry() -> Registry:
@@ -259,12 +258,17 @@ def registry() -> Registry:
     return _PRINCIPAL[0][1]
 
 
-def _registered(rewrites: Mapping[str, type[Rewrite] | DeferredPattern]) -> Registry:
-    """A registry with these rewrites."""
+def _registered(patterns: Mapping[str, InstalledPattern]) -> Registry:
+    """A registry with these patterns.
+
+    Those of a pack are in no preset but ``all``; the name of the pack selects them, unless it has a
+    meaning of its own.
+    """
     made = Registry(POSITIONS)
-    for name, item in rewrites.items():
+    for name, (item, pack) in patterns.items():
+        own = (pack,) if pack and pack not in VOCABULARY else ()
         try:
-            made.add(entry_for(item))
+            made.add(entry_for(item, *own, *(("extra",) if pack else ())))
         # a broken third-party pack must not break the optimizer
         except (TypeError, ValueError, UnknownPatternError) as error:
             _LOGGER.warning("pattern %s of %s is skipped: %s", name, item.__module__, error)

@@ -32,7 +32,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> DebugSetting
     named = [name for name in env if name.endswith("Pattern") or name in known]
     # A variable named like an unknown pattern may belong to another program unless its value is a
     # number.
-    classes = set(map(class_name, known.values())) if named else set()
+    classes = {class_name(pattern.item) for pattern in known.values()} if named else set()
     named = [
         name
         for name in named

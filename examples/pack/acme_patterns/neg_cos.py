@@ -9,8 +9,6 @@ class NegCosPattern(EasyPatternOptimization):
     Refuses when: never.
     """
 
-    tags = ("acme",)
-
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Cos(g.op.Neg(x))
 
