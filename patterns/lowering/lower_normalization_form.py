@@ -1,13 +1,21 @@
+"""Normalizations with the ranks for which there are kernels."""
+
 from typing import Any
 
-from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
-from xoptim.match.trace import Optional, Symbol
+from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match.trace import Optional
 
 from ._lowering import _Lowering, axes_from
 from ._normal import leading_ones
 
 
-class LowerLayerNormalizationScalePattern(_Lowering):
+class _LowerNormalizationForm(_Lowering):
+    """A normalization in the form that more kernels take."""
+
+    min_opset = 7
+
+
+class LowerLayerNormalizationScalePattern(_LowerNormalizationForm):
     """LayerNormalization(x, scale of shape (1, n), bias) → LayerNormalization(x, scale of shape
     (n), bias)
 
@@ -20,7 +28,6 @@ class LowerLayerNormalizationScalePattern(_Lowering):
     2. neither scale nor bias have leading axes of size 1 next to the normalized ones.
     """
 
-    min_opset = 7
     derives = ("dropped",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Optional) -> Symbol:
@@ -66,4 +73,43 @@ class LowerLayerNormalizationScalePattern(_Lowering):
         "agraph (float16[a,b,4] x, float16[1,1,4] s) => (float16[a,b,4] y) { "
         "y = LayerNormalization(x, s) }",
         "<int64[2] a = {0, 1}> { b = Squeeze(s, a) y = LayerNormalization(x, b) }",
+    )
+
+
+class LowerInstanceNormalizationRankPattern(_LowerNormalizationForm):
+    """InstanceNormalization(x of rank 3) → InstanceNormalization(x of rank 4)
+
+    What: Unsqueeze and Squeeze add an axis of size 1, and drop it.
+    Why: some providers have kernels for images only; Qualcomm's QNN has none for rank 3 in 16 bits.
+    Refuses when:
+    1. the rank is unknown, or not 3.
+    """
+
+    priority = 1  # after the formula
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Symbol) -> Symbol:
+        return g.op.InstanceNormalization(x, scale, bias, attributes=g.capture("written"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        if g.info(m.x).rank != 3:  # (1)
+            return self.none(m.nodes[0], msg="the rank is not 3")
+        return True
+
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, scale: str, bias: str, written: dict[str, Any]
+    ) -> str:
+        image = g.op.Unsqueeze(x, axes=[2])
+        return g.op.Squeeze(g.op.InstanceNormalization(image, scale, bias, **written), axes=[2])
+
+    examples = Example.pairs(
+        "agraph (float[n,3,h] x) => (float[n,3,h] y) "
+        "<float[3] s = {1, 2, 3}, float[3] b = {0, 1, 2}> "
+        "{ y = InstanceNormalization <epsilon = 0.001> (x, s, b) }",
+        "<float[3] s = {1, 2, 3}, float[3] b = {0, 1, 2}> { a = Unsqueeze <axes = [2]> (x) c = "
+        "InstanceNormalization <epsilon = 0.001> (a, s, b) y = Squeeze <axes = [2]> (c) }",
+        "agraph (float[n,c,h] x, float[c] s, float[c] b) => (float[n,c,h] y) { "
+        "y = InstanceNormalization(x, s, b) }",
+        "{ a = Unsqueeze <axes = [2]> (x) c = InstanceNormalization(a, s, b) "
+        "y = Squeeze <axes = [2]> (c) }",
+        opset=11,
     )
