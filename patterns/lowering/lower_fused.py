@@ -24,7 +24,6 @@ class _LowerFused(_Lowering):
 
     What: writes the standard operators.
     Why: only ONNX Runtime's own providers run it.
-
     """
 
 

@@ -24,7 +24,6 @@ class _LowerNormalization(_Lowering):
 
     What: 16-bit floats are computed in 32 bits, as the operator does it.
     Why: some runtimes lack the operator.
-
     """
 
 

@@ -1,13 +1,17 @@
-from collections.abc import Sequence
+"""Attention with keys and values that are projected from latents."""
+
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from xoptim.facts.dims import Dim
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import is_op
 from ._latents import (
     Projection,
     Rows,
+    are_probabilities,
     becomes_probabilities,
     example,
     heads_shape,
@@ -48,21 +52,29 @@ class _Keys(NamedTuple):
     nodes: Sequence[Node]
 
 
-class LatentKeysPattern(PatternOptimization):
-    """MatMul(q, heads(MatMul(c, w))ᵀ) → MatMul(MatMul(q, wᵀ), cᵀ), for few queries
+class _Operand(NamedTuple):
+    """The second operand of a MatMul.
 
-    What: projects the queries to latents, in place of the latents of each position to keys
-    (multi-head latent attention of DeepSeek). Other features of the keys, such as those with
-    rotary embeddings, stay next to the latents, if all heads share them. A factor of the keys
-    becomes one of the queries. Heads are rows of one matrix, as they share the keys.
-    Why: with LatentValues, a DeepSeek-V3 of two layers takes 0.16 of the time of the export for one
-    token after 512, and 0.37 without both.
-    Refuses when:
-    1. no part of the keys is a projection by constant weights, or heads have other parts of their
-       own, or something else reads the keys.
-    2. the result does not go to Softmax, by which infinite scores become NaN in any order of sums.
-    3. there may be many queries: assume a bound of their number (``--assume 'seq == 1'``).
-    4. an axis may be empty.
+    Attributes:
+        projected: what is projected from latents.
+        nodes: that make the operand, after the projection.
+        width: columns of the first operand for the latents; ``None`` for those that it has.
+        length: columns of the result.
+        write: writes the new nodes for some rows.
+    """
+
+    projected: Projection
+    nodes: Sequence[Node]
+    width: int | None
+    length: Dim
+    write: Callable[..., list[Node]]
+
+
+class _LatentProduct(PatternOptimization):
+    """A MatMul by what is projected from latents, for few queries.
+
+    Why: with LatentKeys and LatentValues, a DeepSeek-V3 of two layers takes 0.16 of the time of
+    the export for one token after 512, and 0.37 without both.
     """
 
     anchors = ("MatMul",)
@@ -71,26 +83,54 @@ class LatentKeysPattern(PatternOptimization):
     providers = ("cpu",)
     radius = 8
 
+    def operand(self, g: GraphView, node: Node) -> _Operand | str:
+        """The second operand, or why the pattern does not apply to it."""
+        raise NotImplementedError
+
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        keys = _keys_of(g, node.input[1])
-        if keys is None:  # (1)
-            return self.none(node, msg="the second operand is not a projection of latents")
-        if not becomes_probabilities(g, node.output[0]):  # (2)
-            return self.none(node, msg="the scores do not go to Softmax of the last axis")
-        projected = keys.projected
-        shape = heads_shape(g, node.input[0], projected)
+        operand = self.operand(g, node)
+        if isinstance(operand, str):
+            return self.none(node, msg=operand)
+        shape = heads_shape(g, node.input[0], operand.projected)
         if shape is None:  # (1)
             return self.none(node, msg="the first operand has other sequences or heads")
-        if not saves(shape[2], projected):  # (3)
+        if not saves(shape[2], operand.projected):  # (3)
             return self.none(
                 node, msg=f"{shape[2]}, the number of queries, may be large (--assume)"
             )
-        width = projected.rank + sum(part.size for part in keys.parts if part.shared)
-        rows = rows_of(g, shape, width, projected.length)
+        width = shape[3] if operand.width is None else operand.width
+        rows = rows_of(g, shape, width, operand.length)
         if rows is None:  # (4)
             return self.none(node, msg="a dimension may be 0")
-        nodes = [projected.transpose, *keys.nodes, node]
-        return MatchResult(self, nodes, partial(_written, keys, rows))
+        nodes = [operand.projected.transpose, *operand.nodes, node]
+        return MatchResult(self, nodes, partial(operand.write, rows))
+
+
+class LatentKeysPattern(_LatentProduct):
+    """MatMul(q, heads(MatMul(c, w))ᵀ) → MatMul(MatMul(q, wᵀ), cᵀ), for few queries
+
+    What: projects the queries to latents, in place of the latents of each position to keys
+    (multi-head latent attention of DeepSeek). Other features of the keys, such as those with
+    rotary embeddings, stay next to the latents, if all heads share them. A factor of the keys
+    becomes one of the queries. Heads are rows of one matrix, as they share the keys.
+    Refuses when:
+    1. no part of the keys is a projection by constant weights, or heads have other parts of their
+       own, or something else reads the keys.
+    2. the result does not go to Softmax, by which infinite scores become NaN in any order of sums.
+    3. there may be many queries: assume a bound of their number (``--assume 'seq == 1'``).
+    4. an axis may be empty.
+    """
+
+    def operand(self, g: GraphView, node: Node) -> _Operand | str:
+        keys = _keys_of(g, node.input[1])
+        if keys is None:  # (1)
+            return "the second operand is not a projection of latents"
+        if not becomes_probabilities(g, node.output[0]):  # (2)
+            return "the scores do not go to Softmax of the last axis"
+        projected = keys.projected
+        width = projected.rank + sum(part.size for part in keys.parts if part.shared)
+        write = partial(_written_keys, keys)
+        return _Operand(projected, keys.nodes, width, projected.length, write)
 
     _shared_part = (
         "x = Slice(c, zero, two, two) x1 = Transpose <perm = [0, 2, 1]> (x) r = Unsqueeze(x1, one)"
@@ -110,6 +150,39 @@ class LatentKeysPattern(PatternOptimization):
             "s = Mul(u, half) l = Unsqueeze(c, one) v = Transpose <perm = [0, 1, 3, 2]> (r) "
             "d = Concat <axis = 3> (l, v) e = Transpose <perm = [0, 1, 3, 2]> (d) "
             "o = Reshape(s, joined) m = MatMul(o, e) z = Reshape(m, scores) y = Softmax(z)"
+        ),
+    )
+
+
+class LatentValuesPattern(_LatentProduct):
+    """MatMul(p, heads(MatMul(c, w))) → MatMul(MatMul(p, c), w), for few queries
+
+    What: sums the latents of all positions with the probabilities of attention, and projects the
+    sums: in place of projecting the latents of each position to values (multi-head latent
+    attention of DeepSeek). Heads are rows of one matrix, as they share the latents.
+    Refuses when:
+    1. the values are not a part of a projection by constant weights, or are read elsewhere.
+    2. they are not multiplied by the result of Softmax, which has no infinities.
+    3. there may be many queries: assume a bound of their number (``--assume 'seq == 1'``).
+    4. an axis may be empty.
+    """
+
+    def operand(self, g: GraphView, node: Node) -> _Operand | str:
+        values = projection_of(g, node.input[1], [0, 2, 1, 3])
+        if values is None or not are_probabilities(g, node.input[0]):  # (1) (2)
+            return "not probabilities by a projection of latents"
+        return _Operand(values, (), None, values.rank, partial(_written_values, values))
+
+    _graph = partial(example, "float[2,2,1,t] p", "float[2,2,1,4]")
+    examples = Example.only(
+        _graph(
+            "m = MatMul(c, w) h = Reshape(m, heads) k, v = Split <axis = 3> (h, sizes) "
+            "f = Transpose <perm = [0, 2, 1, 3]> (v) d = Softmax(p) y = MatMul(d, f)"
+        ),
+        _graph(
+            "a = Reshape(w, whole) b = Slice(a, two, six, two) "
+            "v = Transpose <perm = [1, 0, 2]> (b) d = Softmax(p) r = Reshape(d, rows) "
+            "l = Unsqueeze(c, one) m = MatMul(r, l) s = Reshape(m, back) y = MatMul(s, v)"
         ),
     )
 
@@ -166,7 +239,7 @@ def _shared(g: GraphView, name: str, projected: Projection) -> str | None:
     return node.input[0] if after == heads else None
 
 
-def _written(keys: _Keys, rows: Rows, g: PatternRewriter, *nodes: Node) -> list[Node]:
+def _written_keys(keys: _Keys, rows: Rows, g: PatternRewriter, *nodes: Node) -> list[Node]:
     scores = nodes[-1]
     queries, start = list[str](), 0
     shared = list[str]()
@@ -189,3 +262,9 @@ def _written(keys: _Keys, rows: Rows, g: PatternRewriter, *nodes: Node) -> list[
     transposed = g.op.Transpose(latents, perm=[0, 1, 3, 2])
     shared_product(g, query, rows, transposed, outputs=scores.output)
     return g.created
+
+
+def _written_values(values: Projection, rows: Rows, g: PatternRewriter, *nodes: Node) -> list[Node]:
+    sums = shared_product(g, nodes[-1].input[0], rows, with_axis(g, values))
+    weights = weights_of(g, values, [1, 0, 2])
+    return [*g.created, g.make_node("MatMul", [sums, weights], nodes[-1].output)]
