@@ -1,14 +1,19 @@
-"""The bodies by which the ONNX standard defines some operators."""
+"""The bodies by which the ONNX standard, or a text in its syntax, defines operators."""
 
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
-from onnx import FunctionProto, NodeProto, TypeProto, helper
+import numpy as np
+import onnx
+from onnx import FunctionProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
-from xoptim.facts.attributes import AttributeReference, decode_attribute
+from xoptim.facts.attributes import AttributeReference, constant_value, decode_attribute
 from xoptim.facts.dims import Dim
+from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.schema import schema
 from xoptim.facts.shapes import Info
-from xoptim.match import GraphView, Node
+from xoptim.match import GraphView, Node, PatternRewriter
 
 
 class DefinitionStep(NamedTuple):
@@ -28,6 +33,34 @@ class Definition(NamedTuple):
     steps: list[DefinitionStep]
 
 
+class DefinedOperator(NamedTuple):
+    """An operator with the text of its definition: its name, its attributes with their defaults,
+    and the body.
+    """
+
+    op_type: str
+    attributes: dict[str, Any]
+    body: FunctionProto
+
+
+@cache
+def defined_operator(text: str) -> DefinedOperator:
+    """The operator that a text defines: ``Swish <alpha: float = 1.0> (x) => (y) { ... }``.
+
+    Without braces, it has no nodes.
+    """
+    nodes = "" if "{" in text else "{}"
+    body = onnx.parser.parse_function(f'<domain: "", opset_import: ["" : 1]> {text} {nodes}')
+    defaults = {each.name: decode_attribute(each) for each in body.attribute_proto}
+    return DefinedOperator(body.name, {**dict.fromkeys(body.attribute), **defaults}, body)
+
+
+def definition_with(body: FunctionProto, attribute: Callable[[str], Any]) -> Definition:
+    """A body with the values of attributes in place of references to them."""
+    steps = [_step(each, attribute) for each in body.node]
+    return Definition(list(body.input), list(body.output), steps)
+
+
 def definition_of(g: GraphView, node: Node) -> Definition | None:
     """The body of a node's operator for the operator set of the graph, ``None`` when there is none
     that holds in it.
@@ -40,8 +73,75 @@ def definition_of(g: GraphView, node: Node) -> Definition | None:
     version = max((each.version for each in body.opset_import if not each.domain), default=opset)
     if not all(_is_same_form(each, version, opset) for each in body.node):
         return None
-    steps = [_step(each, node) for each in body.node]
-    return Definition(list(body.input), list(body.output), steps)
+    return definition_with(body, node.get_attribute)
+
+
+def write_nodes(
+    g: PatternRewriter,
+    steps: Sequence[DefinitionStep],
+    values: Mapping[str, Any],
+    named: Callable[[DefinitionStep, str], str],
+    stored: Callable[[DefinitionStep, np.ndarray], Any],
+) -> dict[str, Any]:
+    """Write the nodes of a body; returns its values by name: names, and constants as operands.
+
+    Args:
+        g: makes the nodes.
+        steps: of the body.
+        values: of the operands, and of results that have a name.
+        named: the name of another result of a step.
+        stored: the operand for the constant of a step.
+    """
+    made, arrays = dict(values), dict[str, np.ndarray]()
+    for step in steps:
+        first = step.outputs[0]
+        array = None if first in values else _constant(g, step, made, arrays)
+        if array is not None:
+            arrays[first] = array
+            made[first] = stored(step, array)
+            continue
+        written = _as_cast(g, step, made)
+        operands = [made[name] for name in written.inputs]
+        if _is_left_out(written, operands):
+            made[first] = operands[0]
+            continue
+        for name in written.outputs:
+            made.setdefault(name, named(written, name))
+        results = [made[name] for name in written.outputs]
+        g.op[written.op_type](*operands, outputs=results, **written.attributes)
+    return made
+
+
+def _constant(
+    g: PatternRewriter, step: DefinitionStep, values: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> np.ndarray | None:
+    """The value of a Constant, and of the constant that a CastLike converts.
+
+    ``None`` for other nodes.
+    """
+    if step.op_type == "Constant":
+        value = constant_value(step.attributes)
+        return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
+    if step.op_type != "CastLike" or step.inputs[0] not in arrays:
+        return None
+    dtype = g.try_infer_type(values[step.inputs[1]])
+    return arrays[step.inputs[0]].astype(numpy_dtype(dtype)) if dtype else None
+
+
+def _is_left_out(step: DefinitionStep, operands: Sequence[Any]) -> bool:
+    """Whether a node gives its first operand: the second one is the number 1 of an attribute, as a
+    factor or divisor, or a summand that is omitted.
+    """
+    if step.op_type == "Add":
+        return operands[1] == ""
+    factor = operands[-1]
+    return step.op_type in ("Mul", "Div") and isinstance(factor, float) and factor == 1
+
+
+def _as_cast(g: PatternRewriter, step: DefinitionStep, values: dict[str, Any]) -> DefinitionStep:
+    """A CastLike whose type is known as a Cast; other steps as they are."""
+    to = g.try_infer_type(values[step.inputs[1]]) if step.op_type == "CastLike" else 0
+    return DefinitionStep("Cast", step.inputs[:1], step.outputs, {"to": to}) if to else step
 
 
 def _body(g: GraphView, node: Node, found: Any, opset: int) -> FunctionProto | None:
@@ -91,13 +191,13 @@ def _is_same_form(node: NodeProto, version: int, opset: int) -> bool:
     return same_operands and before.attributes.keys() <= now.attributes.keys()
 
 
-def _step(node: NodeProto, call: Node) -> DefinitionStep:
-    """A node of a body with the attributes of the call in place of references to them."""
+def _step(node: NodeProto, attribute: Callable[[str], Any]) -> DefinitionStep:
+    """A node of a body with the values of attributes in place of references to them."""
     attributes = {}
     for each in node.attribute:
         value = decode_attribute(each)
         if isinstance(value, AttributeReference):
-            value = call.get_attribute(value.name)
+            value = attribute(value.name)
         if value is not None:
             attributes[each.name] = value
     return DefinitionStep(node.op_type, list(node.input), list(node.output), attributes)

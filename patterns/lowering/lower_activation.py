@@ -1,19 +1,18 @@
-"""Activations, spelled out."""
+"""Activations by their definitions."""
 
-import math
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
 from onnx import TensorProto
 
-from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import Example, GraphView, Match, PatternRewriter
 
-from ._lowering import COMPUTED, _Lowering, narrowed, widened
+from .._shapes import broadcasts_to
+from ._formula import _Formula
+from ._lowering import COMPUTED, narrowed, widened
 
 
-class _LowerActivation(_Lowering):
-    """An `operator` of one tensor, with attributes that are `numbers`, written with the operators
-    of its formula.
+class _LowerActivation(_Formula):
+    """An activation.
 
     What: 16-bit floats are computed in 32 bits, as the operator does it.
     Why: some runtimes lack the operator.
@@ -24,58 +23,28 @@ class _LowerActivation(_Lowering):
 
     min_opset = 9
     operand_types = {"x": COMPUTED}  # (1)
-    operator: ClassVar[str]
-    domain: ClassVar[str] = ""
-    numbers: ClassVar[dict[str, float]] = {}
-    """The attributes, with their defaults."""
-
-    derives = ("dtype", "values")
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        values = {name: g.capture(name, optional=True) for name in self.numbers}
-        result: Symbol = getattr(g.op, self.operator)(x, domain=self.domain, **values)
-        return result
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        written = {name: m.get(name) for name in self.numbers}
-        values = {name: self.numbers[name] if v is None else v for name, v in written.items()}
-        if not all(map(math.isfinite, values.values())):  # (2)
-            return self.none(m.nodes[0], msg="an attribute is infinite or NaN")
-        return m.derive(dtype=g.try_infer_type(m.x), values=values)
-
-    def apply_pattern(
-        self, g: PatternRewriter, x: str, dtype: int, values: dict[str, float]
-    ) -> str:
-        return narrowed(g, self.formula(g, widened(g, x, dtype), **values), dtype)
-
-    def formula(self, g: PatternRewriter, x: str, *args: Any, **values: Any) -> str:
-        """The result for a tensor ``x`` of at least 32 bits, with the values of the attributes."""
-        raise NotImplementedError
-
-
-def scaled(g: PatternRewriter, x: str, factor: float) -> str:
-    """The product of a tensor and a number, which is not written when it is 1."""
-    return x if factor == 1 else g.op.Mul(x, factor)
-
-
-def elu(g: PatternRewriter, x: str, alpha: float) -> str:
-    """The number where it is positive, alpha · (Exp(x) - 1) elsewhere."""
-    curve = g.op.Sub(g.op.Exp(g.op.Min(x, 0.0)), 1.0)
-    return g.op.Add(g.op.Relu(x), scaled(g, curve, alpha))
+    is_wide = True
 
 
 class LowerCeluPattern(_LowerActivation):
     """Celu(x, alpha) → Relu(x) + alpha · (Exp(Min(x, 0) / alpha) - 1)"""
 
     min_opset = 12
-    operator = "Celu"
-    numbers = {"alpha": 1.0}
-
-    def formula(self, g: PatternRewriter, x: str, alpha: float = 1.0) -> str:
-        negative = g.op.Min(x, 0.0)
-        exponent = negative if alpha == 1 else g.op.Div(negative, alpha)
-        curve = g.op.Sub(g.op.Exp(exponent), 1.0)
-        return g.op.Add(g.op.Relu(x), scaled(g, curve, alpha))
+    definition = """
+        Celu <alpha: float = 1.0> (x) => (y)
+        {
+            zero = Constant <value_float = 0.0> ()
+            one = Constant <value_float = 1.0> ()
+            alpha = Constant <value_float: float = @alpha> ()
+            negative = Min (x, zero)
+            exponent = Div (negative, alpha)
+            power = Exp (exponent)
+            curve = Sub (power, one)
+            positive = Relu (x)
+            scaled = Mul (curve, alpha)
+            y = Add (positive, scaled)
+        }
+        """
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = Celu <alpha = 2.0> (x) }",
@@ -90,11 +59,20 @@ class LowerCeluPattern(_LowerActivation):
 class LowerEluPattern(_LowerActivation):
     """Elu(x, alpha) → Relu(x) + alpha · (Exp(Min(x, 0)) - 1)"""
 
-    operator = "Elu"
-    numbers = {"alpha": 1.0}
-
-    def formula(self, g: PatternRewriter, x: str, alpha: float = 1.0) -> str:
-        return elu(g, x, alpha)
+    definition = """
+        Elu <alpha: float = 1.0> (x) => (y)
+        {
+            zero = Constant <value_float = 0.0> ()
+            one = Constant <value_float = 1.0> ()
+            alpha = Constant <value_float: float = @alpha> ()
+            negative = Min (x, zero)
+            power = Exp (negative)
+            curve = Sub (power, one)
+            positive = Relu (x)
+            scaled = Mul (curve, alpha)
+            y = Add (positive, scaled)
+        }
+        """
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = Elu <alpha = 0.5> (x) }",
@@ -109,11 +87,16 @@ class LowerEluPattern(_LowerActivation):
 class LowerHardSigmoidPattern(_LowerActivation):
     """HardSigmoid(x, alpha, beta) → Clip(alpha · x + beta, 0, 1)"""
 
-    operator = "HardSigmoid"
-    numbers = {"alpha": 0.2, "beta": 0.5}
-
-    def formula(self, g: PatternRewriter, x: str, alpha: float = 0.2, beta: float = 0.5) -> str:
-        return g.op.Clip(g.op.Add(scaled(g, x, alpha), beta), min=0.0, max=1.0)
+    definition = """
+        HardSigmoid <alpha: float = 0.2, beta: float = 0.5> (x) => (y)
+        {
+            alpha = Constant <value_float: float = @alpha> ()
+            beta = Constant <value_float: float = @beta> ()
+            scaled = Mul (x, alpha)
+            line = Add (scaled, beta)
+            y = Clip <min = 0.0, max = 1.0> (line)
+        }
+        """
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = HardSigmoid(x) }",
@@ -129,13 +112,19 @@ class LowerHardSigmoidPattern(_LowerActivation):
 class LowerHardSwishPattern(_LowerActivation):
     """HardSwish(x) → x · Clip(x / 6 + 0.5, 0, 1)"""
 
+    # ONNX defines the operator by an attribute of 32 bits, in all types.
     min_opset = 14
-    operator = "HardSwish"
-
-    def formula(self, g: PatternRewriter, x: str) -> str:
-        # ONNX defines the operator by an attribute of 32 bits, in all types.
-        line = g.op.Add(g.op.Mul(x, float(np.float32(1 / 6))), 0.5)
-        return g.op.Mul(x, g.op.Clip(line, min=0.0, max=1.0))
+    definition = """
+        HardSwish (x) => (y)
+        {
+            sixth = Constant <value_float = 0.16666667> ()
+            half = Constant <value_float = 0.5> ()
+            scaled = Mul (x, sixth)
+            line = Add (scaled, half)
+            clipped = Clip <min = 0.0, max = 1.0> (line)
+            y = Mul (x, clipped)
+        }
+        """
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = HardSwish(x) }",
@@ -156,12 +145,20 @@ class LowerMishPattern(_LowerActivation):
     """
 
     min_opset = 18
-    operator = "Mish"
-
-    def formula(self, g: PatternRewriter, x: str) -> str:
-        e = g.op.Exp(g.op.Min(x, 20.0))
-        n = g.op.Mul(e, g.op.Add(e, 2.0))
-        return g.op.Mul(x, g.op.Div(n, g.op.Add(n, 2.0)))
+    definition = """
+        Mish (x) => (y)
+        {
+            twenty = Constant <value_float = 20.0> ()
+            two = Constant <value_float = 2.0> ()
+            small = Min (x, twenty)
+            e = Exp (small)
+            e_2 = Add (e, two)
+            n = Mul (e, e_2)
+            n_2 = Add (n, two)
+            fraction = Div (n, n_2)
+            y = Mul (x, fraction)
+        }
+        """
 
     examples = Example.only(
         "agraph (float[a,b] x) => (float[a,b] y) { y = Mish(x) }",
@@ -170,14 +167,64 @@ class LowerMishPattern(_LowerActivation):
     )
 
 
+class LowerPReluPattern(_LowerActivation):
+    """PRelu(x, slope) → Where(x < 0, x · slope, x)
+
+    What: the slope broadcasts as it does in the operator.
+    Why: some runtimes lack the operator.
+    Refuses when:
+    1. the type is unknown (checked by the matcher).
+    2. the slope is not known to broadcast to the shape of x.
+    """
+
+    operand_types = {"x": COMPUTED}  # (1)
+    is_wide = False
+    # The product alone would be NaN next to an infinite slope.
+    definition = """
+        PRelu (x, slope) => (y)
+        {
+            zero = Constant <value_float = 0.0> ()
+            is_negative = Less (x, zero)
+            product = Mul (x, slope)
+            y = Where (is_negative, product, x)
+        }
+        """
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        if not broadcasts_to(g, m.slope, m.x):  # (2)
+            return self.none(m.nodes[0], msg="the slope is not known to broadcast to x")
+        return super().validate_mapping(g, m)
+
+    examples = Example.pairs(
+        "agraph (float[a,3,b] x, float[3,1] s) => (float[a,3,b] y) { y = PRelu(x, s) }",
+        "<float a = {0}> { b = Less(x, a) c = Mul(x, s) y = Where(b, c, x) }",
+        "agraph (float16[a,4] x, float16[4] s) => (float16[a,4] y) { y = PRelu(x, s) }",
+        "<float16 a = {0}> { b = Less(x, a) c = Mul(x, s) y = Where(b, c, x) }",
+    )
+
+
 class LowerSeluPattern(_LowerActivation):
     """Selu(x, alpha, gamma) → gamma · (Relu(x) + alpha · (Exp(Min(x, 0)) - 1))"""
 
-    operator = "Selu"
-    numbers = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
-
-    def formula(self, g: PatternRewriter, x: str, alpha: float = 1.0, gamma: float = 1.0) -> str:
-        return scaled(g, elu(g, x, alpha), gamma)
+    definition = """
+        Selu <
+            alpha: float = 1.67326319217681884765625,
+            gamma: float = 1.05070102214813232421875
+        > (x) => (y)
+        {
+            zero = Constant <value_float = 0.0> ()
+            one = Constant <value_float = 1.0> ()
+            alpha = Constant <value_float: float = @alpha> ()
+            gamma = Constant <value_float: float = @gamma> ()
+            negative = Min (x, zero)
+            power = Exp (negative)
+            curve = Sub (power, one)
+            positive = Relu (x)
+            scaled = Mul (curve, alpha)
+            elu = Add (positive, scaled)
+            y = Mul (elu, gamma)
+        }
+        """
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = Selu(x) }",
@@ -199,14 +246,15 @@ class LowerShrinkPattern(_LowerActivation):
     """
 
     operand_types = {"x": COMPUTED - {TensorProto.DOUBLE}}  # (1)
-    operator = "Shrink"
-    numbers = {"lambd": 0.5, "bias": 0.0}
+    definition = "Shrink <lambd: float = 0.5, bias: float = 0.0> (x) => (y)"
 
-    def formula(self, g: PatternRewriter, x: str, lambd: float = 0.5, bias: float = 0.0) -> str:
+    def apply_pattern(self, g: PatternRewriter, values: dict[str, float], **m: Any) -> str:
+        dtype, bias, lambd = g.try_infer_type(m["x"]), values["bias"], values["lambd"]
+        x = widened(g, m["x"], dtype)
         high = g.op.Sub(x, bias) if bias else x
         low = g.op.Add(x, bias) if bias else x
         upper = g.op.Where(g.op.Greater(x, lambd), high, 0.0)
-        return g.op.Where(g.op.Less(x, -lambd), low, upper)
+        return narrowed(g, g.op.Where(g.op.Less(x, -lambd), low, upper), dtype)
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = Shrink <lambd = 1.5, bias = 1.0> (x) }",
@@ -225,13 +273,23 @@ class LowerSoftplusPattern(_LowerActivation):
     small u; 16-bit floats are computed in 32 bits, as the operator does it.
     """
 
-    operator = "Softplus"
-
-    def formula(self, g: PatternRewriter, x: str) -> str:
-        u = g.op.Exp(g.op.Neg(g.op.Abs(x)))
-        w = g.op.Add(u, 1.0)
-        lost = g.op.Sub(u, g.op.Sub(w, 1.0))
-        return g.op.Add(g.op.Relu(x), g.op.Add(g.op.Log(w), g.op.Div(lost, w)))
+    definition = """
+        Softplus (x) => (y)
+        {
+            one = Constant <value_float = 1.0> ()
+            distance = Abs (x)
+            negative = Neg (distance)
+            u = Exp (negative)
+            w = Add (u, one)
+            rounded = Sub (w, one)
+            lost = Sub (u, rounded)
+            positive = Relu (x)
+            logarithm = Log (w)
+            correction = Div (lost, w)
+            corrected = Add (logarithm, correction)
+            y = Add (positive, corrected)
+        }
+        """
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = Softplus(x) }",
@@ -247,10 +305,15 @@ class LowerSoftplusPattern(_LowerActivation):
 class LowerSoftsignPattern(_LowerActivation):
     """Softsign(x) → x / (1 + Abs(x))"""
 
-    operator = "Softsign"
-
-    def formula(self, g: PatternRewriter, x: str) -> str:
-        return g.op.Div(x, g.op.Add(g.op.Abs(x), 1.0))
+    definition = """
+        Softsign (x) => (y)
+        {
+            one = Constant <value_float = 1.0> ()
+            distance = Abs (x)
+            divisor = Add (distance, one)
+            y = Div (x, divisor)
+        }
+        """
 
     examples = Example.only(
         "agraph (float[a,b] x) => (float[a,b] y) { y = Softsign(x) }",
@@ -262,11 +325,15 @@ class LowerSwishPattern(_LowerActivation):
     """Swish(x, alpha) → x · Sigmoid(alpha · x)"""
 
     min_opset = 24
-    operator = "Swish"
-    numbers = {"alpha": 1.0}
-
-    def formula(self, g: PatternRewriter, x: str, alpha: float = 1.0) -> str:
-        return g.op.Mul(x, g.op.Sigmoid(scaled(g, x, alpha)))
+    definition = """
+        Swish <alpha: float = 1.0> (x) => (y)
+        {
+            alpha = Constant <value_float: float = @alpha> ()
+            scaled = Mul (x, alpha)
+            gate = Sigmoid (scaled)
+            y = Mul (x, gate)
+        }
+        """
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = Swish(x) }",
@@ -282,11 +349,15 @@ class LowerThresholdedReluPattern(_LowerActivation):
     """ThresholdedRelu(x, alpha) → Where(x > alpha, x, 0)"""
 
     min_opset = 10
-    operator = "ThresholdedRelu"
-    numbers = {"alpha": 1.0}
-
-    def formula(self, g: PatternRewriter, x: str, alpha: float = 1.0) -> str:
-        return g.op.Where(g.op.Greater(x, alpha), x, 0.0)
+    definition = """
+        ThresholdedRelu <alpha: float = 1.0> (x) => (y)
+        {
+            zero = Constant <value_float = 0.0> ()
+            alpha = Constant <value_float: float = @alpha> ()
+            is_above = Greater (x, alpha)
+            y = Where (is_above, x, zero)
+        }
+        """
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = ThresholdedRelu(x) }",

@@ -1,15 +1,31 @@
+"""Pads by Gather."""
+
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    AT_RUN_TIME,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+    runs,
+)
 
 from ._lowering import _Lowering
-from ._pads import padded_axes
 
 
-class LowerPadPattern(_Lowering):
+class _LowerPad(_Lowering):
+    """Pad, with the rows that are added taken from the others."""
+
+    min_opset = 11
+
+
+class LowerPadPattern(_LowerPad):
     """Pad(x, mode="reflect") → Gather(x, places, axis) for each axis
 
     What: takes rows at constant places, also for the modes edge and wrap.
@@ -21,7 +37,6 @@ class LowerPadPattern(_Lowering):
     """
 
     exactness = "exact"
-    min_opset = 11
     derives = ("rows",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
@@ -60,3 +75,92 @@ class LowerPadPattern(_Lowering):
         "<int64[3] i = {0, 0, 1}, int64[3] j = {0, 1, 1}> { t = Gather <axis = 1> (x, i) "
         "y = Gather <axis = 2> (t, j) }",
     )
+
+
+class LowerPadConstantPattern(_LowerPad):
+    """Pad(x, pads, value) → Where(inside, Gather(x, places, axis), value)
+
+    What: takes any rows for those that are added, and puts the constant there by a constant mask.
+    Only the axes that are padded need be static.
+    Why: some providers have no kernel of Pad, or only for some axes.
+    Refuses when:
+    1. the pads or the padded axes are not constants, or an axis is not static, or empty.
+    2. the number is computed at run time, the type is unknown, or the provider has no kernel of
+       Where for it.
+    3. a pad is negative: it cuts.
+    """
+
+    exactness = "rounding"
+    derives = ("rows", "inside")
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Pad(
+            x,
+            pads=g.capture("pads"),
+            value=g.capture("value", optional=True),
+            axes=g.capture("axes", optional=True),
+            mode="constant",
+        )
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        rank, padded = g.info(m.x).rank, padded_axes(g, m)
+        if rank is None or not padded or not all(length for _, length, _ in padded):  # (1)
+            return self.none(m.nodes[0], msg="the pads or the axes are unknown")
+        if any(min(amounts) < 0 for _, _, amounts in padded):  # (3)
+            return self.none(m.nodes[0], msg="a pad is negative")
+        if not g.try_infer_type(m.x) or not runs(g, "Where", m.x):  # (2)
+            return self.none(m.nodes[0], msg="no kernel of Where for this element type")
+        if m.value is AT_RUN_TIME:  # (2)
+            return self.none(m.nodes[0], msg="the constant value is computed at run time")
+        inside = np.ones([1] * rank, np.bool_)
+        rows = []
+        for axis, length, pads in padded:
+            rows.append((axis, np.pad(np.arange(length), pads, "edge")))
+            new = np.pad(np.ones(length, np.bool_), pads)
+            inside = inside & new.reshape([-1 if place == axis else 1 for place in range(rank)])
+        return m.derive(rows=rows, inside=inside)
+
+    def apply_pattern(
+        self,
+        g: PatternRewriter,
+        x: str,
+        value: float | None,
+        rows: Sequence[tuple[int, np.ndarray]],
+        inside: np.ndarray,
+    ) -> str:
+        for axis, places in rows:
+            x = g.op.Gather(x, places, axis=axis)
+        return g.op.Where(inside, x, value or 0)
+
+    examples = Example.pairs(
+        "agraph (float[n,2,m] x) => (float[n,4,m] y) <int64[6] p = {0, 1, 0, 0, 1, 0}> { "
+        "y = Pad(x, p) }",
+        "<int64[4] i = {0, 0, 1, 1}, bool[1,4,1] k = {0, 1, 1, 0}, float o = {0}> "
+        "{ t = Gather <axis = 1> (x, i) y = Where(k, t, o) }",
+        "agraph (float[2,2] x) => (float[2,3] y) <int64[2] p = {0, 1}, float v = {-inf}, "
+        "int64[1] a = {1}> { y = Pad(x, p, v, a) }",
+        "<int64[3] i = {0, 1, 1}, bool[1,3] k = {1, 1, 0}, float v = {-inf}> "
+        "{ t = Gather <axis = 1> (x, i) y = Where(k, t, v) }",
+    )
+
+
+def padded_axes(g: GraphView, m: Match) -> list[tuple[int, int, tuple[int, int]]] | None:
+    """The axes that are padded, their lengths, and the pads at both ends.
+
+    ``None`` when one of them is not known.
+    """
+    shape, pads, axes = g.try_infer_shape(m.x), m.pads, m.axes
+    if shape is None or not isinstance(pads, list):
+        return None
+    listed = list(range(len(shape))) if axes is None else axes
+    if not isinstance(listed, list) or len(pads) != 2 * len(listed):
+        return None
+    found = []
+    for place, axis in enumerate(listed):
+        length, amounts = shape[axis], (pads[place], pads[place + len(listed)])
+        if amounts == (0, 0):
+            continue
+        if not isinstance(length, int):
+            return None
+        found.append((axis % len(shape), length, amounts))
+    return found

@@ -1,11 +1,6 @@
-import numpy as np
-from onnx import TensorProto, numpy_helper
-
-from xoptim.facts.attributes import constant_value
-from xoptim.facts.dtypes import numpy_dtype
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from ._definitions import Definition, DefinitionStep, definition_of
+from ._definitions import Definition, definition_of, write_nodes
 
 
 class LowerToDefinitionPattern(PatternOptimization):
@@ -74,43 +69,13 @@ def _written(g: PatternRewriter, call: Node, found: Definition) -> list[Node]:
     operands = [*call.input, *[""] * (len(found.inputs) - len(call.input))]
     results = [name or g.unique_name("unused") for name in call.output]
     results += [g.unique_name("unused") for _ in found.outputs[len(results) :]]
-    names = {"": "", **dict(zip(found.inputs, operands, strict=True))}
-    names |= dict(zip(found.outputs, results, strict=True))
-    arrays: dict[str, np.ndarray] = {}
-    nodes = []
-    for step in found.steps:
-        first, *others = step.outputs
-        array = None if first in found.outputs else _constant(g, step, names, arrays)
-        if array is not None:
-            arrays[first] = array
-            names[first] = g.make_initializer("", array)
-            continue
-        for name in (first, *others):
-            names.setdefault(name, g.unique_name(name.lower()))
-        nodes.append(_node(g, step, names))
-    return nodes
-
-
-def _constant(
-    g: PatternRewriter, step: DefinitionStep, names: dict[str, str], arrays: dict[str, np.ndarray]
-) -> np.ndarray | None:
-    """The value of a Constant, and of the constant that a CastLike converts.
-
-    ``None`` for other nodes.
-    """
-    if step.op_type == "Constant":
-        value = constant_value(step.attributes)
-        return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
-    if step.op_type != "CastLike" or step.inputs[0] not in arrays:
-        return None
-    dtype = g.try_infer_type(names[step.inputs[1]])
-    return arrays[step.inputs[0]].astype(numpy_dtype(dtype)) if dtype else None
-
-
-def _node(g: PatternRewriter, step: DefinitionStep, names: dict[str, str]) -> Node:
-    """A node of a body. A CastLike whose type is known is a Cast."""
-    inputs, outputs = ([names[name] for name in each] for each in (step.inputs, step.outputs))
-    to = g.try_infer_type(inputs[1]) if step.op_type == "CastLike" else 0
-    if to:
-        return g.make_node("Cast", inputs[:1], outputs, to=to)
-    return g.make_node(step.op_type, inputs, outputs, **step.attributes)
+    values = {"": "", **dict(zip(found.inputs, operands, strict=True))}
+    values |= dict(zip(found.outputs, results, strict=True))
+    write_nodes(
+        g,
+        found.steps,
+        values,
+        named=lambda _, name: g.unique_name(name.lower()),
+        stored=lambda _, array: g.make_initializer("", array),
+    )
+    return g.created

@@ -43,10 +43,16 @@ def test_it_is_python() -> None:
     """Every operator is a method of both classes, with texts and without."""
     names = {schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain}
     for texts in (False, True):
-        classes = [node for node in ast.parse(stub(texts)).body if isinstance(node, ast.ClassDef)]
-        assert [node.name for node in classes] == ["PatternOps", "BuilderOps"]
-        for found in classes:
-            assert names <= {node.name for node in found.body if isinstance(node, ast.FunctionDef)}
+        tree = ast.parse(stub(texts))
+        *classes, both = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+        bases = {node.name: [ast.unparse(base) for base in node.bases] for node in classes}
+        assert bases == {"PatternOps": ["_Pattern"], "BuilderOps": ["_Builder"]}
+        for base in ("_Pattern", "_Builder"):
+            assert names <= {
+                node.name
+                for node in both.body
+                if isinstance(node, ast.FunctionDef) and f"self: {base}," in ast.unparse(node)
+            }
     assert "- ``axis``: int = -1" in stub()
     assert len(stub(texts=True)) > 2 * len(stub())
 

@@ -22,14 +22,25 @@ _HEADER = '''\
 """The operators of ``g.op``: a method for each operator, with the attributes of all versions."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 from xoptim.match.trace import Symbol
-'''
-_CLASS = '''
 
-class {name}:
-    """{doc}"""
+Result = TypeVar("Result")
+_Pattern: TypeAlias = Operators[Symbol]
+_Builder: TypeAlias = Operators[str]
+
+
+class PatternOps(_Pattern):
+    """The operators of `match_pattern`: attributes may be conditions."""
+
+
+class BuilderOps(_Builder):
+    """The operators of `apply_pattern` and of `GraphBuilder`."""
+
+
+class Operators(Generic[Result]):
+    """The operators of both, by the type of their results."""
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]: ...
     def __getitem__(self, op_type: str) -> Callable[..., Any]: ...
@@ -52,23 +63,27 @@ def stub(texts: bool = False) -> str:
     schemas = [s for s in onnx.defs.get_all_schemas_with_history() if not s.domain]
     schemas.sort(key=lambda s: (s.name, s.since_version))
     operators = [list(versions) for _, versions in groupby(schemas, key=lambda s: s.name)]
-    pattern = _CLASS.format(
-        name="PatternOps", doc="The operators of `match_pattern`: attributes may be conditions."
-    )
-    builder = _CLASS.format(
-        name="BuilderOps", doc="The operators of `apply_pattern` and of `GraphBuilder`."
-    )
-    parts = [_HEADER.format(version=onnx.__version__), pattern]
-    parts += ["\n".join(_pattern_methods(versions, texts)) for versions in operators]
-    parts.append(builder)
-    parts += ["\n".join(_builder_methods(versions, texts)) for versions in operators]
+    parts = [_HEADER.format(version=onnx.__version__)]
+    parts += ["\n".join(_methods(versions, texts)) for versions in operators]
     return "\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
-def _pattern_methods(versions: Sequence[OpSchema], texts: bool) -> Iterator[str]:
-    """The overloads of an operator in `match_pattern`: plain, with several results, as a sum of
-    sums, of another domain.
+_EVERY: Final = ["*operands: Any"]
+
+
+def _methods(versions: Sequence[OpSchema], texts: bool) -> Iterator[str]:
+    """The overloads of an operator: those of `match_pattern`, the first of which has the
+    documentation, those of an operator that is made, and of another domain.
     """
+    name = versions[-1].name
+    yield from _pattern_methods(versions, _doc(versions, texts))
+    yield from _builder_methods(versions)
+    other = ["domain: str", "outputs: int | Result | Sequence[Result] = ...", "**attributes: Any"]
+    yield from _method("", name, _EVERY, other, "Any")
+
+
+def _pattern_methods(versions: Sequence[OpSchema], doc: str) -> Iterator[str]:
+    """The overloads in `match_pattern`: plain, with several results, as a sum of sums."""
     name = versions[-1].name
     attributes = [
         *(f"{key}: Any = ..." for key in _attributes(versions)),
@@ -76,52 +91,34 @@ def _pattern_methods(versions: Sequence[OpSchema], texts: bool) -> Iterator[str]
         "any_order: Any = ...",
     ]
     operands = _operands(versions, most=1)  # a variadic operand takes all that are left
-    yield from _method(name, operands, attributes, "Symbol", _doc(versions, texts))
+    yield from _method("_Pattern", name, operands, attributes, "Symbol", doc)
     if versions[-1].max_output > 1:
-        yield from _method(
-            name,
-            ["*operands: Any"],
-            ["outputs: int | Symbol | Sequence[Symbol]", *attributes],
-            "Any",
-        )
+        several = ["outputs: int | Symbol | Sequence[Symbol]", *attributes]
+        yield from _method("_Pattern", name, _EVERY, several, "Any")
     if is_associative(name, ""):
-        yield from _method(name, ["*operands: Any"], ["associative: bool", *attributes], "Symbol")
-    yield from _method(
-        name,
-        ["*operands: Any"],
-        ["domain: str", "outputs: int | Symbol | Sequence[Symbol] = ...", "**attributes: Any"],
-        "Any",
-    )
+        nested = ["associative: bool", *attributes]
+        yield from _method("_Pattern", name, _EVERY, nested, "Symbol")
 
 
-def _builder_methods(versions: Sequence[OpSchema], texts: bool) -> Iterator[str]:
-    """The overloads of an operator that is made: plain, with chosen results, of another domain."""
+def _builder_methods(versions: Sequence[OpSchema]) -> Iterator[str]:
+    """The overloads of an operator that is made: plain, with chosen results."""
     name = versions[-1].name
     attributes = [
         *(f"{key}: {kind} | None = ..." for key, kind in _attributes(versions).items()),
         "name: Any = ...",
     ]
-    doc = _doc(versions, texts, has_types=True)
-    yield from _method(name, _operands(versions), attributes, "str", doc)
-    yield from _method(
-        name, ["*operands: Any"], ["outputs: int | Sequence[str]", *attributes], "Any"
-    )
-    other = [
-        "domain: str",
-        "outputs: int | Sequence[str] = ...",
-        "name: str = ...",
-        "**attributes: Any",
-    ]
-    yield from _method(name, ["*operands: Any"], other, "Any")
+    yield from _method("_Builder", name, _operands(versions), attributes, "str")
+    chosen = ["outputs: int | Sequence[str]", *attributes]
+    yield from _method("_Builder", name, _EVERY, chosen, "Any")
 
 
 def _method(
-    name: str, operands: list[str], keywords: list[str], result: str, doc: str = ""
+    of: str, name: str, operands: list[str], keywords: list[str], result: str, doc: str = ""
 ) -> Iterator[str]:
-    """The lines of one overload."""
+    """The lines of one overload of a class, of both where ``of`` is empty."""
     star = [] if operands and operands[-1].startswith("*") else ["*"]
     before = [*operands, "/"] if operands and star else operands
-    text = ", ".join(("self", *before, *star, *keywords))
+    text = ", ".join((f"self: {of}" if of else "self", *before, *star, *keywords))
     yield "    @overload"
     yield f"    def {name}({text}) -> {result}:" + ("" if doc else " ...")
     if doc:
@@ -165,10 +162,8 @@ def _operands(versions: Sequence[OpSchema], most: int | None = None) -> list[str
     return written
 
 
-def _doc(versions: Sequence[OpSchema], texts: bool, *, has_types: bool = False) -> str:
-    """Signature, versions and attributes with their defaults; only those with more than a type
-    where the method has types.
-    """
+def _doc(versions: Sequence[OpSchema], texts: bool) -> str:
+    """Signature, versions and attributes with their types and defaults."""
     newest = versions[-1]
     operands, results = (
         ", ".join(value.name for value in values) for values in (newest.inputs, newest.outputs)
@@ -188,10 +183,8 @@ def _doc(versions: Sequence[OpSchema], texts: bool, *, has_types: bool = False) 
         f"Operator sets {numbers}: https://onnx.ai/onnx/operators/onnx__{newest.name}.html"
     )
     for key, kind in _attributes(versions).items():
-        default = _default(versions, key)
         known = newest.attributes.get(key)
-        if default or texts or not has_types:
-            lines.append(f"- ``{key}``: {kind}{default}")
+        lines.append(f"- ``{key}``: {kind}{_default(versions, key)}")
         if texts and known is not None:
             lines.append(textwrap.indent(known.description.strip().replace("\\", "\\\\"), "  "))
     return "\n".join(lines)

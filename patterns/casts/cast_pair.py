@@ -1,0 +1,123 @@
+"""Two casts as one."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from xoptim.facts.dtypes import LOSSLESS, is_one_conversion
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+    Variadic,
+)
+
+MOVES: Final = (
+    "Transpose",
+    "Reshape",
+    "Squeeze",
+    "Unsqueeze",
+    "Flatten",
+    "Slice",
+    "Expand",
+    "Tile",
+    "DepthToSpace",
+)
+"""Operators whose result consists of elements of the first operand."""
+
+
+class _CastPair(EasyPatternOptimization):
+    """Two casts, of which at most one is left."""
+
+    min_opset = 6
+
+
+class CastCastPattern(_CastPair):
+    """Cast(Cast(x, to=b), to=c) → Cast(x, to=c), or x when it has the type c
+
+    What: converts once where the type in between does not change the result.
+    Why: each Cast copies the whole tensor.
+    Refuses when:
+    1. the type of x is unknown, or not one of the common ones.
+    2. the first cast may round, saturate or truncate the operand of the second one: float to
+       float16 and back, int64 to float and on, int32 to bool. Integers may lose bits that the
+       second cast drops anyway.
+    """
+
+    interior = "keep"
+    derives = ("back",)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Cast(g.op.Cast(x, to=g.capture("middle")), to=g.capture("to"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        source = g.try_infer_type(m.x)
+        if not is_one_conversion(source, m.middle, m.to):  # (1) (2)
+            return self.none(
+                m.nodes[0],
+                msg=lambda: f"type {source} by way of {m.middle} to {m.to} is not the same at once",
+            )
+        return m.derive(back=source == m.to)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, to: int, back: bool) -> str:
+        return x if back else g.op.Cast(x, to=to)
+
+    examples = Example.pairs(
+        "agraph (float16[a,b] x) => (float16[a,b] y) { t = Cast <to = 1> (x) "
+        "y = Cast <to = 10> (t) }",
+        "{ y = Identity(x) }",
+        "agraph (int32[a,b] x) => (float[a,b] y) { t = Cast <to = 7> (x) y = Cast <to = 1> (t) }",
+        "{ y = Cast <to = 1> (x) }",
+        "agraph (int64[a,b] x) => (int8[a,b] y) { t = Cast <to = 6> (x) y = Cast <to = 3> (t) }",
+        "{ y = Cast <to = 3> (x) }",
+    )
+
+
+class CastMovementCastPattern(_CastPair):
+    """Cast(Transpose(Cast(x, to=float)), to=float16) → Transpose(x), and so for Reshape, Squeeze,
+    Slice, Expand, ...
+
+    What: moves elements in the type that they have before and after.
+    Why: two nodes less, and half of the bytes are moved: models in mixed precision have such
+    islands. A single Cast is not moved after the operator: onnxruntime does not round to 16 bits
+    between another operator and a Cast to 32.
+    Refuses when:
+    1. the type in between does not represent each number of the type of x, or the last Cast gives
+       another type.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, rest: Variadic) -> Symbol:
+        operator = getattr(g.op, g.choice("operator", *MOVES))
+        return g.op.Cast(
+            operator(g.op.Cast(x, to=g.capture("middle")), rest, attributes=g.capture("given")),
+            to=g.capture("to"),
+        )
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        source = g.try_infer_type(m.x)
+        back = m.middle in LOSSLESS.get(source, ()) and m.to == source
+        # (1)
+        return back or self.none(
+            m.nodes[0], msg="the Casts do not convert to a wider type and back"
+        )
+
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, rest: Sequence[str], operator: str, given: dict[str, Any]
+    ) -> str:
+        return str(getattr(g.op, operator)(x, *rest, **given))
+
+    _half = "agraph (float16[a,b] x) => (float16[b,a] y)"
+    _whole = (
+        "agraph (int32[a,b] x) => (int32[c,b] y) <int64[1] n = {1}, int64[1] m = {3}, "
+        "int64[1] z = {0}>"
+    )
+    examples = Example.pairs(
+        f"{_half} {{ c = Cast <to = 1> (x) t = Transpose <perm = [1, 0]> (c) "
+        "y = Cast <to = 10> (t) }",
+        "{ y = Transpose <perm = [1, 0]> (x) }",
+        f"{_whole} {{ c = Cast <to = 7> (x) t = Slice(c, n, m, z) y = Cast <to = 6> (t) }}",
+        f"{_whole} {{ y = Slice(x, n, m, z) }}",
+    )

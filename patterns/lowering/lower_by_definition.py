@@ -1,0 +1,275 @@
+"""Operators by their definitions."""
+
+from typing import Final
+
+from onnx import TensorProto
+
+from xoptim.match import Example, PatternBuilder, Symbol
+
+from ._formula import _Formula
+from ._lowering import WIDE_FLOATS
+
+_SIGNED: Final = frozenset(
+    (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64)
+)
+
+
+class _LowerByDefinition(_Formula):
+    """An operator on numbers.
+
+    Why: some runtimes lack the operator.
+    Refuses when:
+    1. the numbers are not floats of 16, 32 or 64 bits.
+    """
+
+    min_opset = 11
+    operand_types = {"x": WIDE_FLOATS}  # (1)
+
+
+class LowerAbsPattern(_LowerByDefinition):
+    """Abs(x) of integers → Max(x, Sub(0, x))
+
+    What: takes the larger one of a number and its negative; the least integer is its own negative,
+    as in Abs.
+    Why: WebGPU has Abs for floats only.
+    Refuses when:
+    1. the numbers are not signed integers of 32 or 64 bits.
+    """
+
+    min_opset = 12
+    operand_types = {"x": frozenset((TensorProto.INT32, TensorProto.INT64))}  # (1)
+    definition = """
+        Abs (x) => (y)
+        {
+            number = Constant <value_int = 0> ()
+            zero = CastLike (number, x)
+            negative = Sub (zero, x)
+            y = Max (x, negative)
+        }
+        """
+
+    examples = Example.pairs(
+        "agraph (int32[a] x) => (int32[a] y) { y = Abs(x) }",
+        "<int32 zero = {0}> { t = Sub(zero, x) y = Max(x, t) }",
+        "agraph (int64[a,3] x) => (int64[a,3] y) { y = Abs(x) }",
+        "<int64 zero = {0}> { t = Sub(zero, x) y = Max(x, t) }",
+    )
+
+
+class LowerCastToBoolPattern(_LowerByDefinition):
+    """Cast(x, to=BOOL) → Not(Equal(x, 0))
+
+    What: a number that is not 0 is true, NaN too.
+    Why: some providers have no conversion from floats to truth values; Qualcomm's QNN has none from
+    16 bits.
+    Refuses when:
+    1. the numbers are not floats of 16, 32 or 64 bits.
+    2. it is a Cast to another type.
+    """
+
+    exactness = "exact"
+    definition = """
+        Cast (x) => (y)
+        {
+            number = Constant <value_int = 0> ()
+            zero = CastLike (number, x)
+            is_zero = Equal (x, zero)
+            y = Not (is_zero)
+        }
+        """
+
+    def match_pattern(self, g: PatternBuilder) -> Symbol:
+        return g.op.Cast(g.symbol("x"), to=TensorProto.BOOL)  # (2)
+
+    examples = Example.pairs(
+        "agraph (float[a] x) => (bool[a] y) { y = Cast <to = 9> (x) }",
+        "<float zero = {0}> { t = Equal(x, zero) y = Not(t) }",
+        "agraph (float16[a] x) => (bool[a] y) { y = Cast <to = 9> (x) }",
+        "<float16 zero = {0}> { t = Equal(x, zero) y = Not(t) }",
+        opset=13,
+    )
+
+
+class LowerCeilPattern(_LowerByDefinition):
+    """Ceil(x) → Neg(Floor(Neg(x)))
+
+    What: rounds the opposite number down.
+    Refuses when:
+    1. the numbers are not floats of 16, 32 or 64 bits.
+    """
+
+    min_opset = 6
+    definition = """
+        Ceil (x) => (y)
+        {
+            negative = Neg (x)
+            floor = Floor (negative)
+            y = Neg (floor)
+        }
+        """
+
+    examples = Example.pairs(
+        "agraph (float[a] x) => (float[a] y) { y = Ceil(x) }",
+        "{ t = Neg(x) u = Floor(t) y = Neg(u) }",
+        "agraph (float16[a] x) => (float16[a] y) { y = Ceil(x) }",
+        "{ t = Neg(x) u = Floor(t) y = Neg(u) }",
+    )
+
+
+class LowerDynamicQuantizeLinearPattern(_LowerByDefinition):
+    """DynamicQuantizeLinear(x) → QuantizeLinear(x, scale, zero) with scale = (max(x, 0) - min(x,
+    0)) / 255
+
+    What: scale and zero point by ReduceMax and ReduceMin, as ONNX defines the operator; the scale
+    is 1 where all numbers are 0.
+    Why: most runtimes lack the operator.
+    Refuses when:
+    1. the type is unknown (checked by the matcher).
+    """
+
+    exactness = "finite"  # kernels convert NaN to any integer
+    min_opset = 13
+    max_opset = 27
+    operand_types = {"x": frozenset((TensorProto.FLOAT,))}  # (1)
+    definition = """
+        DynamicQuantizeLinear (x) => (y, scale, zero_point)
+        {
+            zero = Constant <value_float = 0.0> ()
+            one = Constant <value_float = 1.0> ()
+            steps = Constant <value_float = 255.0> ()
+            zero_of_x = CastLike (zero, x)
+            one_of_x = CastLike (one, x)
+            max = ReduceMax <keepdims = 0> (x)
+            highest = Max (max, zero)
+            min = ReduceMin <keepdims = 0> (x)
+            lowest = Min (min, zero)
+            span = Sub (highest, lowest)
+            is_zero = Equal (span, zero)
+            step = Div (span, steps)
+            scale = Where (is_zero, one_of_x, step)
+            offset = Div (lowest, scale)
+            place = Sub (zero_of_x, offset)
+            clipped = Clip <min = 0.0, max = 255.0> (place)
+            rounded = Round (clipped)
+            zero_point = Cast <to = 2> (rounded)
+            y = QuantizeLinear (x, scale, zero_point)
+        }
+        """
+
+    examples = Example.pairs(
+        "agraph (float[n,4] x) => (uint8[n,4] y, float s, uint8 z) { "
+        "y, s, z = DynamicQuantizeLinear(x) }",
+        "<float a = {0}, float b = {255}, float c = {1}> { d = ReduceMax <keepdims = 0> (x) e = "
+        "Max(d, a) f = ReduceMin <keepdims = 0> (x) g = Min(f, a) h = Sub(e, g) i = Equal(h, a) j "
+        "= Div(h, b) s = Where(i, c, j) k = Div(g, s) l = Sub(a, k) m = Clip(l, a, b) n = Round(m) "
+        "z = Cast <to = 2> (n) y = QuantizeLinear(x, s, z) }",
+    )
+
+
+class LowerRoundPattern(_LowerByDefinition):
+    """Round(x) → Floor(x), or 1 more where the rest is above 1/2, or 1/2 and Floor(x) is odd
+
+    What: rounds halves to even numbers. The rest is exact but for negative numbers near 0: where it
+    becomes 1/2 or 1 by rounding, the result is 0 in any case, as it should be.
+    Refuses when:
+    1. the numbers are not floats of 16, 32 or 64 bits.
+    """
+
+    definition = """
+        Round (x) => (y)
+        {
+            one_half = Constant <value_float = 0.5> ()
+            floor = Floor (x)
+            rest = Sub (x, floor)
+            half = Mul (floor, one_half)
+            half_floor = Floor (half)
+            is_odd = Greater (half, half_floor)
+            is_half = Equal (rest, one_half)
+            is_middle = And (is_half, is_odd)
+            is_above = Greater (rest, one_half)
+            is_up = Or (is_above, is_middle)
+            step = CastLike (is_up, x)
+            y = Add (floor, step)
+        }
+        """
+
+    _formula = (
+        "f = Floor(x) d = Sub(x, f) p = Mul(f, h) q = Floor(p) o = Greater(p, q) e = Equal(d, h) "
+        "m = And(e, o) g = Greater(d, h) u = Or(g, m)"
+    )
+    examples = Example.pairs(
+        "agraph (float[a] x) => (float[a] y) { y = Round(x) }",
+        f"<float h = {{0.5}}> {{ {_formula} c = Cast <to = 1> (u) y = Add(f, c) }}",
+        "agraph (float16[a] x) => (float16[a] y) { y = Round(x) }",
+        f"<float16 h = {{14336}}> {{ {_formula} c = Cast <to = 10> (u) y = Add(f, c) }}",
+        "agraph (int64[a] k) => (float[a] y) <float h = {0.5}> { f = Cast <to = 1> (k) "
+        "x = Mul(f, h) y = Round(x) }",
+        f"<float h = {{0.5}}> {{ w = Cast <to = 1> (k) x = Mul(w, h) {_formula} "
+        "c = Cast <to = 1> (u) y = Add(f, c) }",
+    )
+
+
+class LowerSignPattern(_LowerByDefinition):
+    """Sign(x) → Where(Greater(x, 0), 1, Where(Less(x, 0), -1, x))
+
+    What: selects by two comparisons; 0 and NaN stay as they are.
+    Refuses when:
+    1. the numbers are not of 32 or 64 bits: onnxruntime makes NaN 0 in 16 bits, and keeps it in
+       more.
+    """
+
+    min_opset = 9
+    operand_types = {
+        "x": frozenset(
+            (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64)
+        )
+    }  # (1)
+    definition = """
+        Sign (x) => (y)
+        {
+            zero = Constant <value_int = 0> ()
+            one = Constant <value_int = 1> ()
+            minus_one = Constant <value_int = -1> ()
+            zero_of_x = CastLike (zero, x)
+            one_of_x = CastLike (one, x)
+            minus_one_of_x = CastLike (minus_one, x)
+            is_negative = Less (x, zero_of_x)
+            negative = Where (is_negative, minus_one_of_x, x)
+            is_positive = Greater (x, zero_of_x)
+            y = Where (is_positive, one_of_x, negative)
+        }
+        """
+
+    examples = Example.pairs(
+        "agraph (float[a] x) => (float[a] y) { y = Sign(x) }",
+        "<float o = {0}, float p = {1}, float n = {-1}> "
+        "{ l = Less(x, o) t = Where(l, n, x) g = Greater(x, o) y = Where(g, p, t) }",
+        "agraph (int64[a] x) => (int64[a] y) { y = Sign(x) }",
+        "<int64 o = {0}, int64 p = {1}, int64 n = {-1}> "
+        "{ l = Less(x, o) t = Where(l, n, x) g = Greater(x, o) y = Where(g, p, t) }",
+    )
+
+
+class LowerSizePattern(_LowerByDefinition):
+    """Size(x) → ReduceProd(Shape(x))
+
+    What: multiplies the lengths of the axes.
+    Why: some runtimes lack Size.
+    Refuses when:
+    1. (never: the lengths are integers of 64 bits in both forms.)
+    """
+
+    exactness = "exact"
+    operand_types = {}
+    definition = """
+        Size (x) => (y)
+        {
+            shape = Shape (x)
+            y = ReduceProd <keepdims = 0> (shape)
+        }
+        """
+
+    examples = Example.pairs(
+        "agraph (float[n,4] x) => (int64 y) { y = Size(x) }",
+        "{ s = Shape(x) y = ReduceProd <keepdims = 0> (s) }",
+    )
