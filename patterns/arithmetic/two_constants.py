@@ -141,6 +141,7 @@ class _Larger(_TwoConstants):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         pair = constant_pair(g, m.a, m.b)
+        # (1) of MaxConstants, (2) of MaxMax
         if pair is None or any(np.any(array != array) for array in pair):
             return self.none(
                 m.nodes[-1],

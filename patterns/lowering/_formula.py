@@ -54,6 +54,7 @@ class _Formula(_Lowering):
         if AT_RUN_TIME in values.values():
             return self.none(m.nodes[0], msg="an attribute is computed at run time")
         if not all(math.isfinite(value) for value in values.values() if isinstance(value, float)):
+            # (2) of activations
             return self.none(m.nodes[0], msg="an attribute is infinite or NaN")
         return m.derive(values=values)
 

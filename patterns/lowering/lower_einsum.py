@@ -102,6 +102,8 @@ class LowerEinsumOnePattern(_LowerEinsum):
     """Einsum(x, equation) → Transpose(ReduceSum(x))
 
     What: sums the axes that the result lacks, and permutes the others.
+    Refuses when:
+    1. the rank is unknown, or the operand repeats a label of the equation.
     """
 
     derives = ("side",)

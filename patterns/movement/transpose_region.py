@@ -49,7 +49,7 @@ class TransposeRegionPattern(PatternOptimization):
     priority = 5
     min_opset = 8
     radius = 8
-    operators: ClassVar[frozenset[str]] = MOVING
+    operators: ClassVar[frozenset[str]] = MOVING  # without Resize (4)
     decisive: ClassVar[frozenset[str]] = MOVING
     """A region must have one of these operators."""
 

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import get_args
 
@@ -48,6 +49,16 @@ def check_docstring(pattern: type[PatternOptimization]) -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
+def code_of(file: Path, bases: Collection[str]) -> str:
+    """The text of a file without the patterns in it that are none of these."""
+    text = file.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.ClassDef) and node.name not in bases and node.name[0] != "_":
+            lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
+    return "\n".join(lines)
+
+
 def check_refusals_are_next_to_the_code(pattern: type[PatternOptimization]) -> None:
     """Each refusal is referred to as (1), (2), ... in the code of the pattern, or of the one that
     it inherits.
@@ -55,14 +66,11 @@ def check_refusals_are_next_to_the_code(pattern: type[PatternOptimization]) -> N
     Exceptions are remarks, which are in brackets, and refusals by the matcher for all patterns.
     """
     refusals = re.findall(r"^(\d+)\. (\S.*)", documentation(pattern), re.MULTILINE)
-    files = {
-        Path(inspect.getsourcefile(c) or "").resolve()
-        for c in pattern.__mro__
-        if c.__module__.startswith("xoptim.patterns.")
-    }
+    bases = {c.__name__: c for c in pattern.__mro__ if c.__module__.startswith("xoptim.patterns.")}
+    files = {Path(inspect.getsourcefile(c) or "").resolve() for c in bases.values()}
     code = "".join(
-        re.sub(r"Refuses when:.*?\"{3}", "", f.read_text(encoding="utf-8"), flags=re.DOTALL)
-        for f in files
+        re.sub(r"Refuses when:.*?\"{3}", "", code_of(file, bases), flags=re.DOTALL)
+        for file in files
     )
     own = [
         number for number, text in refusals if not text.startswith("(") and "matcher" not in text
