@@ -53,6 +53,8 @@ class _Warnings(logging.Handler):
 
 _ALONE = ("--help", "-h", "--version", "--completion", "--json-schema")
 """Options of the whole command."""
+_OTHER_TOOLS = ("onnxsim", "onnxslim", "onnxoptimizer", "simplify", "polygraphy")
+"""What users of these may type in front of a model."""
 _FAST = "fast"
 """``xopt fast MODEL`` is ``xopt MODEL --fast``."""
 _TUNE = ("-O2", "--tune")
@@ -111,6 +113,8 @@ class DefaultGroup(click.Group):
         if word.startswith("-"):
             return
         near = [f"--{word}"] if word in ("help", "version") else similar(word, self.commands)
+        if word in _OTHER_TOOLS:
+            near = ["MODEL -o OUTPUT"]
         if near and not Path(word).exists():
             raise click.UsageError(
                 f"there is no command or file {word!r}; did you mean `xopt {near[0]}`?"

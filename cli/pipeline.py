@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 import onnx
@@ -23,6 +23,8 @@ from .terminal import say
 
 if TYPE_CHECKING:
     from xoptim.workflow.page import Page
+
+_PAGES: Final = (".html", ".htm")
 
 
 @dataclass(frozen=True)
@@ -143,12 +145,15 @@ def verdict(outcome: Outcome) -> int:
 def page_of(path: Path | None, model: Path, target: Path) -> Page | None:
     """The page that ``--report FILE`` asks for, or none.
 
-    Raises `click.UsageError` when the file cannot be written or is the model or the result, and
-    `MissingLibraryError` when a library of the report is not installed.
+    Raises `click.UsageError` when the file cannot be written, is the model or the result, or does
+    not end in .html, and `MissingLibraryError` when a library of the report is not installed.
     """
     if path is None:
         return None
     if path.absolute() in (model.absolute(), target.absolute()):
         raise click.UsageError(f"--report {str(path)!r} would replace a model")
+    if path.suffix.lower() not in _PAGES:
+        page = str(path.with_suffix(".html"))
+        raise click.UsageError(f"--report writes HTML: name the file {page!r}, not {str(path)!r}")
     result = "standard output" if target == STANDARD_OUTPUT else target.name
     return workflow.page.Page(writable(path), title=model.name, result=result)

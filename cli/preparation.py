@@ -133,6 +133,8 @@ def sizes_of(texts: Sequence[str]) -> dict[str, list[int]]:
                     f"--fix {abridged(text)}: write it as NAME=SIZE, such as batch=1,seq=128 or "
                     "x=1,3,224,224"
                 )
+            if number == 0:
+                raise click.UsageError(f"--fix {abridged(part)}: a fixed size is at least 1")
             found.setdefault(name, []).append(number)
     return found
 

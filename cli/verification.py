@@ -43,6 +43,14 @@ if TYPE_CHECKING:
 else:  # they are not generic in click 8.1
     _Choice, _ParamType = click.Choice, click.ParamType
 
+_NAMES_ELSEWHERE: Final[Mapping[str, Scheme]] = {
+    **dict.fromkeys(("fp16", "f16", "half"), "float16"),
+    **dict.fromkeys(("bf16",), "bfloat16"),
+    **dict.fromkeys(("i8", "uint8", "qint8", "quint8", "w8a8"), "int8"),
+    **dict.fromkeys(("i4", "uint4", "nf4", "w4a16", "q4"), "int4"),
+}
+"""The schemes that are meant, or nearest, by the names that other tools have."""
+
 
 def fraction(value: str | float) -> float:
     """A fraction: ``0.01`` or ``1%``."""
@@ -66,6 +74,17 @@ def _tolerance(value: str | float) -> float:
     if not 0 <= found < math.inf:
         raise click.BadParameter(f"{abridged(str(value))} is not a number of at least 0")
     return found
+
+
+class _Scheme(_Choice):
+    """The name of a scheme; the error for the name that another tool has suggests ours."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The scheme."""
+        near = _NAMES_ELSEWHERE.get(str(value).lower())
+        if near is not None:
+            raise click.BadParameter(f"there is no scheme {value!r}; did you mean {near}?")
+        return super().convert(value, param, ctx)
 
 
 class _Metric(_Choice):
@@ -139,7 +158,7 @@ class Lowering:
 
     precision: Scheme | None = option(
         "Quantize within --tolerance.",
-        type=click.Choice(SCHEMES),
+        type=_Scheme(SCHEMES),
     )
     tolerance: tuple[str, ...] = tolerance_option("Error that --precision may add", "1%")
     metric: ErrorMetric = metric_option()

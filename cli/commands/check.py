@@ -56,6 +56,9 @@ def _percentage(value: str | float) -> float:
         number = -1.0
     if not 0 <= number <= 100:
         raise click.BadParameter(f"{value!r} is not a percentage from 0 to 100, such as 5%")
+    if 0 < number < 1 and not str(value).endswith("%"):
+        percents = f"{number:.4g}% or {100 * number:.4g}%"
+        raise click.BadParameter(f"{value!r} has no percent sign: write {percents}")
     return number
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from tests.catalogue.toys import Install
 from xoptim import Rewrite, database
+from xoptim.catalogue.discovery import InstalledPattern
 from xoptim.catalogue.entries import warn_once
 from xoptim.dialects.database import PatternSequence
 
@@ -14,7 +15,8 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
     warn_once.cache_clear()
 
     def replace(*classes: type[Rewrite]) -> PatternSequence:
-        found = {cls.name(): cls for cls in sorted(classes, key=lambda cls: cls.name())}
+        ordered = sorted(classes, key=lambda cls: cls.name())
+        found = {cls.name(): InstalledPattern(cls, "") for cls in ordered}
         monkeypatch.setattr("xoptim.catalogue.registry.installed", lambda: found)
         return database()
 

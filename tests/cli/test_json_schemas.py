@@ -38,7 +38,7 @@ CASES: dict[str, dict[str, tuple[int, tuple[str, ...]]]] = {
         "not verified": (3, ("unknown.onnx",)),
         "not verified, and refused": (1, ("unknown.onnx", "--strict")),
         "not compared": (0, ("model.onnx", "--no-verify")),
-        "a page": (0, ("model.onnx", "--report", "--dry-run")),
+        "a page": (0, ("model.onnx", "--report", "page.html", "--dry-run")),
         "hints": (0, ("model.onnx", "--no-config", "--patterns", "Gelu")),
         "for a target": (0, ("model.onnx", "--target", "onnx")),
         "quantized": (0, ("model.onnx", "--precision", "float16")),

@@ -160,6 +160,23 @@ def test_no_words_at_all(xopt: Xopt) -> None:
         (("extract", "model.onnx", "--to", "y", "--assume-from-model", "-o", "a"), "has no effect"),
         (("diff", "model.onnx", "model.onnx", "--benchmark"), "has no effect without --html"),
         (("help",), "there is no command or file 'help'; did you mean `xopt --help`?"),
+        (
+            ("onnxsim", "model.onnx"),
+            "there is no command or file 'onnxsim'; did you mean `xopt MODEL -o OUTPUT`?",
+        ),
+        (
+            ("model.onnx", "--precision", "fp16"),
+            "there is no scheme 'fp16'; did you mean float16?",
+        ),
+        (
+            ("model.onnx", "--report", "folder/r.pdf"),
+            "--report writes HTML: name the file 'folder/r.html', not 'folder/r.pdf'",
+        ),
+        (("model.onnx", "--fix", "n=0"), "--fix 'n=0': a fixed size is at least 1"),
+        (
+            ("check", "model.onnx", "--max-shrink", "0.05"),
+            "'0.05' has no percent sign: write 0.05% or 5%",
+        ),
         (("version",), "did you mean `xopt --version`?"),
         (("",), "the name of the model is empty"),
         (("stats", ""), "the name of the model is empty"),

@@ -10,6 +10,7 @@ import pytest
 from tests.cli.command import ONLY, TRANSPOSES, Xopt, types_in, write
 from xoptim import PatternOptimization, database, installed_patterns, register, select
 from xoptim.api.whole_model import GlobalRewriter
+from xoptim.catalogue.discovery import InstalledPattern
 from xoptim.catalogue.entries import warn_once
 
 
@@ -26,7 +27,7 @@ def names(text: str) -> set[str]:
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Patterns that are not stable, and a pass that was renamed, in a database for one test."""
-    found = dict(installed_patterns())
+    found = {name: InstalledPattern(cls, "") for name, cls in installed_patterns().items()}
     monkeypatch.setattr("xoptim.catalogue.registry.installed", lambda: found)
     warn_once.cache_clear()
     common = {"__doc__": "A → B", "anchors": ("acme::Nothing",)}

@@ -55,7 +55,8 @@ def code_of(file: Path, bases: Collection[str]) -> str:
     lines = text.splitlines()
     for node in ast.parse(text).body:
         if isinstance(node, ast.ClassDef) and node.name not in bases and node.name[0] != "_":
-            lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
+            place = slice(node.lineno - 1, node.end_lineno)
+            lines[place] = [""] * len(lines[place])
     return "\n".join(lines)
 
 

@@ -52,7 +52,7 @@ def installed() -> dict[str, InstalledPattern]:
         for pack in packs:
             for item in _rewrites_of(pack):
                 pattern = InstalledPattern(item, "" if _is_own(pack) else pack.name)
-                if patterns.setdefault(item.name(), pattern) is not pattern:
+                if patterns.setdefault(item.name(), pattern).item is not item:
                     logger.warning(
                         "pattern %s of pack %r is ignored: another pattern has that name",
                         item.name(),
