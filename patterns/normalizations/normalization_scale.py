@@ -51,8 +51,10 @@ def same_trailing(g: GraphView, parameter: str, like: str, x: str) -> bool:
 
 
 @np.errstate(all="ignore")
-def multiplied(g: GraphView, parameter: str, factor: str) -> Array | str:
-    """A parameter of a normalization times a factor that `same_trailing` accepts.
+def multiplied(
+    g: GraphView, parameter: str, factor: str, *, is_divisor: bool = False
+) -> Array | str:
+    """A parameter of a normalization times a factor, or by a divisor, that `same_trailing` accepts.
 
     Returns:
         A constant; or the factor when either of them is computed and the parameter is all ones.
@@ -63,7 +65,8 @@ def multiplied(g: GraphView, parameter: str, factor: str) -> Array | str:
     if not g.is_constant(factor) or not g.is_constant(parameter):
         number = uniform_value(g, parameter)
         if (
-            number is None
+            is_divisor
+            or number is None
             or number != 1
             or g.try_infer_shape(factor) != g.try_infer_shape(parameter)
         ):
@@ -72,9 +75,8 @@ def multiplied(g: GraphView, parameter: str, factor: str) -> Array | str:
             )
         return factor
     given = constant(g, parameter)
-    return rounded(
-        np.asarray(doubles(g, parameter) * doubles(g, factor)).reshape(given.shape), given.dtype
-    )
+    factors = 1 / doubles(g, factor) if is_divisor else doubles(g, factor)
+    return rounded(np.asarray(doubles(g, parameter) * factors).reshape(given.shape), given.dtype)
 
 
 @np.errstate(all="ignore")
@@ -101,9 +103,9 @@ def shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str:
 
 
 class _NormalizationScale(EasyPatternOptimization):
-    """A normalization by an `operator` that has a scale, times a factor.
+    """A normalization by an `operator` that has a scale, times a factor or by a divisor.
 
-    What: multiplies while the tensor is normalized.
+    What: multiplies while the tensor is normalized, or divides by a constant.
     Why: saves one pass over the tensor.
     Refuses when:
     1. the factor does not have the shape of the scale, and is not a constant that broadcasts to it.
@@ -125,19 +127,22 @@ class _NormalizationScale(EasyPatternOptimization):
             f"{start}, float[2] f) => (float[a,2] y) <float[2] s = {{1, 1}}> {{ "
             f"t = {normalize} (x, s) y = Mul(t, f) }}",
             f"{{ y = {normalize} (x, f) }}",
+            f"{start}) => (float[a,2] y) <float[2] s = {{2, 3}}, float f = {{4}}> {{ "
+            f"t = {normalize} (x, s) y = Div(t, f) }}",
+            f"<float[2] s = {{0.5, 0.75}}> {{ y = {normalize} (x, s) }}",
             opset=max(18, cls.min_opset),
         )
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, factor: Symbol) -> Symbol:
         # (3)
-        return g.op.Mul(
-            getattr(g.op, self.operator)(x, scale, attributes=g.capture("attributes")), factor
-        )
+        normal = getattr(g.op, self.operator)(x, scale, attributes=g.capture("attributes"))
+        return g.op.Div(normal, factor) if g.option("divides") else g.op.Mul(normal, factor)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not same_trailing(g, m.factor, m.scale, m.x):  # (1)
             return self.none(m.nodes[1], msg="the factor does not have the shape of the scale")
-        return m.derive(product=multiplied(g, m.scale, m.factor))  # (2)
+        # (2)
+        return m.derive(product=multiplied(g, m.scale, m.factor, is_divisor=m.divides))
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, product: Array | str, attributes: dict[str, Any]

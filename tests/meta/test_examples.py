@@ -19,7 +19,11 @@ from xoptim.testing import check_example, check_near_misses
 
 EXAMPLES = ROOT / "examples"
 PACK = EXAMPLES / "pack"
-NEEDS = {"export_from_torch": ("torch", "onnxscript"), "statistics_with_pandas": ("pandas",)}
+NEEDS = {
+    "export_from_torch": ("torch", "onnxscript"),
+    "recurrence_from_torch": ("torch", "onnxscript"),
+    "statistics_with_pandas": ("pandas",),
+}
 SAYS = {
     "circuit": "10601 nodes became 91",
     "chains": "ShatterLogSoftmax at LogSoftmax",
@@ -27,6 +31,7 @@ SAYS = {
     "explain_refusals": "mostly refused at ",
     "export_from_torch": "Gemm(",
     "optimize_a_model": "181 nodes became ",
+    "recurrence_from_torch": "com.microsoft.LinearAttention(reshape_out",
     "rewrite_by_text": "Mul Mul Mul MatMul Mul Mul Add",
     "simplify_in_three_ways": "Simplify: Div(Mul(x, y), y) → x",
     "statistics_with_pandas": "instances",

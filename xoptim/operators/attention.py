@@ -132,7 +132,7 @@ def linear_attention(ctx: NodeContext) -> Results:
     state = None if window is None else shape_of(past, 5 if window else 4)
     offset = 1 if window else 0
     key_size = known(
-        ctx, per_head(dim_of(key, 2, 3), kv_heads), state[offset + 2] if state else None
+        ctx, per_head(dim_of(query, 2, 3), q_heads), state[offset + 2] if state else None
     )
     value_size = known(
         ctx, per_head(dim_of(value, 2, 3), kv_heads), state[offset + 3] if state else None

@@ -198,6 +198,11 @@ def test_linear_attention() -> None:
     assert check_contrib("LinearAttention", inputs, more, outputs=2, assignments=SIZES)[
         0
     ].shape == (B, S, 24)
+    inputs[1] = k  # as many keys as queries
+    assert check_contrib("LinearAttention", inputs, more, outputs=2, assignments=SIZES) == [
+        tensor("b", "s", 24),
+        inputs[3],
+    ]
     windows = tensor(3, "b", 2, 8, 6)
     windowed = infer_contrib(
         "LinearAttention", [q, k, v, windows, gate, gate], {**heads, "state_window": 3}, 2

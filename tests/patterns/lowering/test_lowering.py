@@ -81,6 +81,7 @@ _FUSED = {
         ("com.microsoft", "FusedMatMul"),
         ("", "Gelu"),
     ),
+    ("com.microsoft", "LinearAttention"),
     *(("com.microsoft", "Gelu"), ("com.microsoft", "BiasGelu"), ("com.microsoft", "FastGelu")),
     *(
         ("com.microsoft", "QuickGelu"),
