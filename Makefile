@@ -9,7 +9,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks lab docs setup.py
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-loaded test-old-cpu check-figures check quick test-torch test-recipes test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses batteries pairs mutation gate lint format types docs site release image nightly workarounds workflows oldest bench performance new-pattern clean
+.PHONY: help demo test test-loaded test-old-cpu check-figures check quick test-torch test-recipes test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses batteries pairs mutation gate lint format types docs site release image nightly nightly-shard workarounds workflows oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -184,10 +184,10 @@ site: $(VENV)/.test ## build the documentation as a site, build/site/html; a war
 fuzz-match: $(VENV)/.test ## plant 20000 random patterns in random graphs, and look for them
 	$(BIN)/python -m pytest tests/match/test_planting.py --hypothesis-profile=fuzz
 
-SECONDS ?= 3600
-fuzz-loaders: $(VENV)/.fuzz ## feed the readers of models, rules, selections and values with spoilt inputs, for SECONDS=3600
-	$(foreach target,model rules model-text assumptions selection feeds test-data replay,\
-		$(BIN)/python -m lab.fuzzing.run $(target) --seconds $$(($(SECONDS) / 8)) &&) true
+FUZZED := model rules model-text assumptions selection feeds test-data replay settings decoder new-pattern requests session
+SECONDS ?= 600
+fuzz-loaders: $(VENV)/.fuzz ## feed the readers of models, rules, selections and values with spoilt inputs, each for SECONDS=600
+	$(foreach target,$(FUZZED),$(BIN)/python -m lab.fuzzing.run $(target) --seconds $(SECONDS) &&) true
 
 fuzz: $(VENV)/.test ## draw graphs, and change examples (and MODELS=folder) at random, until stopped; keep what fails
 	$(BIN)/python -m lab.properties $(if $(MODELS),--models "$(MODELS)")
@@ -206,6 +206,10 @@ wrong-rewrites: $(VENV)/.test ## verify all wrong rewrites (make test: of every 
 
 batteries: $(VENV)/.test ## run all tests, with all cases of the large batteries: wrong rewrites, near misses, drawn graphs
 	BATTERIES=all PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup
+
+SHARD ?= 1/10
+nightly-shard: $(VENV)/.test ## run one of ten parts of make batteries (SHARD=3/10): each test is in one of them
+	BATTERIES=all PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup --shard $(SHARD)
 
 near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every thirtieth one)
 	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_catalogue.py

@@ -2,6 +2,8 @@
 and versions; files that other programs read are as these expect them.
 """
 
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -11,7 +13,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
+from lab.fuzzing.targets import TARGETS
 from tests.meta.sources import ROOT
 
 FOLDER = ROOT / ".github"
@@ -19,7 +23,8 @@ WORKFLOWS = {
     path.stem: path.read_text(encoding="utf-8")
     for path in sorted((FOLDER / "workflows").glob("*.yml"))
 }
-ELSEWHERE = ("gh issue create ",)
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+ELSEWHERE = ("bash .github/report-failure.sh",)
 """Commands that need the service that runs the workflows."""
 
 
@@ -60,18 +65,13 @@ def test_each_step_is_a_target_of_make(command: str, tmp_path: Path) -> None:
     if command.startswith(ELSEWHERE):
         return
     name, target, *settings = command.split()
-    assert (name, {setting.partition("=")[0] for setting in settings} - {"PYTHON"}) == (
-        "make",
-        set(),
-    )
+    values = dict(setting.split("=") for setting in settings)
+    assert name == "make"
+    assert values.keys() <= {"PYTHON"}
     words = ["make", "--dry-run", "--no-print-directory", target, *settings, f"VENV={tmp_path}"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    made = (
-        "docker build"
-        if target == "image"
-        else (settings[0].partition("=")[2] if settings else "python3") + " -m venv"
-    )
+    made = "docker build" if target == "image" else values.get("PYTHON", "python3") + " -m venv"
     assert made in done.stdout, "it makes an environment"
 
 
@@ -150,9 +150,68 @@ def test_a_workflow_does_not_run_next_to_itself() -> None:
     }
 
 
-def test_a_failing_nightly_build_is_reported() -> None:
-    assert "continue-on-error: true" in WORKFLOWS["nightly"]
-    assert "if: steps.tests.outcome == 'failure'" in WORKFLOWS["nightly"]
+def test_the_nightly_run_tries_everything() -> None:
+    """Each day: all shards, each target of fuzzing for ten minutes, and a report of all jobs."""
+    nightly = yaml.safe_load(WORKFLOWS["nightly"])
+    (schedule,) = nightly[True]["schedule"]  # YAML reads "on" as true
+    assert re.fullmatch(r"\d+ \d+ \* \* \*", schedule["cron"])
+    jobs = nightly["jobs"]
+    shards = jobs["shard"]["strategy"]["matrix"]["shard"]
+    assert shards == [*range(1, len(shards) + 1)]
+    assert jobs["shard"]["env"] == {"SHARD": f"${{{{ matrix.shard }}}}/{len(shards)}"}
+    assert set(jobs["report"]["needs"]) == jobs.keys() - {"report"}
+    assert {
+        "make nightly-shard",
+        "make fuzz-loaders",
+        "make mutation",
+        "make oldest",
+        "make workarounds",
+        "make nightly",
+    } <= set(commands(WORKFLOWS["nightly"]))
+    (targets,) = re.findall(r"^FUZZED := (.*)$", MAKEFILE, re.M)
+    assert targets == " ".join(TARGETS)
+    assert "SECONDS ?= 600\nfuzz-loaders:" in MAKEFILE
+
+
+@pytest.mark.skipif(
+    not (shutil.which("bash") and shutil.which("jq")), reason="there is no bash, or no jq"
+)
+@pytest.mark.parametrize("number", ["", "12"], ids=["opened", "updated"])
+def test_a_failing_nightly_run_is_reported(number: str, tmp_path: Path) -> None:
+    """In one issue: a comment where it is open. A program in place of gh notes its words."""
+    gh = tmp_path / "gh"
+    gh.write_text(
+        '#!/usr/bin/env bash\nprintf "%s\\n" "$GH_REPO: $*" >>"$NOTES"\n'
+        f'if [ "$1 $2" = "issue list" ]; then printf "{number}"; fi\n'
+    )
+    gh.chmod(0o755)
+    jobs = {"shard": "failure", "fuzz": "success", "mutation": "cancelled", "oldest": "skipped"}
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        "NOTES": str(tmp_path / "notes"),
+        "GITHUB_REPOSITORY": "owner/name",
+        "JOBS": json.dumps({job: {"result": result} for job, result in jobs.items()}),
+        "RUN": "https://run/1",
+    }
+    script = FOLDER / "report-failure.sh"
+    subprocess.run(["bash", str(script)], env=environment, check=True, timeout=60)
+    notes = (tmp_path / "notes").read_text(encoding="utf-8")
+    body = notes.partition("--body ")[2]
+    assert body.splitlines()[-4:] == [
+        "- shard: failure",
+        "- mutation: cancelled",
+        "",
+        "https://run/1",
+    ]
+    asked = [line for line in notes.splitlines() if line.startswith("owner/name: ")]
+    words = ["issue comment 12" if number else "issue create --title The nightly run fails"]
+    assert [line.split(": ")[1].partition(" --")[0] for line in asked[:-1]] == [
+        "label create nightly",
+        "issue list",
+    ]
+    assert asked[-1].startswith(f"owner/name: {words[0]}")
+    assert ("--label nightly" in asked[-1]) == (not number)
 
 
 def test_forms_ask_for_what_a_defect_needs() -> None:
