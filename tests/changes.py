@@ -49,13 +49,16 @@ def touches(*folders: str) -> bool:
     Raises:
         ValueError: there is no such folder. It was renamed, and would never differ.
     """
+    return _contain(folders, changed_files())
+
+
+@cache
+def _contain(folders: tuple[str, ...], paths: frozenset[str]) -> bool:
     for folder in folders:
         if not (ROOT / folder).exists():
             raise ValueError(f"there is no {folder}")
     return any(
-        path == folder or path.startswith(f"{folder}/")
-        for path in changed_files()
-        for folder in folders
+        path == folder or path.startswith(f"{folder}/") for path in paths for folder in folders
     )
 
 
