@@ -3,13 +3,15 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # Nothing is compiled that is never imported: most modules of sympy, pandas, torch and transformers are not.
-INSTALL := $(BIN)/python -P -m pip install --quiet --disable-pip-version-check --no-compile
+# LOCKED=1, as in the workflows, installs the versions of the lock file.
+LOCK := .github/constraints.txt
+INSTALL := $(BIN)/python -P -m pip install --quiet --disable-pip-version-check --no-compile $(if $(LOCKED),--constraint $(LOCK))
 SOURCES := xoptim cli patterns tests examples benchmarks lab docs setup.py
 .DEFAULT_GOAL := help
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-loaded test-old-cpu check-figures check quick test-torch test-recipes test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses batteries pairs mutation gate lint format types docs site release image nightly nightly-shard workarounds workflows oldest bench performance new-pattern clean
+.PHONY: help demo test test-loaded test-old-cpu check-figures check quick test-torch test-recipes test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses batteries pairs mutation gate lint lock format types docs site release image nightly nightly-shard workarounds workflows oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -20,9 +22,9 @@ $(VENV)/.base: pyproject.toml
 	@touch $@
 
 # The site's packages are few: one call installs all that the tests and the site need.
-$(VENV)/.test: pyproject.toml
+$(VENV)/.test: pyproject.toml tests/requirements.txt
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --editable ".[test,site]"
+	$(INSTALL) --editable ".[test,site]" --requirement tests/requirements.txt
 	@touch $(VENV)/.base $@
 
 $(VENV)/.torch: $(VENV)/.test
@@ -35,6 +37,12 @@ $(VENV)/.torch: $(VENV)/.test
 $(VENV)/.browser: $(VENV)/.test
 	-$(INSTALL) --editable ".[browser]"
 	@touch $@
+
+lock: pyproject.toml ## write the versions that the workflows install, the newest ones, to .github/constraints.txt
+	$(PYTHON) -m venv --clear $(VENV)/lock
+	$(VENV)/lock/bin/python -P -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[test,site]" \
+		--requirement tests/requirements.txt
+	$(VENV)/lock/bin/python -P -m pip freeze --exclude-editable --disable-pip-version-check >$(LOCK)
 
 # Without atheris (it has no wheels for some versions of Python), a fixed sequence of mutations is tried.
 $(VENV)/.fuzz: $(VENV)/.test
