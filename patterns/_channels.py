@@ -125,8 +125,7 @@ def normalization(g: GraphView, names: Sequence[str], epsilon: float) -> tuple[A
 
     Raises:
         Declined: when they are not constant or not finite, or when the mean is so large compared
-        with the
-            deviation that ``x - mean`` cannot be taken apart.
+            with the deviation that ``x - mean`` cannot be taken apart.
     """
     if not all(g.is_constant(name) for name in names):
         raise Declined("scale, bias, mean or variance of the normalization is not constant")

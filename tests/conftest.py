@@ -141,13 +141,34 @@ SKIPPED = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that runs the tests of some files only."""
+    """Add the options that run the tests of some files, or some tests, only."""
     parser.addoption(
         "--share",
         default="0/1",
         metavar="K/N",
         help="run the tests of every N-th file, from number K on",
     )
+    parser.addoption(
+        "--shard",
+        default="1/1",
+        type=shard_of,
+        metavar="K/N",
+        help="run the part K of N of all tests, from 1 on; each test is in one part",
+    )
+
+
+def shard_of(text: str) -> tuple[int, int]:
+    """The number and the count of a shard ``K/N``."""
+    number, count = map(int, text.split("/"))
+    if not 1 <= number <= count:
+        raise ValueError(f"{text} is not a part from 1/{count} to {count}/{count}")
+    return number, count
+
+
+def is_in_shard(test: str, shard: tuple[int, int]) -> bool:
+    """Whether a test belongs to a shard, by its name: other tests do not matter."""
+    number, count = shard
+    return crc32(test.encode()) % count == number - 1
 
 
 def is_in_share(path: Path, share: str) -> bool:
@@ -168,7 +189,12 @@ def pytest_collection_modifyitems(
 
     Files with slow tests start first, so that no process runs one of them alone at the end.
     """
-    items[:] = [item for item in items if is_in_share(item.path, config.option.share)]
+    items[:] = [
+        item
+        for item in items
+        if is_in_share(item.path, config.option.share)
+        and is_in_shard(item.nodeid, config.option.shard)
+    ]
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(str(item.path)))

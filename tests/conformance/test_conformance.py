@@ -28,7 +28,7 @@ CHUNKS = 16
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chunk", shared_parts(CHUNKS, 3))
+@pytest.mark.parametrize("chunk", shared_parts(CHUNKS, 3, "lab/conformance"))
 @pytest.mark.filterwarnings("ignore")
 def test_optimized_models_give_the_outputs_of_the_suite(
     chunk: int, caplog: pytest.LogCaptureFixture

@@ -104,7 +104,7 @@ def test_what_is_right_on_the_recorded_run_is_bisected() -> None:
     assert culprit.avoided_by(found.options).drop == ("RightFor",)
 
 
-@in_parts("seed", 3 if is_whole() else 1)
+@in_parts("seed", 3 if is_whole("xoptim/diagnose") else 1)
 def test_the_number_of_runs_grows_slowly(seed: int) -> None:
     """Many right rewrites, up to hundreds, and a wrong one among them."""
     count = 40 + 70 * seed

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.bad_patterns import WrongReluPattern
 from tests.meta.sources import ROOT
 from tests.properties.strategy import random_model
-from tests.share import PART
+from tests.share import is_pattern_in_share
 from tests.support import in_parts, parse
 from xoptim import PatternOptimization, XoptimError, installed_patterns, optimize, replay
 from xoptim.engine.environment import DebugSettings
@@ -47,10 +47,14 @@ def test_all_rewrites_of_random_graphs_are_equal(tmp_path: Path, seed: int) -> N
 
 UNRUN = "Could not find an implementation"
 REASONS = {
+    "AttentionGuard": "with b=2, values that decide a condition: nan instead of 0.0",
     "ConcatEmpty": "had no element",
+    "LatentKeys": "NaN and infinities: -inf instead of nan",
+    "LatentValues": "NaN and infinities: nan instead of -inf",
     "LowerMatMulNBits": "with ORT graph optimizations",
 }
-"""The result of ConcatEmpty is empty whatever is fed.
+"""The guard hides NaN of earlier keys. The result of ConcatEmpty is empty whatever is fed. Infinite
+latents and weights make NaN or an infinity, by the order of the sums.
 
 Onnxruntime rounds the other operand of dequantized weights.
 """
@@ -62,11 +66,11 @@ def test_all_rewrites_of_the_examples_are_equal(
 ) -> None:
     """Of every fourth pattern; the harness compares the models of all."""
     caplog.set_level(logging.ERROR)
-    known = list(installed_patterns().values())[4 * part + PART :: 16]
+    shared = [c for name, c in installed_patterns().items() if is_pattern_in_share(c, name, 4)]
     # How much integers of 8 bits err is not a matter of rounding.
     patterns = [
         c
-        for c in known
+        for c in shared[part::4]
         if c.examples and not issubclass(c, RangedPattern) and c.exactness != "approximate"
     ]
     for cls in patterns:

@@ -14,6 +14,7 @@ from xoptim.api.optimizing import optimize
 from xoptim.facts.errors import ModelError
 
 PARTS: Final = 16
+FOLDERS: Final = ("xoptim/passes/opsets", "patterns/lowering")
 _RANDOM: Final = "bernoulli"
 _TOLERANCES: Final = {"float16": 4e-3, "bfloat16": 3e-2}
 _ALWAYS: Final = {
@@ -99,7 +100,7 @@ def _of_arrays(got: np.ndarray, wanted: np.ndarray) -> str:
 
 @pytest.mark.parametrize("target", [17, 13])
 @pytest.mark.slow
-@pytest.mark.parametrize("part", shared_parts(PARTS, 3))
+@pytest.mark.parametrize("part", shared_parts(PARTS, 3, *FOLDERS))
 def test_each_case_is_equal_or_refused(part: int, target: int) -> None:
     faults: list[str] = []
     for case in newer_cases(target)[part::PARTS]:

@@ -13,9 +13,10 @@ from xoptim.facts.dtypes import ELEMENT_TYPES
 
 TABLE = Path(operators.__file__).with_name("cpu_kernels.toml")
 HEAD = """\
-# Kernels of the CPU provider in onnxruntime {version}, out of its registry: ranges of operator
-# sets, each with letters for the element types of T (`LETTERS` in operators.py; * for all of the
-# schema). `make docs` writes this file.
+# Kernels of the CPU provider in onnxruntime {version}, out of its registry: ranges of operator \
+sets, each with letters for the
+# element types of T (`LETTERS` in operators.py; * for all of the schema). `make docs` writes this \
+file.
 """
 
 

@@ -96,7 +96,7 @@ CASES = [
     for name in MODULES
     for batch_first in (True, False)
     # the layout matters where attentions follow each other; BATTERIES=all runs all
-    if batch_first or name in ("encoder", "decoder") or is_whole()
+    if batch_first or name in ("encoder", "decoder") or is_whole("patterns/attention")
 ]
 
 

@@ -1,13 +1,15 @@
 """The tests run a second time on a slowed machine, and none decides by a clock."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import loaded
-from tests.conftest import is_in_share
+from tests.conftest import is_in_shard, is_in_share, shard_of
 from tests.meta.sources import ROOT
 
 
@@ -17,6 +19,35 @@ def test_each_file_is_in_one_share() -> None:
     assert sorted(path for share in shares for path in share) == files
     assert min(map(len, shares)) > len(files) / 12
     assert all(is_in_share(path, "0/1") for path in files)
+
+
+def test_each_test_is_in_one_shard() -> None:
+    names = [f"tests/test_a.py::test[{number}]" for number in range(1000)]
+    shards = [[name for name in names if is_in_shard(name, (n, 10))] for n in range(1, 11)]
+    assert sorted(name for shard in shards for name in shard) == sorted(names)
+    assert min(map(len, shards)) > 60
+    assert all(is_in_shard(name, shard_of("1/1")) for name in names)
+    assert shard_of("3/10") == (3, 10)
+    for wrong in ("0/3", "4/3"):
+        with pytest.raises(ValueError, match="is not a part from 1/3 to 3/3"):
+            shard_of(wrong)
+
+
+def test_the_shards_of_a_file_are_all_its_tests() -> None:
+    def collected(shard: str) -> list[str]:
+        words = ["--collect-only", "-q", "-p", "no:randomly", "--shard", shard]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *words, "-o", "addopts=", "tests/meta/test_limits.py"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return [line for line in done.stdout.splitlines() if "::" in line]
+
+    parts = [collected(f"{number}/2") for number in (1, 2)]
+    assert all(parts)
+    assert sorted(parts[0] + parts[1]) == sorted(collected("1/1"))
 
 
 def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from lab.workarounds import (
     REFUSALS,
     Workaround,
     has_defect,
+    is_correct,
     judgement,
     oldest_supported,
     workarounds,
@@ -31,6 +32,14 @@ def test_their_models_run_without_optimizations(workaround: Workaround) -> None:
     for example in workaround.models:
         model = parse(example.before, example.opset, example.domains)
         run(model, next(iter(make_all_feeds(model, example.ranges, special="finite"))))
+
+
+def test_a_size_that_the_model_refuses_does_not_count() -> None:
+    """A Resize has no scale that makes an empty dimension larger."""
+    text = "agraph (float[n] x) => (float[m] y) <int64[1] c = {3}> { y = Resize(x, , , c) }"
+    assert is_correct(Example(text, "{}", opset=18))
+    with pytest.raises(RuntimeError, match="the model does not run"):
+        is_correct(Example(text.replace("{3}", "{-1}"), "{}", opset=18))
 
 
 def test_a_model_without_a_defect() -> None:

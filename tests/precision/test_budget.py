@@ -83,7 +83,7 @@ def quantized(
     return quantize(optimize_verified(model, chosen, how), chosen, how, precision)
 
 
-@pytest.mark.parametrize("seconds", [1, 6, 15, 40] if is_whole() else [1, 40])
+@pytest.mark.parametrize("seconds", [1, 6, 15, 40] if is_whole("xoptim/precision") else [1, 40])
 @pytest.mark.parametrize(
     ("scheme", "options"),
     [

@@ -12,9 +12,9 @@ from tests.share import is_whole
 from tests.support import in_parts
 
 pytestmark = pytest.mark.usefixtures("faster")
-NETWORKS, CHUNKS = (200, 20) if is_whole() else (2, 1)
+NETWORKS, CHUNKS = (200, 20) if is_whole("xoptim/precision") else (2, 1)
 """How many are quantized, and in how many parts."""
-TOLERANCES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)[:: 1 if is_whole() else 2]
+TOLERANCES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)[:: 1 if is_whole("xoptim/precision") else 2]
 WIDTHS = (32, 48, 64, 96)
 
 

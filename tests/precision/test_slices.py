@@ -158,7 +158,7 @@ def test_each_slice_has_its_error() -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
     ("scheme", "tolerance"),
-    [("int8", 0.01), *[("int8", 0.03), ("int4", 0.03)][: 2 if is_whole() else 0]],
+    [("int8", 0.01), *[("int8", 0.03), ("int4", 0.03)][: 2 if is_whole("xoptim/precision") else 0]],
 )
 def test_boxes_and_scores_keep_the_tolerance(layout: Layout, scheme: str, tolerance: float) -> None:
     """On samples that nothing was chosen on."""

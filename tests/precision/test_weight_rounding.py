@@ -29,6 +29,7 @@ from xoptim.precision.schemes import quantization_patterns
 from xoptim.precision.weight_rounding import rounded_weights
 from xoptim.verification.session_settings import SessionSettings
 
+WHOLE = is_whole("xoptim/precision")
 FORM = BlockFormat()
 MATMULS = ("MatMul", "Gemm", "FusedMatMul")
 Feeds = dict[str, np.ndarray]
@@ -293,8 +294,8 @@ def test_both_forms_have_the_same_integers() -> None:
     np.testing.assert_array_equal(both.T, blocks.integers)
 
 
-@pytest.mark.parametrize("size", [16, 32, 64, 128] if is_whole() else [16, 128])
-@pytest.mark.parametrize("bits", range(2, 9) if is_whole() else (2, 3, 4, 6))
+@pytest.mark.parametrize("size", [16, 32, 64, 128] if WHOLE else [16, 128])
+@pytest.mark.parametrize("bits", range(2, 9) if WHOLE else (2, 3, 4, 6))
 @pytest.mark.parametrize("selection", [None, "default+onnxruntime"])
 def test_any_number_of_bits_and_rows(bits: int, size: int, selection: str | None) -> None:
     form, weights, table = BlockFormat(bits, size), drawn(128, 40), drawn(256, 128)

@@ -9,12 +9,12 @@ import pytest
 
 from tests.properties.hunting import hunt
 from tests.properties.regressions import save
-from tests.share import PART, is_whole
+from tests.share import FOUNDATION, PART, is_whole
 from tests.support import in_parts
 
 pytestmark = pytest.mark.slow
 
-GRAPHS, CHUNKS = (600, 6) if is_whole() else (150, 3)
+GRAPHS, CHUNKS = (600, 6) if is_whole(*FOUNDATION) else (150, 3)
 """How many graphs, and in how many parts; ``make fuzz`` draws others."""
 OPERATORS = 40
 

@@ -11,13 +11,13 @@ from tests.properties import mutants as m
 from tests.properties.hunting import hunt
 from tests.properties.mutants import Base, Change, Mutant, bases, mutant_of, mutants
 from tests.properties.regressions import save
-from tests.share import is_whole
+from tests.share import FOUNDATION, is_whole
 from tests.support import in_parts, parse
 from xoptim.testing.harness import invalid
 from xoptim.testing.runtime import RUNTIME
 from xoptim.testing.variant import serialized
 
-MUTANTS, CHUNKS = (400, 8) if is_whole() else (150, 5)
+MUTANTS, CHUNKS = (400, 8) if is_whole(*FOUNDATION) else (150, 5)
 """How many models, and in how many parts."""
 MODEL = """agraph (float[n,4] x, float[n,4] z) => (float[n,2] y) <float[4,2]
   w = {1, 2, 3, 4, 5, 6, 7, 8}, float[2] b = {1, 2}>

@@ -54,11 +54,9 @@ class Candidate:
         largest: magnitude of its int8 weights; less than 127 where sums of two products would
             otherwise leave 16 bits. 0 for other weights.
         quantizes_result: whether an operator that reads the result may be quantized because this
-        one
-            is.
+            one is.
         is_weight_only: whether a constant is only stored in lower precision; ``result`` is its
-        name, or
-            the result of an operator that reads it.
+            name, or the result of an operator that reads it.
     """
 
     result: str

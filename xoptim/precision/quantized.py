@@ -31,9 +31,8 @@ class Quantized:
     """A quantized model.
 
     Attributes:
-        verification: the model; its comparison is the one of the optimized model with the original,
-        before
-            anything was quantized.
+        verified: the model; its comparison is the one of the optimized model with the original,
+            before anything was quantized.
         comparisons: of the model with the fake-quantized one, which computes the same quantized
             numbers in float32.
         options: what was asked for.

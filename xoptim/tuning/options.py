@@ -18,11 +18,9 @@ class TuneOptions(RunValues):
         provider: execution provider, by short or full name.
         threads: threads within an operator; 0 lets the search choose.
         budget: seconds after which the search ends, with the verification if its time can be
-        foreseen. The
-            original and the result of the default patterns are measured in any case.
+            foreseen. The original and the result of the default patterns are measured in any case.
         at: further sizes, in place of or next to ``dims``: the geometric mean of the ratios at
-        these
-            settings counts.
+            these settings counts.
         include: words of further patterns that may be used, such as ``finite`` or ``approximate``.
         precision: the error that lower precision may add, on which samples; all schemes that can be
             faster are tried. ``None`` for floats only.

