@@ -1,4 +1,4 @@
-"""Compare a quantized model with the original as it was made: by the error of its outputs."""
+"""Compare a quantized model with the original by the error of its outputs, as quantization does."""
 
 from __future__ import annotations
 
