@@ -28,7 +28,7 @@ from xoptim.system.machine import release_memory
 from xoptim.verification.session import Session
 
 _PATTERN: Final = "Int8Activations"
-"""The pattern name of the candidates, as `choose` expects one."""
+"""The name of a pattern in the candidates; no class has it."""
 _ATTEMPTS: Final = 6
 
 
@@ -139,14 +139,8 @@ class ActivationQuantizer:
 
 
 class _SwitchedActivations:
-    """A session of a model in which a Boolean input switches QDQ of each activation.
-
-    Args:
-        model: with quantized weights.
-        ready: has the folder of its external data.
-        tensors: for each activation, the tensors quantized with it.
-        reference: measures errors.
-        budget: the time of the search.
+    """A session of a model in which a Boolean input switches QDQ of each activation, and of the
+    tensors that are quantized with it.
     """
 
     def __init__(

@@ -248,7 +248,6 @@ class _ActivationFinder:
 
 
 def _has_weights(node: onnx.NodeProto, constants: Collection[str]) -> bool:
-    """Whether a node multiplies an activation by constant weights."""
     if not has_trait(node.domain, node.op_type, Trait.SUMS_PRODUCTS):
         return False
     return any(name in constants for name in node.input[:2])

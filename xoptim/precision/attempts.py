@@ -136,8 +136,7 @@ def fastest(
     feeds: Mapping[str, Value],
     settings: SessionSettings,
 ) -> PrecisionAttempt | None:
-    """The fastest attempt, the first of equally fast ones; ``None`` when none is faster than the
-    model.
+    """The first of the fastest attempts; ``None`` when none is faster than the model.
 
     Args:
         original: the float32 model.
@@ -164,14 +163,7 @@ def allowance(precision: PrecisionOptions, samples: Samples) -> float:
 
 
 class _AttemptSearch:
-    """Makes attempts that keep an error.
-
-    Args:
-        sensitivity: the operators and the constants.
-        aim: the error.
-        options: of the rewriting to operators that compute with integers.
-        between: quantizes the activations between operators.
-    """
+    """Makes attempts that keep an error; see `best_plan`."""
 
     def __init__(
         self,
@@ -180,14 +172,14 @@ class _AttemptSearch:
         options: OptimizationOptions,
         between: ActivationQuantizer,
     ) -> None:
-        self._sensitivity, self._aim, self._options = sensitivity, aim, options
+        self._context, self._aim, self._options = sensitivity, aim, options
         self._between = between
 
     def most(self) -> PrecisionAttempt:
         """The attempt with most multiplications quantized, however long they take, and then the
         activations between them, unless that is slower on the target.
         """
-        operators = self._sensitivity.operators
+        operators = self._context.operators
         if self._options.target in _FLOAT32_BETWEEN:
             return self._saving_time(operators)
         best = self._within(operators, "speed")
@@ -196,15 +188,15 @@ class _AttemptSearch:
 
     def smallest(self) -> PrecisionAttempt:
         """The attempt with the smallest file."""
-        constants = self._sensitivity.constants(self._sensitivity.storable)
-        best = self._within(self._sensitivity.measured, "size")
+        constants = self._context.constants(self._context.storable)
+        best = self._within(self._context.measured, "size")
         others: list[Callable[[], PrecisionAttempt]] = [
             partial(self._within, constants, "size"),
             lambda: self._in_float16,
         ]
         others += [partial(self._saving_time, each) for each in self._faster()]
         for other in others:
-            if self._sensitivity.session.budget.is_over():
+            if self._context.session.budget.is_over():
                 break
             attempt = other()
             best = min(best, attempt, key=lambda each: each.size)
@@ -214,15 +206,15 @@ class _AttemptSearch:
 
     def fastest(self, settings: SessionSettings) -> PrecisionAttempt:
         """The fastest attempt, with the remaining constants stored in lower precision."""
-        ready = self._sensitivity.preprocessed
+        ready = self._context.preprocessed
         original = Source(ready.model, ready.folder)
-        budget = self._sensitivity.session.budget
+        budget = self._context.session.budget
         attempts = (
             self._within(each, "speed")
             for index, each in enumerate(self._faster())
             if not index or not budget.is_over()
         )
-        feeds = self._sensitivity.samples.to_time
+        feeds = self._context.samples.to_time
         best = fastest(original, attempts, feeds, settings) or self._made([])
         release_memory()
         complete = self._with_constants(best)
@@ -233,11 +225,11 @@ class _AttemptSearch:
         return self._in_float16 if self._is_beaten(complete) else complete
 
     def _is_beaten(self, attempt: PrecisionAttempt) -> bool:
-        """Whether the file is smaller with constants in 16 bits alone. That attempt is not made
-        where its least possible size is larger.
+        """Whether the file is smaller with constants in 16 bits alone; that is only tried where it
+        is possible.
         """
-        model = self._sensitivity.preprocessed.model
-        float16 = [each for each in self._sensitivity.storable if each.pattern == _FLOAT16]
+        model = self._context.preprocessed.model
+        float16 = [each for each in self._context.storable if each.pattern == _FLOAT16]
         bits = sum(
             math.prod(each.shape) * (each.original_bits - each.element_bits) for each in float16
         )
@@ -246,7 +238,7 @@ class _AttemptSearch:
 
     def _faster(self) -> list[list[Measured]]:
         """The operators that are faster alone, and longer lists that may be faster together."""
-        context = self._sensitivity
+        context = self._context
         limits = (FASTER, *_SLOWER) if context.preprocessed.observed.ranges else (FASTER,)
         lists = [worthwhile(context.operators, limit) for limit in limits]
         return [each for index, each in enumerate(lists) if each and each not in lists[:index]]
@@ -258,30 +250,29 @@ class _AttemptSearch:
     @cached_property
     def _in_float16(self) -> PrecisionAttempt:
         """The attempt that ``--precision float16`` makes."""
-        float16 = [each for each in self._sensitivity.storable if each.pattern == _FLOAT16]
-        return self._within(self._sensitivity.constants(float16), "size")
+        float16 = [each for each in self._context.storable if each.pattern == _FLOAT16]
+        return self._within(self._context.constants(float16), "size")
 
     def _with_constants(self, attempt: PrecisionAttempt) -> PrecisionAttempt:
         """The attempt with constants stored in lower precision, for what it leaves of the error."""
         remaining = large_constants(attempt.fake_quantized)
-        storable = [each for each in self._sensitivity.storable if each.weights in remaining]
-        return self._within(self._sensitivity.constants(storable), "size", attempt)
+        storable = [each for each in self._context.storable if each.weights in remaining]
+        return self._within(self._context.constants(storable), "size", attempt)
 
     def _within(
         self, candidates: Sequence[Measured], goal: Goal, base: PrecisionAttempt | None = None
     ) -> PrecisionAttempt:
         """The cheapest candidates, fewer of them until the result keeps the error.
 
-        A choice is measured with fake quantization. Where consecutive operators compute with
-        integers, they round at other places, and the error differs. Squares of errors add up, so
-        that the candidates that are kept are those with the part of the square that is allowed.
+        The search measures fake quantization; operators on integers round at other places, so that
+        the error differs. As squares of errors add up, the part that is allowed is kept.
 
         Args:
             candidates: operators and constants.
             goal: what is to be saved.
             base: what is quantized already, and stays so.
         """
-        context, aim = self._sensitivity, self._aim
+        context, aim = self._context, self._aim
         previous = [] if base is None else [*base.chosen]
         along = candidates if base is None else context.measured
         search = context.session, candidates, context.samples, aim, goal, previous, along
@@ -299,7 +290,7 @@ class _AttemptSearch:
         self, chosen: Sequence[Measured], activations: tuple[str, ...] = ()
     ) -> PrecisionAttempt:
         """The attempt that quantizes some operators and activations, and stores some constants."""
-        context, ready = self._sensitivity, self._sensitivity.preprocessed
+        context, ready = self._context, self._context.preprocessed
         every = [each.candidate for each in context.measured]
         forms = with_dependents((each.candidate for each in chosen), every)
         weight_only = [each.candidate for each in chosen if each.candidate.is_weight_only]

@@ -135,7 +135,7 @@ def _importance_of(rows: int, form: BlockFormat, importance: np.ndarray | None) 
 
 
 def _quotient(numerator: Numbers, denominator: Numbers, default: Numbers) -> Numbers:
-    """A quotient of positive numbers, and another number where one of them is not."""
+    """A quotient of positive numbers, the default where one of them is not positive."""
     is_positive = (numerator > 0) & (denominator > 0)
     quotient: Numbers = np.where(
         is_positive, numerator / np.where(denominator > 0, denominator, 1), default

@@ -128,8 +128,8 @@ def _without_float_readers(
     candidates: Sequence[Candidate],
     subgraphs: Mapping[Form, ResultSubgraph],
 ) -> list[Candidate]:
-    """The candidates without those whose weights something reads that stays in float32: they would
-    be stored in both forms.
+    """The candidates, except those whose weights a float32 operator reads as well: they would be
+    stored in both forms.
     """
     makers = {name: node for node in every_node(model.graph.node) for name in node.output}
     originals = (

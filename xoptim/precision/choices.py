@@ -96,7 +96,6 @@ def choices_of(
 
 
 def _faster(operators: Sequence[Measured]) -> Collection[str]:
-    """The results of operators that are faster when quantized."""
     faster = (each.candidate for each in worthwhile(operators))
     independent = [each for each in faster if each.is_independent]
     return with_dependents(independent, [each.candidate for each in operators]).keys()
@@ -155,7 +154,6 @@ def choose(
 
 
 def _is_worthwhile(goal: Goal, measured: Measured) -> bool:
-    """Whether a candidate is chosen on its own, and saves something."""
     return measured.candidate.is_independent and measured.saved(goal) > 0
 
 

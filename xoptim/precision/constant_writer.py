@@ -1,4 +1,4 @@
-"""Writes one constant in lower precision to the graph that has it."""
+"""Storage of a constant in lower precision."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -116,12 +116,7 @@ def _factor(damped: Numbers) -> Numbers | None:
 
 
 class _Rounding:
-    """Integers of some columns.
-
-    Args:
-        columns: of shape (rows, columns).
-        form: how they are divided and rounded.
-    """
+    """Integers of some columns, of shape (rows, columns)."""
 
     def __init__(self, columns: Numbers, form: BlockFormat) -> None:
         self._columns, self._form = columns, form

@@ -167,7 +167,6 @@ def _samples(
     how: VerifyPlan,
     reference: FloatReference | None,
 ) -> Samples:
-    """The values to measure on: those of a reference, if there is one."""
     how.on_step("looking for values to measure on")
     if reference is not None:
         return reference.samples
@@ -188,7 +187,6 @@ def _is_slower(
 
 
 def _is_at_hand(how: VerifyPlan) -> bool:
-    """Whether the kernels of 16 bits run here."""
     return any(short_name(provider) == KERNELS for provider in how.checks.providers)
 
 
@@ -198,7 +196,6 @@ def _is_faster(
     options: OptimizationOptions,
     reference: FloatReference,
 ) -> bool:
-    """Whether a rounded model that computes in 16 bits is faster than the float32 model."""
     source = Source(rounded.model, original.base_dir)
     computed = replace(rounded, model=rewritten(source, replace(options, on_application=None)))
     feeds, settings = reference.samples.to_time, reference.settings

@@ -172,7 +172,6 @@ def _on_numbers(node: NodeProto, numbered: set[str]) -> NodeProto:
 
 
 def _fits(origins: np.ndarray, value: Value) -> bool:
-    """Whether an array has the shape of an output."""
     return isinstance(value, np.ndarray) and origins.shape == value.shape
 
 

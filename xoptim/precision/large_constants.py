@@ -20,7 +20,7 @@ _INTEGER_TYPES: Final = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, 
 _QUANTIZED: Final = ("Quant", "QLinear", "NBits", "Bnb4", "MatMulInteger", "ConvInteger")
 """Parts of the names of operators whose float32 constants are scales."""
 _SMALL_SHARE: Final = 0.001
-"""Part of the bytes of all constants; the smallest ones up to it are not worth widening nodes."""
+"""Part of the bytes of all constants that is not worth nodes to widen the smallest ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ UNMEASURED: Final = OperatorCost()
 class Measured:
     """A candidate and what was measured of it.
 
-    The first of several operators with the same weights has the sums and the error of all.
+    The first of several operators with the same weights has the summed costs and the error of all.
 
     Attributes:
         candidate: what can be quantized.

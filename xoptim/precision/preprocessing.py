@@ -156,7 +156,6 @@ class Preprocessor:
     def _replaced(
         self, step: str, before: Preprocessed, names: Sequence[str], opset: int | None = None
     ) -> Preprocessed:
-        """The model with some patterns applied where that works."""
         return tried(step, lambda: self.rewritten(before, names, opset), None) or before
 
     def _scaled(self, before: Preprocessed, scaling: type[ScalingPattern]) -> Preprocessed | None:

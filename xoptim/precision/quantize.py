@@ -46,7 +46,7 @@ _SHARE_OF_WEIGHTS: Final = 0.9
 """Part of the tolerance that quantized weights may take, before the rest is computed in 16 bits."""
 _MATMUL_N_BITS: Final = "MatMulNBits"
 _AFTERWARDS: Final = ("FusedConv",)
-"""Patterns that fuse operators, which QDQ may come between."""
+"""Patterns that fuse operators between which QDQ may be placed."""
 
 
 def before_quantization(options: OptimizationOptions) -> OptimizationOptions:

@@ -46,7 +46,7 @@ def quantize_static(
     """A model with QDQ around its operators, with the ranges of some values.
 
     Args:
-        model: in an operator set of `OPSET` or newer, its weights inside; left unchanged.
+        model: in operator set 21 or newer, its weights inside; left unchanged.
         feeds: the values of the inputs.
         bits: of the results of operators, 8 or 16.
         split: names of nodes whose weights become the sum of two constants of 8 bits.
@@ -191,7 +191,6 @@ def _overrides(model: onnx.ModelProto, bits: int) -> dict[str, list[dict[str, An
 
 
 def _is_transposed(node: onnx.NodeProto) -> bool:
-    """Whether a Gemm reads its weights transposed."""
     return any(each.name == "transB" and each.i for each in node.attribute)
 
 

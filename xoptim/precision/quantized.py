@@ -192,7 +192,6 @@ class Quantized:
         return [f"{count}{self._why_left(left.values(), is_all=len(left) == len(decisions))}"]
 
     def _why_left(self, left: Collection[Decision], *, is_all: bool) -> str:
-        """Why operators are left in float32."""
         if not left:
             return ""
         if self.in_float16:

@@ -25,7 +25,7 @@ def quantization_patterns(
 ) -> list[type[QuantizationPattern]]:
     """The patterns that quantize operands.
 
-    Patterns that write operators of a domain are skipped unless some of the selection do so, too.
+    Patterns that write operators of a domain are skipped unless some of the selection do so.
     """
     domains = {domain for each in select(selection) for domain in each.produces}
     patterns = [
@@ -75,7 +75,7 @@ def integer_patterns(scheme: str) -> list[type[Rewrite]]:
 def computing_patterns(precision: PrecisionOptions) -> list[type[Rewrite]]:
     """The patterns that compute with quantized operands.
 
-    None where activations stay in float32, or where other compilers read QuantizeLinear.
+    Empty where activations stay in float32, or have static scales: other compilers read QDQ.
     """
     return [] if precision.weights_only or precision.static else integer_patterns(precision.scheme)
 

@@ -109,7 +109,6 @@ class Sensitivity:
         return [self._stored[each.form] for each in candidates if each.form in self._stored]
 
     def _constant_errors(self, constants: Iterable[Candidate]) -> dict[Form, Errors]:
-        """The measured errors of some constants."""
         stage = "measuring the error of each constant"
         return measure_errors(self.session, constants, self.ranking, self.on_step, stage)
 
@@ -179,7 +178,6 @@ def _preprocessor(
     precision: PrecisionOptions,
     budget: SearchBudget,
 ) -> Preprocessor:
-    """The steps that make errors smaller, for the patterns that quantize."""
     settings = replace(how.checks.settings, level="all")  # as a user runs models
     observe = partial(_observed, samples=samples, precision=precision, settings=settings)
     hardware = options.provider, options.cpu
@@ -194,7 +192,6 @@ def _prepared(
     precision: PrecisionOptions,
     options: OptimizationOptions,
 ) -> Preprocessed:
-    """The model after the steps that make errors smaller."""
     preprocessor.how.on_step("looking for scales with a smaller error")
     scalings = _scaling_patterns_of(precision)
     ready = preprocessor.run(model, folder, scalings, joins_gelu=_joins_gelu(precision, options))
@@ -250,7 +247,6 @@ def _constants(
     precision: PrecisionOptions,
     goal: Goal,
 ) -> list[Candidate]:
-    """The forms in which constants can be stored."""
     constants = weight_only.candidates(operators, keep_small=goal == "speed")
     if precision.is_weight_only_float16:
         return _without_integers_of(operators, constants)
@@ -333,7 +329,6 @@ def _observed(
 
 
 def _least_opset(patterns: Sequence[type[QuantizationPattern]], precision: PrecisionOptions) -> int:
-    """The first operator set in which all patterns apply."""
     opsets = [cls.min_opset for cls in patterns]
     if any(issubclass(cls, BlockPattern) for cls in patterns):
         opsets.append(precision.block_format.opset)

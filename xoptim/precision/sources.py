@@ -102,7 +102,6 @@ def _sample(values: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> S
 
 
 def _named(sample: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Mapping[str, Any]:
-    """The values of a sample by the names of the inputs."""
     names = [port.name for port in inputs]
     if isinstance(sample, Mapping):
         missing = [name for name in names if name not in sample]

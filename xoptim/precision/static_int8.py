@@ -115,7 +115,7 @@ def static_int8(
         how: options of the verification.
         precision: the error allowed, and the values that determine the ranges.
         widths: bits of results to try, in order.
-        share: of the allowed error which the result may have here, as a target adds its own.
+        share: part of the allowed error that the result may have here, as a target adds its own.
 
     Raises:
         ChoiceError: values do not fit the model.
@@ -175,7 +175,6 @@ def _further(
 
 
 def _described(model: onnx.ModelProto, config: _StaticConfig) -> str:
-    """The choice in a few words."""
     count, split = len(model.graph.node), len(config.split)
     parts = f" ({split} MatMuls split in two for their error)" if split else ""
     return f"{count} operators with {config.bits}-bit activations and 8-bit weights{parts}"
@@ -227,17 +226,10 @@ def with_small_masks(model: onnx.ModelProto) -> None:
 
 
 class _StaticSearch:
-    """Quantizes a model with more and more bits until its error is allowed.
+    """Quantizes a model with more and more bits until its error is allowed; see `static_int8`.
 
-    Args:
-        verified: the optimized model.
-        model: the same, with everything that quantization needs.
-        samples: values to measure the error on; the first half determines ranges.
-        how: options of the verification.
-        precision: the error allowed.
-        further: more values that determine ranges.
-        share: of the allowed error.
-        budget: the time of the search; at least one form is tried.
+    ``model`` is the optimized model, prepared for quantization. Ranges are those on the first half
+    of the samples and on the ``further`` values. At least one width is tried, whatever the budget.
     """
 
     def __init__(

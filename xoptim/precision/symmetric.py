@@ -63,7 +63,6 @@ def _zero_points(model: onnx.ModelProto, stored: Mapping[str, TensorProto]) -> s
 
 
 def _is_middle(tensor: TensorProto) -> bool:
-    """Whether a zero point is 128 as uint8."""
     if tensor.data_type != TensorProto.UINT8 or tensor.dims:
         return False
     return int(numpy_helper.to_array(tensor)) == _ZERO

@@ -161,7 +161,6 @@ def _seconds(
     constants: Iterable[str],
     settings: SessionSettings,
 ) -> tuple[float, float]:
-    """The best time of an operator in float32 and quantized."""
     both = [_operator_model(model, each, result, operands, constants) for each in subgraphs]
     settings = replace(settings, isolated=False)  # pipes to another process would be measured too
     runs = [Session(each, settings).runner(values) for each, values in both]

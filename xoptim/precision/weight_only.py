@@ -151,7 +151,6 @@ class WeightOnlyQuantizer:
         return bool(node.output) and node.op_type == "Cast" and node.output[0] in self._constants
 
     def _move_constants(self, graph: onnx.GraphProto, main: onnx.GraphProto) -> None:
-        """Move the constants of a subgraph to the main graph."""
         initializers = graph.initializer
         own = [index for index, each in enumerate(initializers) if each.name in self._constants]
         main.initializer.extend(initializers[index] for index in own)

@@ -43,7 +43,7 @@ def rounded_weights(
         form: how weights are rounded.
         op_types: of the operators: MatMuls, and ``Gather``, whose rows are divided.
         feeds: samples; without any, all weights are rounded to nearest: searched scales reduce the
-            error of the weights, but increased the error of outputs (by 1.07 and 1.14 on two
+            error of the weights, but increased that of the outputs (1.07 and 1.14 times on two
             trained models).
         settings: of the session that runs the samples.
         on_step: is called before each matrix.

@@ -108,7 +108,6 @@ def _judged(
 def _comparisons(
     reference: FloatReference, index: int, results: Sequence[Value], errors: Errors
 ) -> tuple[Comparison, ...]:
-    """The slices of the outputs of one run."""
     tolerance = reference.precision.tolerance
     expected = reference.expected[index]
     return tuple(
