@@ -127,8 +127,8 @@ def bench(
     """Measure how long models run, on the same values and in the same rounds.
 
     All models run once a round, in random order; short runs are repeated within a round. The first
-    round is not counted. Runs of one thread on the CPU are measured in processor time. Sessions are
-    made anew for each pass. Loading is measured in a process of its own.
+    round is not counted. Runs of one thread on the CPU are measured in CPU time. Sessions are made
+    anew for each pass. Loading is measured in a process of its own.
 
     Args:
         models: files or protobufs; a mapping gives them labels. Ratios are to the first one.
@@ -175,7 +175,6 @@ def _report(
     times: Sequence[Times],
     loading: Sequence[Loading | None],
 ) -> BenchReport:
-    """The figures of one setting."""
     comparisons: list[VerificationReport | None] = [None] * len(subjects)
     if options.compare:
         comparisons[1:] = [_compare(subjects[0], each, options) for each in subjects[1:]]
@@ -213,7 +212,6 @@ def _compare(first: Subject, other: Subject, options: BenchOptions) -> Verificat
 def _measure(
     subjects: Sequence[Subject], settings: Sequence[Mapping[str, Value]], options: BenchOptions
 ) -> list[list[Times]]:
-    """The times of all models on the values of each setting."""
     rng = random.Random(options.seed)
     times = [[Times() for _ in subjects] for _ in settings]
     for _ in range(options.passes):

@@ -192,8 +192,6 @@ class _Lowered:
 
 
 class _LoweringSearch:
-    """One search for the model that a target takes."""
-
     def __init__(
         self,
         model: onnx.ModelProto,

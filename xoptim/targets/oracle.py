@@ -125,7 +125,6 @@ def _placement(
     answer: Answer,
     log: Sequence[str],
 ) -> Placement:
-    """The placement that an answer describes."""
     refused_by = refusals(nodes, log)
     if answer.error:
         reasons = (refused_by.get(number, "") for number in range(len(nodes)))

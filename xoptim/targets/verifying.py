@@ -282,7 +282,6 @@ class _Pair:
 
 
 def _at(check: TargetCheck, node: onnx.NodeProto) -> TargetCheck:
-    """The check with a node."""
     return replace(check, node=node.name, operator=operator_label(node.op_type, node.domain))
 
 

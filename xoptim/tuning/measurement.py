@@ -165,7 +165,6 @@ class SideBySide:
         return [rounds for rounds in self._passes if choice in rounds and base in rounds]
 
     def _next(self, choice: Choice) -> Session:
-        """The session of a choice for the next pass."""
         sessions = self._sessions[choice]
         if len(sessions) < max(1, self._kept):
             model, base_dir = self._make(choice.recipe)
