@@ -1,4 +1,4 @@
-"""Tables of floats that are read by rows, such as the embedding of a vocabulary."""
+"""Embeddings: constant float32 matrices that are read by rows."""
 
 from onnx import TensorProto
 
@@ -9,11 +9,11 @@ from .._folding import constant
 from ._quantization import is_quantizable
 
 ROWS = 256
-"""Fewest rows of a table."""
+"""Fewest rows of an embedding."""
 
 
 class _QuantizedEmbedding(QuantizationPattern, EasyPatternOptimization):
-    """A table that is replaced by integers. Refusals have the numbers of `Int8EmbeddingPattern`."""
+    """An embedding that is quantized. Refusals have the numbers of `Int8EmbeddingPattern`."""
 
     phase = "target"
     providers = ("cpu",)
@@ -34,5 +34,5 @@ class _QuantizedEmbedding(QuantizationPattern, EasyPatternOptimization):
         return m.derive(table=table)
 
     def fits(self, columns: int) -> bool:
-        """Whether rows of so many numbers can be rounded."""
+        """Whether rows of so many numbers can be quantized."""
         raise NotImplementedError

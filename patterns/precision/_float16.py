@@ -102,50 +102,50 @@ OTHERS: Final = (
     "com.microsoft::SkipLayerNormalization",
     "com.microsoft::SkipSimplifiedLayerNormalization",
 )
-"""Operators that go along.
+"""Operators that are computed in 16 bits around `SUMS`.
 
 Not among them are those that leave the range or lose digits of small numbers (Exp, Pow, Reciprocal,
-Sqrt), that make large errors of small ones (angles of Sin and Cos, Log), that count (CumSum,
-Range), or that take one of several ways (Floor).
+Sqrt), that turn small errors into large ones (Sin and Cos of large angles, Log), that count
+(CumSum, Range), or that jump (Floor).
 """
 LARGEST: Final = 2.0**15
 """Larger numbers are near the limit of float16, which is 65504."""
 _MASKING: Final = ("Add", "Mul", "Sub", "Where")
 _MASKED = 2.0**14
-"""Takes their place: the function of Softmax is 0 there, and the sum of two stays within the
+"""Takes the place of the numbers of a mask: Softmax is 0 there, and the sum of two stays within the
 range.
 """
-_SMALLEST = 2.0**-14
+_SMALLEST_NORMAL = 2.0**-14
 """Smaller numbers have fewer digits in 16 bits.
 
-They matter where they are alone, as one that keeps from dividing by 0.
+They matter where a constant has no larger ones, as an epsilon that prevents a division by 0.
 """
 _TYPES = (TensorProto.FLOAT, TensorProto.FLOAT16)
 
 
 class Float16Places(NamedTuple):
-    """The places of a node that change their type."""
+    """The indices of the operands and results of a node that change their type."""
 
     operands: tuple[int, ...]
     results: tuple[int, ...]
 
 
 def float16_places(g: GraphView, node: Node) -> Float16Places | None:
-    """The places where a node has 32-bit floats and may have 16 bits.
+    """The operands and results of a node that are 32-bit floats, and may be 16-bit floats.
 
-    ``None`` when some cannot, or there is no such kernel.
+    ``None`` when there is no such operand, a result cannot change, or there is no such kernel.
     """
     counts = len(node.input), len(node.output)
     free = convertible_places(node.op_type, node.domain, node.opset, counts, _TYPES)
     operands, results = (
         [
-            place
-            for place, name in enumerate(names)
+            index
+            for index, name in enumerate(names)
             if name and g.try_infer_type(name) == TensorProto.FLOAT
         ]
         for names in (node.input, node.output)
     )
-    operands = [place for place in operands if place in free[0]]
+    operands = [index for index in operands if index in free[0]]
     if not operands or not free[1].issuperset(results):
         return None
     if has_kernel(g.provider, node.domain, node.op_type, TensorProto.FLOAT16, node.opset) is False:
@@ -183,31 +183,31 @@ def fits(g: GraphView, name: str, reader: Node) -> bool:
 
 
 def _is_held(numbers: Array, reader: Node) -> bool:
-    """Whether 16 bits hold a constant, but for the numbers of a mask."""
-    largest = _end(numbers)
+    """Whether 16 bits hold a constant, except the numbers of a mask."""
+    largest = _magnitude(numbers)
     if largest >= MASK:
         sizes = np.abs(numbers)
         if not is_op(reader, *_MASKING) and (sizes[np.isfinite(sizes)] >= MASK).any():
             return False
         largest = sizes.max(initial=0, where=sizes < MASK)  # not infinite
-    return bool(largest == 0 or _SMALLEST <= largest <= LARGEST)  # not where there is a NaN
+    return bool(largest == 0 or _SMALLEST_NORMAL <= largest <= LARGEST)  # false for a NaN
 
 
-def _end(numbers: Array) -> float:
+def _magnitude(numbers: Array) -> float:
     """The largest size of some numbers, NaN if one is; without a copy of large tensors."""
     return float(max(numbers.max(), -numbers.min())) if numbers.size else 0.0
 
 
 def rounded(numbers: Array) -> Array:
     """A constant in 16 bits, which hold it; numbers of a mask become smaller ones."""
-    if _end(numbers) < MASK:
+    if _magnitude(numbers) < MASK:
         return numbers.astype(np.float16)
     is_masked = np.isfinite(numbers) & (np.abs(numbers) >= MASK)
     return np.where(is_masked, np.copysign(_MASKED, numbers), numbers).astype(np.float16)
 
 
 def is_square(node: Node) -> bool:
-    """Whether a node squares a tensor, which takes twice the exponents."""
+    """Whether a node squares a tensor, which doubles the exponents."""
     return is_op(node, "Mul") and node.input[0] == node.input[1]
 
 
@@ -221,9 +221,7 @@ def is_read_in_float16(g: GraphView, name: str) -> bool:
 
 
 def recreated(g: PatternRewriter, node: Node, operands: list[str], results: list[str]) -> Node:
-    """The same operator with other operands and results, and with its name: reports find it by
-    that.
-    """
+    """The same operator with other operands and results; it keeps its name for reports."""
     made = g.make_node(node.op_type, operands, results, domain=node.domain, **node.attribute)
     made.name = node.name
     return made

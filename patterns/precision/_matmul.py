@@ -30,7 +30,7 @@ from .._pairs import pair_scales
 from ._quantization import QuantizedMatrix, columns_to_int8, is_quantizable
 
 FEWEST_TERMS = 16
-"""Sums of fewer terms are not measured to gain by integers of 8 bits."""
+"""Sums of fewer terms were not measured to be faster with integers of 8 bits."""
 
 
 class WeightedMatMul(NamedTuple):
@@ -50,8 +50,8 @@ class WeightedMatMul(NamedTuple):
 
     def matrix(self, g: GraphView) -> Array:
         """The matrix of shape (terms, columns)."""
-        found = constant(g, self.weights)
-        return np.ascontiguousarray(found.T) if self.is_transposed else found
+        stored = constant(g, self.weights)
+        return np.ascontiguousarray(stored.T) if self.is_transposed else stored
 
     def blocks(self, g: GraphView, rounded: RoundedWeights) -> Blocks:
         """The matrix as integers with a scale and a zero point for each block."""
@@ -74,8 +74,8 @@ def weighted_matmul(g: GraphView, node: Node) -> WeightedMatMul | None:
     if g.is_constant(x):  # folding computes the MatMul
         return None
     scales = [node.get_attribute(key, 1.0) for key in ("alpha", "beta")]
-    turns = [node.get_attribute(key, 0) for key in ("transA", "transBatchA", "transBatchB")]
-    if any(scale != 1.0 for scale in scales) or any(turns):
+    transposes = [node.get_attribute(key, 0) for key in ("transA", "transBatchA", "transBatchB")]
+    if any(scale != 1.0 for scale in scales) or any(transposes):
         return None
     if any(g.try_infer_type(each) != TensorProto.FLOAT for each in (x, name)):
         return None
@@ -83,7 +83,7 @@ def weighted_matmul(g: GraphView, node: Node) -> WeightedMatMul | None:
 
 
 class _QuantizedMatMul(QuantizationPattern, EasyPatternOptimization):
-    """A MatMul whose operands are replaced. Refusals have the numbers of `Int8OperandsPattern`.
+    """A MatMul whose operands are quantized. Refusals have the numbers of `Int8OperandsPattern`.
 
     Class attributes:
         integers: types that are dequantized.
@@ -92,7 +92,7 @@ class _QuantizedMatMul(QuantizationPattern, EasyPatternOptimization):
     phase = "target"
     providers = ("cpu",)
     integers: ClassVar[tuple[int, ...]]
-    derives: ClassVar[tuple[str, ...]] = ("found",)
+    derives: ClassVar[tuple[str, ...]] = ("matmul",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional) -> Symbol:
         forms: dict[str, Callable[[], Symbol]] = {
@@ -104,14 +104,14 @@ class _QuantizedMatMul(QuantizationPattern, EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node = m.nodes[0]
-        found = weighted_matmul(g, node)
-        if found is None:  # (1) (2)
+        matmul = weighted_matmul(g, node)
+        if matmul is None:  # (1) (2)
             return self.none(
                 node, msg="not a float32 MatMul by a constant matrix without alpha, beta and transA"
             )
-        if not self.fits(found):  # (1)
+        if not self.fits(matmul):  # (1)
             return self.none(
-                node, msg=f"weights of {found.terms} rows and {found.columns} columns do not fit"
+                node, msg=f"weights of {matmul.terms} rows and {matmul.columns} columns do not fit"
             )
         # (3)
         if not all(
@@ -119,25 +119,25 @@ class _QuantizedMatMul(QuantizationPattern, EasyPatternOptimization):
             for dtype in self.integers
         ):
             return self.none(node, msg="no kernel of DequantizeLinear for the integer type")
-        if not is_quantizable(constant(g, found.weights)):  # (1)
+        if not is_quantizable(constant(g, matmul.weights)):  # (1)
             return self.none(node, msg="a weight is not finite, or too large")
-        return m.derive(found=found)
+        return m.derive(matmul=matmul)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, b: str, found: WeightedMatMul) -> str:
-        y = self.computed(g, x, found)
+    def apply_pattern(self, g: PatternRewriter, x: str, b: str, matmul: WeightedMatMul) -> str:
+        y = self.computed(g, x, matmul)
         return g.op.Add(y, b) if b else y
 
-    def fits(self, found: WeightedMatMul) -> bool:
-        """Whether weights of this shape can be rounded."""
+    def fits(self, matmul: WeightedMatMul) -> bool:
+        """Whether weights of this shape can be quantized."""
         raise NotImplementedError
 
-    def computed(self, g: PatternRewriter, x: str, found: WeightedMatMul) -> str:
+    def computed(self, g: PatternRewriter, x: str, matmul: WeightedMatMul) -> str:
         """The MatMul of quantized numbers."""
         raise NotImplementedError
 
 
 class _Int8MatMul(_QuantizedMatMul):
-    """A MatMul whose operands are both replaced by 8 bits."""
+    """A MatMul whose operands are both quantized to 8 bits."""
 
     bits = 8
     quantizes_activations = True
@@ -145,26 +145,26 @@ class _Int8MatMul(_QuantizedMatMul):
     tags = ("int8", "extra")
     integers = (TensorProto.INT8, TensorProto.UINT8)
 
-    def fits(self, found: WeightedMatMul) -> bool:
-        return found.terms >= FEWEST_TERMS
+    def fits(self, matmul: WeightedMatMul) -> bool:
+        return matmul.terms >= FEWEST_TERMS
 
-    def weights(self, g: PatternRewriter, found: WeightedMatMul) -> str:
-        """The weights as integers that are dequantized, stored as the floats are, so that a table
-        has the same ones.
+    def weights(self, g: PatternRewriter, matmul: WeightedMatMul) -> str:
+        """The weights as integers that are dequantized, stored as the floats are, so that an
+        embedding has the same ones.
         """
-        matrix = found.matrix(g)
+        matrix = matmul.matrix(g)
         numbers = columns_to_int8(matrix, pair_scales(g, matrix))
-        return g.op.DequantizeLinear(*stored_weights(g, found, numbers), axis=1)
+        return g.op.DequantizeLinear(*stored_weights(g, matmul, numbers), axis=1)
 
 
 def stored_weights(
-    g: PatternRewriter, found: WeightedMatMul, numbers: QuantizedMatrix
+    g: PatternRewriter, matmul: WeightedMatMul, numbers: QuantizedMatrix
 ) -> tuple[str, str]:
     """The integers of weights, stored as the floats are, and their scales."""
-    integers = numbers.integers
-    if found.is_transposed:
-        transposed = g.make_initializer("", np.ascontiguousarray(integers.T), source=found.weights)
+    integers, source = numbers.integers, matmul.weights
+    if matmul.is_transposed:
+        transposed = g.make_initializer("", np.ascontiguousarray(integers.T), source=source)
         name = g.op.Transpose(transposed, perm=[1, 0])
     else:
-        name = g.make_initializer("", integers, source=found.weights)
-    return name, g.make_initializer("", numbers.scales, source=f"{found.weights}_scales")
+        name = g.make_initializer("", integers, source=source)
+    return name, g.make_initializer("", numbers.scales, source=f"{source}_scales")

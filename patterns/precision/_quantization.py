@@ -20,7 +20,7 @@ another bit.
 """
 
 
-_MOST_BIAS = 2.0**29
+_MAX_BIAS = 2.0**29
 """Largest integer of a bias, so that sums stay within 32 bits."""
 
 
@@ -65,33 +65,31 @@ def least_scales(bias: Array, step: float) -> Array:
 
     Args:
         bias: one number for each column.
-        step: between two integers of the tensor that is multiplied.
+        step: the scale of the tensor that is multiplied.
     """
-    found: Array = np.abs(bias) / (step * _MOST_BIAS)
-    return found
+    least: Array = np.abs(bias) / (step * _MAX_BIAS)
+    return least
 
 
 def bias_to_int32(bias: Array, scales: Array) -> QuantizedMatrix:
-    """A bias as integers of 32 bits, with the scales of the MatMuls to which it is added."""
+    """A bias as integers of 32 bits, with the scales of the sums to which it is added."""
     return QuantizedMatrix(np.rint(bias / scales).astype(np.int32), scales.astype(np.float32))
 
 
 def rows_to_int8(weights: Array) -> QuantizedMatrix:
-    """Round a matrix of finite 32-bit floats to 8 bits, with a scale for each row, which bfloat16
-    holds: of shape (rows, 1).
+    """Round a matrix of finite 32-bit floats to 8 bits, with a bfloat16 scale for each row, of
+    shape (rows, 1).
     """
     least = np.abs(weights).max(axis=1, initial=0) / np.float32(INT8_ENDS[1])
-    found = columns_to_int8(weights.T, _rounded_up(least))
+    columns = columns_to_int8(weights.T, _rounded_up(least))
     return QuantizedMatrix(
-        np.ascontiguousarray(found.integers.T), found.scales[:, None].astype(ml_dtypes.bfloat16)
+        np.ascontiguousarray(columns.integers.T), columns.scales[:, None].astype(ml_dtypes.bfloat16)
     )
 
 
 def rows_to_int4(weights: Array) -> Blocks:
-    """Round a matrix of finite 32-bit floats to 4 bits, with a scale, which bfloat16 holds, and a
-    zero point for each row.
-
-    Scales and zero points have the shape (rows, 1).
+    """Round a matrix of finite 32-bit floats to 4 bits, with a bfloat16 scale and a zero point for
+    each row, both of shape (rows, 1).
     """
     low, high = weights.min(axis=1, initial=0), weights.max(axis=1, initial=0)
     scales = _rounded_up((high - low) / np.float32(15))

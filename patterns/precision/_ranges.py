@@ -16,24 +16,23 @@ _RANGES: Final = {
 
 
 def known_steps(g: GraphView, observed: Observed, name: str) -> QuantizationParameters | None:
-    """The steps of a tensor, from its range on samples or the bounds of its operator.
-
-    ``None`` where neither is known.
+    """The scale and zero point of a tensor, from its range on samples or the bounds of its
+    operator; ``None`` where neither is known, or unusable.
     """
-    found = observed.ranges.get(name) or _given_range(g, name)
-    return None if found is None else activation_parameters(*found)
+    limits = observed.ranges.get(name) or _operator_range(g, name)
+    return None if limits is None else activation_parameters(*limits)
 
 
 def quantized_tensor(
-    g: PatternRewriter, name: str, found: QuantizationParameters
+    g: PatternRewriter, name: str, steps: QuantizationParameters
 ) -> tuple[str, str, str]:
     """A tensor as integers, their scale and their zero point."""
-    scale, zero = g.make_initializer("", found.scale), g.make_initializer("", found.zero)
+    scale, zero = g.make_initializer("", steps.scale), g.make_initializer("", steps.zero)
     return g.op.QuantizeLinear(name, scale, zero), scale, zero
 
 
-def _given_range(g: GraphView, name: str) -> tuple[float, float] | None:
-    """The range of a tensor that its operator gives."""
+def _operator_range(g: GraphView, name: str) -> tuple[float, float] | None:
+    """The range of a tensor that its operator guarantees."""
     node = g.node_before(name)
     if is_op(node, "Clip") and len(node.input) == 3:
         low, high = (g.get_constant_scalar(bound) for bound in node.input[1:])

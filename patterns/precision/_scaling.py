@@ -1,4 +1,4 @@
-"""Scales of channels that are moved from a tensor to the next weights, so that rounding costs
+"""Scales of channels that are moved from a tensor to the next weights, so that quantization errs
 less.
 """
 
@@ -16,26 +16,25 @@ from .._folding import Array
 _SHARES: Final = (0.25, 0.5, 0.75)
 """Parts of the differences between channels that weights take over from the tensor."""
 _LEAST_GAIN: Final = 0.9
-"""An error that is not expected to become smaller than this part stays as it is."""
-_MOST: Final = 2.0**12
-"""The largest scale."""
+"""Scales are moved only where less than this part of the error is expected to remain."""
+_MAX_SCALE: Final = 2.0**12
 
 
 def scales(channels: Channels, weights: Array) -> Numbers:
     """A number of each channel, 1 at least, by which the tensor is divided, and its weights are
     multiplied.
 
-    As the tensor only becomes smaller, it overflows nowhere. The numbers are taken that are
-    expected to leave the least error when the tensor is quantized to 8 bits with one scale, and
-    weights with one for each column (G. Xiao et al., "SmoothQuant", 2022, section 4). Powers of
-    two, which would change no digit, leave more of the error.
+    As the tensor only becomes smaller, it overflows nowhere. The numbers are expected to leave the
+    least error when the tensor is quantized to 8 bits with one scale, and weights with one for each
+    column (G. Xiao et al., "SmoothQuant", 2022, section 4). Powers of two, which would change no
+    digit, leave more of the error.
 
     Args:
         channels: of the tensor.
         weights: of all MatMuls that read it, of shape (channels, columns).
 
     Raises:
-        Declined: when none is expected to help.
+        Declined: when no numbers are expected to help.
     """
     sizes, largest = (
         np.maximum(np.abs(channels.low), np.abs(channels.high)),
@@ -46,7 +45,7 @@ def scales(channels: Channels, weights: Array) -> Numbers:
         raise Declined("every channel is 0")
     sizes, largest = (np.where(counts, each, np.median(each[counts])) for each in (sizes, largest))
     ratios = [sizes**share / largest ** (1 - share) for share in _SHARES]
-    candidates = [np.minimum(each / each.min(), _MOST) for each in ratios]
+    candidates = [np.minimum(each / each.min(), _MAX_SCALE) for each in ratios]
     errors = [
         expected_error(channels, weights, each) for each in (np.ones(len(sizes)), *candidates)
     ]

@@ -22,8 +22,8 @@ class ActivationAwareNormalizationPattern(BlockScalingPattern, SmoothedNormaliza
 
     What: moves a scale of each channel from a normalization to the weights of all MatMuls that
     read it (AWQ). Other forms: Gemm; RMSNormalization, SimplifiedLayerNormalization,
-    SkipLayerNormalization; and where samples tell the channels, x · g + b and x · g, such as the
-    end of a normalization or of a Gelu that is written in single steps.
+    SkipLayerNormalization; and where there are samples, x · g + b and x · g, such as the end of a
+    normalization or of a Gelu that is written in single steps.
     Why: the rows of the weights that large channels are multiplied by are rounded more finely. It
     is applied before weights are quantized in blocks (int4), where the error on samples becomes
     smaller (docs/quantization.md).
@@ -31,14 +31,13 @@ class ActivationAwareNormalizationPattern(BlockScalingPattern, SmoothedNormaliza
     1. the parameters are not constants, one number for each channel of the last axis.
     2. something else than MatMuls by constant matrices of 32-bit floats reads the result, or the
        matrices.
-    3. samples tell no scales for the channels; or without samples, no scales are expected to make
-       the error of weights that are rounded to nearest smaller, by the parameters.
+    3. samples give no scales for the channels; or without samples, the parameters lead to no scales
+       that are expected to reduce the error of weights that are rounded to nearest.
     """
 
     tags = ("int4", "extra")
 
     def scale_of(self, node: Node, parameters: Sequence[Array], weights: Array) -> Numbers | None:
-        """See `SmoothedNormalizationPattern.scale_of`."""
         if self.scales is not None:
             return self.scales.get(node.output[0])
         channels = self.channels_of(node, parameters)

@@ -18,12 +18,12 @@ class Float16ComputePattern(PatternOptimization):
     most operators
 
     What: computes in 16 bits what begins and ends there.
-    Why: GPUs take half of the time or less, by the makers' figures. (Processors compute in 32 bits,
-    with a Cast at each end.)
+    Why: GPUs take half of the time or less, by the makers' figures. (CPUs compute in 32 bits, with
+    a Cast at each end.)
     Refuses when:
     1. an operand or a result of 32-bit floats has no form of 16 bits in this operator, or the
        provider has no kernel.
-    2. an operand loses digits in 16 bits, or a result has readers that want 32.
+    2. an operand loses digits in 16 bits, or a result has consumers that read 32.
     """
 
     priority = -1  # before others move the casts
@@ -34,30 +34,30 @@ class Float16ComputePattern(PatternOptimization):
     anchors = (*SUMS, *OTHERS)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        found = float16_places(g, node)
-        if found is None:  # (1)
+        places = float16_places(g, node)
+        if places is None:  # (1)
             return self.none(node, msg="an operand or a result cannot be float16")
-        results = [node.output[place] for place in found.results]
-        losing = any(float16_of(g, node.input[place]) is None for place in found.operands)
+        results = [node.output[index] for index in places.results]
+        losing = any(float16_of(g, node.input[index]) is None for index in places.operands)
         if losing or not all(is_read_in_float16(g, name) for name in results):  # (2)
             return self.none(
                 node, msg="an operand would lose precision, or a result is read in float32"
             )
         casts = [each for name in results for each in g.next_nodes(name)]
-        return MatchResult(self, [node, *casts], partial(self._replace, found))
+        return MatchResult(self, [node, *casts], partial(self._replace, places))
 
     def _replace(
-        self, found: Float16Places, g: PatternRewriter, node: Node, *casts: Node
+        self, places: Float16Places, g: PatternRewriter, node: Node, *casts: Node
     ) -> list[Node]:
         names, results = list(node.input), list(node.output)
-        for place in found.operands:
-            half = float16_of(g, names[place])
-            names[place] = (
-                half if isinstance(half, str) else g.make_initializer("", half, source=names[place])
+        for index in places.operands:
+            half = float16_of(g, names[index])
+            names[index] = (
+                half if isinstance(half, str) else g.make_initializer("", half, source=names[index])
             )
         first = {cast.input[0]: cast for cast in reversed(casts)}
-        for place in found.results:
-            results[place] = first[results[place]].output[0]
+        for index in places.results:
+            results[index] = first[results[index]].output[0]
         copies = [each for each in casts if each is not first[each.input[0]]]
         return [
             recreated(g, node, names, results),

@@ -27,16 +27,16 @@ class Float16ResultsPattern(RangedPattern):
 
     What: rounds operands, constants and results to 16 bits, in the form that `Float16Compute` turns
     into operators of 16 bits. Everything is still computed in 32 bits, so that the error can be
-    measured on a processor without such operators.
+    measured on a CPU without such operators.
     Why: GPUs compute in 16 bits in half of the time or less, and weights take half of the bytes.
     Refuses when:
     1. an operand or a result of 32-bit floats has no form of 16 bits in this operator, or the
-       provider has no kernel, or it squares a tensor, which takes twice the exponents.
+       provider has no kernel, or it squares a tensor, which doubles the exponents.
     2. a constant is not within 16 bits, or a tensor holds whole numbers, such as positions, which
-       16 bits count to 2048.
+       16 bits hold exactly only to 2048.
     3. numbers of an operand or a result are near the limit of the type on a sample. Those beyond
-       10^8 are taken for masks, which mean infinity: constants of this size become 16384, where
-       the function of a Softmax is 0.
+       10^8 are assumed to be masks, which mean infinity: constants of this size become 16384, for
+       which Softmax is 0 as well.
     4. everything is rounded already.
     """
 
@@ -50,13 +50,13 @@ class Float16ResultsPattern(RangedPattern):
     anchors = (*SUMS, *OTHERS)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        found = float16_places(g, node)
-        if found is None or is_square(node):  # (1)
+        places = float16_places(g, node)
+        if places is None or is_square(node):  # (1)
             return self.none(
                 node, msg="an operand or a result cannot be float16, or the node squares a tensor"
             )
-        operands = [node.input[place] for place in found.operands]
-        results = [node.output[place] for place in found.results]
+        operands = [node.input[index] for index in places.operands]
+        results = [node.output[index] for index in places.results]
         if not all(fits(g, name, node) for name in operands):  # (2)
             return self.none(
                 node, msg="a constant does not fit into float16, or a tensor holds integers"
@@ -72,21 +72,21 @@ class Float16ResultsPattern(RangedPattern):
             float16_of(g, name) is not None for name in operands
         ):
             return self.none(node, msg="everything is float16 already")
-        return MatchResult(self, [node], partial(self._replace, found))
+        return MatchResult(self, [node], partial(self._replace, places))
 
-    def _replace(self, found: Float16Places, g: PatternRewriter, node: Node) -> list[Node]:
+    def _replace(self, places: Float16Places, g: PatternRewriter, node: Node) -> list[Node]:
         names = list(node.input)
-        for place in found.operands:
-            names[place] = _rounded(g, names[place])
+        for index in places.operands:
+            names[index] = _rounded(g, names[index])
         results = [
-            g.unique_name(name) if place in found.results else name
-            for place, name in enumerate(node.output)
+            g.unique_name(name) if index in places.results else name
+            for index, name in enumerate(node.output)
         ]
         nodes = [*g.created, recreated(g, node, names, results)]
-        for place in found.results:
-            half = g.unique_name(f"{results[place]}_half")
-            nodes.append(g.make_node("Cast", [results[place]], [half], to=TensorProto.FLOAT16))
-            nodes.append(g.make_node("Cast", [half], [node.output[place]], to=TensorProto.FLOAT))
+        for index in places.results:
+            half = g.unique_name(f"{results[index]}_half")
+            nodes.append(g.make_node("Cast", [results[index]], [half], to=TensorProto.FLOAT16))
+            nodes.append(g.make_node("Cast", [half], [node.output[index]], to=TensorProto.FLOAT))
         return nodes
 
     _three = "agraph (float[n,2] x) => (float[n,2] y)"
@@ -106,8 +106,7 @@ class Float16ResultsPattern(RangedPattern):
 
 def _rounded(g: PatternRewriter, name: str) -> str:
     """A tensor rounded to 16 bits, as 32-bit floats."""
-    found = float16_of(g, name)
-    if isinstance(found, str):
+    if isinstance(float16_of(g, name), str):
         return name
     # a computed constant is stored in lower precision, or too large to be stored
     if g.is_constant(name) and g.node_before(name) is None:

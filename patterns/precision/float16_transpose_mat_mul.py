@@ -14,13 +14,13 @@ from xoptim.match import (
 class Float16TransposeMatMulPattern(EasyPatternOptimization):
     """MatMul(Transpose(x), W) → Transpose(MatMul(x, W)), in 16 bits
 
-    What: multiplies first where rows alone change their places, and moves rows behind columns
-    otherwise; and so for a FusedMatMul that reads columns as rows.
+    What: multiplies first where the last axis stays; otherwise swaps the two axes before it, and
+    back after the MatMul. The same for a FusedMatMul with ``transA``.
     Why: onnxruntime 1.32 ends the process when it loads a Transpose of 16 bits, for a CPU, that
-    moves the first axis to one of the last two places.
+    moves the first axis to one of the last two positions.
     Refuses when:
-    1. the type is another one, or the Transpose keeps the first axis or moves it and others
-       elsewhere.
+    1. the type is another one, there are fewer than three axes, or the Transpose keeps the first
+       axis, or moves the last one but is no rotation.
     2. W is not a constant matrix.
     """
 
@@ -29,7 +29,7 @@ class Float16TransposeMatMulPattern(EasyPatternOptimization):
     onnxruntime = "<1.33"
     min_opset = 13
     tags = ("float16_compute", "extra")
-    derives = ("turn",)
+    derives = ("order",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol) -> Symbol:
         transposed = g.op.Transpose(x, perm=g.capture("perm"))
@@ -38,23 +38,23 @@ class Float16TransposeMatMulPattern(EasyPatternOptimization):
         return g.op.MatMul(transposed, w)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        turn = [*m.perm[:-2], *reversed(m.perm[-2:])] if m.columns else [*m.perm]
-        is_harmless = turn[0] == 0 or (
-            turn[-1] != len(turn) - 1 and turn != [*range(1, len(turn)), 0]
+        order = [*m.perm[:-2], *reversed(m.perm[-2:])] if m.columns else [*m.perm]
+        is_harmless = order[0] == 0 or (
+            order[-1] != len(order) - 1 and order != [*range(1, len(order)), 0]
         )
-        if g.try_infer_type(m.x) != TensorProto.FLOAT16 or len(turn) < 3 or is_harmless:  # (1)
+        if g.try_infer_type(m.x) != TensorProto.FLOAT16 or len(order) < 3 or is_harmless:  # (1)
             return self.none(m.nodes[0], msg="not float16, or the permutation needs no change")
         if not g.is_constant(m.w) or g.info(m.w).rank != 2:  # (2)
             return self.none(m.nodes[0], msg="the other operand is not a constant matrix")
-        return m.derive(turn=turn)
+        return m.derive(order=order)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, w: str, turn: list[int]) -> str:
-        last = len(turn) - 1
-        if turn[-1] == last:
-            return g.op.Transpose(g.op.MatMul(x, w), perm=turn)
+    def apply_pattern(self, g: PatternRewriter, x: str, w: str, order: list[int]) -> str:
+        last = len(order) - 1
+        if order[-1] == last:
+            return g.op.Transpose(g.op.MatMul(x, w), perm=order)
         swap = [*range(last - 2), last - 1, last - 2, last]
         return g.op.Transpose(
-            g.op.MatMul(g.op.Transpose(x, perm=[turn[each] for each in swap]), w), perm=swap
+            g.op.MatMul(g.op.Transpose(x, perm=[order[axis] for axis in swap]), w), perm=swap
         )
 
     _start = (

@@ -18,14 +18,13 @@ _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, ROWS * _BLOC
 class Int4EmbeddingPattern(BlockPattern, _QuantizedEmbedding):
     """Gather(w, i) → com.microsoft.GatherBlockQuantized(Reshape(w4), i, s, z)
 
-    What: rounds a table, such as the embedding of a vocabulary, to 4 bits, with a scale and a zero
-    point for each 32 numbers of a row. Only where operators of onnxruntime are included: Gather of
-    ONNX reads no integers of 4 bits.
-    Why: the table takes 0.16 of the bytes. Reading one row takes 1.1 of the time, 16 rows 2.5, 128
-    rows 5.6 (768 numbers; lab/payoff.md), which is little compared with MatMuls. A Gather of
-    dequantized rows would dequantize the whole table in each run.
+    What: quantizes an embedding to 4 bits, with a scale and a zero point for each 32 numbers of a
+    row. Only where contrib operators are included: Gather of ONNX reads no integers of 4 bits.
+    Why: the embedding takes 0.16 of the bytes. Reading one row takes 1.1 of the time, 16 rows 2.5,
+    128 rows 5.6 (768 numbers; lab/payoff.md), which is little compared with MatMuls. A Gather of a
+    dequantized embedding would dequantize all rows in each run.
     Refuses when:
-    1. the table is not a constant matrix of finite 32-bit floats, of 256 rows or more of whole
+    1. the embedding is not a constant matrix of finite 32-bit floats, of 256 rows or more of whole
        blocks, that is read by rows.
     2. the provider has no kernel.
     """

@@ -16,9 +16,9 @@ class Int4MatMulNBitsPattern(BlockPattern, _QuantizedMatMul):
     """MatMul(x, w) → com.microsoft.MatMulNBits(x, w4, s, z), and so for Gemm
 
     What: quantizes constant weights to 4 bits, with a scale and a zero point for each 32 rows of a
-    column; options choose 2 to 8 bits, and 16 to 256 rows. Weights of a vocabulary have the same
-    blocks as in `Int4Embedding`, so that an embedding that serves as weights is stored once. Only
-    where contrib operators are included.
+    column; options choose 2 to 8 bits, and 16 to 256 rows. The blocks are those of `Int4Embedding`,
+    so that an embedding that serves as weights is stored once. Only where contrib operators are
+    included.
     Why: weights take 0.16 of the bytes; the operator is the one that onnxruntime makes of
     `Int4Weights` when it loads a model, and it is one node.
     Refuses when:
@@ -36,26 +36,25 @@ class Int4MatMulNBitsPattern(BlockPattern, _QuantizedMatMul):
     tags = ("int4", "onnxruntime", "extra")
     integers = ()
 
-    def fits(self, found: WeightedMatMul) -> bool:
-        return found.terms > 0 and found.terms % self.rounded.format.size == 0 and found.columns > 0
+    def fits(self, matmul: WeightedMatMul) -> bool:
+        size = self.rounded.format.size
+        return matmul.terms > 0 and matmul.terms % size == 0 and matmul.columns > 0
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not has_kernel(g.provider, "com.microsoft", "MatMulNBits", TensorProto.FLOAT, 1):  # (3)
             return self.none(m.nodes[0], msg="the provider has no kernel of MatMulNBits")
         return super().validate_mapping(g, m)
 
-    def computed(self, g: PatternRewriter, x: str, found: WeightedMatMul) -> str:
-        numbers, (_, size) = found.blocks(g, self.rounded), self.rounded.format
-        bits = self.rounded.format.stored_bits
+    def computed(self, g: PatternRewriter, x: str, matmul: WeightedMatMul) -> str:
+        numbers, (_, size) = matmul.blocks(g, self.rounded), self.rounded.format
+        bits, source = self.rounded.format.stored_bits, matmul.weights
         blocks = packed(numbers.integers.T, bits).reshape(
-            found.columns, found.terms // size, size * bits // 8
+            matmul.columns, matmul.terms // size, size * bits // 8
         )
-        integers = g.make_initializer("", blocks, source=found.weights)
-        scales = g.make_initializer("", numbers.scales.T.copy(), source=f"{found.weights}_scales")
-        zeros = g.make_initializer(
-            "", packed(numbers.zeros.T, bits), source=f"{found.weights}_zeros"
-        )
-        sizes = {"K": found.terms, "N": found.columns, "bits": bits, "block_size": size}
+        integers = g.make_initializer("", blocks, source=source)
+        scales = g.make_initializer("", numbers.scales.T.copy(), source=f"{source}_scales")
+        zeros = g.make_initializer("", packed(numbers.zeros.T, bits), source=f"{source}_zeros")
+        sizes = {"K": matmul.terms, "N": matmul.columns, "bits": bits, "block_size": size}
         return g.op.MatMulNBits(
             x, integers, scales, zeros, accuracy_level=4, domain="com.microsoft", **sizes
         )

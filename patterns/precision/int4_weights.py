@@ -16,8 +16,8 @@ class Int4WeightsPattern(BlockPattern, _QuantizedMatMul):
     What: quantizes constant weights to 4 bits, with a scale and a zero point for each 32 rows of a
     column; options choose 2 to 8 bits, and 16 to 256 rows. onnxruntime makes one operator of both
     nodes when it loads the model. Results change by about a tenth of the largest one.
-    Why: weights take a seventh of the bytes, which is what a MatMul by few rows waits for
-    (lab/payoff.md).
+    Why: weights take a seventh of the bytes, and reading them is most of the time of a MatMul of
+    few rows (lab/payoff.md).
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats whose number of rows is a
        multiple of 32.
@@ -31,8 +31,9 @@ class Int4WeightsPattern(BlockPattern, _QuantizedMatMul):
     tags = ("int4", "extra")
     integers = ()
 
-    def fits(self, found: WeightedMatMul) -> bool:
-        return found.terms > 0 and found.terms % self.rounded.format.size == 0 and found.columns > 0
+    def fits(self, matmul: WeightedMatMul) -> bool:
+        size = self.rounded.format.size
+        return matmul.terms > 0 and matmul.terms % size == 0 and matmul.columns > 0
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         dtype = element_type(self.rounded.format.dtype)
@@ -40,11 +41,12 @@ class Int4WeightsPattern(BlockPattern, _QuantizedMatMul):
             return self.none(m.nodes[0], msg="no kernel of DequantizeLinear for the integer type")
         return super().validate_mapping(g, m)
 
-    def computed(self, g: PatternRewriter, x: str, found: WeightedMatMul) -> str:
-        numbers, dtype = found.blocks(g, self.rounded), self.rounded.format.dtype
-        integers = g.make_initializer("", numbers.integers.astype(dtype), source=found.weights)
-        scales = g.make_initializer("", numbers.scales, source=f"{found.weights}_scales")
-        zeros = g.make_initializer("", numbers.zeros.astype(dtype), source=f"{found.weights}_zeros")
+    def computed(self, g: PatternRewriter, x: str, matmul: WeightedMatMul) -> str:
+        numbers, dtype = matmul.blocks(g, self.rounded), self.rounded.format.dtype
+        source = matmul.weights
+        integers = g.make_initializer("", numbers.integers.astype(dtype), source=source)
+        scales = g.make_initializer("", numbers.scales, source=f"{source}_scales")
+        zeros = g.make_initializer("", numbers.zeros.astype(dtype), source=f"{source}_zeros")
         return g.op.MatMul(
             x,
             g.op.DequantizeLinear(

@@ -18,8 +18,8 @@ class Int8BlocksPattern(_QuantizedMatMul):
     What: quantizes constant weights to 8 bits, with a scale for each 32 rows of a column; the other
     operand stays in float32.
     Why: weights take a quarter of the bytes. It is for operators that compute in 16 bits, where
-    runtimes of GPUs read such weights (docs/quantization.md); a processor computes faster with both
-    operands rounded.
+    runtimes of GPUs read such weights (docs/quantization.md); CPUs are faster with both operands
+    quantized.
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats whose number of rows is a
        multiple of 32.
@@ -34,11 +34,11 @@ class Int8BlocksPattern(_QuantizedMatMul):
     tags = ("blocks", "extra")
     integers = (TensorProto.INT8,)
 
-    def fits(self, found: WeightedMatMul) -> bool:
-        return found.terms > 0 and found.terms % _BLOCK == 0 and found.columns > 0
+    def fits(self, matmul: WeightedMatMul) -> bool:
+        return matmul.terms > 0 and matmul.terms % _BLOCK == 0 and matmul.columns > 0
 
-    def computed(self, g: PatternRewriter, x: str, found: WeightedMatMul) -> str:
-        matrix = found.matrix(g)
+    def computed(self, g: PatternRewriter, x: str, matmul: WeightedMatMul) -> str:
+        matrix = matmul.matrix(g)
         rounded = columns_to_int8(_in_blocks(matrix))
         rows, columns = matrix.shape
         numbers = np.ascontiguousarray(
@@ -46,9 +46,9 @@ class Int8BlocksPattern(_QuantizedMatMul):
             .transpose(1, 0, 2)
             .reshape(rows, columns)
         )
-        integers = g.make_initializer("", numbers, source=found.weights)
+        integers = g.make_initializer("", numbers, source=matmul.weights)
         scales = g.make_initializer(
-            "", rounded.scales.reshape(rows // _BLOCK, columns), source=f"{found.weights}_scales"
+            "", rounded.scales.reshape(rows // _BLOCK, columns), source=f"{matmul.weights}_scales"
         )
         return g.op.MatMul(x, g.op.DequantizeLinear(integers, scales, axis=0, block_size=_BLOCK))
 

@@ -22,32 +22,32 @@ from ._quantization import (
 )
 from ._ranges import known_steps, quantized_tensor
 
-_ALONG: Final = ("Add", "Mul", "Concat", "Sigmoid", "LeakyRelu", "GlobalAveragePool")
+_WITHOUT_WEIGHTS: Final = ("Add", "Mul", "Concat", "Sigmoid", "LeakyRelu", "GlobalAveragePool")
 """Operators without weights, which have kernels for integers."""
 _ACTIVATIONS: Final = ("Relu", "Clip")
-"""Functions that runtimes join with the operator before them: their results are rounded, and not
-what they read.
+"""Functions that runtimes fuse with the preceding operator: their results are quantized, and not
+their operands.
 """
 
 
 class Int8ConvPattern(RangedPattern):
     """Conv(x, w, b) → DequantizeLinear(QuantizeLinear(Conv(x8, w8, b32)))
 
-    What: rounds a tensor, constant weights and the result of a convolution to 8 bits, the bias to
-    32 bits, in the form from which runtimes make convolutions of integers; and so Add, Mul, Concat,
-    Sigmoid, LeakyRelu and GlobalAveragePool, so that nothing between two convolutions is left in
-    floats. The result is rounded after a Relu or Clip, if one alone reads it. Weights have a scale
-    for each channel; tensors have one that samples determine, or the bounds of a Clip, Sigmoid,
-    Softmax or Tanh. Where samples tell the mean of each channel that is read, the bias makes up for
-    what quantized weights add to the mean of the result.
-    Why: where the processor multiplies int8, CNNs take a third of
-    the time (lab/payoff.md). Weights take a quarter of the bytes.
+    What: quantizes a tensor, constant weights and the result of a convolution to 8 bits, the bias
+    to 32 bits, in the form from which runtimes make convolutions of integers. Add, Mul, Concat,
+    Sigmoid, LeakyRelu and GlobalAveragePool are quantized as well, so that nothing between two
+    convolutions stays in float32. If only a Relu or Clip reads the result, its result is quantized
+    instead. Weights have a scale for each channel; tensors have one that samples determine, or the
+    bounds of a Clip, Sigmoid, Softmax or Tanh. Where samples give the mean of each input channel,
+    the bias makes up for what quantized weights add to the mean of the result.
+    Why: where the CPU multiplies int8, CNNs take a third of the time (lab/payoff.md). Weights take
+    a quarter of the bytes.
     Refuses when:
     1. a tensor is constant or not of 32-bit floats, or weights and bias are not constants that are
        finite.
-    2. it is the operator before an activation that is rounded, or an activation of something else.
-    3. the range of a tensor is not known, or one point, or leaves the type; or the one of the
-       result is so small that a step of what is read is more than 2^8 of its steps.
+    2. an activation that is quantized instead follows, or it is an activation of another operator.
+    3. the range of a tensor is not known, or one point, or leaves the type; or the range of the
+       result is so small that a step of an operand is more than 2^8 of its steps.
     4. the provider has no kernel that quantizes.
     """
 
@@ -58,12 +58,12 @@ class Int8ConvPattern(RangedPattern):
     min_opset = 13
     tags = ("int8", "extra")
     operators = ("Conv",)
-    anchors = (*operators, *_ALONG, *_ACTIVATIONS)
+    anchors = (*operators, *_WITHOUT_WEIGHTS, *_ACTIVATIONS)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         layer = g.node_before(node.input[0]) if is_op(node, *_ACTIVATIONS) else node
         # (2)
-        if not is_op(layer, *self.operators, *_ALONG) or (
+        if not is_op(layer, *self.operators, *_WITHOUT_WEIGHTS) or (
             layer is not node and not g.is_exclusive(node.input[0])
         ):
             return self.none(
@@ -84,40 +84,40 @@ class Int8ConvPattern(RangedPattern):
             g.is_constant(name) or g.try_infer_type(name) != TensorProto.FLOAT for name in names
         ):
             return self.none(node, msg="a tensor is constant, or not float32")
-        found = [known_steps(g, self.observed, name) for name in names]
-        known = [each for each in found if each is not None]
-        if len(known) < len(found):  # (3)
+        optional = [known_steps(g, self.observed, name) for name in names]
+        steps = [each for each in optional if each is not None]
+        if len(steps) < len(optional):  # (3)
             return self.none(
                 node, msg="the range of a tensor is unknown, or too small or too large"
             )
         if not has_kernel(g.provider, "", "QuantizeLinear", TensorProto.FLOAT, g.main_opset):  # (4)
             return self.none(node, msg="no kernel of QuantizeLinear for float32")
-        seen = self.observed.channels.get(layer.input[0])
-        means = None if seen is None else seen.mean
-        stored = _weights(g, layer, known[0], means) if layer.op_type in self.operators else []
+        channels = self.observed.channels.get(layer.input[0])
+        means = None if channels is None else channels.mean
+        stored = _weights(g, layer, steps[0], means) if layer.op_type in self.operators else []
         if stored is None:  # (1)
             return self.none(
                 layer, msg="the weight or bias is not a finite constant, or cannot be quantized"
             )
-        *read, result = (each.scale for each in known)
+        *read, result = (each.scale for each in steps)
         scales = [*read, *(each.scales for each in stored[:1]), result]
         if not are_moderate(scales, is_multiplied=bool(stored) or layer.op_type == "Mul"):  # (3)
             return self.none(
                 node, msg="the range of the result is too small for the integer kernels"
             )
         return MatchResult(
-            self, [layer] if layer is node else [layer, node], partial(self._replace, known, stored)
+            self, [layer] if layer is node else [layer, node], partial(self._replace, steps, stored)
         )
 
     def _replace(
         self,
-        found: list[QuantizationParameters],
+        steps: list[QuantizationParameters],
         stored: list[QuantizedMatrix],
         g: PatternRewriter,
         layer: Node,
         *after: Node,
     ) -> list[Node]:
-        *read, result = found
+        *read, result = steps
         operands = [
             g.op.DequantizeLinear(*quantized_tensor(g, name, each))
             for name, each in zip(_tensors(layer), read, strict=True)
@@ -187,7 +187,7 @@ class Int8ConvPattern(RangedPattern):
 
 
 def _tensors(layer: Node) -> Sequence[str]:
-    """The operands that are rounded with scales of samples."""
+    """The operands that are quantized with scales of samples."""
     return layer.input[:1] if layer.op_type in Int8ConvPattern.operators else layer.input
 
 
@@ -213,12 +213,12 @@ def _weights(
     least = conv_pair_scales(g, weights, layer.get_attribute("group", 1))
     if bias is not None:
         least = np.maximum(least, least_scales(bias, step))
-    found = columns_to_int8(weights.reshape(len(weights), -1).T, least)
-    integers = np.ascontiguousarray(found.integers.T).reshape(weights.shape)
-    products = found.scales * np.float64(step)
+    columns = columns_to_int8(weights.reshape(len(weights), -1).T, least)
+    integers = np.ascontiguousarray(columns.integers.T).reshape(weights.shape)
+    products = columns.scales * np.float64(step)
     if not ((products > 1 / LARGEST) & (products < LARGEST)).all():
         return None
-    quantized = QuantizedMatrix(integers, found.scales)
+    quantized = QuantizedMatrix(integers, columns.scales)
     if means is not None:
         bias = (0.0 if bias is None else bias) + _lost(weights, quantized, means)
     if bias is None:
@@ -227,7 +227,7 @@ def _weights(
 
 
 def _lost(weights: Array, quantized: QuantizedMatrix, means: Numbers) -> Array:
-    """The mean of each channel of the result that rounding the weights loses, away from borders
+    """What the mean of each channel of the result loses by rounding the weights, away from borders
     (bias correction).
 
     After M. Nagel et al., "Data-free quantization through weight equalization and bias correction",
@@ -241,10 +241,10 @@ def _lost(weights: Array, quantized: QuantizedMatrix, means: Numbers) -> Array:
     scales = quantized.scales.astype(np.float64).reshape(-1, *[1] * (weights.ndim - 1))
     errors = (weights - quantized.integers * scales).reshape(*weights.shape[:2], -1).sum(axis=2)
     groups = means.size // errors.shape[1]
-    found: Array = np.einsum(
+    lost: Array = np.einsum(
         "goi,gi->go", errors.reshape(groups, -1, errors.shape[1]), means.reshape(groups, -1)
     ).reshape(-1)
-    return found
+    return lost
 
 
 def _written(g: PatternRewriter, node: Node, operands: Sequence[str]) -> str:

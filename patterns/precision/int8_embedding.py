@@ -17,20 +17,19 @@ _SCALES = ", ".join(["0.5"] * ROWS)
 class Int8EmbeddingPattern(_QuantizedEmbedding):
     """Gather(w, i) → Cast(Gather(w8, i)) · Gather(s, i)
 
-    What: rounds a table, such as the embedding of a vocabulary, to 8 bits, with a scale for each
-    row; for ``--precision int4`` too, where 4 bits err too much, or operators of onnxruntime are
-    not included.
-    Why: the table takes a quarter of the bytes. Reading takes 1.2 to 1.9 of the time, which is
+    What: quantizes an embedding to 8 bits, with a scale for each row; also with ``--precision
+    int4``, where 4 bits err too much, or contrib operators are not included.
+    Why: the embedding takes a quarter of the bytes. Reading takes 1.2 to 1.9 of the time, which is
     little compared with MatMuls.
     Refuses when:
-    1. the table is not a constant matrix of finite 32-bit floats with at least 256 rows of several
-       numbers, or is not read by rows.
+    1. the embedding is not a constant matrix of finite 32-bit floats with at least 256 rows of
+       several numbers, or is not read by rows.
     2. the provider has no kernel that reads integers.
     """
 
     bits = 8
     min_opset = 13
-    priority = -1  # before MatMuls by the same table, which it looks for
+    priority = -1  # before MatMuls by the same embedding, which it looks for
     tags = ("int8", "int4", "extra")
     kernels = {"Gather": "w"}  # (2)
     is_alternative = True
@@ -41,14 +40,14 @@ class Int8EmbeddingPattern(_QuantizedEmbedding):
 
     def apply_pattern(self, g: PatternRewriter, w: str, i: str, table: Array) -> str:
         least = pair_scales(g, table.T) if self._is_multiplied(g, w) else 0.0
-        found = columns_to_int8(table.T, least)
-        integers = g.make_initializer("", np.ascontiguousarray(found.integers.T), source=w)
-        scales = g.make_initializer("", found.scales[:, None], source=f"{w}_scales")
+        columns = columns_to_int8(table.T, least)
+        integers = g.make_initializer("", np.ascontiguousarray(columns.integers.T), source=w)
+        scales = g.make_initializer("", columns.scales[:, None], source=f"{w}_scales")
         numbers = g.op.Cast(g.op.Gather(integers, i), to=TensorProto.FLOAT)
         return g.op.Mul(numbers, g.op.Gather(scales, i))
 
     def _is_multiplied(self, g: GraphView, table: str) -> bool:
-        """Whether MatMuls read the table as well, whose integers are the same ones."""
+        """Whether MatMuls read the embedding as well; they have the same integers."""
         return any(not is_op(reader, "Gather") for reader in g.next_nodes(table))
 
     examples = (

@@ -11,8 +11,8 @@ from .._folding import Array, constant
 from .._pairs import pair_scales
 from ._quantization import columns_to_int8, is_quantizable
 
-_FEWEST = 16
-"""Hidden states of fewer numbers are not measured to gain."""
+_MIN_HIDDEN = 16
+"""Hidden states of fewer numbers were not measured to be faster."""
 
 
 _TERMS = (127, -64, 31, 8, -16, 0, 3, -127, 100, 5, 77, -2, 1, 50, -90, 12)
@@ -42,9 +42,9 @@ class _Weights(NamedTuple):
 class Int8LSTMPattern(QuantizationPattern):
     """LSTM(x, w, r, ...) → com.microsoft.DynamicQuantizeLSTM(x, w8, r8, ..., s, 0, t, 0)
 
-    What: rounds the weights of an LSTM to 8 bits, with a scale for each row of a gate; the tensor,
-    and in each step the hidden state, are rounded with a scale that the operator computes. Only
-    where operators of onnxruntime are included.
+    What: quantizes the weights of an LSTM to 8 bits, with a scale for each row of a gate; the
+    tensor, and in each step the hidden state, are quantized with a scale that the operator
+    computes. Only where contrib operators are included.
     Why: weights take a quarter of the bytes, and one thread takes 0.3 to 0.4 of the time (states of
     256 to 512 numbers, 1 to 8 sequences), with states of 64 numbers 0.6 to 0.9 (lab/payoff.md).
     Errors add up over the steps: 2 to 5 % of the largest number with random weights.
@@ -79,7 +79,7 @@ class Int8LSTMPattern(QuantizationPattern):
         if not runs(g, "DynamicQuantizeLSTM", node.input[0], "com.microsoft"):  # (3)
             return self.none(node, msg="the provider has no kernel of DynamicQuantizeLSTM")
         weights = [constant(g, name) for name in names]
-        if weights[1].shape[2] < _FEWEST or not all(map(is_quantizable, weights)):  # (1)
+        if weights[1].shape[2] < _MIN_HIDDEN or not all(map(is_quantizable, weights)):  # (1)
             return self.none(
                 node, msg="the hidden size is small, or a weight is not finite, or too large"
             )
@@ -89,10 +89,10 @@ class Int8LSTMPattern(QuantizationPattern):
 
     def _replace(self, weights: list[_Weights], g: PatternRewriter, node: Node) -> list[Node]:
         integers, parameters = [], []
-        for name, found in zip(node.input[1:3], weights, strict=True):
-            integers.append(g.make_initializer("", found.integers, source=name))
-            parameters.append(g.make_initializer("", found.scales, source=f"{name}_scales"))
-            parameters.append(g.make_initializer("", np.zeros(found.scales.shape, np.int8)))
+        for name, rounded in zip(node.input[1:3], weights, strict=True):
+            integers.append(g.make_initializer("", rounded.integers, source=name))
+            parameters.append(g.make_initializer("", rounded.scales, source=f"{name}_scales"))
+            parameters.append(g.make_initializer("", np.zeros(rounded.scales.shape, np.int8)))
         others = [*node.input[3:], *[""] * (8 - len(node.input))]
         attributes = {key: value for key, value in node.attribute.items() if key != "layout"}
         operands = [node.input[0], *integers, *others, *parameters]
@@ -125,6 +125,6 @@ class Int8LSTMPattern(QuantizationPattern):
 def _rounded(g: GraphView, weights: Array) -> _Weights:
     """Weights of shape (directions, 4 · hidden, terms) in the layout of the operator."""
     matrix = weights.reshape(-1, weights.shape[2]).T
-    found = columns_to_int8(matrix, pair_scales(g, matrix))
-    integers = np.ascontiguousarray(found.integers.T.reshape(weights.shape).swapaxes(1, 2))
-    return _Weights(integers, found.scales.reshape(weights.shape[:2]))
+    columns = columns_to_int8(matrix, pair_scales(g, matrix))
+    integers = np.ascontiguousarray(columns.integers.T.reshape(weights.shape).swapaxes(1, 2))
+    return _Weights(integers, columns.scales.reshape(weights.shape[:2]))

@@ -16,17 +16,17 @@ class Int8OperandsPattern(_Int8MatMul):
     which runtimes and `DequantizeLinearMatMul` make MatMuls of integers. Weights have a scale for
     each column, and x has one, which each run computes. Results change by about a hundredth of the
     largest one.
-    Why: weights take a quarter of the bytes, and MatMuls a third of the time where the
-    processor multiplies integers of 8 bits (lab/payoff.md).
+    Why: weights take a quarter of the bytes, and MatMuls a third of the time where the CPU
+    multiplies integers of 8 bits (lab/payoff.md).
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats, or have fewer than 16 rows.
     2. x is transposed, or not known to be a matrix, or the MatMul is scaled.
     3. the provider has no kernel that dequantizes.
     """
 
-    def computed(self, g: PatternRewriter, x: str, found: WeightedMatMul) -> str:
+    def computed(self, g: PatternRewriter, x: str, matmul: WeightedMatMul) -> str:
         rows = g.op.DequantizeLinear(*g.op.DynamicQuantizeLinear(x, outputs=3))
-        return g.op.MatMul(rows, self.weights(g, found))
+        return g.op.MatMul(rows, self.weights(g, matmul))
 
     examples = (
         Example(

@@ -23,9 +23,8 @@ class Int8StaticOperandsPattern(RangedPattern, _Int8MatMul):
     What: quantizes both operands of a MatMul with constant weights to 8 bits, with a scale of x
     that samples determine, once for all runs. Weights have a scale for each column. A constant bias
     of a Gemm gets 32 bits: onnxruntime has no Gemm of integers with another one. The result stays
-    in float32: runtimes round it where the next MatMul reads it.
-    Why: compilers of neural
-    processors, TensorRT and OpenVINO make MatMuls of integers of this form only
+    in float32: it is quantized where the next MatMul reads it.
+    Why: NPU compilers, TensorRT and OpenVINO make MatMuls of integers of this form only
     (docs/quantization.md). Weights take a quarter of the bytes.
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats, or have fewer than 16 rows.
@@ -39,42 +38,42 @@ class Int8StaticOperandsPattern(RangedPattern, _Int8MatMul):
     anchors = (*operators, "com.microsoft::FusedMatMul")
     quantizes_result = False
     time = 0.25
-    derives = ("found", "known")
+    derives = ("matmul", "steps")
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if super().validate_mapping(g, m) is None:
             return None
         node, name = m.nodes[0], m.nodes[0].input[0]
-        known = known_steps(g, self.observed, name)
-        if known is None:  # (4)
+        steps = known_steps(g, self.observed, name)
+        if steps is None:  # (4)
             return self.none(node, msg="the range of the tensor is unknown, or too large")
-        largest = np.abs(constant(g, m.found.weights)).max(initial=0)
-        if not float(known.scale) * float(largest) < LARGEST:  # (4)
+        largest = np.abs(constant(g, m.matmul.weights)).max(initial=0)
+        if not float(steps.scale) * float(largest) < LARGEST:  # (4)
             return self.none(node, msg="a result may overflow float32")
         if not has_kernel(g.provider, "", "QuantizeLinear", TensorProto.FLOAT, g.main_opset):  # (3)
             return self.none(node, msg="no kernel of QuantizeLinear for float32")
-        return m.derive(known=known)
+        return m.derive(steps=steps)
 
     def apply_pattern(  # type: ignore[override]
         self,
         g: PatternRewriter,
         x: str,
         b: str,
-        found: WeightedMatMul,
-        known: QuantizationParameters,
+        matmul: WeightedMatMul,
+        steps: QuantizationParameters,
     ) -> str:
-        rows = g.op.DequantizeLinear(*quantized_tensor(g, x, known))
-        bias = _bias(g, b, found, known)
+        rows = g.op.DequantizeLinear(*quantized_tensor(g, x, steps))
+        bias = _bias(g, b, matmul, steps)
         if bias is None:
-            y = g.op.MatMul(rows, self.weights(g, found))
+            y = g.op.MatMul(rows, self.weights(g, matmul))
             return g.op.Add(y, b) if b else y
-        matrix = found.matrix(g)
-        least = np.maximum(least_scales(bias, float(known.scale)), pair_scales(g, matrix))
+        matrix = matmul.matrix(g)
+        least = np.maximum(least_scales(bias, float(steps.scale)), pair_scales(g, matrix))
         numbers = columns_to_int8(matrix, least)
-        weights = stored_weights(g, found, numbers)
+        weights = stored_weights(g, matmul, numbers)
         # onnxruntime makes no QGemm of weights without zero points
-        zeros = g.make_initializer("", np.zeros(found.columns, np.int8))
-        sums = bias_to_int32(bias, numbers.scales * np.float64(known.scale))
+        zeros = g.make_initializer("", np.zeros(matmul.columns, np.int8))
+        sums = bias_to_int32(bias, numbers.scales * np.float64(steps.scale))
         integers = g.make_initializer("", sums.integers, source=b)
         scales = g.make_initializer("", sums.scales, source=f"{b}_scales")
         return g.op.Gemm(
@@ -115,12 +114,12 @@ class Int8StaticOperandsPattern(RangedPattern, _Int8MatMul):
 
 
 def _bias(
-    g: PatternRewriter, name: str, found: WeightedMatMul, known: QuantizationParameters
+    g: PatternRewriter, name: str, matmul: WeightedMatMul, steps: QuantizationParameters
 ) -> Array | None:
     """A constant bias with a number for each column, which integers of 32 bits hold."""
-    if not name or not g.is_constant(name) or g.static_shape(name) != (found.columns,):
+    if not name or not g.is_constant(name) or g.static_shape(name) != (matmul.columns,):
         return None
     bias = constant(g, name).astype(np.float64)
-    largest = np.abs(found.matrix(g)).max(axis=0).astype(np.float64)
-    smallest = largest[largest > 0].min(initial=np.inf) * float(known.scale)
+    largest = np.abs(matmul.matrix(g)).max(axis=0).astype(np.float64)
+    smallest = largest[largest > 0].min(initial=np.inf) * float(steps.scale)
     return bias if is_quantizable(bias) and smallest > 1 / LARGEST else None

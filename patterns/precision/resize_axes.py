@@ -18,7 +18,7 @@ _CROPPING: Final = "tf_crop_and_resize"
 class ResizeAxesPattern(EasyPatternOptimization):
     """Resize(x, sizes=c, axes=(2, 3)) → Resize(x, sizes=Concat(Shape(x, 0, 2), c))
 
-    What: gives scales or sizes of all axes in place of those of the last ones.
+    What: gives scales or sizes of all axes in place of those of the last axes.
     Why: onnxruntime 1.32 changes the layout around quantized convolutions to NHWC, where it
     permutes scales and sizes as if they had an element for each axis: it does not load the model,
     or the run fails.

@@ -24,7 +24,7 @@ _PARAMETERS: Final = {
 }
 """The operands of normalizations that hold a factor, and then a summand, of each channel."""
 _SPREAD: Final = 4.0
-"""Deviations from the mean that normalized numbers are taken to reach, where no samples tell."""
+"""Standard deviations that normalized numbers are assumed to reach where there are no samples."""
 Place: TypeAlias = tuple[Node, int]
 """An operand of a node."""
 
@@ -43,16 +43,16 @@ class SmoothedNormalizationPattern(ScalingPattern):
 
     What: moves a scale of each channel from a normalization to the weights of all MatMuls that
     read it (SmoothQuant). Other forms: Gemm; RMSNormalization, SimplifiedLayerNormalization,
-    SkipLayerNormalization; and where samples tell the channels, x · g + b and x · g, such as the
-    end of a normalization or of a Gelu that is written in single steps.
-    Why: where few channels are much larger than the others, one scale for all rounds the others to
-    few integers. It is applied before MatMuls are quantized to 8 bits, where the error on samples
+    SkipLayerNormalization; and where there are samples, x · g + b and x · g, such as the end of a
+    normalization or of a Gelu that is written in single steps.
+    Why: where few channels are much larger than the others, one scale for all leaves few integers
+    to the others. It is applied before MatMuls are quantized to 8 bits, where the error on samples
     becomes smaller (docs/quantization.md).
     Refuses when:
     1. the parameters are not constants, one number for each channel of the last axis.
     2. something else than MatMuls by constant matrices of 32-bit floats reads the result, or the
        matrices.
-    3. no scales are expected to make the error smaller, by the channels on samples, or without
+    3. no scales are expected to reduce the error, judged by the channels on samples, or without
        samples by the parameters.
     """
 
@@ -71,29 +71,29 @@ class SmoothedNormalizationPattern(ScalingPattern):
             or any(not _is_matmul(each, y) for each in readers)
         ):
             return self.none(node, msg="the result has consumers other than MatMul")
-        matmuls = [found for each in readers if (found := weighted_matmul(g, each)) is not None]
+        matmuls = [matmul for each in readers if (matmul := weighted_matmul(g, each)) is not None]
         if len(matmuls) < len(readers):  # (2)
             return self.none(node, msg="a MatMul that reads the result cannot be quantized")
         if not all(g.is_used_only_by(each.input[1], *readers) for each in readers):  # (2)
             return self.none(node, msg="a weight has other consumers")
-        held, width = _held(g, node), matmuls[0].terms
-        parameters = [_parameter(g, place, width) for place in held]
-        known = [each for each in parameters if each is not None]
-        if not known or len(known) < len(held):  # (1)
+        places, width = _parameter_places(g, node), matmuls[0].terms
+        optional = [_parameter(g, place, width) for place in places]
+        parameters = [each for each in optional if each is not None]
+        if not parameters or len(parameters) < len(places):  # (1)
             return self.none(node, msg="scale or bias is not one constant per channel")
         matrices = [each.matrix(g) for each in matmuls]
-        if not all(is_quantizable(each) for each in (*known, *matrices)):  # (3)
+        if not all(is_quantizable(each) for each in (*parameters, *matrices)):  # (3)
             return self.none(node, msg="a weight is not finite, or too large")
         weights = np.concatenate(matrices, axis=1).astype(np.float64)
-        scale = self.scale_of(node, known, weights)
+        scale = self.scale_of(node, parameters, weights)
         if scale is None or scale.shape != (width,):  # (3)
             return self.none(node, msg="no sample has values of the channels")
-        writers = list(dict.fromkeys(each for each, _ in held))
-        return MatchResult(self, [*writers, *readers], partial(self._replace, scale, held))
+        writers = list(dict.fromkeys(each for each, _ in places))
+        return MatchResult(self, [*writers, *readers], partial(self._replace, scale, places))
 
     def scale_of(self, node: Node, parameters: Sequence[Array], weights: Array) -> Numbers | None:
-        """The number of each channel of a result by which it is divided, ``None`` where nothing is
-        known about it.
+        """The number of each channel by which a result is divided, ``None`` where nothing is known
+        about the channels.
 
         Args:
             node: that computes the result.
@@ -109,7 +109,7 @@ class SmoothedNormalizationPattern(ScalingPattern):
         return scales(channels, weights)
 
     def channels_of(self, node: Node, parameters: Sequence[Array]) -> Channels | None:
-        """The channels of the result on samples, or as parameters tell: normalized numbers have a
+        """The channels of the result on samples, or by the parameters: normalized numbers have a
         deviation of 1.
         """
         if self.channels is not None:
@@ -125,17 +125,17 @@ class SmoothedNormalizationPattern(ScalingPattern):
 
     @staticmethod
     def _replace(
-        scale: Numbers, held: Sequence[Place], g: PatternRewriter, *nodes: Node
+        scale: Numbers, places: Sequence[Place], g: PatternRewriter, *nodes: Node
     ) -> list[Node]:
-        writers = list(dict.fromkeys(each for each, _ in held))
+        writers = list(dict.fromkeys(each for each, _ in places))
         names, made = dict[str, str](), list[Node]()
         for writer in writers:
             operands = [names.get(name, name) for name in writer.input]
-            for place in (place for each, place in held if each is writer):
-                stored = constant(g, writer.input[place])
+            for index in (index for each, index in places if each is writer):
+                stored = constant(g, writer.input[index])
                 wide = stored.astype(np.float64) / scale.reshape(*[1] * (stored.ndim - 1), -1)
                 smaller = rounded(wide, stored.dtype, summed=tuple(range(wide.ndim)))
-                operands[place] = g.make_initializer("", smaller, source=writer.input[place])
+                operands[index] = g.make_initializer("", smaller, source=writer.input[index])
             y = names[writer.output[0]] = g.unique_name(f"{writer.output[0]}_smoothed")
             made.append(
                 g.make_node(
@@ -181,17 +181,16 @@ def _is_matmul(node: Node, x: str) -> bool:
     )
 
 
-def _held(g: GraphView, node: Node) -> list[Place]:
-    """Where the parameters of the channels of a result are, first the factor.
-
-    Nowhere in another node.
+def _parameter_places(g: GraphView, node: Node) -> list[Place]:
+    """The operands that are the parameters of the channels of a result, the factor first; empty
+    where the node does not have this form.
     """
     if not is_op(node, "Mul", "Add"):
         key = operator_label(node.op_type, node.domain)
         places = [
-            (node, place)
-            for place in _PARAMETERS[key]
-            if place < len(node.input) and node.input[place]
+            (node, index)
+            for index in _PARAMETERS[key]
+            if index < len(node.input) and node.input[index]
         ]
         rank = g.info(node.input[0]).rank
         return (
@@ -199,24 +198,24 @@ def _held(g: GraphView, node: Node) -> list[Place]:
             if node.get_attribute("axis", -1) in (-1, None if rank is None else rank - 1)
             else []
         )
-    place = next((place for place, name in enumerate(node.input) if g.is_constant(name)), None)
-    if place is None or node.op_type == "Mul":
-        return [] if place is None else [(node, place)]
-    above = g.node_before(node.input[1 - place])
-    return (
-        [*held, (node, place)]
-        if is_op(above, "Mul") and g.is_exclusive(above.output[0]) and (held := _held(g, above))
-        else []
-    )
+    index = next((index for index, name in enumerate(node.input) if g.is_constant(name)), None)
+    if index is None or node.op_type == "Mul":
+        return [] if index is None else [(node, index)]
+    above = g.node_before(node.input[1 - index])
+    if not is_op(above, "Mul") or not g.is_exclusive(above.output[0]):
+        return []
+    factor = _parameter_places(g, above)
+    return [*factor, (node, index)] if factor else []
 
 
-def _parameter(g: GraphView, held: Place, width: int) -> Array | None:
+def _parameter(g: GraphView, place: Place, width: int) -> Array | None:
     """The number of each channel; ``None`` where a parameter is something else."""
-    node, place = held
-    name = node.input[place]
+    node, index = place
+    name = node.input[index]
     if not g.is_constant(name) or g.try_infer_type(name) != TensorProto.FLOAT:
         return None
-    found = constant(g, name)
-    if found.size == 1 and is_op(node, "Mul", "Add"):
-        return np.broadcast_to(found.reshape(-1), (width,))
-    return found.reshape(-1) if found.ndim and found.size == found.shape[-1] == width else None
+    numbers = constant(g, name)
+    if numbers.size == 1 and is_op(node, "Mul", "Add"):
+        return np.broadcast_to(numbers.reshape(-1), (width,))
+    is_row = numbers.ndim and numbers.size == numbers.shape[-1] == width
+    return numbers.reshape(-1) if is_row else None

@@ -28,8 +28,8 @@ _ROWS = "agraph (int64[n] i) => (float[n,4] y)"
 _PART = "agraph (int64[1] b) => (float[m,4] y)"
 _EVERYWHERE = "agraph (float[n,256,4] x) => (float[n,256,4] y)"
 _ENDS = "int64[1] e = {256}, int64[1] a = {0}"
-_PLACES = np.arange(FEWEST_STORED)
-_INTEGERS = np.where(_PLACES % _BLOCK, _PLACES * 37 % 255 - 127, 127)
+_INDICES = np.arange(FEWEST_STORED)
+_INTEGERS = np.where(_INDICES % _BLOCK, _INDICES * 37 % 255 - 127, 127)
 _NUMBERS = _INTEGERS / 2
 
 
@@ -39,12 +39,12 @@ class _Weights(NamedTuple):
     Attributes:
         name: of the initializer.
         numbers: its floats.
-        turn: how they are transposed afterwards; ``None`` where they are not.
+        perm: how they are transposed afterwards; ``None`` where they are not.
     """
 
     name: str
     numbers: Array
-    turn: list[int] | None
+    perm: list[int] | None
 
 
 def _texts(numbers: Array) -> str:
@@ -53,7 +53,7 @@ def _texts(numbers: Array) -> str:
 
 
 class _StoredWeights(StoringPattern, EasyPatternOptimization):
-    """Weights that are made floats when a runtime loads the model.
+    """Weights that become float32 when a runtime loads the model.
 
     Refusals have the numbers of `Float16WeightsPattern`.
     """
@@ -87,9 +87,9 @@ class _StoredWeights(StoringPattern, EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         above = g.node_before(m.w)
-        turn = permutation(g, above) if above is not None and above.op_type == "Transpose" else None
-        # a table has weights that are transposed
-        name = above.input[0] if above is not None and turn else m.w
+        perm = permutation(g, above) if above is not None and above.op_type == "Transpose" else None
+        # an embedding may serve as weights, transposed
+        name = above.input[0] if above is not None and perm else m.w
         # (1), without computing all weights that are stored so already
         if g.node_before(name) is not None:
             return self.none(m.nodes[0], msg="the weights are computed at run time")
@@ -98,7 +98,7 @@ class _StoredWeights(StoringPattern, EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the weights have fewer than 1024 elements")
         if not self.fits(numbers):  # (2)
             return self.none(m.nodes[0], msg="the lower precision cannot represent the weights")
-        return m.derive(weights=_Weights(name, numbers, turn))
+        return m.derive(weights=_Weights(name, numbers, perm))
 
     def apply_pattern(
         self,
@@ -125,14 +125,14 @@ class _StoredWeights(StoringPattern, EasyPatternOptimization):
         return self.transposed(g, self.stored(g.op, _storing(g, weights), weights.numbers), weights)
 
     def rows(
-        self, g: PatternRewriter, weights: _Weights, places: str, attributes: dict[str, Any]
+        self, g: PatternRewriter, weights: _Weights, indices: str, attributes: dict[str, Any]
     ) -> str:
         """Rows of the weights as 32-bit floats."""
-        return g.op.Gather(self.floats(g, weights), places, **attributes)
+        return g.op.Gather(self.floats(g, weights), indices, **attributes)
 
     def transposed(self, g: PatternRewriter, name: str, weights: _Weights) -> str:
         """The stored tensor in the order that the operator expects."""
-        return g.op.Transpose(name, perm=weights.turn) if weights.turn else name
+        return g.op.Transpose(name, perm=weights.perm) if weights.perm else name
 
 
 def _storing(g: PatternRewriter, weights: _Weights) -> Callable[[Array, str], str]:
@@ -150,18 +150,17 @@ class _BlockWeights(_StoredWeights):
 
     @classmethod
     def fits(cls, numbers: Array) -> bool:
-        """Whether float32 numbers can be stored."""
         return numbers.size % _BLOCK == 0 and is_quantizable(numbers)
 
 
 class Int8WeightsPattern(_BlockWeights):
     """MatMul(x, w) → MatMul(x, Reshape(Cast(w8, to=FLOAT) · Cast(s, to=FLOAT), shape))
 
-    What: stores constant weights in 8 bits, with a scale for each 32 numbers, and so for Gemm,
-    Conv, ConvTranspose, a table of which Gather or Slice read rows, and the constant of an Add.
+    What: stores constant weights in 8 bits, with a scale for each 32 numbers. The same for Gemm,
+    Conv, ConvTranspose, an embedding that Gather or Slice read, and the constant of an Add.
     Everything is computed in 32 bits; results change by about a hundredth of the largest one.
     Why: weights take 0.27 of the bytes, at no cost in time: onnxruntime computes them once, when it
-    loads the model. Results err about half as much as where the other operand is rounded too.
+    loads the model. Results err about half as much as with the other operand quantized as well.
     Refuses when:
     1. the weights are not a constant of 32-bit floats with 1024 numbers or more, in whole blocks of
        32.
@@ -174,19 +173,16 @@ class Int8WeightsPattern(_BlockWeights):
 
     @classmethod
     def stored(cls, op: Any, store: Callable[[Array, str], str], numbers: Array) -> str:
-        """Store numbers, and widen them to float32; returns the name of the result."""
-        found = rows_to_int8(numbers.reshape(-1, _BLOCK))
-        both = store(found.integers, ""), store(found.scales, "scales")
+        rows = rows_to_int8(numbers.reshape(-1, _BLOCK))
+        both = store(rows.integers, ""), store(rows.scales, "scales")
         floats = op.Mul(*(op.Cast(each, to=TensorProto.FLOAT) for each in both))
         return str(op.Reshape(floats, store(np.array(numbers.shape, np.int64), "shape")))
 
     @classmethod
     def widened(cls, numbers: Array) -> Array:
-        """The float32 numbers that `stored` gives."""
-        found = rows_to_int8(numbers.reshape(-1, _BLOCK))
-        return (found.integers.astype(np.float32) * found.scales.astype(np.float32)).reshape(
-            numbers.shape
-        )
+        rows = rows_to_int8(numbers.reshape(-1, _BLOCK))
+        floats = rows.integers.astype(np.float32) * rows.scales.astype(np.float32)
+        return floats.reshape(numbers.shape)
 
     _float = f"<float[256,4] w = {{{_texts(_NUMBERS)}}}>"
     _int8 = (
@@ -211,8 +207,8 @@ class Int4ConstantsPattern(_BlockWeights):
     `Int8Weights` does in 8. Everything is computed in 32 bits; results change by about a tenth of
     the largest one.
     Why: weights take 0.15 of the bytes, at no cost in time: onnxruntime computes them once, when it
-    loads the model. So weights that `Int4Weights` would make slower can be stored in 4 bits, and
-    weights of operators that it does not know.
+    loads the model. So weights can be stored in 4 bits where `Int4Weights` would make the model
+    slower, or does not know the operator.
     Refuses when:
     1. the weights are not a constant of 32-bit floats with 1024 numbers or more, in whole blocks of
        32.
@@ -226,10 +222,9 @@ class Int4ConstantsPattern(_BlockWeights):
 
     @classmethod
     def stored(cls, op: Any, store: Callable[[Array, str], str], numbers: Array) -> str:
-        """Store numbers, and widen them to float32; returns the name of the result."""
-        found = rows_to_int4(numbers.reshape(-1, _BLOCK))
-        integers, zeros = (each.astype(ml_dtypes.uint4) for each in (found.integers, found.zeros))
-        parts = store(integers, ""), store(zeros, "zeros"), store(found.scales, "scales")
+        rows = rows_to_int4(numbers.reshape(-1, _BLOCK))
+        integers, zeros = (each.astype(ml_dtypes.uint4) for each in (rows.integers, rows.zeros))
+        parts = store(integers, ""), store(zeros, "zeros"), store(rows.scales, "scales")
         wide, zero, scale = (op.Cast(each, to=TensorProto.FLOAT) for each in parts)
         return str(
             op.Reshape(
@@ -239,10 +234,9 @@ class Int4ConstantsPattern(_BlockWeights):
 
     @classmethod
     def widened(cls, numbers: Array) -> Array:
-        """The float32 numbers that `stored` gives."""
-        found = rows_to_int4(numbers.reshape(-1, _BLOCK))
-        steps = found.integers.astype(np.float32) - found.zeros.astype(np.float32)
-        return (steps * found.scales.astype(np.float32)).reshape(numbers.shape)
+        rows = rows_to_int4(numbers.reshape(-1, _BLOCK))
+        steps = rows.integers.astype(np.float32) - rows.zeros.astype(np.float32)
+        return (steps * rows.scales.astype(np.float32)).reshape(numbers.shape)
 
     _nibbles = np.arange(FEWEST_STORED) % 16
     _numbers = f"<float[256,4] w = {{{_texts((_nibbles - 8) / 2)}}}>"
@@ -265,9 +259,8 @@ class _Float16Weights(_StoredWeights):
 
     Class attributes:
         dtype: the type of 16 bits.
-        ends: between these, the largest number and those that count compared with it keep all
-        digits of
-            the type.
+        ends: between these, the largest number, and those that matter compared with it, keep all
+            digits of the type.
     """
 
     dtype: ClassVar[type]
@@ -277,44 +270,40 @@ class _Float16Weights(_StoredWeights):
 
     @classmethod
     def fits(cls, numbers: Array) -> bool:
-        """Whether float32 numbers can be stored."""
         return bool(cls.ends[0] <= np.abs(numbers).max() <= cls.ends[1])
 
     @classmethod
     def stored(cls, op: Any, store: Callable[[Array, str], str], numbers: Array) -> str:
-        """Store numbers, and widen them to float32; returns the name of the result."""
         return str(op.Cast(store(numbers.astype(cls.dtype), ""), to=TensorProto.FLOAT))
 
     @classmethod
     def widened(cls, numbers: Array) -> Array:
-        """The float32 numbers that `stored` gives."""
         return numbers.astype(cls.dtype).astype(np.float32)
 
     def rows(
-        self, g: PatternRewriter, weights: _Weights, places: str, attributes: dict[str, Any]
+        self, g: PatternRewriter, weights: _Weights, indices: str, attributes: dict[str, Any]
     ) -> str:
         halves = self.transposed(
             g, _storing(g, weights)(weights.numbers.astype(self.dtype), ""), weights
         )
-        return g.op.Cast(g.op.Gather(halves, places, **attributes), to=TensorProto.FLOAT)
+        return g.op.Cast(g.op.Gather(halves, indices, **attributes), to=TensorProto.FLOAT)
 
 
 def _float16_examples(dtype: type) -> tuple[Example, ...]:
-    """A MatMul, and a table."""
-    given, stored = (
+    floats, stored = (
         f"<{np.dtype(each).name}[256,4] w = {{{_texts(_NUMBERS.astype(each))}}}>".replace(
             "float32", "float"
         )
         for each in (np.float32, dtype)
     )
     return Example.pairs(
-        f"{_SUMS} {given} {{ y = MatMul(x, w) }}",
+        f"{_SUMS} {floats} {{ y = MatMul(x, w) }}",
         f"{_SUMS} {stored} {{ d = Cast <to = 1> (w) y = MatMul(x, d) }}",
-        f"{_ROWS} {given} {{ y = Gather(w, i) }}",
+        f"{_ROWS} {floats} {{ y = Gather(w, i) }}",
         f"{_ROWS} {stored} {{ r = Gather(w, i) y = Cast <to = 1> (r) }}",
-        f"{_EVERYWHERE} {given} {{ y = Add(x, w) }}",
+        f"{_EVERYWHERE} {floats} {{ y = Add(x, w) }}",
         f"{_EVERYWHERE} {stored} {{ d = Cast <to = 1> (w) y = Add(x, d) }}",
-        f"{_PART} {given[:-1]}, {_ENDS}> {{ y = Slice(w, b, e, a) }}",
+        f"{_PART} {floats[:-1]}, {_ENDS}> {{ y = Slice(w, b, e, a) }}",
         f"{_PART} {stored[:-1]}, {_ENDS}> {{ d = Cast <to = 1> (w) y = Slice(d, b, e, a) }}",
         opset=13,
     )
@@ -323,8 +312,8 @@ def _float16_examples(dtype: type) -> tuple[Example, ...]:
 class Float16WeightsPattern(_Float16Weights):
     """MatMul(x, w) → MatMul(x, Cast(w16, to=FLOAT))
 
-    What: stores constant weights in 16 bits, and so for Gemm, Conv, ConvTranspose, a table of which
-    Gather or Slice read rows, and the constant of an Add. Everything is computed in 32 bits;
+    What: stores constant weights in 16 bits. The same for Gemm, Conv, ConvTranspose, an embedding
+    that Gather or Slice read, and the constant of an Add. Everything is computed in 32 bits;
     results change by about a thousandth of the largest one.
     Why: weights take half of the bytes, at no cost: onnxruntime casts them once, when it loads the
     model.
@@ -344,10 +333,10 @@ class Bfloat16WeightsPattern(_Float16Weights):
     """MatMul(x, w) → MatMul(x, Cast(w16, to=FLOAT)), w16 in bfloat16
 
     What: stores constant weights in bfloat16, as `Float16Weights` does in float16: with the range
-    of 32 bits, and fewer digits. Everything is computed in 32 bits; results change by about a
+    of float32, and fewer digits. Everything is computed in 32 bits; results change by about a
     hundredth of the largest one.
-    Why: weights take half of the bytes, at no cost, as large or small as they are. No processor has
-    kernels of onnxruntime that compute in bfloat16.
+    Why: weights of any magnitude take half of the bytes, at no cost. onnxruntime has no kernels for
+    CPUs that compute in bfloat16.
     Refuses when:
     1. the weights are not a constant of 32-bit floats with 1024 numbers or more.
     2. a number is not finite, or near the limits of the type.

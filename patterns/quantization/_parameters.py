@@ -22,7 +22,7 @@ _STEPS: Final[dict[int, int]] = {
 to.
 """
 
-_ENDS: Final[dict[int, tuple[int, int]]] = {
+_LIMITS: Final[dict[int, tuple[int, int]]] = {
     TensorProto.UINT8: (0, 255),
     TensorProto.INT8: (-128, 127),
 }
@@ -33,8 +33,8 @@ rounds to the next integer.
 
 
 class Parameters(NamedTuple):
-    """How a tensor is quantized: a scale and a zero point for each part along an axis, counted from
-    the front, or for all.
+    """How a tensor is quantized: with a scale and a zero point for each index along an axis, which
+    is not negative, or with one of each.
     """
 
     scales: np.ndarray
@@ -43,9 +43,9 @@ class Parameters(NamedTuple):
 
     def equals(self, other: Parameters) -> bool:
         """Whether they are equal bit by bit."""
-        alike = self.scales.dtype == other.scales.dtype and self.axis == other.axis
         return (
-            alike
+            self.scales.dtype == other.scales.dtype
+            and self.axis == other.axis
             and np.array_equal(self.scales, other.scales)
             and np.array_equal(self.zeros, other.zeros)
         )
@@ -54,7 +54,7 @@ class Parameters(NamedTuple):
 def parameters(g: GraphView, node: Node) -> Parameters | None:
     """The parameters of a QuantizeLinear or DequantizeLinear, ``None`` unless they are constants.
 
-    ``None`` too for blocks.
+    Also ``None`` for block-wise quantization.
     """
     if any(node.get_attribute(name) for name in ("block_size", "precision")):
         return None
@@ -78,8 +78,8 @@ def parameters(g: GraphView, node: Node) -> Parameters | None:
 def are_kept(scales: np.ndarray, dtype: int) -> bool:
     """Whether all integers of a type are the same after they were dequantized and quantized again.
 
-    An integer times its scale is rounded, and so is the quotient by the scale: together they may
-    not move it by a half, nor may the product leave the range of normal numbers.
+    An integer times its scale is rounded, and so is the quotient by the scale: together, both
+    roundings may not move it by a half, nor may the product leave the range of normal numbers.
     """
     steps = _STEPS.get(dtype)
     if steps is None or not scales.size or not is_float(element_type(scales.dtype)):
@@ -94,37 +94,37 @@ def gives_same(g: GraphView, reader: Node, above: Node) -> bool:
     """Whether a QuantizeLinear of parts of a tensor gives the integers that a DequantizeLinear of
     the whole tensor read.
     """
-    wanted, given = parameters(g, reader), parameters(g, above)
-    if wanted is None or given is None or given.axis is not None or not given.equals(wanted):
+    before, after = parameters(g, above), parameters(g, reader)
+    if before is None or after is None or before.axis is not None or not before.equals(after):
         return False
     dtype = g.try_infer_type(above.input[0])
-    return are_kept(given.scales, dtype) and g.try_infer_type(reader.output[0]) == dtype
+    return are_kept(before.scales, dtype) and g.try_infer_type(reader.output[0]) == dtype
 
 
 def saturates(g: GraphView, node: Node, low: float | None, high: float | None) -> bool:
-    """Whether a QuantizeLinear to 8 bits makes the limits of the integers of two bounds and of all
-    numbers beyond them.
+    """Whether a QuantizeLinear to 8 bits maps two bounds, and all numbers beyond them, to the
+    limits of the integers.
     """
-    found, ends = parameters(g, node), _ENDS.get(g.try_infer_type(node.output[0]))
+    used, limits = parameters(g, node), _LIMITS.get(g.try_infer_type(node.output[0]))
     if (
-        found is None
-        or ends is None
-        or not are_kept(found.scales, TensorProto.UINT8)
-        or not (found.scales > 0).all()
+        used is None
+        or limits is None
+        or not are_kept(used.scales, TensorProto.UINT8)
+        or not (used.scales > 0).all()
     ):
         return False
-    scales = found.scales.astype(np.float64)
-    below = low is None or (low / scales + found.zeros <= ends[0] + _MARGIN).all()
-    above = high is None or (high / scales + found.zeros >= ends[1] - _MARGIN).all()
+    scales = used.scales.astype(np.float64)
+    below = low is None or (low / scales + used.zeros <= limits[0] + _MARGIN).all()
+    above = high is None or (high / scales + used.zeros >= limits[1] - _MARGIN).all()
     return bool(below and above)
 
 
 def parts_pair(g: GraphView, source: str, result: str, dtype: int) -> bool:
-    """Whether operators between ``source`` and ``result`` would part a QuantizeLinear to int8 from
-    its DequantizeLinear.
+    """Whether operators between ``source`` and ``result`` would separate a QuantizeLinear to int8
+    from its DequantizeLinear.
 
-    onnxruntime has its fast kernels for uint8 on most processors and changes int8 to it, but only
-    in adjacent pairs.
+    On most CPUs, onnxruntime has its fast kernels for uint8 and changes int8 to it, but only in
+    adjacent pairs.
     """
     readers = g.next_nodes(result)
     is_paired = is_op(g.node_before(source), "QuantizeLinear") or any(

@@ -16,9 +16,9 @@ from .._channels import fixed_normalization, normalization, output_channels, per
 from .._folding import Array, constant, doubles, rounded
 from ._parameters import parameters
 
-_LARGEST = 2.0**40
-"""Larger scales are not changed: sums of the original might leave the range of their type before a
-factor less than 1.
+_MAX_SCALE = 2.0**40
+"""Larger scales are not changed: sums of the original might overflow before a factor less than 1
+reduces them.
 """
 
 
@@ -70,14 +70,14 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         dequantized, _, last = m.nodes
-        found = parameters(g, dequantized)
+        old = parameters(g, dequantized)
         channels = output_channels(g, m.w, False, 1)
-        if found is None or channels is None:  # (1)
+        if old is None or channels is None:  # (1)
             return self.none(
                 dequantized,
                 msg="a weight, scale or zero point is not constant, or has other consumers",
             )
-        if found.axis not in (None, 0):  # (2)
+        if old.axis not in (None, 0):  # (2)
             return self.none(dequantized, msg="the scales are not along the output channels")
         if m.following == "BatchNormalization":
             factor, shift = normalization(g, m.norm, m.epsilon)  # (4)
@@ -86,13 +86,13 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
         if not (factor > 0).all():  # (3) (5)
             return self.none(last, msg="a factor is not positive")
         factor = 1 / factor if m.following == "Div" else factor
-        if not (found.scales <= _LARGEST).all():  # (5)
+        if not (old.scales <= _MAX_SCALE).all():  # (5)
             return self.none(
                 dequantized, msg="the scales are so large that the original may overflow"
             )
-        scales = rounded(found.scales.astype(np.float64) * factor, found.scales.dtype)  # (5)
-        bias = rounded(doubles(g, m.b) * factor + shift, found.scales.dtype, terms=())
-        zeros = np.broadcast_to(found.zeros, scales.shape).astype(constant(g, m.w).dtype)
+        scales = rounded(old.scales.astype(np.float64) * factor, old.scales.dtype)  # (5)
+        bias = rounded(doubles(g, m.b) * factor + shift, old.scales.dtype, terms=())
+        zeros = np.broadcast_to(old.zeros, scales.shape).astype(constant(g, m.w).dtype)
         return m.derive(
             scales=scales,
             zeros=zeros,

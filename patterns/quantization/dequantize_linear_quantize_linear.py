@@ -12,15 +12,15 @@ _MOVING: Final = MOVING - {"Split"} | {"Concat"}
 """Operators whose results consist of elements of their first operand, or of all operands of a
 Concat.
 """
-_MOST = 16
+_MAX_OPS = 16
 
 
 class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
     """QuantizeLinear(Reshape(DequantizeLinear(x, s, z)), s, z) → Reshape(x)
 
-    What: moves the integers themselves, through any number of operators that move elements, none
-    included. MaxPool is not among them: onnxruntime's kernel for integers takes 3 times as long as
-    both conversions and the one for 32 bits.
+    What: moves the integers themselves, through any number of operators that move elements, or
+    through none. MaxPool is not among them: onnxruntime's kernel for integers takes 3 times as long
+    as both conversions and the float32 kernel together.
     Why: quantizing with the parameters that a tensor was dequantized with gives the same integers.
     Measured on one tensor of 1x56x56x64 without onnxruntime's own optimizations, which do the same:
     0.07 to 0.17 of the time.
@@ -34,8 +34,8 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
     6. operands of a Concat may not fit: onnxruntime joins empty tensors of any shape, with
        undefined elements.
     7. integers are int8 and just quantized, or dequantized next: onnxruntime changes such pairs to
-       uint8, for which it has kernels on all processors. (Without this, convolutions and MatMuls
-       of such models lost their kernels for integers.)
+       uint8, for which it has kernels on all CPUs. (Without this, convolutions and MatMuls of such
+       models lost their kernels for integers.)
     """
 
     anchors = ("QuantizeLinear",)
@@ -45,9 +45,9 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
     radius = 6
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        wanted = parameters(g, node)
+        last = parameters(g, node)
         # (2) (3)
-        if wanted is None or not are_kept(wanted.scales, g.try_infer_type(node.output[0])):
+        if last is None or not are_kept(last.scales, g.try_infer_type(node.output[0])):
             return self.none(
                 node, msg="the integers may change, or a scale or zero point is not constant"
             )
@@ -57,19 +57,17 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
         for name in pending:
             above = g.node_before(name)
             if is_op(above, "DequantizeLinear"):
-                given = parameters(g, above)
+                first = parameters(g, above)
                 # (1)
                 same = (
-                    given is not None
-                    and given.equals(wanted)
-                    and (given.axis is None or not between)
+                    first is not None and first.equals(last) and (first.axis is None or not between)
                 )
                 # (2)
                 if not same or g.try_infer_type(above.input[0]) != g.try_infer_type(node.output[0]):
                     return self.none(above, msg="the scale, zero point or integer type differs")
                 sources[name] = above.input[0]
             # (4) (5)
-            elif not is_op(above, *_MOVING) or not g.is_exclusive(name) or len(between) == _MOST:
+            elif not is_op(above, *_MOVING) or not g.is_exclusive(name) or len(between) == _MAX_OPS:
                 return self.none(
                     above or node, msg="an operator in between computes, or has other consumers"
                 )

@@ -27,8 +27,8 @@ class DequantizeLinearSplitPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         above = g.node_before(node.input[0])
-        found = [g.next_nodes(name) if g.is_exclusive(name) else [] for name in node.output]
-        readers = [nodes[0] for nodes in found if nodes and is_op(nodes[0], "QuantizeLinear")]
+        next_nodes = [g.next_nodes(name) if g.is_exclusive(name) else [] for name in node.output]
+        readers = [nodes[0] for nodes in next_nodes if nodes and is_op(nodes[0], "QuantizeLinear")]
         if not is_op(above, "DequantizeLinear") or len(readers) < len(node.output):  # (1)
             return self.none(node, msg="an output is not read by exactly one QuantizeLinear")
         if not all(gives_same(g, reader, above) for reader in readers):  # (2)

@@ -33,15 +33,14 @@ class MatMulIntegerToFloatPattern(_DynamicQuantizeMatMul):
     """Cast(MatMulInteger(a, b)) · (s · t) [+ bias] → com.microsoft.MatMulIntegerToFloat(a, b, s, t,
     bias=bias)
 
-    What: scales the sums while the MatMul is written. These are the nodes of onnxruntime's dynamic
+    What: scales the sums within the MatMul. These are the nodes of onnxruntime's dynamic
     quantization.
     Why: two or three passes over the result less, measured 0.89 to 0.95 of the time (768 by 768),
     where onnxruntime's own optimizer is off; otherwise it makes the same operator.
     Refuses when:
     1. the types have no kernel, or the sums become another type than 32-bit floats.
-    2. the first operand has more than one scale or zero point, or they are not known to be one.
-    3. the second operand has other scales or zero points than one, or one for each column of a
-       matrix.
+    2. the first operand may have more than one scale or zero point.
+    3. the second operand has neither one scale and zero point, nor one for each column of a matrix.
     4. the bias is not a vector that is as long as a row of the result.
     5. the axis that is summed over may be empty: the kernel returns uninitialized memory then.
     """

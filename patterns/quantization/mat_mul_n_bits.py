@@ -24,9 +24,9 @@ _BITS: Final[dict[int, int]] = {
     TensorProto.INT8: 8,
     TensorProto.UINT8: 8,
 }
-_LARGEST: Final = 2.0**100
-_LARGEST_HALF: Final = 2.0**7
-"""The largest scale with which all weights stay within 16 bits."""
+_MAX_SCALE: Final = 2.0**100
+_MAX_HALF_SCALE: Final = 2.0**7
+"""The largest float16 scale with which all weights stay within 16 bits."""
 _SIGNED: Final = (TensorProto.INT4, TensorProto.INT8)
 
 
@@ -52,16 +52,16 @@ class MatMulNBitsPattern(PatternOptimization):
     """MatMul(x, DequantizeLinear(w, s, z, block_size=b)) → com.microsoft.MatMulNBits(x, w, s, z)
 
     What: dequantizes weights of 4 or 8 bits, block by block, while the MatMul is computed in
-    floats; the same where the weights are transposed after the DequantizeLinear, and for
-    a Gemm, with an Add.
+    floats; the same where the weights are transposed after the DequantizeLinear, and for a Gemm,
+    with an Add.
     Why: the original dequantizes all weights at each run. Without onnxruntime's own optimizations,
     one thread takes 0.15 of the time for one row, 0.25 for 16, 0.51 for 128 (768 by 768). With them
     it takes 0.71 for 1024 rows and 0.84 for 128, but 1.73 for 16 and 2.27 for one: onnxruntime then
     forms the same operator with `accuracy_level` 4, which rounds the other operand to 8 bits and
     changes results by a hundredth. Hence it is in no preset.
     Refuses when:
-    1. a Gemm has factors or transposed operands, or the weights are not a constant matrix in blocks
-       along the axis that is summed over, whole ones of 16, 32, 64, ... terms.
+    1. a Gemm has factors or transposed operands, or the weights are not a constant matrix in whole
+       blocks of 16, 32, 64, ... terms along the axis that is summed over.
     2. scales or zero points are not constant, or the types are others than floats of 32 or 16 bits
        and integers of 4 or 8 bits, or scales are so large that a weight might not be finite.
     3. something else reads the weights: they would be stored twice.
@@ -152,16 +152,16 @@ class MatMulNBitsPattern(PatternOptimization):
 def _is_plain(node: Node) -> bool:
     """Whether a Gemm computes x · w + b."""
     factors = [node.get_attribute(name, 1.0) for name in ("alpha", "beta")]
-    turns = [node.get_attribute(name, 0) for name in ("transA", "transB")]
-    return factors == [1.0, 1.0] and not any(turns)
+    transposes = [node.get_attribute(name, 0) for name in ("transA", "transB")]
+    return factors == [1.0, 1.0] and not any(transposes)
 
 
 def _weights(g: GraphView, node: Node, axis: int) -> _Weights | None:
     """The weights that a DequantizeLinear reads, if MatMulNBits can hold them."""
     block, dtype = node.get_attribute("block_size"), g.try_infer_type(node.input[0])
     integers, scales = (g.get_computed_constant(name) for name in node.input[:2])
-    given = node.input[2] if len(node.input) > 2 else ""
-    zeros = g.get_computed_constant(given)
+    zero_points = node.input[2] if len(node.input) > 2 else ""
+    zeros = g.get_computed_constant(zero_points)
     if integers is None or integers.ndim != 2 or axis_of(g, node) != axis or dtype not in _BITS:
         return None
     if (
@@ -175,11 +175,11 @@ def _weights(g: GraphView, node: Node, axis: int) -> _Weights | None:
     if (
         scales is None
         or scales.dtype not in (np.float32, np.float16)
-        or (given and zeros is None)
+        or (zero_points and zeros is None)
         or node.get_attribute("output_dtype")
     ):
         return None
-    largest = _LARGEST if scales.dtype == np.float32 else _LARGEST_HALF
+    largest = _MAX_SCALE if scales.dtype == np.float32 else _MAX_HALF_SCALE
     if not (np.abs(scales.astype(np.float32)) <= largest).all():  # a NaN fails the comparison too
         return None
     middle = 1 << (_BITS[dtype] - 1)

@@ -28,7 +28,7 @@ class _Kind(NamedTuple):
     Attributes:
         op_type: its name.
         domain: its domain.
-        roles: of the operands of the original, the last one also of all further ones.
+        roles: of the operands of the original; all further operands have the last one.
         attributes: those that both have, with the same meaning and the same default.
     """
 
@@ -60,9 +60,8 @@ _CHANNELS: Final = {"Conv": 0, "MatMul": 1}
 
 
 class _Operand(NamedTuple):
-    """A quantized operand: names of what is quantized or dequantized, scales and zero points.
-
-    ``""`` for zeros.
+    """A quantized operand or result: the names of the tensor that is dequantized or quantized, of
+    its scales, and of its zero points, ``""`` where these are 0.
     """
 
     role: _Role
@@ -73,7 +72,7 @@ class _Operand(NamedTuple):
 
 
 class _QLinear(PatternOptimization):
-    """A row of `_KINDS`.
+    """An operator of `_KINDS` on integers.
 
     Refusals have the numbers of `QLinearPattern`; for Concat, 5 is the one of
     `QLinearElementPattern`.
@@ -100,9 +99,9 @@ class _QLinear(PatternOptimization):
             return self.none(above, msg="the QLinear operator lacks one of the attributes")
         roles = [kind.roles[min(i, len(kind.roles) - 1)] for i in range(len(above.input))]
         result = _described(g, node, "tensor")
-        found = [_operand(g, name, role) for name, role in zip(above.input, roles, strict=True)]
-        operands = [each for each in found if each is not None]
-        if result is None or len(operands) < len(found):  # (1) (2) (5)
+        optional = [_operand(g, name, role) for name, role in zip(above.input, roles, strict=True)]
+        operands = [each for each in optional if each is not None]
+        if result is None or len(operands) < len(optional):  # (1) (2) (5)
             return self.none(above, msg="a scale or zero point is not constant, or not supported")
         scales = [each.numbers.scales for each in (*operands, result)]
         # (2)
@@ -176,10 +175,10 @@ class QLinearPattern(_QLinear):
     y)
 
     What: computes with the integers. The same for Conv, MatMul, Mul and GlobalAveragePool. It is
-    approximate: where a result lies next to the middle between two integers, the rounding of the
-    original's floats decides which one it becomes, so that a result may differ by one, which is
-    more than rounding. (onnxruntime forms the same operators when it loads a model, unless its
-    optimizations are off.)
+    approximate: where a result lies close to the middle between two integers, rounding errors of
+    the original decide which one it becomes, so that a result may differ by one, which is more than
+    rounding. (onnxruntime forms the same operators when it loads a model, unless its optimizations
+    are off.)
     Why: without those optimizations, one thread takes 0.24 of the time for a resnet50 (and gives,
     bit for bit, what it gives with them), 0.17 to 0.27 for a MatMul, 0.27 for Conv, 0.36 for Add,
     0.45 for Mul, 0.31 for GlobalAveragePool; but 2.96 for AveragePool, which is excluded.
@@ -242,7 +241,7 @@ class QLinearElementPattern(_QLinear):
     2. a parameter is not constant or belongs to blocks or to an axis, or a scale is not a positive
        normal number of 32 bits.
     3. the types of the integers have no kernel, or they are int8: onnxruntime changes pairs of
-       QuantizeLinear and DequantizeLinear to uint8, which it could not do to what is between them.
+       QuantizeLinear and DequantizeLinear to uint8, but not the operators between them.
     4. an attribute has no counterpart.
     5. operands of a Concat may not fit: onnxruntime joins empty tensors of any shape, with
        undefined elements.
@@ -289,7 +288,6 @@ def _described(g: GraphView, node: Node, role: _Role) -> _Operand | None:
 def _have_kernel(
     g: GraphView, kind: _Kind, operands: list[_Operand], node: Node, above: Node
 ) -> bool:
-    """Whether the provider has a kernel for the types of the integers."""
     dtype, opset = g.try_infer_type(node.output[0]), g.opsets.get(kind.domain, 1)
     types = [g.try_infer_type(each.integers) for each in operands]
     if g.try_infer_type(above.output[0]) != TensorProto.FLOAT:

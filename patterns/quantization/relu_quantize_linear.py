@@ -17,11 +17,11 @@ from ._parameters import saturates
 class ReluQuantizeLinearPattern(EasyPatternOptimization):
     """QuantizeLinear(Relu(x), s, z) → QuantizeLinear(x, s, z)
 
-    What: drops a Relu, or a Clip between two numbers, where all that it changes saturates at an end
-    of the integers.
+    What: drops a Relu, or a Clip between two numbers, where all that it changes saturates at a
+    limit of the integers.
     Why: one pass over the tensor less, measured 0.58 of the time on 1x64x56x56; and the
-    QuantizeLinear then reads the convolution before it, without which onnxruntime does not compute
-    that with integers.
+    QuantizeLinear then reads the convolution before it, which onnxruntime computes with integers
+    only then.
     Refuses when:
     1. a parameter is not constant, or a scale is not a positive normal number.
     2. the integers do not have 8 bits.
@@ -40,10 +40,9 @@ class ReluQuantizeLinearPattern(EasyPatternOptimization):
         return g.op.QuantizeLinear(bounded, s, z, attributes=g.capture("others"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        # Beyond the bounds, there are the limits of the integers alone.
         low, high = (0.0, None) if m.relu else (m.low, m.high)
-        outside = saturates(g, m.nodes[-1], low, high)  # (1) (2) (3)
-        return outside or self.none(
+        is_redundant = saturates(g, m.nodes[-1], low, high)  # (1) (2) (3)
+        return is_redundant or self.none(
             m.nodes[0], msg="a bound lies inside the range of the integers, or is unknown"
         )
 

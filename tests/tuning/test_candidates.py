@@ -84,7 +84,7 @@ def test_equal_models_have_equal_digests(candidates: Candidates) -> None:
 
 
 def test_a_few_models_are_kept(candidates: Candidates, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_KEPT", 2)
+    monkeypatch.setattr(module, "_MAX_MODELS", 2)
     recipes = [Recipe(frozenset([name])) for name in ("movement", "shapes", TARGET)]
     first = candidates.make(recipes[0])
     candidates.make(recipes[1])

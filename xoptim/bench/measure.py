@@ -73,18 +73,18 @@ def profile(
     with as_files(models, options.base_dirs) as subjects:
         options = replace(options, assume=known_of(subjects, options))
         feeds = values_for(subjects[0], options).feeds
-        found = {}
+        results = {}
         for subject in subjects:
             with ScratchFolder() as folder:
                 session = opened(
                     subject, replace(options.settings, profile=Path(folder) / "profile"), feeds
                 )
-                found[subject.label] = _operators(_recorded(session, feeds, options.seconds))
-        return found
+                results[subject.label] = _operators(_recorded(session, feeds, options.seconds))
+        return results
 
 
 def _recorded(session: Session, feeds: Mapping[str, Value], seconds: float) -> list[dict[str, Any]]:
-    """Events of the profiler, runs that are not counted included."""
+    """Events of the profiler, including those of warm-up runs."""
     run = session.runner(feeds)
     end = time.perf_counter() + seconds
     for count in range(_MOST_RUNS):
@@ -96,7 +96,7 @@ def _recorded(session: Session, feeds: Mapping[str, Value], seconds: float) -> l
 
 
 def _operators(events: Sequence[dict[str, Any]]) -> dict[str, OperatorTime]:
-    """Times by operator, the median of the runs after the first ones."""
+    """Times by operator, the median of the runs after the warm-up."""
     starts = sorted(event["ts"] for event in events if event.get("name") == "model_run")
     micros: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(starts))
     calls: Counter[str] = Counter()
@@ -109,8 +109,8 @@ def _operators(events: Sequence[dict[str, Any]]) -> dict[str, OperatorTime]:
                 calls[operator] += 1
     runs = len(starts) - _WARM_RUNS
     return {
-        name: OperatorTime(median(taken[_WARM_RUNS:]) * 1e-6, calls[name] / runs)
-        for name, taken in micros.items()
+        name: OperatorTime(median(times[_WARM_RUNS:]) * 1e-6, calls[name] / runs)
+        for name, times in micros.items()
     }
 
 
@@ -127,8 +127,8 @@ def bench(
     """Measure how long models run, on the same values and in the same rounds.
 
     All models run once a round, in random order; short runs are repeated within a round. The first
-    round is not counted. Runs of one thread on the CPU are measured in processor time. Sessions are
-    made anew for each pass. Loading is measured in a process of its own.
+    round is not counted. Runs of one thread on the CPU are measured in CPU time. Sessions are made
+    anew for each pass. Loading is measured in a process of its own.
 
     Args:
         models: files or protobufs; a mapping gives them labels. Ratios are to the first one.
@@ -156,9 +156,9 @@ def bench(
         if options.loading:
             say("loading")
             feeds = references[0].feeds
-            for place, each in enumerate(subjects):
+            for index, each in enumerate(subjects):
                 usual = options.settings.without(each.fatal)
-                loading[place] = measure_loading(each.path, usual, feeds)
+                loading[index] = measure_loading(each.path, usual, feeds)
         if options.compare:
             say("comparing")
         reports = [
@@ -175,30 +175,29 @@ def _report(
     times: Sequence[Times],
     loading: Sequence[Loading | None],
 ) -> BenchReport:
-    """The figures of one setting."""
     comparisons: list[VerificationReport | None] = [None] * len(subjects)
     if options.compare:
         comparisons[1:] = [_compare(subjects[0], each, options) for each in subjects[1:]]
-    ratios = [None, *(ratio_of(its.rounds, times[0].rounds, options.seed) for its in times[1:])]
+    ratios = [None, *(ratio_of(each.rounds, times[0].rounds, options.seed) for each in times[1:])]
     figures = tuple(
-        ModelTimes(subject.label, *_statistics(its), load, ratio, comparison)
-        for subject, its, load, ratio, comparison in zip(
+        ModelTimes(subject.label, *_statistics(each), load, ratio, comparison)
+        for subject, each, load, ratio, comparison in zip(
             subjects, times, loading, ratios, comparisons, strict=True
         )
     )
     return BenchReport(figures, reference.sizes, options, reference.refused)
 
 
-def _statistics(its: Times) -> tuple[float, float, float, int]:
+def _statistics(times: Times) -> tuple[float, float, float, int]:
     """Median, best and spread of the seconds of all rounds, and the number of rounds."""
-    every = [seconds for rounds in its.rounds for seconds in rounds]
+    every = [seconds for rounds in times.rounds for seconds in rounds]
     first, _, third = quantiles(every, n=_QUARTILES)
-    return median(every), its.best, third - first, len(every)
+    return median(every), times.best, third - first, len(every)
 
 
 def _compare(first: Subject, other: Subject, options: BenchOptions) -> VerificationReport:
-    """Sizes that were not given are the ones of a verification: a batch of one, as in a
-    measurement, would hide differences.
+    """Compare two models. Sizes that were not given are those of a verification: a batch of one, as
+    in a measurement, would hide differences.
     """
     checks = replace(
         options.checks,
@@ -213,18 +212,17 @@ def _compare(first: Subject, other: Subject, options: BenchOptions) -> Verificat
 def _measure(
     subjects: Sequence[Subject], settings: Sequence[Mapping[str, Value]], options: BenchOptions
 ) -> list[list[Times]]:
-    """The times of all models on the values of each setting."""
     rng = random.Random(options.seed)
     times = [[Times() for _ in subjects] for _ in settings]
     for _ in range(options.passes):
         sessions: dict[int, Session] = {}
-        for place in rng.sample(range(len(subjects)), len(subjects)):
-            sessions[place] = opened(subjects[place], options.settings, settings[0])
-        for feeds, its in zip(settings, times, strict=True):
-            runs = [sessions[place].runner(feeds) for place in range(len(subjects))]
+        for index in rng.sample(range(len(subjects)), len(subjects)):
+            sessions[index] = opened(subjects[index], options.settings, settings[0])
+        for feeds, measured in zip(settings, times, strict=True):
+            runs = [sessions[index].runner(feeds) for index in range(len(subjects))]
             measure_pass(
                 runs,
-                its,
+                measured,
                 options.seconds * len(subjects) / options.passes,
                 rng,
                 clock_for([options.settings]),

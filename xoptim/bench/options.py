@@ -23,8 +23,8 @@ class BenchOptions(RunValues):
             differ by a few percent for as long as they live; the interval of a ratio covers this
             only when there are several passes.
         base_dirs: folders of the external data of models that are protobufs, by label.
-        at: further sizes, in place of or next to ``dims``: the models are measured at each of these
-            settings.
+        at: further sizes, in place of or in addition to ``dims``: the models are measured at each
+            of these settings.
         compare: whether to compare the results of each model with the first one's.
         rtol: relative tolerance of this comparison, ``None`` for that of `verify`.
         atol: absolute tolerance of this comparison, ``None`` for that of `verify`.
@@ -49,9 +49,7 @@ class BenchOptions(RunValues):
 
     @property
     def settings(self) -> SessionSettings:
-        """The settings of the sessions: onnxruntime's defaults but for the level and the
-        threads.
-        """
+        """The settings of the sessions: onnxruntime's defaults, except the level and threads."""
         return SessionSettings(
             (self.provider,),
             self.level,

@@ -1,6 +1,5 @@
-"""Rounds of runs, every model once a round in another order.
-
-The report: ratios of times with their intervals.
+"""Rounds, in which each model runs once, in random order; and the report: ratios of times with
+their intervals.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ _WARM_SHARE: Final = 0.3  # of the seconds that are measured
 _WARM_RUNS: Final = 3
 _TURN: Final = 0.02  # seconds of the runs of one model in one round: short runs are repeated
 _MOST_RUNS: Final = 1000
-_LONG: Final = 0.1  # seconds from which a turn has no uncounted run before it, and one run warms up
+_LONG_RUN: Final = 0.1  # seconds from which a turn has no uncounted run first, and one run warms up
 _FEWEST_ROUNDS: Final = 5
 _UNCOUNTED_ROUNDS: Final = 2  # of `best_times`
-_ALONE: Final = ["CPUExecutionProvider"]
+_ONLY_CPU: Final = ["CPUExecutionProvider"]
 
 
 @dataclass(slots=True)
 class Times:
-    """Times of one model in seconds: for each pass, the median of the runs of each round, and the
-    best, the shortest run.
+    """Times of one model in seconds: for each pass, the median of the runs of each round; and the
+    shortest run.
     """
 
     rounds: list[list[float]] = field(default_factory=list)
@@ -50,13 +49,13 @@ class Times:
 
 
 def clock_for(settings: Iterable[SessionSettings]) -> Clock:
-    """The clock for sessions: processor time where everything runs in the calling thread, which
-    other processes change less.
+    """The clock for sessions: where everything runs in the calling thread, CPU time, which other
+    processes change less.
     """
-    alone = all(
-        each.threads == 1 and resolve_providers(each.providers) == _ALONE for each in settings
+    is_one_thread = all(
+        each.threads == 1 and resolve_providers(each.providers) == _ONLY_CPU for each in settings
     )
-    return clock_of_thread() if alone else time.perf_counter
+    return clock_of_thread() if is_one_thread else time.perf_counter
 
 
 def best_times(
@@ -69,10 +68,8 @@ def best_times(
     end, rounds = time.perf_counter() + seconds, -_UNCOUNTED_ROUNDS
     while rounds < _FEWEST_ROUNDS or time.perf_counter() < end:
         for index, run in enumerate(runs):
-            start = clock()
-            run()
-            taken = clock() - start
-            best[index] = min(best[index], taken) if rounds >= 0 else best[index]
+            elapsed = _timed(run, clock)
+            best[index] = min(best[index], elapsed) if rounds >= 0 else best[index]
         rounds += 1
     return best
 
@@ -88,9 +85,8 @@ def measure_pass(
     the times of each.
 
     The first round is dropped: it measures whatever comes first as slower. ``rng`` draws the order
-    of a round. ``clock`` measures each run: the time that passes by default. The processor time of
-    the thread is changed less by other processes, but it does not contain the work of other threads
-    and of devices.
+    of a round. ``clock`` measures each run: by default wall time. CPU time of the thread is changed
+    less by other processes, but does not contain the work of other threads and of devices.
     """
     clock = clock or time.perf_counter
     warm = min(_WARM, _WARM_SHARE * seconds / len(runs))
@@ -101,9 +97,9 @@ def measure_pass(
         each.rounds.append([])
     end = time.perf_counter() + seconds
     while len(times[0].rounds[-1]) < _FEWEST_ROUNDS or time.perf_counter() < end:
-        for each, taken in zip(times, _round(runs, counts, rng, clock), strict=True):
-            each.rounds[-1].append(median(taken))
-            each.best = min(each.best, *taken)
+        for each, seconds_of_runs in zip(times, _round(runs, counts, rng, clock), strict=True):
+            each.rounds[-1].append(median(seconds_of_runs))
+            each.best = min(each.best, *seconds_of_runs)
 
 
 def _warm(run: Callable[[], object], seconds: float) -> float:
@@ -111,27 +107,27 @@ def _warm(run: Callable[[], object], seconds: float) -> float:
 
     Return the seconds of the fastest run.
     """
-    taken: list[float] = []
-    while (len(taken) < _WARM_RUNS and sum(taken) < _LONG) or sum(taken) < seconds:
-        taken.append(_timed(run, time.perf_counter))
-    return min(taken)
+    times: list[float] = []
+    while (len(times) < _WARM_RUNS and sum(times) < _LONG_RUN) or sum(times) < seconds:
+        times.append(_timed(run, time.perf_counter))
+    return min(times)
 
 
 def _round(
     runs: Sequence[Callable[[], object]], counts: Sequence[int], rng: random.Random, clock: Clock
 ) -> list[list[float]]:
     """A turn for each model, in random order; returns the seconds of their runs."""
-    taken: list[list[float]] = [[] for _ in runs]
-    for place in rng.sample(range(len(runs)), len(runs)):
-        # The model before has filled the caches, and its threads spin for a moment: a run that is
+    times: list[list[float]] = [[] for _ in runs]
+    for index in rng.sample(range(len(runs)), len(runs)):
+        # The previous model has filled the caches, and its threads spin for a moment: a run that is
         # not counted ends both.
-        before = _timed(runs[place], clock)
-        taken[place] = (
-            [before]
-            if before > _LONG
-            else [_timed(runs[place], clock) for _ in range(counts[place])]
+        first = _timed(runs[index], clock)
+        times[index] = (
+            [first]
+            if first > _LONG_RUN
+            else [_timed(runs[index], clock) for _ in range(counts[index])]
         )
-    return taken
+    return times
 
 
 def _timed(run: Callable[[], object], clock: Clock) -> float:
@@ -176,7 +172,7 @@ class Ratio(NamedTuple):
 def mean_ratio(ratios: Sequence[Ratio]) -> Ratio:
     """The geometric mean of ratios.
 
-    The mean of their bounds is an interval which is not too narrow where errors are alike.
+    The means of the bounds give an interval that is not too narrow even where errors are alike.
     """
     value, low, high = (
         geometric_mean(each) for each in zip(*((r.value, *r.interval) for r in ratios), strict=True)
@@ -208,8 +204,8 @@ def ratio_of(
     if not times or [*map(len, times)] != [*map(len, base)] or not all(times):
         raise ValueError("both models need the same number of passes and of rounds, at least 1")
     passes = [
-        np.log(np.asarray(mine)) - np.log(np.asarray(its))
-        for mine, its in zip(times, base, strict=True)
+        np.log(np.asarray(rounds)) - np.log(np.asarray(base_rounds))
+        for rounds, base_rounds in zip(times, base, strict=True)
     ]
     rng = np.random.default_rng(seed)
     # Medians of rounds drawn with replacement, of the shape (passes, slots, draws)
@@ -292,7 +288,7 @@ class BenchReport:
         """
         before, after = self.models[0], self.models[-1]
         ratio = ratio_json(after.ratio)
-        found: LatencyJson = {
+        values: LatencyJson = {
             "provider": self.options.provider,
             "threads": self.options.threads,
             "before_ms": 1e3 * before.median,
@@ -302,12 +298,12 @@ class BenchReport:
             "sizes": dict(self.sizes),
         }
         if self.at:
-            found["at"] = [each.latency() for each in self.at]
-        return found
+            values["at"] = [each.latency() for each in self.at]
+        return values
 
     def to_json(self) -> BenchJson:
         """All figures as JSON values."""
-        found: BenchJson = {
+        values: BenchJson = {
             "provider": self.options.provider,
             "threads": self.options.threads,
             "level": self.options.level,
@@ -316,8 +312,8 @@ class BenchReport:
             "models": [each.to_json() for each in self.models],
         }
         if self.at:
-            found["at"] = [each.to_json() for each in self.at]
-        return found
+            values["at"] = [each.to_json() for each in self.at]
+        return values
 
 
 def joined(reports: Sequence[BenchReport], options: BenchOptions) -> BenchReport:
@@ -335,16 +331,16 @@ def common_sizes(settings: Iterable[Mapping[str, int]]) -> dict[str, int]:
     }
 
 
-def _mean(its: Sequence[ModelTimes]) -> ModelTimes:
+def _mean(times: Sequence[ModelTimes]) -> ModelTimes:
     """Geometric means of the figures of one model; the worst comparison."""
-    ratios = [each.ratio for each in its if each.ratio is not None]
-    comparisons = [each.comparison for each in its if each.comparison is not None]
+    ratios = [each.ratio for each in times if each.ratio is not None]
+    comparisons = [each.comparison for each in times if each.comparison is not None]
     return replace(
-        its[0],
-        median=geometric_mean(each.median for each in its),
-        best=geometric_mean(each.best for each in its),
-        spread=max(each.spread for each in its),
-        rounds=sum(each.rounds for each in its),
+        times[0],
+        median=geometric_mean(each.median for each in times),
+        best=geometric_mean(each.best for each in times),
+        spread=max(each.spread for each in times),
+        rounds=sum(each.rounds for each in times),
         ratio=mean_ratio(ratios) if ratios else None,
         comparison=min(comparisons, key=lambda each: each.ok, default=None),
     )
@@ -378,7 +374,7 @@ def chosen_sizes(
 ) -> str:
     """The sizes of dynamic dimensions.
 
-    Where they were not given, why they are these, and the option that changes them.
+    Where they were not given, also the reason for them, and the option that changes them.
     """
     guessed = (
         not sizes.keys() <= options.dims.keys() and not options.feeds and options.test_data is None

@@ -134,9 +134,9 @@ def known_of(subjects: Iterable[Subject], options: BenchOptions) -> list[str]:
     texts = dict.fromkeys(options.assume)
     for subject in subjects:
         proto = read_proto(subject.path)
-        found = assumed_of(proto, options.assume, from_model=options.assume_from_model)
-        report_unused(proto, found)
-        texts.update(dict.fromkeys(found.texts))
+        assumed = assumed_of(proto, options.assume, from_model=options.assume_from_model)
+        report_unused(proto, assumed)
+        texts.update(dict.fromkeys(assumed.texts))
     return list(texts)
 
 

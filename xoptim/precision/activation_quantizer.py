@@ -28,7 +28,7 @@ from xoptim.system.machine import release_memory
 from xoptim.verification.session import Session
 
 _PATTERN: Final = "Int8Activations"
-"""The name of the form of an activation in QDQ, for the choice."""
+"""The name of a pattern in the candidates; no class has it."""
 _ATTEMPTS: Final = 6
 
 
@@ -56,17 +56,18 @@ class ActivationQuantizer:
 
     @cached_property
     def scales(self) -> Mapping[str, QuantizationParameters]:
-        """By the names of the activations that have a range on the samples."""
+        """The scale and zero point of each activation that has a range on the samples."""
         samples, ready = self._reference.samples, self._ready
         op_types = {node.op_type for node in ready.model.graph.node}
         feeds = [samples.feeds[index] for index in samples.to_choose]
-        given = ready.model, ready.folder, op_types, feeds
-        found = calibrated(*given, self._precision.calibration, self._reference.settings).ranges
+        model = ready.model, ready.folder
+        calibration, settings = self._precision.calibration, self._reference.settings
+        ranges = calibrated(*model, op_types, feeds, calibration, settings).ranges
         if self._precision.symmetric:
-            found = symmetric_ranges(found)
-        ranges = {**found, **ready.observed.ranges}
-        scales = ((name, activation_parameters(*each)) for name, each in ranges.items())
-        return {name: each for name, each in scales if each is not None}
+            ranges = symmetric_ranges(ranges)
+        ranges = {**ranges, **ready.observed.ranges}
+        scales = ((name, activation_parameters(*limits)) for name, limits in ranges.items())
+        return {name: scale for name, scale in scales if scale is not None}
 
     @cached_property
     def activations(self) -> Activations:
@@ -76,15 +77,14 @@ class ActivationQuantizer:
     def choose(
         self, model: onnx.ModelProto, weights: Sequence[Measured], weighted: Collection[str]
     ) -> tuple[str, ...]:
-        """The activations that get QDQ: all, or those that err least, as long as the error is kept.
+        """The activations that get QDQ: all, or those that err least, while the error is kept.
 
-        Half of the square of the error that is left is for constants that are stored in lower
-        precision.
+        Half of the remaining squared error is left to constants stored in lower precision.
 
         Args:
             model: with quantized weights.
-            weights: the operators that read these, with their errors.
-            weighted: the results of all that read them.
+            weights: the operators that were chosen, with their errors.
+            weighted: the results of all operators with quantized weights.
         """
         done = _already_quantized(model, self.activations)
         able = self.activations.copies.keys() - done
@@ -114,7 +114,7 @@ class ActivationQuantizer:
     def _within(
         self, model: onnx.ModelProto, names: Sequence[str], weights: Sequence[Measured], aim: float
     ) -> list[Measured]:
-        """The activations that err least together, in this order."""
+        """The activations that keep the aim together, in the order of the choice."""
         samples = self._reference.samples
         tensors = {name: self._tensors([name]) for name in names}
         session = _SwitchedActivations(model, self._ready, tensors, self._reference, self._budget)
@@ -139,14 +139,8 @@ class ActivationQuantizer:
 
 
 class _SwitchedActivations:
-    """A session of a model in which a Boolean input switches QDQ of each activation.
-
-    Args:
-        model: with quantized weights.
-        ready: has the folder of its external data.
-        tensors: by activation, what is quantized with it.
-        reference: measures errors.
-        budget: the time of the search.
+    """A session of a model in which a Boolean input switches QDQ of each activation, and of the
+    tensors that are quantized with it.
     """
 
     def __init__(
@@ -159,7 +153,7 @@ class _SwitchedActivations:
     ) -> None:
         names = _names_of(model)
         self._switches = {name: names.fresh(f"{name}_is_quantized") for name in tensors}
-        every = {copy: each for some in tensors.values() for copy, each in some.items()}
+        every = {copy: scale for some in tensors.values() for copy, scale in some.items()}
         owners = {copy: self._switches[name] for name, some in tensors.items() for copy in some}
         switched = _with_qdq(model, every, owners)
         for switch in self._switches.values():
@@ -187,14 +181,15 @@ class _SwitchedActivations:
 
 
 def _key(name: str) -> str:
-    """What an activation is called among the results of operators."""
+    """The key of an activation among results of operators."""
     return f"{name}/activation"
 
 
 def _already_quantized(model: onnx.ModelProto, activations: Activations) -> set[str]:
-    """The activations that are dequantized, or that nothing reads but what quantizes them.
+    """The activations that are dequantized, or that only QuantizeLinear nodes read.
 
-    An activation before a Relu that a convolution is fused with is not in the model any more.
+    These include activations that have left the model, such as those between a convolution and a
+    Relu that is fused with it.
     """
     readers: dict[str, set[str]] = {}
     dequantized = {
@@ -211,7 +206,7 @@ def _already_quantized(model: onnx.ModelProto, activations: Activations) -> set[
 
 
 def _names_of(model: onnx.ModelProto) -> Names:
-    """The names of a model, and a source of new ones."""
+    """A source of names that a model does not use yet."""
     names = Names()
     names.reserve(defined_names(model), {})
     return names
@@ -222,9 +217,9 @@ def _with_qdq(
     tensors: Mapping[str, QuantizationParameters],
     switches: Mapping[str, str] | None = None,
 ) -> onnx.ModelProto:
-    """A model in which everything that reads one of some tensors reads it dequantized.
+    """A model in which some tensors are followed by QDQ.
 
-    What quantizes it reads it as it is, with the same scale.
+    QuantizeLinear nodes keep reading the tensor itself: they have the same scale.
 
     Args:
         model: left unchanged.

@@ -1,4 +1,4 @@
-"""Scales of channels that are moved from activations to weights in blocks, by samples (AWQ)."""
+"""Scales of channels, searched on samples, to move from activations to block-wise weights (AWQ)."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class ScaleSearch:
         feeds: samples.
         settings: of the session that runs the samples.
         on_step: is called before each activation.
-        budget: the time of the search; other activations have no scales.
+        budget: the time of the search; activations that it does not reach have no scales.
     """
 
     form: BlockFormat
@@ -80,7 +80,7 @@ class ScaleSearch:
 
 
 def _scale(weights: np.ndarray, form: BlockFormat, moments: Moments) -> Numbers | None:
-    """The best scale of each channel of activations; ``None`` where samples tell none."""
+    """The best scale of each channel of activations; ``None`` where samples give none."""
     if not moments.is_fit or not moments.count or moments.curvature is None:
         return None
 
@@ -91,12 +91,12 @@ def _scale(weights: np.ndarray, form: BlockFormat, moments: Moments) -> Numbers 
         blocks = best_blocks(larger, form, divided)
         return output_error(larger, blocks, divided.hessian, form)
 
-    # without error feedback, these would be the means of the magnitudes
+    # AWQ takes mean magnitudes; these leave out what error feedback makes up for
     return best_scale(moments.curvature.magnitudes, error)
 
 
 def _some_columns(matrices: Sequence[np.ndarray]) -> np.ndarray:
-    """Columns at equal distances of matrices next to each other, of shape (terms, columns)."""
+    """Evenly spaced columns of the concatenated matrices, of shape (terms, columns)."""
     weights = np.concatenate(matrices, axis=1)
     columns = weights.shape[1]
     indices = np.linspace(0, columns - 1, min(_COLUMNS, columns)).round().astype(np.int64)
@@ -109,7 +109,7 @@ def _sources(
     producers: Collection[str],
     op_types: Collection[str],
 ) -> dict[Activations, list[WeightKey]]:
-    """The activations that only MatMuls by constants read, with the weights of these."""
+    """The results of producers that only MatMuls by constants read, with these constants."""
     made = {
         name
         for node in model.graph.node
@@ -125,6 +125,6 @@ def _sources(
 
 
 def _other_operands(model: onnx.ModelProto, op_types: Collection[str]) -> Iterator[str]:
-    """The names of all that is read, but as the first operand of some operators."""
+    """The names of all operands, except the first ones of some operators."""
     for node in every_node(model.graph.node):
         yield from node.input[1 if node.op_type in op_types else 0 :]

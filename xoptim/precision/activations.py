@@ -56,8 +56,8 @@ class Activations:
     """The activations of a model between its operators.
 
     Attributes:
-        copies: by the name of an activation, tensors that consist of its elements and are
-            quantized with it, itself included.
+        copies: for each activation, the tensors that consist of its elements and are quantized
+            with it, itself included.
         readers: the operators and functions that read them.
     """
 
@@ -67,33 +67,33 @@ class Activations:
     def useful(
         self, quantized: Collection[str], done: Collection[str], weighted: Collection[str]
     ) -> set[str]:
-        """Those activations, of some, that an operator reads all of whose activations are
-        quantized; where no operator of this list reads one, that such an operator computes.
+        """The activations that serve an operator whose activations are all quantized: it reads
+        them, or computes them and no operator of this list reads them.
 
         Args:
-            quantized: the activations.
+            quantized: the activations to select from.
             done: other ones that are quantized already.
             weighted: results of the operators whose weights are quantized.
         """
         kept = {*quantized}
         read_at_all = {name for each in self.readers for name in each.reads}
         while True:
-            known = {*kept, *done}
-            able = [each for each in self.readers if _is_quantized(each, known, weighted)]
-            needed = {name for each in able for name in each.reads}
-            needed |= {each.result for each in able} - read_at_all
+            names = {*kept, *done}
+            served = [each for each in self.readers if _is_quantized(each, names, weighted)]
+            needed = {name for each in served for name in each.reads}
+            needed |= {each.result for each in served} - read_at_all
             if kept <= needed:
                 return kept
             kept &= needed
 
 
 def _is_quantized(
-    reader: ActivationReader, known: Collection[str], weighted: Collection[str]
+    reader: ActivationReader, activations: Collection[str], weighted: Collection[str]
 ) -> bool:
     if reader.weights_result and reader.weights_result not in weighted:
         return False
     needed = (*reader.reads, reader.result) if reader.result else reader.reads
-    return all(name in known for name in needed)
+    return all(name in activations for name in needed)
 
 
 def find_activations(model: onnx.ModelProto, ranges: Collection[str]) -> Activations:
@@ -104,11 +104,11 @@ def find_activations(model: onnx.ModelProto, ranges: Collection[str]) -> Activat
         ranges: names of the tensors that can be quantized.
 
     Returns:
-        None in a model that is quantized already.
+        No activations for a model that is quantized already.
     """
     if any(node.op_type in _CONVERSIONS for node in model.graph.node):
         return Activations({}, ())
-    return _ActivationFinder(model, ranges).found()
+    return _ActivationFinder(model, ranges).activations()
 
 
 class _ActivationFinder:
@@ -129,7 +129,7 @@ class _ActivationFinder:
             if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
             and value.name not in self._sizes
         }
-        # from inputs of other types alone, such as masks
+        # computed from inputs of other types alone, such as masks
         self._computed = {value.name for value in graph.input} - self._roots.keys()
         self._sources: dict[str, str] = {}
         self._masked: set[str] = set()
@@ -141,7 +141,7 @@ class _ActivationFinder:
         for node in graph.node:
             self._visit(node)
 
-    def found(self) -> Activations:
+    def activations(self) -> Activations:
         """The activations that can be quantized, and what reads them."""
         readers = [self._reader(node) for node in self._operators]
         ends = {name for each in readers for name in each.reads}
@@ -152,16 +152,16 @@ class _ActivationFinder:
             for end in sorted(ends)
             if (root := self._roots[end]) != self._source(end)
         ]
-        copies: dict[str, list[str]] = {}
+        groups: dict[str, list[str]] = {}
         for name in sorted({*ends, *(root for each in functions for root in each.reads)}):
             if self._is_quantizable(name):
-                copies.setdefault(self._source(name), []).append(name)
-        found = {
-            name: tuple(dict.fromkeys((name, *some)))
-            for name, some in copies.items()
+                groups.setdefault(self._source(name), []).append(name)
+        copies = {
+            name: tuple(dict.fromkeys((name, *group)))
+            for name, group in groups.items()
             if self._is_quantizable(name)
         }
-        return Activations(found, tuple(map(self._by_source, (*readers, *functions))))
+        return Activations(copies, tuple(map(self._by_source, (*readers, *functions))))
 
     def _visit(self, node: onnx.NodeProto) -> None:
         read = [name for name in node.input if name in self._roots]
@@ -181,7 +181,7 @@ class _ActivationFinder:
             self._masked.update(node.output)
 
     def _start(self, node: onnx.NodeProto) -> None:
-        """A node that reads no activation: rows of an embedding are one, a mask is none."""
+        """A node that reads no activation computes one from an embedding, and none for a mask."""
         sizes = [self._sizes.get(name, 0) for name in node.input if name]
         if all(name in self._sizes for name in node.input if name):
             self._sizes.update((name, max(sizes, default=0)) for name in node.output)
@@ -191,7 +191,7 @@ class _ActivationFinder:
             self._computed.update(node.output)
 
     def _continue(self, node: onnx.NodeProto, read: list[str]) -> None:
-        """A node that reads one activation belongs to its function."""
+        """A node that reads one activation belongs to the function of this activation."""
         if read[0] in self._bare and _is_fused(node, self._sizes):
             self._bare.discard(read[0])
             self._roots[node.output[0]] = node.output[0]
@@ -211,12 +211,12 @@ class _ActivationFinder:
         )
 
     def _hides_a_mask(self, node: onnx.NodeProto, read: Iterable[str]) -> bool:
-        """Whether a node adds numbers that samples may not show."""
+        """Whether a node may apply a mask, whose numbers the samples need not show."""
         if node.op_type not in _MASKING:
             return False
         condition = node.input[0] if node.op_type == "Where" else ""
-        known = all(name in self._ranges for name in read if name != condition)
-        return not known or not self._computed.isdisjoint(node.input)
+        have_ranges = all(name in self._ranges for name in read if name != condition)
+        return not have_ranges or not self._computed.isdisjoint(node.input)
 
     def _reader(self, node: onnx.NodeProto) -> ActivationReader:
         reads: tuple[str, ...] = ()
@@ -248,14 +248,13 @@ class _ActivationFinder:
 
 
 def _has_weights(node: onnx.NodeProto, constants: Collection[str]) -> bool:
-    """Whether a node multiplies an activation by constant weights."""
     if not has_trait(node.domain, node.op_type, Trait.SUMS_PRODUCTS):
         return False
     return any(name in constants for name in node.input[:2])
 
 
 def _is_fused(node: onnx.NodeProto, constants: Collection[str]) -> bool:
-    """Whether a node adds a constant bias, or cuts a range."""
+    """Whether a node adds a constant bias, or clips."""
     if node.op_type in _FUSED:
         return True
     return node.op_type == "Add" and any(name in constants for name in node.input)

@@ -1,6 +1,4 @@
-"""Choices of candidates, tried together: what counts is the error and the time of the model that
-comes out.
-"""
+"""Choices of candidates, tried together: the error and the time of the resulting model count."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,12 +35,13 @@ from xoptim.verification.session import Session, Value
 from xoptim.verification.session_settings import SessionSettings
 
 _ATTEMPTS: Final = 6
-_SMALLER: Final = 0.9
-"""Part of the squares of the errors that is aimed at next, where constants need a part."""
+_KEPT_SQUARE: Final = 0.9
+"""Part of the squared errors of operators that the next attempt keeps, to leave more to constants.
+"""
 _SLOWER: Final = (1.3, float("inf"))
-"""Operators that take so much of the time alone may save conversions between others."""
+"""Further limits of the time of one operator: slower ones may save conversions between others."""
 _FASTER_MODEL: Final = 0.98
-"""A model that takes more than this part of the time is not worth its error."""
+"""A model that takes more than this part of the float32 time is not worth its error."""
 _NOISE: Final = 0.03
 """Part of the time by which two attempts must differ, so that a second run chooses the same one."""
 _SECONDS: Final = 0.5
@@ -53,9 +52,9 @@ _FLOAT32_BETWEEN: Final = ("openvino",)
 operators between quantized MatMuls read and write integers too.
 """
 _UNSEEN: Final = 0.4
-"""Part of the tolerance that is kept for values that are not among the samples, where there is one;
-with the square root of their number, it becomes smaller. Measured on 50 models at 2 %: with ten
-samples, and a twenty-fifth kept, three models erred by more than 2.5 % on ten others.
+"""Part of the tolerance that one sample leaves to values outside the samples; it falls with the
+square root of their number. Measured on 50 models at 2 %: with ten samples, and only a twenty-fifth
+kept, three models erred by more than 2.5 % on ten others.
 """
 
 
@@ -69,8 +68,8 @@ class PrecisionAttempt:
             patterns.
         model: computed with integers; the fake-quantized one where constants were stored, as its
             time does not count then.
-        errors: of the model on all samples, or what counts of those that are expected of its
-            operators, where these are larger.
+        errors: of the model on all samples, or `CERTAIN` times the errors expected of its operators
+            where these are larger.
         chosen: the operators and the constants, in the order in which they were chosen.
         size: bytes of the file.
         activations: those between operators that have QDQ.
@@ -91,7 +90,7 @@ class PrecisionAttempt:
 
 
 def best_plan(
-    found: Sensitivity,
+    sensitivity: Sensitivity,
     precision: PrecisionOptions,
     options: OptimizationOptions,
     settings: SessionSettings,
@@ -104,29 +103,29 @@ def best_plan(
     no time. No file is larger than the one with constants in 16 bits alone.
 
     Args:
-        found: the operators and the constants.
+        sensitivity: the operators and the constants.
         precision: the error allowed.
-        options: by which operators compute with integers.
+        options: of the rewriting to operators that compute with integers.
         settings: of the sessions that are measured.
     """
-    aim = allowance(precision, found.samples)
-    given = found.preprocessed, found.session.reference, precision, aim, found.session.budget
-    attempts = _AttemptSearch(found, aim, options, ActivationQuantizer(*given))
+    ready, session, goal = sensitivity.preprocessed, sensitivity.session, sensitivity.goal
+    aim = allowance(precision, sensitivity.samples)
+    between = ActivationQuantizer(ready, session.reference, precision, aim, session.budget)
+    attempts = _AttemptSearch(sensitivity, aim, options, between)
     if precision.static:
         best = attempts.most()
     else:
-        best = attempts.smallest() if found.goal == "size" else attempts.fastest(settings)
-    found.session.close()
+        best = attempts.smallest() if goal == "size" else attempts.fastest(settings)
+    session.close()
+    is_timed = goal == "speed" and precision.is_timed
     return QuantizationPlan(
         best.fake_quantized,
-        found.preprocessed.folder,
+        ready.folder,
         best.applied,
-        choices_of(
-            found.measured, best.applied, is_timed=found.goal == "speed" and precision.is_timed
-        ),
-        found.goal,
-        found.session.reference,
-        found.preprocessed.verified_models,
+        choices_of(sensitivity.measured, best.applied, is_timed=is_timed),
+        goal,
+        session.reference,
+        ready.verified_models,
         activations=best.activations,
     )
 
@@ -137,8 +136,7 @@ def fastest(
     feeds: Mapping[str, Value],
     settings: SessionSettings,
 ) -> PrecisionAttempt | None:
-    """The fastest attempt, ``None`` when none is faster than the model; of those that are as fast,
-    the first one.
+    """The first of the fastest attempts; ``None`` when none is faster than the model.
 
     Args:
         original: the float32 model.
@@ -147,8 +145,7 @@ def fastest(
         settings: of the sessions.
     """
     quantized = [each for each in attempts if each.applied]
-    # As CUDA computes floats unless it is asked not to; pipes to another process would be measured
-    # too.
+    # TF32 is what CUDA computes by default; pipes to another process would be measured too
     settings = replace(settings, tf32=True, isolated=False)
     models = [original.proto, *(each.model for each in quantized)]
     sessions = [Session(each, settings, base_dir=original.base_dir) for each in models]
@@ -166,90 +163,85 @@ def allowance(precision: PrecisionOptions, samples: Samples) -> float:
 
 
 class _AttemptSearch:
-    """Makes attempts that keep an error.
-
-    Args:
-        found: the operators and the constants.
-        aim: the error.
-        options: by which operators compute with integers.
-        between: quantizes the activations between operators.
-    """
+    """Makes attempts that keep an error; see `best_plan`."""
 
     def __init__(
         self,
-        found: Sensitivity,
+        sensitivity: Sensitivity,
         aim: float,
         options: OptimizationOptions,
         between: ActivationQuantizer,
     ) -> None:
-        self._found, self._aim, self._options = found, aim, options
+        self._context, self._aim, self._options = sensitivity, aim, options
         self._between = between
 
     def most(self) -> PrecisionAttempt:
-        """The attempt with most operators quantized, by multiplications, whatever times they
-        take, and then those between them, unless these are slower on the target.
+        """The attempt with most multiplications quantized, however long they take, and then the
+        activations between them, unless that is slower on the target.
         """
+        operators = self._context.operators
         if self._options.target in _FLOAT32_BETWEEN:
-            return self._saving_time(self._found.operators)
-        best = self._within(self._found.operators, "speed")
+            return self._saving_time(operators)
+        best = self._within(operators, "speed")
         names = self._between.choose(best.fake_quantized, best.chosen, best.applied.keys())
         return self._with_constants(self._made(best.chosen, names) if names else best)
 
     def smallest(self) -> PrecisionAttempt:
         """The attempt with the smallest file."""
-        constants = self._found.constants(self._found.storable)
-        best = self._within(self._found.measured, "size")
+        constants = self._context.constants(self._context.storable)
+        best = self._within(self._context.measured, "size")
         others: list[Callable[[], PrecisionAttempt]] = [
             partial(self._within, constants, "size"),
             lambda: self._in_float16,
         ]
         others += [partial(self._saving_time, each) for each in self._faster()]
         for other in others:
-            if self._found.session.budget.is_over():
+            if self._context.session.budget.is_over():
                 break
             attempt = other()
             best = min(best, attempt, key=lambda each: each.size)
-            del attempt  # two may not fit into the memory
+            del attempt  # two models may not fit into the memory
             release_memory()
         return best
 
     def fastest(self, settings: SessionSettings) -> PrecisionAttempt:
         """The fastest attempt, with the remaining constants stored in lower precision."""
-        given = self._found.preprocessed
-        original = Source(given.model, given.folder)
-        budget = self._found.session.budget
+        ready = self._context.preprocessed
+        original = Source(ready.model, ready.folder)
+        budget = self._context.session.budget
         attempts = (
             self._within(each, "speed")
             for index, each in enumerate(self._faster())
             if not index or not budget.is_over()
         )
-        feeds = self._found.samples.to_time
+        feeds = self._context.samples.to_time
         best = fastest(original, attempts, feeds, settings) or self._made([])
         release_memory()
-        found = self._with_constants(best)
-        while best.chosen and (best.error > self._aim or self._is_beaten(found)):
-            # it left too little of the error to the constants
-            best = self._made(cheapest(best.chosen, [_SMALLER] * len(best.errors)))
-            found = self._with_constants(best)
-        return self._in_float16 if self._is_beaten(found) else found
+        complete = self._with_constants(best)
+        while best.chosen and (best.error > self._aim or self._is_beaten(complete)):
+            # the operators left too little of the error to the constants
+            best = self._made(cheapest(best.chosen, [_KEPT_SQUARE] * len(best.errors)))
+            complete = self._with_constants(best)
+        return self._in_float16 if self._is_beaten(complete) else complete
 
     def _is_beaten(self, attempt: PrecisionAttempt) -> bool:
-        """Whether the file is smaller with constants in 16 bits alone, which is not made where it
-        cannot be.
+        """Whether the file is smaller with constants in 16 bits alone; that is only tried where it
+        is possible.
         """
-        given = self._found.preprocessed
-        float16 = [each for each in self._found.storable if each.pattern == _FLOAT16]
+        model = self._context.preprocessed.model
+        float16 = [each for each in self._context.storable if each.pattern == _FLOAT16]
         bits = sum(
             math.prod(each.shape) * (each.original_bits - each.element_bits) for each in float16
         )
-        least = size_of(given.model) - bits / 8
+        least = size_of(model) - bits / 8
         return attempt.size > least and attempt.size > self._in_float16.size
 
     def _faster(self) -> list[list[Measured]]:
-        """The operators that may make the model faster, and further ones with which they may."""
-        limits = (FASTER, *_SLOWER) if self._found.preprocessed.observed.ranges else (FASTER,)
-        found = [worthwhile(self._found.operators, limit) for limit in limits]
-        return [each for index, each in enumerate(found) if each and each not in found[:index]]
+        """The operators that are faster alone, and longer lists that may be faster together."""
+        context = self._context
+        limits = (FASTER, *_SLOWER) if context.preprocessed.observed.ranges else (FASTER,)
+        lists = [worthwhile(context.operators, limit) for limit in limits]
+        return [each for index, each in enumerate(lists) if each and each not in lists[:index]]
 
     def _saving_time(self, candidates: Sequence[Measured]) -> PrecisionAttempt:
         """The attempt that the goal ``speed`` makes of some operators."""
@@ -258,38 +250,37 @@ class _AttemptSearch:
     @cached_property
     def _in_float16(self) -> PrecisionAttempt:
         """The attempt that ``--precision float16`` makes."""
-        float16 = [each for each in self._found.storable if each.pattern == _FLOAT16]
-        return self._within(self._found.constants(float16), "size")
+        float16 = [each for each in self._context.storable if each.pattern == _FLOAT16]
+        return self._within(self._context.constants(float16), "size")
 
     def _with_constants(self, attempt: PrecisionAttempt) -> PrecisionAttempt:
         """The attempt with constants stored in lower precision, for what it leaves of the error."""
-        left = large_constants(attempt.fake_quantized)
-        some = [each for each in self._found.storable if each.weights in left]
-        return self._within(self._found.constants(some), "size", attempt)
+        remaining = large_constants(attempt.fake_quantized)
+        storable = [each for each in self._context.storable if each.weights in remaining]
+        return self._within(self._context.constants(storable), "size", attempt)
 
     def _within(
         self, candidates: Sequence[Measured], goal: Goal, base: PrecisionAttempt | None = None
     ) -> PrecisionAttempt:
         """The cheapest candidates, fewer of them until the result keeps the error.
 
-        A choice is tried operator by operator; neighbours that compute with integers round
-        elsewhere, so that the error of the result differs. Squares of errors add up, so that as
-        many are kept as have the part of the square that is allowed.
+        The search measures fake quantization; operators on integers round at other places, so that
+        the error differs. As squares of errors add up, the part that is allowed is kept.
 
         Args:
             candidates: operators and constants.
             goal: what is to be saved.
             base: what is quantized already, and stays so.
         """
-        found, aim = self._found, self._aim
-        given = [] if base is None else [*base.chosen]
-        along = candidates if base is None else found.measured
-        search = found.session, candidates, found.samples, aim, goal, given, along
-        chosen = choose(*search, on_step=found.on_step)
+        context, aim = self._context, self._aim
+        previous = [] if base is None else [*base.chosen]
+        along = candidates if base is None else context.measured
+        search = context.session, candidates, context.samples, aim, goal, previous, along
+        chosen = choose(*search, on_step=context.on_step)
         for _ in range(_ATTEMPTS):
             if not chosen:
                 break
-            made = self._made([*given, *chosen], () if base is None else base.activations)
+            made = self._made([*previous, *chosen], () if base is None else base.activations)
             if made.error <= aim:
                 return made
             chosen = cheapest(chosen, parts_within(made.errors, aim))
@@ -299,33 +290,33 @@ class _AttemptSearch:
         self, chosen: Sequence[Measured], activations: tuple[str, ...] = ()
     ) -> PrecisionAttempt:
         """The attempt that quantizes some operators and activations, and stores some constants."""
-        found, given = self._found, self._found.preprocessed
-        every = [each.candidate for each in found.measured]
+        context, ready = self._context, self._context.preprocessed
+        every = [each.candidate for each in context.measured]
         forms = with_dependents((each.candidate for each in chosen), every)
-        stored = [each.candidate for each in chosen if each.candidate.is_weight_only]
-        names = {each.form: each.weights for each in stored}
+        weight_only = [each.candidate for each in chosen if each.candidate.is_weight_only]
+        names = {each.form: each.weights for each in weight_only}
         operators = dict(form for form in forms.items() if form not in names)
         fake, applied = fake_quantized(
-            given.model,
-            given.folder,
-            found.patterns,
+            ready.model,
+            ready.folder,
+            context.patterns,
             operators,
             self._options.provider,
-            given.observed,
+            ready.observed,
             self._options.cpu,
         )
         constants = {names[form]: form[1] for form in forms.items() if form in names}
-        fake, done = found.weight_only.store(fake, constants)
+        fake, stored = context.weight_only.store(fake, constants)
         results = {(name, form[1]): form[0] for form, name in names.items()}
-        applied |= {results[form]: form[1] for form in done.items()}
+        applied |= {results[form]: form[1] for form in stored.items()}
         if activations:
             fake = self._between.written(fake, activations)
         computing = replace(self._options, on_application=None)
-        model = rewritten(Source(fake, given.folder), computing)
-        measured = found.session.reference.errors_of(model, given.folder)
+        model = rewritten(Source(fake, ready.folder), computing)
+        measured = context.session.reference.errors_of(model, ready.folder)
         expected = expected_errors(chosen) or measured
         errors = tuple(
             max(error, CERTAIN * other) for error, other in zip(measured, expected, strict=True)
         )
-        timed = fake if done else model
+        timed = fake if stored else model
         return PrecisionAttempt(fake, applied, timed, errors, chosen, size_of(model), activations)

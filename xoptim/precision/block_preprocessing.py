@@ -1,5 +1,5 @@
-"""Weights are rounded in blocks, after scales of channels were moved to them (AWQ) where the error
-of the outputs becomes smaller.
+"""Block-wise rounding of weights, after scales of channels were moved to them (AWQ) where that
+reduces the error of the outputs.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -32,7 +32,7 @@ class BlockPreprocessor:
     def run(
         self, unrounded: Preprocessed, scalings: Sequence[type[BlockScalingPattern]]
     ) -> Preprocessed:
-        """The model with the integers of its weights.
+        """The model, with the integers of its weights in `observed`.
 
         Without samples, no scales are moved. A warning is logged where moving them fails.
 
@@ -53,7 +53,7 @@ class BlockPreprocessor:
     def _better_scaled(
         self, best: Preprocessed, scaling: type[BlockScalingPattern]
     ) -> Preprocessed:
-        """The model with the smaller error of the best one and the one with scales moved."""
+        """The best model, or the same with scales moved where its error is smaller."""
         steps = self.preprocessor
         search = ScaleSearch(
             self.form, self.op_types, self._feeds, steps.settings, steps.how.on_step, steps.budget
@@ -70,7 +70,7 @@ class BlockPreprocessor:
         return scaled if error < least else best
 
     def _rounded(self, preprocessed: Preprocessed) -> Preprocessed:
-        """A model with the integers of its weights."""
+        """A model, with the integers of its weights in `observed`."""
         steps = self.preprocessor
         model, folder = preprocessed.model, preprocessed.folder
         on_step, budget = steps.how.on_step, steps.budget

@@ -14,7 +14,7 @@ _FITS: Final = 2
 _COLUMNS: Final = 1024
 """Columns that are searched at once, so that copies of large weights do not fill the memory."""
 _LEAST_IMPORTANCE: Final = 1e-6
-"""Smallest importance, as part of the largest one: a channel may be silent on the samples alone."""
+"""Smallest importance, as part of the largest one: a channel may be 0 on the samples alone."""
 
 
 def searched_blocks(
@@ -60,11 +60,11 @@ class _Fit(NamedTuple):
 
 
 class _Search:
-    """The blocks of a matrix, and what a row of each counts.
+    """The blocks of a matrix, and the importance of their rows.
 
     Args:
         blocks: numbers, of shape (blocks, size, columns).
-        importance: of each row, of shape (blocks, size, 1); 0 for rows that fill a block up.
+        importance: of each row, of shape (blocks, size, 1); 0 for rows of padding.
         largest: the largest integer.
     """
 
@@ -125,7 +125,7 @@ def _searched(matrix: np.ndarray, form: BlockFormat, importance: np.ndarray | No
 
 
 def _importance_of(rows: int, form: BlockFormat, importance: np.ndarray | None) -> Numbers:
-    """The importance of each row of the blocks, the largest one of a block 1."""
+    """The importance of each row, scaled to a maximum of 1 in each block; 0 for padding."""
     importances = np.ones(rows) if importance is None else importance.astype(np.float64)
     blocks = in_blocks(importances[:, None], form.size)
     largest = blocks.max(axis=1, keepdims=True)
@@ -135,7 +135,7 @@ def _importance_of(rows: int, form: BlockFormat, importance: np.ndarray | None) 
 
 
 def _quotient(numerator: Numbers, denominator: Numbers, default: Numbers) -> Numbers:
-    """A quotient of positive numbers, and another number where one of them is not."""
+    """A quotient of positive numbers, the default where one of them is not positive."""
     is_positive = (numerator > 0) & (denominator > 0)
     quotient: Numbers = np.where(
         is_positive, numerator / np.where(denominator > 0, denominator, 1), default

@@ -12,7 +12,7 @@ from xoptim.precision.weight_only import WeightOnlyQuantizer
 
 
 class BodyConstants:
-    """The constants that bodies read, which compute in float32.
+    """The constants that bodies read; the bodies keep computing in float32.
 
     Args:
         model: the model, in which each value has its own name.
@@ -33,8 +33,8 @@ class BodyConstants:
     def stored(
         self, model: onnx.ModelProto, reference: FloatReference, aim: float
     ) -> tuple[onnx.ModelProto, dict[str, str]]:
-        """A model with its body constants in float16, the largest of them where all exceed an
-        error, and the pattern of each.
+        """A model with its body constants in float16, or only the largest ones where all exceed
+        the error; and the pattern of each.
 
         Args:
             model: the model, or one in which operators were quantized; left unchanged.

@@ -21,7 +21,7 @@ class SearchBudget:
         self._is_used = False
 
     def is_over(self) -> bool:
-        """Whether the time is over; whoever asks skips a measurement then."""
+        """Whether the time is over. The caller then skips a measurement."""
         self._is_used = self._is_used or self._clock() >= self._end
         return self._is_used
 
@@ -50,9 +50,9 @@ class ErrorCache:
         self._errors: dict[tuple[frozenset[tuple[str, str]], int], Errors] = {}
 
     def errors(self, forms: Mapping[str, str], indices: Iterable[int]) -> Errors:
-        """The largest errors of a choice on some samples, at least one.
+        """The largest errors of a choice on one or more samples.
 
-        Infinite where it would be a new attempt after the budget; one that was tried is still
+        Infinite for a choice that is new after the end of the budget; one that was tried is still
         measured on the samples that are held out.
         """
         key, chosen = frozenset(forms.items()), [*indices]

@@ -21,10 +21,10 @@ from xoptim.verification.session_settings import SessionSettings
 _calibrate = lazy_module("onnxruntime.quantization.calibrate")
 
 _BINS: Final = {"percentile": 2048, "entropy": 128}
-"""The numbers of bins of a histogram that onnxruntime takes."""
+"""The numbers of bins of a histogram, as onnxruntime has them by default."""
 _PERCENTILE: Final = 99.99
-_LARGEST: Final = 2.0**100
-"""Larger numbers have no scale that is far from the limits of float32."""
+_MAX_MAGNITUDE: Final = 2.0**100
+"""The scale of larger numbers would be near the limits of float32."""
 KEEPING: Final = operators_with(Trait.MOVES) - {"Split"} | {"MaxPool"}
 """Operators whose results consist of elements of their first operand: quantized with its scale,
 they move integers.
@@ -48,10 +48,10 @@ class Probe:
         names: Iterable[str],
         settings: SessionSettings,
     ) -> None:
-        wanted = sorted(set(names) - {value.name for value in model.graph.output})
+        results = sorted(set(names) - {value.name for value in model.graph.output})
         probe = onnx.ModelProto()
         probe.CopyFrom(model)
-        probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
+        probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in results)
         self._session = Session(probe, replace(settings, level="off"), base_dir=folder)
 
     def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
@@ -63,8 +63,8 @@ class Probe:
 class Ranges:
     """Ranges of tensors of 32-bit floats.
 
-    Those that are empty, or hold NaN or numbers near the limits of the type (masks), in a sample
-    have none.
+    A tensor that is empty in a sample, or holds NaN or numbers near the limits of the type (masks),
+    has none.
 
     Args:
         calibration: ``minmax`` for all numbers; ``percentile`` and ``entropy`` for what
@@ -91,14 +91,14 @@ class Ranges:
         self._unfit |= {
             name
             for name, value in kept.items()
-            if not value.size or not (np.abs(value) < _LARGEST).all()
+            if not value.size or not (np.abs(value) < _MAX_MAGNITUDE).all()
         }
         kept = {name: value for name, value in kept.items() if name not in self._unfit}
         for name, value in kept.items():
             low, high = self._extremes.get(name, (np.inf, -np.inf))
             self._extremes[name] = min(low, float(value.min())), max(high, float(value.max()))
         if self._collector is not None:
-            with contextlib.redirect_stdout(io.StringIO()):  # it reports its progress
+            with contextlib.redirect_stdout(io.StringIO()):  # the collector prints its progress
                 self._collector.collect(kept)
 
     def found(self) -> dict[str, Range]:
@@ -107,8 +107,8 @@ class Ranges:
         if self._collector is not None and ranges:
             with contextlib.redirect_stdout(io.StringIO()):
                 limits = self._collector.compute_collection_result()
-            ranges = {name: (float(each[0]), float(each[1])) for name, each in limits.items()}
-        return {name: each for name, each in ranges.items() if name not in self._unfit}
+            ranges = {name: (float(pair[0]), float(pair[1])) for name, pair in limits.items()}
+        return {name: limits for name, limits in ranges.items() if name not in self._unfit}
 
 
 def calibrated(
@@ -119,7 +119,7 @@ def calibrated(
     calibration: Calibration,
     settings: SessionSettings,
 ) -> Observed:
-    """Facts about the operands and results of operators of the main graph, but for tensors that are
+    """Facts about the operands and results of operators of the main graph, except tensors that are
     quantized already.
 
     Args:
@@ -150,11 +150,11 @@ def calibrated(
         values = probe.run(feeds)
         ranges.add({name: value for name, value in values.items() if name in names})
         channels.add(values)
-    found = ranges.found()
+    limits = ranges.found()
     for node in nodes:
-        if node.op_type in KEEPING and node.input[0] in found:
-            found[node.output[0]] = found[node.input[0]]
-    return Observed(found, channels.found())
+        if node.op_type in KEEPING and node.input[0] in limits:
+            limits[node.output[0]] = limits[node.input[0]]
+    return Observed(limits, channels.found())
 
 
 def _quantized(node: onnx.NodeProto) -> Sequence[str]:

@@ -47,12 +47,12 @@ class Candidate:
             them, so that weights are not stored twice. Empty for the first one itself.
         reads: of an operator without weights, which is quantized as soon as all of its inputs are:
             the results of other candidates that it reads, and the names of other tensors.
-        relative_time: part of the float32 time that operators take in this form in general.
+        relative_time: part of the float32 time that operators typically take in this form.
         bits: that a weight takes in the file in this form, with its share of scales and nodes.
         original_bits: that a weight takes in the file as it is.
         element_bits: of a number that is stored, where nothing but the storage changes.
         largest: magnitude of its int8 weights; less than 127 where sums of two products would
-            otherwise leave 16 bits. 0 for other weights.
+            otherwise exceed 16 bits. 0 for other weights.
         quantizes_result: whether an operator that reads the result may be quantized because this
             one is.
         is_weight_only: whether a constant is only stored in lower precision; ``result`` is its
@@ -77,7 +77,7 @@ class Candidate:
 
     @property
     def form(self) -> Form:
-        """By what it is identified."""
+        """Identifies the candidate."""
         return self.result, self.pattern
 
     @property
@@ -95,8 +95,8 @@ def find_candidates(
     only: Collection[str] | None = None,
     cpu: Cpu = "any",
 ) -> tuple[list[Candidate], dict[Form, ResultSubgraph]]:
-    """The candidates of a model in all forms, in the order of the graph, and the nodes that compute
-    each quantized.
+    """The candidates of a model in all forms, in the order of the graph, and the quantized subgraph
+    of each.
 
     Args: see `fake_quantized`.
     """
@@ -107,12 +107,12 @@ def find_candidates(
     computing = [cls for cls in first if not issubclass(cls, QuantizationPattern)]
     candidates, subgraphs = list[Candidate](), dict[Form, ResultSubgraph]()
     for some in (first, *([cls, *computing] for cls in alternatives)):
-        quantized, found = fake_quantized(model, folder, some, only, provider, observed, cpu)
-        replaced = replaced_subgraphs(model, quantized, found)
-        rounding = {cls.name(): cls for cls in some if issubclass(cls, QuantizationPattern)}
+        quantized, applied = fake_quantized(model, folder, some, only, provider, observed, cpu)
+        replaced = replaced_subgraphs(model, quantized, applied)
+        classes = {cls.name(): cls for cls in some if issubclass(cls, QuantizationPattern)}
         operators = _OperatorFacts(model, replaced)
         for result, subgraph in replaced.items():
-            candidate = operators.candidate(result, rounding[found[result]])
+            candidate = operators.candidate(result, classes[applied[result]])
             subgraphs[candidate.form] = subgraph
             candidates.append(candidate)
     nodes = enumerate(every_node(model.graph.node))
@@ -128,8 +128,8 @@ def _without_float_readers(
     candidates: Sequence[Candidate],
     subgraphs: Mapping[Form, ResultSubgraph],
 ) -> list[Candidate]:
-    """The candidates without those whose weights something reads that stays in float32: they would
-    be stored in both forms.
+    """The candidates, except those whose weights a float32 operator reads as well: they would be
+    stored in both forms.
     """
     makers = {name: node for node in every_node(model.graph.node) for name in node.output}
     originals = (
@@ -150,8 +150,8 @@ def _without_float_readers(
 
 
 def _with_shared_weights(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates, each with the first one that has the same weights."""
-    # an embedding is quantized because a MatMul is
+    """The candidates, each with the first one that has the same weights in `shared_with`."""
+    # last, as an embedding is quantized because a MatMul with the same weights is
     ranked = sorted(candidates, key=lambda each: each.op_type == "Gather")
     first = dict[str, str]()
     for each in ranked:
@@ -270,23 +270,23 @@ def with_dependents(chosen: Iterable[Candidate], candidates: Sequence[Candidate]
 
 
 def sharing_weights(candidates: Sequence[Candidate]) -> dict[Form, list[Form]]:
-    """The forms that are quantized with each form of an operator that shares its weights.
+    """For each form of an operator, the forms of the other operators that share its weights.
 
-    Others have the same one where they can. An embedding that has no such form has its first one,
-    which has fewest bits.
+    They have the same pattern where they can. An embedding that cannot has its first form, which
+    has fewest bits.
     """
     forms = dict[str, list[str]]()
     for each in candidates:
         if not each.is_weight_only:  # a constant is stored once, whatever reads it
             forms.setdefault(each.result, []).append(each.pattern)
-    found = dict[Form, list[Form]]()
+    sharing = dict[Form, list[Form]]()
     owners = {each.result: each.shared_with for each in candidates if each.shared_with}
     for result, owner in owners.items():
-        # one that is not worthwhile is skipped, with all that shares its weights
+        # an owner that is not worthwhile is missing, and all that share its weights are skipped
         for pattern in forms.get(owner, ()):
             own = pattern if pattern in forms[result] else forms[result][0]
-            found.setdefault((owner, pattern), []).append((result, own))
-    return found
+            sharing.setdefault((owner, pattern), []).append((result, own))
+    return sharing
 
 
 def _largest_integer(subgraph: ResultSubgraph) -> int:
@@ -298,7 +298,7 @@ def _largest_integer(subgraph: ResultSubgraph) -> int:
 
 def _weights_shape(subgraph: ResultSubgraph) -> tuple[int, int]:
     """The terms and the columns of the integers, which are the largest constant."""
-    # (directions, terms, 4 · hidden) of the tensor, and of the state
+    # (directions, terms, 4 · hidden): weights of the input, and of the hidden state
     if subgraph.nodes[-1].op_type == "DynamicQuantizeLSTM":
         both = [each.dims for each in subgraph.initializers if len(each.dims) == _LSTM_RANK]
         return _GATES * sum(dims[1] for dims in both), both[0][0] * both[0][2] // _GATES

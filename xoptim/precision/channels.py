@@ -10,8 +10,7 @@ from xoptim.match.quantization import Channels
 from xoptim.verification.session import Value
 
 _AXES: Final = {"MatMul": -1, "Gemm": -1, "FusedMatMul": -1, "Conv": 1}
-"""The axis of the channels of what an operator reads; of a tensor that several operators read, the
-last one counts.
+"""The axis of the channels of the first operand; where several operators read it, the one of Conv.
 """
 
 
@@ -51,8 +50,8 @@ class ChannelStatistics:
                 self._seen.setdefault(name, []).append(_channels(value, axis))
 
     def found(self) -> dict[str, Channels]:
-        """The statistics, but of tensors that are empty or not finite in a sample, or have other
-        channels in each.
+        """The statistics, except of tensors that are empty or not finite in a sample, or whose
+        number of channels changes.
         """
         return {
             name: joined

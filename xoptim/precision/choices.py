@@ -1,7 +1,7 @@
 """Third stage: which candidates are quantized, in which form, and why others are not.
 
-Those are chosen that give most for their error, as long as the model keeps the tolerance. The stage
-before is `xoptim.precision.measured`, the next one `xoptim.precision.quantized`.
+Candidates that save most for their error are chosen, as long as the model keeps the tolerance. The
+stage before is `xoptim.precision.measured`, the next one `xoptim.precision.quantized`.
 """
 
 import math
@@ -19,13 +19,13 @@ from xoptim.precision.reference import Errors
 from xoptim.precision.samples import Samples
 
 CERTAIN: Final = 0.8
-"""Part of an expected error that counts where time is saved: it needs no allowance for other
-samples, as one of two does.
+"""Part of an expected error that counts where time is saved: unlike an error measured on few
+samples, it needs no allowance for others.
 """
 _MAX_SHRINKS: Final = 12
 _SHRINK: Final = 0.95
-"""Part of a budget that is aimed at next, where the measured error was too large."""
-_SMALLER: Final = 0.9
+"""Part of the next budget that is used, where the measured error was too large."""
+_SQUARE_SHRINK: Final = 0.9
 """The same for the square of the error of a model."""
 _ROUNDING: Final = 1 + 1e-9
 Decision: TypeAlias = Literal[
@@ -96,7 +96,6 @@ def choices_of(
 
 
 def _faster(operators: Sequence[Measured]) -> Collection[str]:
-    """The results of operators that are faster when quantized."""
     faster = (each.candidate for each in worthwhile(operators))
     independent = [each for each in faster if each.is_independent]
     return with_dependents(independent, [each.candidate for each in operators]).keys()
@@ -117,8 +116,8 @@ def choose(
 
     The square of an error for each multiplication, or bit, that is saved is the price of a
     candidate. The cheapest that the budgets allow are taken, then each further one that is measured
-    to keep the tolerance. The last ones are dropped until all samples keep it. A choice must be
-    expected to keep it too: errors of one of many cancel each other by chance on a few samples.
+    to keep the tolerance. The last ones are dropped until all samples keep it. A choice must also
+    be expected to keep it: in one of many choices, errors cancel by chance on a few samples.
 
     Args:
         session: measures errors of choices.
@@ -127,7 +126,7 @@ def choose(
         tolerance: the largest error allowed, as a fraction.
         goal: what is to be saved.
         base: what is quantized already; not in the result.
-        along: what may be quantized as well; by default the candidates.
+        along: what may be quantized because others are; by default the candidates.
         on_step: called before each attempt.
     """
     every = [each.candidate for each in (measured if along is None else along)]
@@ -155,7 +154,6 @@ def choose(
 
 
 def _is_worthwhile(goal: Goal, measured: Measured) -> bool:
-    """Whether a candidate is chosen on its own, and saves something."""
     return measured.candidate.is_independent and measured.saved(goal) > 0
 
 
@@ -268,14 +266,14 @@ def parts_within(errors: Errors, aim: float) -> tuple[float, ...]:
     """The parts of the squares of expected errors to keep, by slice, so that errors reach an aim;
     1 for those that do.
     """
-    return tuple(1.0 if error <= aim else _SMALLER * (aim / error) ** 2 for error in errors)
+    return tuple(1.0 if error <= aim else _SQUARE_SHRINK * (aim / error) ** 2 for error in errors)
 
 
 def cheapest(chosen: Sequence[Measured], parts: Sequence[float]) -> list[Measured]:
-    """A choice without its last ones, so that a part of the sum of the squares of their errors is
+    """A choice without its last candidates, so that a part of the sum of their squared errors is
     left.
 
-    At least one is dropped. Those that add nothing to a slice which has to err less stay.
+    At least one is dropped. Candidates that add nothing to the slices that have to err less stay.
 
     Args:
         chosen: in the order in which they were chosen.
@@ -316,7 +314,7 @@ def _in_order(measured: Iterable[Measured], goal: Goal) -> list[Measured]:
 
 
 def _is_dominated(hull: Sequence[Measured], each: Measured, goal: Goal) -> bool:
-    """Whether the last form of a hull is not worth it next to one that saves more."""
+    """Whether the last form of a hull is not worth it compared with one that saves more."""
     last = hull[-1]
     if each.error <= last.error:
         return True

@@ -1,4 +1,4 @@
-"""Writes one constant in lower precision to the graph that has it."""
+"""Storage of a constant in lower precision."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -31,7 +31,7 @@ class ConstantWriter:
         self._tensors: list[onnx.TensorProto] = []
 
     def write(self, pattern: type[StoringPattern], numbers: np.ndarray) -> None:
-        """Store the numbers, and give what widens them the name of the constant."""
+        """Store the numbers, and give the widened ones the name of the constant."""
         home = self._removed()
         pattern.stored(self, self._store, numbers)
         home.initializer.extend(self._tensors)
@@ -48,7 +48,7 @@ class ConstantWriter:
         return sum(each.ByteSize() for each in (*self._nodes, *self._tensors))
 
     def __getattr__(self, op_type: str) -> Any:
-        """The maker of nodes of an operator, which returns the name of the result."""
+        """A function that makes a node of an operator, and returns the name of its result."""
         return partial(self._make, op_type)
 
     def _make(self, op_type: str, *names: str, **attributes: Any) -> str:

@@ -11,15 +11,15 @@ from xoptim.precision.block_search import searched_blocks
 _DAMPING: Final = 0.01
 """Part of the mean diagonal of the Hessian that is added to it (GPTQ, section 3.3)."""
 _DAMPING_BY_ROWS: Final = 0.3
-"""The same for each row of weights that one row of activations tells: few activations leave
-directions open along which errors would grow on other values.
+"""The same, to be multiplied by rows of weights per row of activations: few activations leave
+directions undetermined, along which errors would grow on other values.
 """
 _LAZY: Final = 128
 """Rows whose errors are passed on to all later ones at once, as one matrix multiplication."""
 _COLUMNS: Final = 1024
 """Columns that are rounded at once, so that copies of large weights do not fill the memory."""
 _SWEEPS: Final = 2
-"""Times that each integer is chosen again, with all others as they are."""
+"""Passes in which each integer is chosen again, with all others as they are."""
 
 
 class Curvature(NamedTuple):
@@ -116,12 +116,7 @@ def _factor(damped: Numbers) -> Numbers | None:
 
 
 class _Rounding:
-    """Integers of some columns.
-
-    Args:
-        columns: of shape (rows, columns).
-        form: how they are divided and rounded.
-    """
+    """Integers of some columns, of shape (rows, columns)."""
 
     def __init__(self, columns: Numbers, form: BlockFormat) -> None:
         self._columns, self._form = columns, form

@@ -49,11 +49,11 @@ def fake_quantized(
     Returns:
         The new model, and for each result that was quantized the name of the pattern.
     """
-    found: dict[str, str] = {}
+    applied: dict[str, str] = {}
 
     def note(application: Application) -> None:
         if isinstance(application.pattern, QuantizationPattern):
-            found[first_result(application.anchor)] = application.pattern.name()
+            applied[first_result(application.anchor)] = application.pattern.name()
 
     options = OptimizationOptions(
         patterns=[_chosen(cls, only, observed) for cls in patterns],
@@ -67,7 +67,7 @@ def fake_quantized(
     made = rewritten(Source(model, folder), options)
     share_initializers(made, defined_names(model))
     results = {first_result(node) for node in every_node(model.graph.node)}
-    return made, {result: pattern for result, pattern in found.items() if result in results}
+    return made, {result: pattern for result, pattern in applied.items() if result in results}
 
 
 def _chosen(
@@ -87,10 +87,7 @@ def _chosen(
 
 
 def rewritten(source: Source, options: OptimizationOptions) -> onnx.ModelProto:
-    """An optimized model; nothing else of the optimization stays in memory.
-
-    Warnings about the model were given when it was made.
-    """
+    """An optimized model; nothing else stays in memory. Gives no warnings about the model."""
     with quietly():
         builder = GraphBuilder(source, optimization_options=options)
     made = builder.to_onnx()

@@ -1,5 +1,5 @@
-"""Float16 conversion: all operators compute in 16 bits, but those at which numbers overflow, or
-where the error of the outputs begins.
+"""Float16 conversion: all operators compute in 16 bits, except where numbers overflow or most of
+the error arises.
 """
 
 import math
@@ -51,7 +51,7 @@ _NOTHING: Final = (
 )
 _INNER: Final = "compute in float32: samples do not show their ranges"
 KERNELS: Final = "cuda"
-"""The provider whose kernels the operators must have: processors compute in 32 bits."""
+"""The provider whose kernels the operators must have: CPUs compute in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class _Float16Candidates:
         folder: of its external data.
         patterns: that round results to 16 bits.
         candidates: the operators of the main graph.
-        first: results of those to begin with.
+        first: results of the candidates to begin with.
         observed: the ranges of tensors on samples.
         inner: which operators of subgraphs stay in float32, and why.
     """
@@ -93,8 +93,8 @@ def float16_plan(
     """As many operators of an optimized model as the tolerance allows, with results of 16 bits.
 
     At first these are all operators around MatMul, Gemm and Conv whose numbers stay far from the
-    type's limits on the samples. As long as the error is too large, those stay in 32 bits that add
-    most to the error of what they read. Where a GPU is at hand and is not faster in 16 bits,
+    type's limits on the samples. While the error is too large, the operators that add most to the
+    error of their operands stay in 32 bits. Where a GPU is at hand and is not faster in 16 bits,
     nothing is rounded. Bodies of If, Loop and Scan compute in float32, with constants in float16.
 
     Args:
@@ -114,13 +114,13 @@ def float16_plan(
     samples = _samples(model, folder, precision, how, reference)
     settings = replace(how.checks.settings, level="all")
     how.on_step("measuring the error in float16")
-    found = _float16_candidates(model, folder, patterns, samples, precision, settings)
+    operators = _float16_candidates(model, folder, patterns, samples, precision, settings)
     constants = BodyConstants(model, folder)
-    if not found.first and not constants.candidates:
-        raise NothingToQuantizeError(found.inner or _NOTHING)
+    if not operators.first and not constants.candidates:
+        raise NothingToQuantizeError(operators.inner or _NOTHING)
     reference = reference or FloatReference.of(model, folder, samples, precision, settings)
     aim = allowance(precision, samples)
-    rounded, applied, measured = _within(found, reference, aim, budget)
+    rounded, applied, measured = _within(operators, reference, aim, budget)
     attempt = PrecisionAttempt(rounded, applied, rounded)
     if precision.io_types == "float16":
         rounded = with_float16_io(rounded)
@@ -130,7 +130,7 @@ def float16_plan(
     applied |= stored
     candidates = [*measured, *map(Measured, constants.candidates)]
     choices = choices_of(candidates, applied, is_timed=False)
-    goal, inner = precision.goal, found.inner
+    goal, inner = precision.goal, operators.inner
     return QuantizationPlan(rounded, folder, applied, choices, goal, reference, inner=inner)
 
 
@@ -143,20 +143,20 @@ def _float16_candidates(
     settings: SessionSettings,
 ) -> _Float16Candidates:
     """The operators that can compute in 16 bits, and the results of those to begin with."""
-    _, found = fake_quantized(model, folder, patterns, None, KERNELS)
+    _, applied = fake_quantized(model, folder, patterns, None, KERNELS)
     ranged = [cls for cls in patterns if issubclass(cls, RangedPattern)]
     work = {op_type for cls in ranged for op_type in cls.operators}
     feeds = [samples.feeds[index] for index in samples.to_choose]
-    observed = _observed(model, folder, found, feeds, settings)
-    _, found = fake_quantized(model, folder, patterns, None, KERNELS, observed)
-    nodes = [node for node in model.graph.node if first_result(node) in found]
+    observed = _observed(model, folder, applied, feeds, settings)
+    _, applied = fake_quantized(model, folder, patterns, None, KERNELS, observed)
+    nodes = [node for node in model.graph.node if first_result(node) in applied]
     first = {*map(first_result, nodes)} if precision.everywhere else region(model, nodes, work)
     candidates = [
-        Candidate(name, node.name, found[name], node.op_type, (0, 0))
+        Candidate(name, node.name, applied[name], node.op_type, (0, 0))
         for node in nodes
         if (name := first_result(node))
     ]
-    inner = inner_work(model, found, work)
+    inner = inner_work(model, applied, work)
     return _Float16Candidates(model, folder, patterns, candidates, first, observed, inner)
 
 
@@ -167,7 +167,6 @@ def _samples(
     how: VerifyPlan,
     reference: FloatReference | None,
 ) -> Samples:
-    """The values to measure on: those of a reference, if there is one."""
     how.on_step("looking for values to measure on")
     if reference is not None:
         return reference.samples
@@ -188,7 +187,6 @@ def _is_slower(
 
 
 def _is_at_hand(how: VerifyPlan) -> bool:
-    """Whether the kernels of 16 bits run here."""
     return any(short_name(provider) == KERNELS for provider in how.checks.providers)
 
 
@@ -198,9 +196,8 @@ def _is_faster(
     options: OptimizationOptions,
     reference: FloatReference,
 ) -> bool:
-    """Whether a rounded model that computes in 16 bits is faster than the float32 model."""
-    given = Source(rounded.model, original.base_dir)
-    computed = replace(rounded, model=rewritten(given, replace(options, on_application=None)))
+    source = Source(rounded.model, original.base_dir)
+    computed = replace(rounded, model=rewritten(source, replace(options, on_application=None)))
     feeds, settings = reference.samples.to_time, reference.settings
     return fastest(original, [computed], feeds, settings) is not None
 
@@ -228,22 +225,23 @@ def inner_work(model: onnx.ModelProto, found: Collection[str], work: Collection[
 
 
 def _within(
-    found: _Float16Candidates, reference: FloatReference, aim: float, budget: SearchBudget
+    operators: _Float16Candidates, reference: FloatReference, aim: float, budget: SearchBudget
 ) -> tuple[onnx.ModelProto, dict[str, str], list[Measured]]:
     """The model with as many of the first results rounded as an error allows, what was rounded, and
     the error that each candidate adds, measured where not all can be rounded.
     """
-    first = [each for each in found.candidates if each.result in found.first]
-    rounded, applied = found.rounded(first)
-    error = reference.error_of(rounded, found.folder)
-    growth = _growth(found, rounded, reference) if error > aim else {}
-    measured = [Measured(each, errors=(growth.get(each.result, 0.0),)) for each in found.candidates]
-    suspects = [each for each in measured if each.result in found.first]
+    candidates = operators.candidates
+    first = [each for each in candidates if each.result in operators.first]
+    rounded, applied = operators.rounded(first)
+    error = reference.error_of(rounded, operators.folder)
+    growth = _growth(operators, rounded, reference) if error > aim else {}
+    measured = [Measured(each, errors=(growth.get(each.result, 0.0),)) for each in candidates]
+    suspects = [each for each in measured if each.result in operators.first]
     suspects.sort(key=lambda each: (-each.error, each.result))
     count = 1
     while error > aim and applied:
-        rounded, applied = found.rounded(each.candidate for each in suspects[count:])
-        error = reference.error_of(rounded, found.folder)
+        rounded, applied = operators.rounded(each.candidate for each in suspects[count:])
+        error = reference.error_of(rounded, operators.folder)
         count = len(suspects) if budget.is_over() else 2 * count
     return rounded, applied, measured
 
@@ -254,8 +252,7 @@ def float16_plan_of(
     """The options of the verification of a model that computes in 16 bits: its tolerance, and
     values of the inputs that it has.
 
-    Where the comparison runs on a processor, this one computes in 32 bits, and rounds
-    elsewhere.
+    A CPU runs the compared model in 32 bits, and so rounds at other places.
     """
     checks = how.checks
     if checks.rtol is None and checks.ulp is None:
@@ -278,30 +275,32 @@ def _type(value: onnx.ValueInfoProto) -> int:
 def region(
     model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], work: Collection[str]
 ) -> set[str]:
-    """The first results of the nodes to compute in 16 bits: MatMul, Gemm and Conv, and those that
-    are next to them.
+    """The first results of the nodes to compute in 16 bits: MatMul, Gemm and Conv, and the nodes
+    around them.
 
     Args:
         model: the model.
         nodes: those that can, in order.
-        work: their operators that are worth conversions, others only where they save some.
+        work: operators that are worth conversions; others join only where they save some.
     """
-    able = {first_result(node): node for node in nodes}
-    makers = {name: result for result, node in able.items() for name in node.output if name}
+    by_result = {first_result(node): node for node in nodes}
+    makers = {name: result for result, node in by_result.items() for name in node.output if name}
     readers: dict[str, list[str]] = {}
     for node in model.graph.node:
         for name in node.input:
             readers.setdefault(makers.get(name, ""), []).append(first_result(node))
     outside = {makers.get(value.name, "") for value in model.graph.output}
     joined = {
-        result for result, node in able.items() if operator_label(node.op_type, node.domain) in work
+        result
+        for result, node in by_result.items()
+        if operator_label(node.op_type, node.domain) in work
     }
     waiting = list(joined)
     while waiting:
         result = waiting.pop()
-        before = {makers[name] for name in able[result].input if name in makers} - outside
+        before = {makers[name] for name in by_result[result].input if name in makers} - outside
         further = {each for each in before if joined.issuperset(readers[each])}
-        further |= {each for each in readers.get(result, ()) if each in able}
+        further |= {each for each in readers.get(result, ()) if each in by_result}
         waiting += sorted(further - joined)
         joined |= further
     return joined
@@ -310,12 +309,12 @@ def region(
 def _observed(
     model: onnx.ModelProto,
     folder: Path | None,
-    found: Collection[str],
+    results: Collection[str],
     feeds: Sequence[Mapping[str, Value]],
     settings: SessionSettings,
 ) -> Observed:
-    """The ranges of numbers that operators read and give, without those that mean infinity."""
-    nodes = [node for node in model.graph.node if first_result(node) in found]
+    """The ranges of operands and results of operators, without numbers that stand for infinity."""
+    nodes = [node for node in model.graph.node if first_result(node) in results]
     made = {name for node in model.graph.node for name in node.output if name}
     names = {name for node in nodes for name in (*node.input, *node.output)}
     probe, ranges = Probe(model, folder, names & made, settings), Ranges("minmax")
@@ -336,26 +335,21 @@ def _observed(
 
 
 def _growth(
-    found: _Float16Candidates, rounded: onnx.ModelProto, reference: FloatReference
+    operators: _Float16Candidates, rounded: onnx.ModelProto, reference: FloatReference
 ) -> dict[str, float]:
-    """For each operator, how much larger the error of its result is than the largest one of what it
-    reads.
-    """
-    results = {each.result for each in found.candidates}
-    nodes = {
-        result: node for node in found.model.graph.node if (result := first_result(node)) in results
-    }
-    made = {name for node in found.model.graph.node for name in node.output if name}
+    """For each operator, how much the error of its result exceeds the largest of its operands."""
+    model, folder = operators.model, operators.folder
+    results = {each.result for each in operators.candidates}
+    nodes = {result: node for node in model.graph.node if (result := first_result(node)) in results}
+    made = {name for node in model.graph.node for name in node.output if name}
     names = {name for result, node in nodes.items() for name in (*node.input, result)} & made
     feeds, settings = reference.samples.feeds[0], reference.settings
-    plain, float16 = (
-        Probe(each, found.folder, names, settings).run(feeds) for each in (found.model, rounded)
-    )
+    plain, float16 = (Probe(each, folder, names, settings).run(feeds) for each in (model, rounded))
     errors = {name: _error(plain[name], float16[name]) for name in names}
 
     def growth(result: str, node: onnx.NodeProto) -> float:
-        given = max((errors.get(name, 0.0) for name in node.input), default=0.0)
-        return 0.0 if math.isinf(given) else errors[result] - given
+        before = max((errors.get(name, 0.0) for name in node.input), default=0.0)
+        return 0.0 if math.isinf(before) else errors[result] - before
 
     return {result: growth(result, node) for result, node in nodes.items()}
 

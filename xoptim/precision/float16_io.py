@@ -14,9 +14,8 @@ from xoptim.verification.session import Port, Value
 def with_float16_io(model: onnx.ModelProto) -> onnx.ModelProto:
     """A model whose inputs and outputs of 32-bit floats are of 16 bits, under the same names.
 
-    A Cast is after and before each.
-
-    Inputs that an initializer gives a default keep their types.
+    Casts follow the inputs and precede the outputs. Inputs with a default, which an initializer
+    gives, keep their types.
     """
     result = onnx.ModelProto()
     result.CopyFrom(model)
@@ -34,11 +33,9 @@ def with_float16_io(model: onnx.ModelProto) -> onnx.ModelProto:
     for value in (*inputs, *outputs):
         value.name = narrow[value.name]
         value.type.tensor_type.elem_type = TensorProto.FLOAT16
-    given = dict.fromkeys(value.name for value in inputs)
-    before = [
-        helper.make_node("Cast", [name], [wide[name]], to=TensorProto.FLOAT) for name in given
-    ]
-    made = dict.fromkeys(value.name for value in outputs if value.name not in given)
+    read = dict.fromkeys(value.name for value in inputs)
+    before = [helper.make_node("Cast", [name], [wide[name]], to=TensorProto.FLOAT) for name in read]
+    made = dict.fromkeys(value.name for value in outputs if value.name not in read)
     after = [
         helper.make_node("Cast", [wide[name]], [name], to=TensorProto.FLOAT16) for name in made
     ]
@@ -49,7 +46,7 @@ def with_float16_io(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def with_float16_feeds(feeds: Mapping[str, Value], ports: Iterable[Port]) -> dict[str, Value]:
-    """Values of 32-bit floats in 16 bits, where an input has this type."""
+    """The feeds, float32 values as float16 where the input has this type."""
     float16 = {port.name for port in ports if port.type == "tensor(float16)"}
 
     def fits(name: str, value: Value) -> Value:

@@ -7,15 +7,15 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 OPSET: Final = 21
-"""The first operator set with blocks of weights that have scales of 16 bits."""
-_SMALLEST: Final = 2.0**-14
+"""The first operator set with block-wise scales of 16 bits."""
+_SMALLEST_NORMAL: Final = 2.0**-14
 """Smaller numbers have fewer digits in 16 bits."""
 
 
 def with_float16_scales(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy with the scales of dequantized weights rounded to 16 bits, still stored as float32.
 
-    Scales that leave the range of the type stay: these weights are dequantized to float32.
+    Scales that leave the range of the type stay: their weights are dequantized to float32.
     """
     rounded = onnx.ModelProto()
     rounded.CopyFrom(model)
@@ -41,5 +41,5 @@ def _round(tensor: TensorProto) -> None:
     numbers = numpy_helper.to_array(tensor)
     with np.errstate(over="ignore"):
         half = numbers.astype(np.float16)
-    if np.isfinite(half).all() and (half >= _SMALLEST).all():
+    if np.isfinite(half).all() and (half >= _SMALLEST_NORMAL).all():
         tensor.CopyFrom(numpy_helper.from_array(half.astype(np.float32), tensor.name))

@@ -70,10 +70,10 @@ class QuantizedJson(TypedDict):
         scheme: the scheme.
         bits: of a weight in blocks (int4).
         block_size: number of values of a weight that share a scale (int4).
-        target: name of the target for which it was chosen; empty where it was asked for.
+        target: name of the target for which the scheme was chosen; empty where it was asked for.
         tolerance: the error that was allowed where most of it is used, as a fraction.
         metric: how the error was measured: a metric, or the name of a function.
-        error: error of the result on all samples there, as a fraction.
+        error: error of the slice below on all samples, as a fraction.
         slice: the output, or the part of it with a scale of its own, that uses most of its
             tolerance.
         samples: number of samples.

@@ -24,9 +24,7 @@ _JOINING: Final[Mapping[str, tuple[int, ...]]] = {
     "ScatterElements": (0, 2),
     "ScatterND": (0, 2),
 }
-"""Operators that write one operand into another, by the operands whose elements they give. Concat
-has all operands.
-"""
+"""Operators that write one operand into another, with the indices of these two operands."""
 _MOVING: Final = operators_with(Trait.MOVES) | {
     "DepthToSpace", "GatherElements", "GatherND", "Pad", "ReverseSequence", "SpaceToDepth",
 }  # fmt: skip
@@ -57,7 +55,7 @@ def joined_outputs(model: onnx.ModelProto) -> list[JoinedOutput]:
         name for name, node in makers.items() if node.op_type == "Constant" and not node.domain
     }
     joined = (_joined(value.name, makers, constants) for value in model.graph.output)
-    order = {id(node): place for place, node in enumerate(model.graph.node)}
+    order = {id(node): index for index, node in enumerate(model.graph.node)}
     return [
         output._replace(nodes=sorted(output.nodes, key=lambda node: order[id(node)]))
         for output in joined
@@ -83,13 +81,13 @@ def _joined(name: str, makers: Mapping[str, NodeProto], constants: set[str]) -> 
 
 
 def _sources(node: NodeProto, constants: set[str]) -> Sequence[str]:
-    """The operands whose elements a node gives; none for a node that computes."""
+    """The operands that the elements of a node's result come from; none for one that computes."""
     if standard_domain(node.domain):
         return ()
     if node.op_type == "Concat":
         return list(node.input)
     if node.op_type in _JOINING:
-        return [node.input[place] for place in _JOINING[node.op_type]]
+        return [node.input[index] for index in _JOINING[node.op_type]]
     if node.op_type in _MOVING:
         return node.input[:1]
     if node.op_type in _SCALING:
@@ -162,19 +160,18 @@ class OriginReader:
 
 
 def _on_numbers(node: NodeProto, numbered: set[str]) -> NodeProto:
-    """A node that moves numbers of operands as it moves values."""
+    """A node that moves the numbers of operands as the original one moves their elements."""
     copy = NodeProto()
     copy.CopyFrom(node)
     if node.op_type in _SCALING:
         source = next(name for name in node.input if name in numbered)
         return helper.make_node("Identity", [source], node.output[:1])
-    if node.op_type == "Pad":  # what it adds is nobody's
+    if node.op_type == "Pad":  # padding gets number 0, as if it came from the first operand
         del copy.input[2:3]
     return copy
 
 
 def _fits(origins: np.ndarray, value: Value) -> bool:
-    """Whether an array has the shape of an output."""
     return isinstance(value, np.ndarray) and origins.shape == value.shape
 
 
@@ -183,10 +180,7 @@ Group: TypeAlias = np.ndarray
 
 
 def groups_along(origins: np.ndarray, axis: int) -> list[Group]:
-    """The indices of an axis at which all elements have the same origins, in order.
-
-    One group where the origin does not depend on the axis.
-    """
+    """The indices of an axis, grouped by the origins of the elements there, in order."""
     rows = np.moveaxis(origins, axis, 0)
     by_content: dict[bytes, list[int]] = {}
     for index, row in enumerate(rows):

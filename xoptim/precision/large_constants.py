@@ -20,7 +20,7 @@ _INTEGER_TYPES: Final = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, 
 _QUANTIZED: Final = ("Quant", "QLinear", "NBits", "Bnb4", "MatMulInteger", "ConvInteger")
 """Parts of the names of operators whose float32 constants are scales."""
 _SMALL_SHARE: Final = 0.001
-"""Part of the bytes of all constants that is not worth the nodes that widen the smallest ones."""
+"""Part of the bytes of all constants that is not worth nodes to widen the smallest ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,16 @@ class LargeConstant:
 
     def numbers(self, folder: Path | None) -> np.ndarray:
         """The float32 numbers."""
-        found: np.ndarray = tensor_array(self.tensor, folder).astype(np.float32, copy=False)
-        return found
+        numbers: np.ndarray = tensor_array(self.tensor, folder).astype(np.float32, copy=False)
+        return numbers
 
 
 def large_constants(model: onnx.ModelProto) -> dict[str, LargeConstant]:
     """The float32 constants of `FEWEST_STORED` numbers or more, and constants of 16 bits that a
     Cast widens, by name.
 
-    All graphs are searched. What the caller may override, outputs, and scales of integers are
-    skipped.
+    All graphs are searched. Constants that the caller may override, outputs, and scales of integers
+    are skipped.
     """
     graphs = [model.graph, *inner_graphs(model.graph.node)]
     readers: dict[str, list[onnx.NodeProto]] = {}
@@ -63,17 +63,17 @@ def large_constants(model: onnx.ModelProto) -> dict[str, LargeConstant]:
             readers.setdefault(name, []).append(node)
     fixed = {value.name for graph in graphs for value in graph.output} | _scales(model)
     fixed |= {value.name for value in model.graph.input} if model.ir_version >= 4 else set()
-    found = list[LargeConstant]()
+    constants = list[LargeConstant]()
     for tensor in (each for graph in graphs for each in graph.initializer):
         if math.prod(tensor.dims) < FEWEST_STORED or tensor.name in fixed:
             continue
         first = readers.get(tensor.name, [])
         if tensor.data_type == TensorProto.FLOAT:
-            found.append(LargeConstant(tensor.name, tensor, first))
+            constants.append(LargeConstant(tensor.name, tensor, first))
         elif tensor.data_type in _FLOAT16_TYPES and len(first) == 1 and _is_widening(first[0]):
             name = first[0].output[0]
-            found.append(LargeConstant(name, tensor, readers.get(name, [])))
-    return {each.name: each for each in found if each.readers and each.name not in fixed}
+            constants.append(LargeConstant(name, tensor, readers.get(name, [])))
+    return {each.name: each for each in constants if each.readers and each.name not in fixed}
 
 
 def small_constants(constants: Iterable[LargeConstant]) -> set[str]:
@@ -87,25 +87,23 @@ def small_constants(constants: Iterable[LargeConstant]) -> set[str]:
 
 
 def _scales(model: onnx.ModelProto) -> set[str]:
-    """The names that quantized operators read, and what is computed from integers that a Cast
-    widens.
-    """
+    """The operands of quantized operators, and of a Sub or Mul of integers that a Cast widens."""
     narrow = {
         each.name
         for graph in (model.graph, *inner_graphs(model.graph.node))
         for each in graph.initializer
         if each.data_type in _INTEGER_TYPES
     }
-    integers, found = set[str](), set[str]()
+    integers, operands = set[str](), set[str]()
     for node in every_node(model.graph.node):
         is_scaling = node.op_type in ("Mul", "Sub") and not integers.isdisjoint(node.input)
         if is_scaling or any(word in node.op_type for word in _QUANTIZED):
-            found.update(node.input)
+            operands.update(node.input)
         if (is_scaling and node.op_type == "Sub") or (
             node.op_type == "Cast" and node.input[0] in narrow
         ):
             integers.update(node.output)
-    return found
+    return operands
 
 
 def _is_widening(node: onnx.NodeProto) -> bool:
@@ -121,10 +119,10 @@ def float32_bytes(model: onnx.ModelProto) -> dict[str, int]:
         for node in reversed([*every_node(model.graph.node)])
         for name in node.input
     }
-    found = dict[str, int]()
+    sizes = dict[str, int]()
     for graph in (model.graph, *inner_graphs(model.graph.node)):
         for tensor in graph.initializer:
             if tensor.data_type == TensorProto.FLOAT:
                 op_type = first.get(tensor.name, "outputs")
-                found[op_type] = found.get(op_type, 0) + tensor_bytes(tensor)
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+                sizes[op_type] = sizes.get(op_type, 0) + tensor_bytes(tensor)
+    return dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))

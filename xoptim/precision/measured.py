@@ -23,9 +23,7 @@ _LARGEST_INT8: Final = 127
 FASTER: Final = 0.95
 """A candidate that takes more than this part of the float32 time stays in float32."""
 _TIE: Final = 1e-9
-"""Bits that a multiplication counts for where bits are saved: few enough to decide nothing but
-ties.
-"""
+"""Bits that a multiplication counts for where bits are saved: so few that only ties change."""
 _UNNOTICED: Final = 0.01
 """Part of the time of all operators that reading an embedding may cost more, for the bytes that it
 saves.
@@ -54,12 +52,12 @@ UNMEASURED: Final = OperatorCost()
 class Measured:
     """A candidate and what was measured of it.
 
-    One that others share their weights with has the sums and the error of all of them.
+    The first of several operators with the same weights has the summed costs and the error of all.
 
     Attributes:
         candidate: what can be quantized.
         cost: its multiplications and its times.
-        errors: of the slices of the outputs when only this one is quantized; see `Errors`.
+        errors: of the slices of the outputs when only this candidate is quantized; see `Errors`.
     """
 
     candidate: Candidate
@@ -78,7 +76,7 @@ class Measured:
 
     @property
     def form(self) -> Form:
-        """By what it is identified."""
+        """Identifies the candidate."""
         return self.candidate.form
 
     def saved(self, goal: Goal) -> float:
@@ -102,8 +100,7 @@ class Measured:
 
         Args:
             goal: what is to be saved.
-            before: a form of the same operator that is there already, with a smaller error: the
-                price of this one instead.
+            before: a form of the same operator with a smaller error, which this one would replace.
         """
         gain, square = self.saved(goal), self.error**2
         if before is not None:
@@ -165,12 +162,12 @@ def _range_text(candidate: Candidate) -> str:
 
 
 def worthwhile(measured: Sequence[Measured], limit: float = FASTER) -> list[Measured]:
-    """The operators that take at most this part of the time when quantized, with all that is
-    quantized because of others.
+    """The operators that take at most a part of the float32 time when quantized, and those that
+    are quantized because of others.
 
     Embeddings may take longer, where that does not show in the time of all operators. A form that
-    neither saves time nor has the smaller error next to another form of its operator is not worth
-    it.
+    neither saves time nor has a smaller error compared with another form of its operator is left
+    out.
     """
     most = _UNNOTICED * sum(each.cost.before for each in measured)
 

@@ -63,10 +63,10 @@ def metric_name(metric: ErrorMetric) -> str:
 def error(metric: ErrorMetric, expected: Iterable[Value], actual: Iterable[Value]) -> float:
     """The largest error of an output, as a fraction.
 
-    Infinite where one has another shape, or a number that is not finite.
+    Infinite where an output has another shape, or is not finite where the reference is.
 
-    Numbers that are not finite in the reference too do not count. Of outputs that are not
-    floating-point, the error is the fraction of elements that differ.
+    Where the reference is not finite, numbers do not count. Of outputs that are not floating-point,
+    the error is the fraction of elements that differ.
     """
     pairs = zip(expected, actual, strict=True)
     return max((error_of_value(metric, a, b) for a, b in pairs), default=0.0)

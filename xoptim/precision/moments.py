@@ -17,7 +17,7 @@ from xoptim.verification.session import Value
 from xoptim.verification.session_settings import SessionSettings
 
 _MAX_ROWS: Final = 8192
-"""Most rows of weights with a Hessian, which takes half a gigabyte then."""
+"""Weights of more rows have no Hessian: it would take more than half a gigabyte."""
 _MAX_HESSIAN_BYTES: Final = 2**29
 """Bytes of the Hessians that one pass over the samples collects."""
 
@@ -59,7 +59,7 @@ class Moments:
 
     @cached_property
     def curvature(self) -> Curvature | None:
-        """For error feedback; ``None`` where samples tell nothing about pairs of channels."""
+        """For error feedback; ``None`` without a Hessian, or one that is zero or not finite."""
         return None if self.hessian is None else curvature_of(self.hessian, self.count)
 
     def divided(self, scale: Numbers) -> "Moments":
@@ -71,7 +71,7 @@ class Moments:
             moments.hessian = None
             return moments
         moments.hessian = self.hessian / np.outer(scale, scale)
-        # damped as the activations were: that they are divided tells nothing more about them
+        # with the same damping: dividing activations adds no information about them
         moments.curvature = self.curvature.divided(scale)
         return moments
 

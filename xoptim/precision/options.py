@@ -51,10 +51,10 @@ class PrecisionOptions:
         calibration: which numbers of a tensor belong to its range, where samples determine it:
             ``minmax`` for all, ``percentile`` or ``entropy`` without rare large ones.
         compute: of the scheme ``float16``: whether operators compute in 16 bits, or in 32 with
-            weights that are stored in 16. ``auto`` is 16 for the provider ``cuda``. Processors
-            compute in 32 bits all the same, with conversions. Of ``int8`` and ``int4``:
-            ``float16`` quantizes weights only, and computes in 16 bits with them.
-        everywhere: whether operators compute in 16 bits where that saves no conversion, too: for
+            weights that are stored in 16. ``auto`` is 16 for the provider ``cuda``. CPUs still
+            compute in 32 bits, with conversions. Of ``int8`` and ``int4``: ``float16`` quantizes
+            weights only, and computes in 16 bits with them.
+        everywhere: whether operators compute in 16 bits even where that saves no conversion: for
             targets that lack 32 bits.
         weights_only: whether activations stay in float32: for targets where operators on integers
             are slower, or missing.
@@ -63,17 +63,17 @@ class PrecisionOptions:
             allows, also where they are not faster on this machine.
         symmetric: of ``static``: whether activations are signed integers whose zero point is 0, and
             biases stay in float32, as TensorRT needs it.
-        bits: of the scheme ``int4``: of a weight that MatMuls read, from 2 to 8. 3 bits are stored
-            in 4, and 5 to 7 in 8.
+        bits: of the scheme ``int4``: bits of a weight that MatMuls read, from 2 to 8. 3 bits are
+            stored in 4, and 5 to 7 in 8.
         block_size: of the scheme ``int4``: number of values that share a scale: 16, 32, 64, 128 or
             256.
-        io_types: type of the inputs and outputs of 32-bit floats; ``float16`` where operators
-            compute in 16 bits only.
+        io_types: type of the inputs and outputs that are float32 in the model; ``float16`` only
+            where operators compute in 16 bits.
         feeds: samples to measure the error on: a list of dictionaries of arrays, an ``.npz`` file
             or a folder of them, or anything that gives samples, such as a DataLoader of torch, a
             dataset, or an iterator (see `xoptim.precision.sources.read_samples`). Random ones when
             empty. Half of them, at least one, serve to choose; all must keep the tolerance.
-        max_samples: how many samples are read of a source that is no list of dictionaries.
+        max_samples: how many samples are read from a source that is no list of dictionaries.
         seed: of the random values.
         budget: seconds that the search may take; ``None`` for as long as it takes. Operators that
             are not measured in it stay in float32.
@@ -99,7 +99,7 @@ class PrecisionOptions:
     budget: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError for values that no model could keep."""
+        """Raise ValueError for invalid values."""
         if self.scheme not in SCHEMES:
             raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, not {self.scheme!r}")
         if not callable(self.metric) and self.metric not in tuple(METRICS):

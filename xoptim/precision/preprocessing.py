@@ -34,9 +34,9 @@ GELU_OPSET: Final = 20
 _GELU: Final = ("Gelu", "GeluErf")
 """The patterns that write it."""
 _RESIZE_AXES: Final = ("ResizeAxes",)
-"""The pattern for a fault of onnxruntime next to quantized convolutions."""
+"""The pattern that avoids a bug of onnxruntime around quantized convolutions."""
 RESIZE_WITH_AXES: Final = ("ShapeResize",)
-"""The pattern that undoes it."""
+"""The pattern that would undo it."""
 _LOGGER: Final = logging.getLogger("xoptim")
 _T = TypeVar("_T")
 _FAILURES: Final = (
@@ -45,7 +45,7 @@ _FAILURES: Final = (
     onnx.shape_inference.InferenceError,
     onnx.checker.ValidationError,
 )
-"""Errors that cost a step, and not the result."""
+"""Errors for which a step is skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ class Preprocessed:
     Attributes:
         model: the model, with other scales of channels where that helps.
         folder: of its external data.
-        observed: facts about its tensors on samples; without means of channels where biases that
-            make up for them do not help.
-        verified_models: the verified models, one for each kind of scales that were moved.
+        observed: facts about its tensors on samples; without `channels` where correcting biases by
+            them does not help.
+        verified_models: the verified models, one for each step that changed the model.
     """
 
     model: onnx.ModelProto
@@ -145,9 +145,7 @@ class Preprocessor:
         least: float | None,
         scaling: type[ScalingPattern],
     ) -> tuple[Preprocessed, float | None]:
-        """The model with the smaller error of the best one and the one with scales moved, and that
-        error.
-        """
+        """The best model, or one with scales moved where the error is smaller; and the error."""
         scaled = self._scaled(best, scaling)
         if scaled is None:
             return best, least
@@ -156,32 +154,32 @@ class Preprocessor:
         return (scaled, error) if error < least else (best, least)
 
     def _replaced(
-        self, step: str, given: Preprocessed, names: Sequence[str], opset: int | None = None
+        self, step: str, before: Preprocessed, names: Sequence[str], opset: int | None = None
     ) -> Preprocessed:
-        """The model with some patterns applied where that works."""
-        return tried(step, lambda: self.rewritten(given, names, opset), None) or given
+        return tried(step, lambda: self.rewritten(before, names, opset), None) or before
 
-    def _scaled(self, given: Preprocessed, scaling: type[ScalingPattern]) -> Preprocessed | None:
-        """The model with scales moved, ``None`` where there is nothing to move; without samples by
-        constants alone.
+    def _scaled(self, before: Preprocessed, scaling: type[ScalingPattern]) -> Preprocessed | None:
+        """The model with scales moved, ``None`` where there are none to move. With random samples,
+        only constants determine the scales.
         """
-        pattern = scaling(None if self.samples.are_random else given.observed.channels)
-        return self.rewritten(given, [pattern])
+        pattern = scaling(None if self.samples.are_random else before.observed.channels)
+        return self.rewritten(before, [pattern])
 
     def rewritten(
-        self, given: Preprocessed, patterns: Sequence[Rewrite | str], opset: int | None = None
+        self, before: Preprocessed, patterns: Sequence[Rewrite | str], opset: int | None = None
     ) -> Preprocessed | None:
         """The model with some patterns applied, and verified; ``None`` where none applies.
 
         Args:
-            given: the model.
+            before: the model.
             patterns: the patterns, or their names.
             opset: what an older operator set is raised to.
         """
-        known = next((each.version for each in given.model.opset_import if not each.domain), 0)
+        model = before.model
+        version = next((each.version for each in model.opset_import if not each.domain), 0)
         options = OptimizationOptions(
             patterns=patterns,
-            opset=opset if opset and known < opset else None,
+            opset=opset if opset and version < opset else None,
             provider=self.provider,
             cpu=self.cpu,
             assume=self.how.checks.assume,
@@ -191,7 +189,7 @@ class Preprocessor:
             remove_identity=False,
         )
         how = replace(self.how, each=True, draft=None, on_loaded=lambda _: None)
-        verified = optimize_verified(Source(given.model, given.folder), options, how)
+        verified = optimize_verified(Source(model, before.folder), options, how)
         if not verified.builder.report().applied:
             return None
         failure = verified.failure
@@ -201,33 +199,33 @@ class Preprocessor:
             verified.proto,
             verified.base_dir,
             self.observe(verified.proto, verified.base_dir),
-            [*given.verified_models, verified],
+            [*before.verified_models, verified],
         )
 
     def _has_biases(self, model: onnx.ModelProto) -> bool:
-        """Whether something is quantized by ranges of samples and has weights."""
+        """Whether a model has operators with weights that are quantized by ranges of samples."""
         ranged = [cls for cls in self.patterns if issubclass(cls, RangedPattern)]
         return any(node.op_type in cls.operators for cls in ranged for node in model.graph.node)
 
-    def error_of(self, original: onnx.ModelProto, given: Preprocessed, *, corrected: bool) -> float:
+    def error_of(self, original: onnx.ModelProto, ready: Preprocessed, *, corrected: bool) -> float:
         """The error of the model with everything quantized: root mean squares, the sum over the
         samples that serve to choose.
 
-        The largest difference, which a tolerance is about, depends on chance more than its mean.
+        A largest difference, which is what a tolerance limits, would depend more on chance.
         """
-        observed = given.observed if corrected else given.observed._replace(channels={})
+        observed = ready.observed if corrected else ready.observed._replace(channels={})
         quantized, _ = fake_quantized(
-            given.model, given.folder, self.patterns, None, self.provider, observed, self.cpu
+            ready.model, ready.folder, self.patterns, None, self.provider, observed, self.cpu
         )
         plain, other = (
-            Session(each, self.settings, base_dir=given.folder) for each in (original, quantized)
+            Session(each, self.settings, base_dir=ready.folder) for each in (original, quantized)
         )
         feeds = [self.samples.feeds[index] for index in self.samples.to_choose]
         return sum(error("rms", plain.run(each), other.run(each)) for each in feeds)
 
 
 def tried(step: str, run: Callable[[], _T], otherwise: _T) -> _T:
-    """What a step of the preprocessing gives; otherwise a warning names the step and its error."""
+    """The result of a step, or ``otherwise`` and a warning that names the step and its error."""
     try:
         return run()
     except _FAILURES as error:
@@ -241,8 +239,8 @@ def _lists_axes(node: onnx.NodeProto) -> bool:
 
 
 def with_least_opset(verified: VerifiedModel, least: int) -> onnx.ModelProto:
-    """A copy of the optimized model, in an operator set that has what quantization needs, where
-    each value has its own name, and nodes have no stack traces of an exporter.
+    """A copy of the optimized model, of opset ``least`` or newer, in which each value has its own
+    name, and nodes have no stack traces of an exporter.
     """
     if verified.builder.model.opsets.get("", 0) >= least:
         model = onnx.ModelProto()

@@ -46,7 +46,7 @@ _SHARE_OF_WEIGHTS: Final = 0.9
 """Part of the tolerance that quantized weights may take, before the rest is computed in 16 bits."""
 _MATMUL_N_BITS: Final = "MatMulNBits"
 _AFTERWARDS: Final = ("FusedConv",)
-"""Patterns that join operators between which numbers may be quantized."""
+"""Patterns that fuse operators between which QDQ may be placed."""
 
 
 def before_quantization(options: OptimizationOptions) -> OptimizationOptions:
@@ -62,8 +62,8 @@ def quantize(
     how: VerifyPlan,
     precision: PrecisionOptions,
 ) -> Quantized:
-    """Quantize as many operators of an optimized model as the tolerance allows, those first that
-    give most for their error.
+    """Quantize as many operators of an optimized model as the tolerance allows, first those that
+    save most for their error.
 
     Two steps: operands become quantized numbers (fake quantization), which is the only step that
     changes results beyond rounding, and whose error is measured. Then the operators compute with
@@ -88,19 +88,19 @@ def quantize(
     start, budget = perf_counter(), SearchBudget(precision.budget)
     precision = with_samples(precision, verified.proto)
     try:
-        found = (
+        result = (
             _weights_for_float16(verified, options, how, precision, budget)
             if precision.is_weight_only_float16
             else _quantized(verified, options, how, precision, budget)
         )
     except NothingToQuantizeError as nothing:
         floats = _in_float32(verified, options, how)
-        found = Quantized(floats, (), precision, reason=str(nothing), in_float16=in_float16)
-    if not found.reason and not found.applied and precision.io_types == "float32":
+        result = Quantized(floats, (), precision, reason=str(nothing), in_float16=in_float16)
+    if not result.reason and not result.applied and precision.io_types == "float32":
         floats = _in_float32(verified, options, how)
-        reason = "no operator was chosen" if budget.ended_search else _unfit(found)
-        found = replace(found, verified=floats, comparisons=(), worst=None, reason=reason)
-    return replace(found, seconds=perf_counter() - start, ended_by_budget=budget.ended_search)
+        reason = "no operator was chosen" if budget.ended_search else _unfit(result)
+        result = replace(result, verified=floats, comparisons=(), worst=None, reason=reason)
+    return replace(result, seconds=perf_counter() - start, ended_by_budget=budget.ended_search)
 
 
 def _weights_for_float16(
@@ -110,7 +110,7 @@ def _weights_for_float16(
     precision: PrecisionOptions,
     budget: SearchBudget,
 ) -> Quantized:
-    """The model with weights of 8 or 4 bits, and everything else computed in 16 bits.
+    """The model with weights of 8 or 4 bits, computed in 16 bits.
 
     The error of both steps together is measured against the optimized model.
     """
@@ -128,8 +128,8 @@ def _weights_for_float16(
     if stored.fault or not stored.applied:
         return replace(stored, options=precision, in_float16=True)
     settings = replace(how.checks.settings, level="all")
-    given = with_least_opset(verified, FLOAT16_SCALES_OPSET), verified.base_dir
-    reference = FloatReference.of(*given, stored.samples, precision, settings)
+    original = with_least_opset(verified, FLOAT16_SCALES_OPSET), verified.base_dir
+    reference = FloatReference.of(*original, stored.samples, precision, settings)
     weights = with_float16_scales(stored.verified.proto)
     model = joined(
         stored.verified, unchanged(Source(weights, stored.verified.base_dir), plain, how)
@@ -151,7 +151,7 @@ def _weights_for_float16(
 
 
 def unchanged(source: Source, options: OptimizationOptions, how: VerifyPlan) -> VerifiedModel:
-    """A model without a rewrite or a comparison."""
+    """The model as it is, neither rewritten nor compared."""
     alone = replace(how, whole=False, each=False, on_loaded=lambda _: None)
     return optimize_verified(source, replace(options, **_AS_IT_IS), alone)
 
@@ -189,7 +189,7 @@ def _quantized(
     made = optimize_verified(Source(plan.model, plan.folder), further, alone)
     how.on_step("measuring the error")
     errors = plan.reference.errors_of(made.proto, made.base_dir)
-    if in_float16:  # processors compute in 32 bits what is of 16
+    if in_float16:  # CPUs compute the converted model in 32 bits
         errors = largest_errors((errors, plan.reference.errors_of(plan.model, plan.folder)))
     return Quantized(
         joined(verified, made),
@@ -233,8 +233,8 @@ def _check_gain(options: OptimizationOptions) -> None:
 
     Raises `NothingToQuantizeError` where int8 is not faster.
     """
-    known = instructions()
-    if short_name(options.provider) != "cpu" or known is None or INSTRUCTIONS & known:
+    available = instructions()
+    if short_name(options.provider) != "cpu" or available is None or INSTRUCTIONS & available:
         return
     share = int8_share()
     what = "this CPU has no int8 instructions"
@@ -258,27 +258,27 @@ def _in_float32(
 ) -> VerifiedModel:
     """The optimized model, with the patterns that `before_quantization` leaves out."""
     how.on_step("writing the float32 model")
-    given = Source(verified.proto, verified.base_dir)
+    source = Source(verified.proto, verified.base_dir)
     return joined(
-        verified, optimize_verified(given, options, replace(how, on_loaded=lambda _: None))
+        verified, optimize_verified(source, options, replace(how, on_loaded=lambda _: None))
     )
 
 
-def _unfit(found: Quantized) -> str:
+def _unfit(result: Quantized) -> str:
     """The reason why nothing was quantized although something could be."""
-    tolerance = f"the tolerance of {found.tolerance:.2%}"
-    if found.error > found.tolerance:
+    tolerance = f"the tolerance of {result.tolerance:.2%}"
+    if result.error > result.tolerance:
         return (
-            f"the float32 outputs differ by {found.error:.2%} between two ways in which "
+            f"the float32 outputs differ by {result.error:.2%} between two ways in which "
             f"onnxruntime runs the model, more than {tolerance}"
         )
-    if found.in_float16:
+    if result.in_float16:
         return f"in float16, no operator stays within {tolerance}, or none is faster"
     return f"no choice stays within {tolerance}"
 
 
 def joined(first: VerifiedModel, second: VerifiedModel) -> VerifiedModel:
-    """The second model, with what is known of the way from the original to the first."""
+    """The second model, with the record of how the first was made from the original."""
     return replace(
         second,
         before=first.before,

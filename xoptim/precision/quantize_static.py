@@ -23,13 +23,13 @@ qnn = lazy_module("onnxruntime.quantization.execution_providers.qnn")
 WIDTHS: Final = (8, 16)
 """Bits of the results of operators, fewest first; weights have 8."""
 MARGIN: Final = 1.5
-"""Ranges of 16 bits are so much wider than those of samples: steps are small all the same."""
+"""Factor by which 16-bit ranges exceed those of the samples: their steps stay small."""
 _WITH_WEIGHTS: Final = ("Conv", "ConvTranspose")
 """Operators for whose weights onnxruntime makes one scale a channel."""
 _MATMULS: Final = ("MatMul", "Gemm")
 _MATRIX: Final = 2
 _OPERANDS: Final = 2
-_MOST_STEPS: Final = 127
+_MAX_INT8: Final = 127
 
 
 def quantize_static(
@@ -43,17 +43,17 @@ def quantize_static(
     *,
     keeps_activations: bool = False,
 ) -> onnx.ModelProto:
-    """A model with Q and DQ around its operators, with the ranges of some values.
+    """A model with QDQ around its operators, with the ranges of some values.
 
     Args:
-        model: in an operator set of `OPSET` or newer, its weights inside; left unchanged.
+        model: in operator set 21 or newer, its weights inside; left unchanged.
         feeds: the values of the inputs.
         bits: of the results of operators, 8 or 16.
         split: names of nodes whose weights become the sum of two constants of 8 bits.
         calibration: how ranges are found, see `PrecisionOptions`.
         ranges: of results, by name, in place of those that are found.
-        margin: how much wider these are made.
-        keeps_activations: whether a Relu stays that only cuts a range.
+        margin: the factor by which ``ranges`` are widened.
+        keeps_activations: whether a Relu or Clip stays that QDQ makes redundant.
     """
     types = quantization.QuantType
     methods = quantization.CalibrationMethod
@@ -101,19 +101,19 @@ def weights_of(
 def _split(
     model: onnx.ModelProto, names: Collection[str], ranges: Mapping[str, Range]
 ) -> dict[str, Range]:
-    """Write nodes as sums of two, with weights of 8 bits and what these leave.
+    """Replace nodes by sums of two, one with weights of 8 bits, one with the remaining error.
 
     Returns the ranges of the new results.
     """
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
-    found: dict[str, Range] = {}
+    new_ranges: dict[str, Range] = {}
     nodes: list[onnx.NodeProto] = []
     for node in model.graph.node:
-        where = weights_of(node, stored) if node.name in names else None
-        if where is None:
+        weights_axis = weights_of(node, stored) if node.name in names else None
+        if weights_axis is None:
             nodes.append(node)
             continue
-        name, axis = where
+        name, axis = weights_axis
         result = node.output[0]
         numbers = numpy_helper.to_array(stored[name])
         first = _of_8_bits(numbers, axis)
@@ -130,17 +130,17 @@ def _split(
         operands = [f"{result}_{part}" for part in parts]
         nodes.append(onnx.helper.make_node("Add", operands, [result], node.name))
         if result in ranges:
-            found[operands[0]] = ranges[result]
+            new_ranges[operands[0]] = ranges[result]
     kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del model.graph.node[:]
     model.graph.node.extend(kept)
-    return found
+    return new_ranges
 
 
 def _of_8_bits(numbers: np.ndarray, axis: int) -> np.ndarray:
     """Weights quantized to 8 bits, with one scale for each index of an axis, as float32."""
     others = tuple(each for each in range(numbers.ndim) if each != axis)
-    scales = np.abs(numbers).max(axis=others, keepdims=True) / _MOST_STEPS
+    scales = np.abs(numbers).max(axis=others, keepdims=True) / _MAX_INT8
     scales = np.where(scales == 0, 1, scales)
     quantized: np.ndarray = (np.round(numbers / scales) * scales).astype(np.float32)
     return quantized
@@ -167,7 +167,7 @@ def _overrides(model: onnx.ModelProto, bits: int) -> dict[str, list[dict[str, An
     bits of the results. QNN takes scales of LayerNormalization as positive integers of 8 bits only.
     """
     types = quantization.QuantType
-    found: dict[str, list[dict[str, Any]]] = {}
+    overrides: dict[str, list[dict[str, Any]]] = {}
     tensors = {
         tensor.name: tensor
         for tensor in model.graph.initializer
@@ -179,18 +179,18 @@ def _overrides(model: onnx.ModelProto, bits: int) -> dict[str, list[dict[str, An
                 continue
             if node.op_type == "LayerNormalization":
                 if index == 1:
-                    found[name] = [{"quant_type": types.QUInt8, "symmetric": False}]
+                    overrides[name] = [{"quant_type": types.QUInt8, "symmetric": False}]
                 continue
             weights = weights_of(node, tensors)
             if weights is not None and index == 1:
-                found[name] = [{"quant_type": types.QInt8, "axis": weights[1], "symmetric": True}]
+                override = {"quant_type": types.QInt8, "axis": weights[1], "symmetric": True}
+                overrides[name] = [override]
             elif bits == WIDTHS[1] and node.op_type != "Gemm":
-                found.setdefault(name, [{"quant_type": types.QUInt16}])
-    return found
+                overrides.setdefault(name, [{"quant_type": types.QUInt16}])
+    return overrides
 
 
 def _is_transposed(node: onnx.NodeProto) -> bool:
-    """Whether a Gemm reads its weights transposed."""
     return any(each.name == "transB" and each.i for each in node.attribute)
 
 
@@ -203,8 +203,8 @@ class _Reader:
 
     def get_next(self) -> dict[str, Value] | None:
         """The values of the next run, ``None`` at the end."""
-        found = next(self._left, None)
-        return None if found is None else dict(found)
+        feeds = next(self._left, None)
+        return None if feeds is None else dict(feeds)
 
     def __iter__(self) -> Iterator[Mapping[str, Value]]:
         return iter(self._feeds)
@@ -216,8 +216,8 @@ class _Reader:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the messages of onnxruntime's quantization, which go to the root of all logs and set
-    it up.
+    """Without the messages of onnxruntime's quantization, which go to the root logger and configure
+    it.
     """
     root = logging.getLogger()
     handler, disabled = logging.NullHandler(), root.manager.disable

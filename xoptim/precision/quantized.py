@@ -42,7 +42,7 @@ class Quantized:
             names of the patterns.
         worst: the slice of the outputs that uses most of its tolerance, on all samples; ``None``
             where there was nothing to measure.
-        samples: what it was measured on; none where there was nothing to measure.
+        samples: on which the error was measured; none where there was nothing to measure.
         reason: why nothing was quantized; empty where something was.
         seconds: that the search took.
         inner: which operators of subgraphs stay as they are, and why.
@@ -52,7 +52,7 @@ class Quantized:
         float32_model: the optimized model, where it may be quantized again.
         activation_bits: of the results of operators, 0 where operators were chosen one by one.
         activations: those between operators that have QDQ.
-        target: the name of the target for which it was chosen; empty where the caller asked for it.
+        target: for which the scheme was chosen; empty where the caller asked for the scheme.
         cpu: CPUs on which integers are exact; see `OptimizationOptions.cpu`.
         ended_by_budget: whether the search ended with its budget.
     """
@@ -115,12 +115,12 @@ class Quantized:
 
     @property
     def error(self) -> float:
-        """The error of that slice, as a fraction."""
+        """The error of the slice `worst`, as a fraction."""
         return 0.0 if self.worst is None else self.worst.error
 
     @property
     def tolerance(self) -> float:
-        """What is allowed for it."""
+        """The tolerance of the slice `worst`."""
         return self.options.tolerance if self.worst is None else self.worst.tolerance
 
     @property
@@ -131,9 +131,9 @@ class Quantized:
     @property
     def are_large_left(self) -> bool:
         """Whether constants stay that could be stored in lower precision."""
-        able = {each.weights for each in self.candidates if each.is_weight_only}
-        left = large_constants(self.verified.proto).values()
-        return any(each.name in able and each.bits > _HALF for each in left)
+        storable = {each.weights for each in self.candidates if each.is_weight_only}
+        constants = large_constants(self.verified.proto).values()
+        return any(each.name in storable and each.bits > _HALF for each in constants)
 
     def summary(self) -> str:
         """The choice and its error, in one line."""
@@ -154,7 +154,7 @@ class Quantized:
         return f" in {self.worst.name}" if self.worst is not None and not self.worst.is_only else ""
 
     def _why_ended(self) -> str:
-        """That operators are left which were not tried, where that is so."""
+        """A note where the budget ended the search."""
         budget = self.options.budget
         if not self.ended_by_budget or budget is None:
             return ""
@@ -168,7 +168,7 @@ class Quantized:
 
     @property
     def heading(self) -> str:
-        """The scheme, and the target for which it was chosen where nobody asked for it."""
+        """The scheme, and the target for which it was chosen, if the caller did not ask for it."""
         scheme = self.options.scheme
         return f"{scheme}, chosen for {self.target}" if self.target else scheme
 
@@ -192,7 +192,6 @@ class Quantized:
         return [f"{count}{self._why_left(left.values(), is_all=len(left) == len(decisions))}"]
 
     def _why_left(self, left: Collection[Decision], *, is_all: bool) -> str:
-        """Why operators are left in float32."""
         if not left:
             return ""
         if self.in_float16:
@@ -234,17 +233,17 @@ class Quantized:
         return {"precision": self.summary(), "quantizable": self.rows()}
 
     def report(self, before: OptimizationReport) -> OptimizationReport:
-        """The report of the optimization with the rewrites of this one."""
-        found = self.verified.builder.report()
+        """The report of the optimization, with the rewrites of the quantization."""
+        last = self.verified.builder.report()
         scaling = {
             name: count
             for each in self.preprocessing
             for name, count in each.builder.report().applied.items()
         }
         quantizing = Counter(self.applied.values())
-        applied = {**before.applied, **scaling, **quantizing, **found.applied}
+        applied = {**before.applied, **scaling, **quantizing, **last.applied}
         return replace(
-            before, applied=applied, nodes_after=found.nodes_after, repetitions=found.repetitions
+            before, applied=applied, nodes_after=last.nodes_after, repetitions=last.repetitions
         )
 
     def to_json(self) -> QuantizedJson:

@@ -1,7 +1,6 @@
-"""What the metadata of a quantized model say about its error.
+"""The entry about the error in the metadata of a quantized model.
 
-The entry is information for people: the author of a file can write anything, so nothing relies on
-it.
+It is information for people: the author of a file can write anything, so nothing relies on it.
 """
 
 from typing import Final

@@ -31,7 +31,7 @@ class SliceError(NamedTuple):
 
 
 Errors: TypeAlias = tuple[float, ...]
-"""The error of each slice, in units in which the tolerance of each is the general one."""
+"""The error of each slice, scaled so that the general tolerance applies to all slices."""
 
 
 def largest_errors(errors: Iterable[Errors]) -> Errors:
@@ -104,19 +104,19 @@ class FloatReference:
 
     def errors(self, index: int, actual: Sequence[Value]) -> Errors:
         """The errors of outputs on one sample."""
-        found = self.slices.errors(self.precision.metric, self.expected[index], actual)
-        return tuple(error * factor for error, factor in zip(found, self._factors(), strict=True))
+        errors = self.slices.errors(self.precision.metric, self.expected[index], actual)
+        return tuple(error * factor for error, factor in zip(errors, self._factors(), strict=True))
 
     def errors_of(self, model: onnx.ModelProto, folder: Path | None) -> Errors:
         """The errors of a model: the largest ones on all samples."""
         session = Session(model, self.settings, base_dir=folder)
-        found = largest_errors(
+        errors = largest_errors(
             self.errors(index, session.run(with_float16_feeds(feeds, session.inputs)))
             for index, feeds in enumerate(self.samples.feeds)
         )
         del session
         release_memory()
-        return found
+        return errors
 
     def error_of(self, model: onnx.ModelProto, folder: Path | None) -> float:
         """The largest error of a model on all samples."""
@@ -125,10 +125,10 @@ class FloatReference:
     def worst(self, errors: Errors) -> SliceError:
         """The slice that uses most of its tolerance."""
         factors, parts = self._factors(), self.slices.slices
-        place = max(range(len(errors)), key=lambda each: errors[each])
-        tolerance = self.precision.tolerance / factors[place]
-        error = errors[place] / factors[place]
-        return SliceError(str(parts[place]), error, tolerance, len(parts) == 1)
+        index = max(range(len(errors)), key=lambda each: errors[each])
+        tolerance = self.precision.tolerance / factors[index]
+        error = errors[index] / factors[index]
+        return SliceError(str(parts[index]), error, tolerance, len(parts) == 1)
 
     def _factors(self) -> list[float]:
         """The general tolerance over the tolerance of each slice."""

@@ -19,11 +19,11 @@ from xoptim.verification.session import Value
 _RANDOM_RUNS = 4
 _MAX_MULTIPLICATIONS: Final = 4_000_000_000
 """Of all runs by which one candidate is ranked: 0.3 s of one core for a YOLOv8n of 640 x 640."""
-_FEW: Final = 10
+_MIN_SAMPLES: Final = 10
 """Fewer do not bound the error on other data: at 2 % with two samples, networks with two scores
 erred by up to 13 %; with ten, by up to 2.8 %.
 """
-_HOLLOW = (
+_NO_ERROR = (
     "no output has a finite value on the samples, so there is no error to measure; give other "
     "samples with --feeds"
 )
@@ -52,7 +52,7 @@ class Samples:
     Attributes:
         feeds: one dictionary for each run.
         are_random: whether some of them were drawn.
-        typical: values of sizes as models have them in use, to measure times on; without any, times
+        typical: values of sizes that are typical in use, to measure times on; without any, times
             are of the first run.
     """
 
@@ -78,11 +78,11 @@ class Samples:
     @property
     def are_few(self) -> bool:
         """Whether more samples would be needed to bound the error on other data."""
-        return not self.are_random and len(self.feeds) < _FEW
+        return not self.are_random and len(self.feeds) < _MIN_SAMPLES
 
     def to_rank(self, multiplications: int) -> range:
-        """The runs by which candidates are ranked: fewer of those that serve to choose where a run
-        takes long, as there is a run for each candidate. A choice is tried on all of them.
+        """The runs by which candidates are ranked: where a run takes long, fewer than serve to try
+        a choice, as there is a run for each candidate.
 
         Random samples have several sizes, and all of them count.
 
@@ -109,7 +109,7 @@ def samples_for(
 ) -> Samples:
     """The values of the options, or random ones of several sizes; the model has run on all of them.
 
-    Errors are measured at small random sizes too. Times are not: there, nothing would pay.
+    Errors are measured at small random sizes as well; times are not, as nothing is faster there.
 
     Raises:
         SampleError: the model does not run on a sample of the options.
@@ -127,7 +127,7 @@ def samples_for(
     else:
         runs = [*run_reference(model, replace(plain, assignments=_RANDOM_RUNS)).runs]
     if not any(is_measurable(run.results) for run in runs):
-        raise NothingToQuantizeError(_HOLLOW)
+        raise NothingToQuantizeError(_NO_ERROR)
     are_random = any(run.source == "random" for run in runs)
     draws = are_random and not options.samples
     typical = (

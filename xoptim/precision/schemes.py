@@ -25,15 +25,15 @@ def quantization_patterns(
 ) -> list[type[QuantizationPattern]]:
     """The patterns that quantize operands.
 
-    Those that write operators of a domain only where patterns of the selection do so.
+    Patterns that write operators of a domain are skipped unless some of the selection do so.
     """
-    given = {domain for each in select(selection) for domain in each.produces}
-    found = [
+    domains = {domain for each in select(selection) for domain in each.produces}
+    patterns = [
         cls
         for cls in resolve(scheme)
-        if issubclass(cls, QuantizationPattern) and given.issuperset(cls.produces)
+        if issubclass(cls, QuantizationPattern) and domains.issuperset(cls.produces)
     ]
-    return [cls for cls in found if not issubclass(cls, StoringPattern)]
+    return [cls for cls in patterns if not issubclass(cls, StoringPattern)]
 
 
 def operand_patterns(
@@ -43,13 +43,14 @@ def operand_patterns(
 
     Those with static scales take the place of those that compute scales in each run.
     """
-    found = quantization_patterns(precision.scheme, selection)
+    patterns = quantization_patterns(precision.scheme, selection)
+    weight_only = [cls for cls in patterns if not cls.quantizes_activations]
     if precision.weights_only:
         more = quantization_patterns(_BLOCKS) if precision.is_weight_only_float16 else []
-        return [*more, *(cls for cls in found if not cls.quantizes_activations)]
+        return [*more, *weight_only]
     if not precision.static:
-        return found
-    kept = [cls for cls in found if issubclass(cls, RangedPattern) or not cls.quantizes_activations]
+        return patterns
+    kept = [cls for cls in patterns if issubclass(cls, RangedPattern) or cls in weight_only]
     return [*quantization_patterns(_STATIC), *kept]
 
 
@@ -74,7 +75,7 @@ def integer_patterns(scheme: str) -> list[type[Rewrite]]:
 def computing_patterns(precision: PrecisionOptions) -> list[type[Rewrite]]:
     """The patterns that compute with quantized operands.
 
-    None where activations stay in float32, or where other compilers read QuantizeLinear.
+    Empty where activations stay in float32, or have static scales: other compilers read QDQ.
     """
     return [] if precision.weights_only or precision.static else integer_patterns(precision.scheme)
 

@@ -48,9 +48,9 @@ from xoptim.precision.weight_only import WeightOnlyQuantizer
 from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
 from xoptim.verification.session_settings import SessionSettings
 
-_OF_INTEGERS: Final = 8
+_MAX_INTEGER_BITS: Final = 8
 """Most bits of a constant that is stored as integers."""
-_OF_OPERATORS: Final = 4
+_OPERATOR_BITS: Final = 4
 """Bits of the weights that float32 operators read."""
 
 
@@ -58,7 +58,7 @@ _OF_OPERATORS: Final = 4
 class Sensitivity:
     """The operators and constants of a model that can be quantized, measured.
 
-    Constants are measured when they are asked for: those of quantized operators rarely are.
+    Constants are measured when they are asked for, which is rare for those of quantized operators.
 
     Attributes:
         preprocessed: the model, in an operator set that has what quantization needs.
@@ -94,11 +94,11 @@ class Sensitivity:
         return [*self.operators, *self._stored.values()]
 
     def constants(self, candidates: Iterable[Candidate]) -> list[Measured]:
-        """Some of the constants, with the error that each adds alone; none that the budget leaves
-        out.
+        """Some of the constants, with the error that each adds alone, except those that are not
+        measured within the budget.
         """
-        wanted = [*candidates]
-        missing = [each for each in wanted if each.form not in self._stored]
+        candidates = [*candidates]
+        missing = [each for each in candidates if each.form not in self._stored]
         coarse = coarsest(missing, self.session.reference.precision.metric)
         errors = self._constant_errors(coarse)
         errors |= scaled_errors(errors, coarse, missing, self.weight_only.rounding_error)
@@ -106,10 +106,9 @@ class Sensitivity:
             each for each in missing if each.form not in errors and each not in coarse
         )
         self._stored |= {each.form: each for each in _measured(missing, {}, errors)}
-        return [self._stored[each.form] for each in wanted if each.form in self._stored]
+        return [self._stored[each.form] for each in candidates if each.form in self._stored]
 
     def _constant_errors(self, constants: Iterable[Candidate]) -> dict[Form, Errors]:
-        """The measured errors of some constants."""
         stage = "measuring the error of each constant"
         return measure_errors(self.session, constants, self.ranking, self.on_step, stage)
 
@@ -166,7 +165,7 @@ def analyze_sensitivity(
 
 
 def _multiplications(operators: Iterable[Candidate], costs: Mapping[Form, OperatorCost]) -> int:
-    """Those of all operators in a run, each counted in one form."""
+    """The multiplications of all operators in a run, each counted in one form."""
     forms = {operator.result: operator.form for operator in operators}
     return sum(costs[form].multiplications for form in forms.values())
 
@@ -179,11 +178,10 @@ def _preprocessor(
     precision: PrecisionOptions,
     budget: SearchBudget,
 ) -> Preprocessor:
-    """The steps that make errors smaller, for the patterns that quantize."""
     settings = replace(how.checks.settings, level="all")  # as a user runs models
     observe = partial(_observed, samples=samples, precision=precision, settings=settings)
-    where = options.provider, options.cpu
-    return Preprocessor(patterns, *where, samples, how, settings, observe, budget)
+    hardware = options.provider, options.cpu
+    return Preprocessor(patterns, *hardware, samples, how, settings, observe, budget)
 
 
 def _prepared(
@@ -194,10 +192,9 @@ def _prepared(
     precision: PrecisionOptions,
     options: OptimizationOptions,
 ) -> Preprocessed:
-    """The model after the steps that make errors smaller."""
     preprocessor.how.on_step("looking for scales with a smaller error")
-    given = model, folder, _scaling_patterns_of(precision)
-    ready = preprocessor.run(*given, joins_gelu=_joins_gelu(precision, options))
+    scalings = _scaling_patterns_of(precision)
+    ready = preprocessor.run(model, folder, scalings, joins_gelu=_joins_gelu(precision, options))
     return _with_rounded_weights(ready, patterns, preprocessor, precision)
 
 
@@ -215,19 +212,17 @@ def _samples(
 def _patterns_of(
     precision: PrecisionOptions, options: OptimizationOptions
 ) -> tuple[list[type[QuantizationPattern]], list[type[StoringPattern]], Goal]:
-    """The patterns that quantize operands, those that store constants, and what they are to
-    save.
-    """
+    """The patterns that quantize operands, those that store constants, and the goal."""
     patterns = operand_patterns(precision, options.patterns)
     storing = storing_patterns(precision.scheme)
-    if precision.bits > _OF_OPERATORS:
+    if precision.bits > _OPERATOR_BITS:
         storing = [cls for cls in storing if cls.bits >= precision.bits]
     goal = precision.goal if precision.scheme in schemes_that_save_time() else "size"
     if precision.weights_only:
-        # What is stored alone is widened when the model is loaded; operators that read 4 bits are a
-        # form of their own.
-        storing = [cls for cls in storing if cls.bits != _OF_OPERATORS]
-        goal = "size"  # the processor here does not tell how long an operator takes there
+        # Constants that are only stored are widened when the model is loaded; operators that read 4
+        # bits are a form of their own.
+        storing = [cls for cls in storing if cls.bits != _OPERATOR_BITS]
+        goal = "size"  # times on this CPU say nothing about the target
     if all(pattern().unfit_for(None, options.provider) for pattern in (*patterns, *storing)):
         raise ChoiceError(
             f"{precision.scheme} is for the provider cpu; use float16 for {options.provider}"
@@ -252,7 +247,6 @@ def _constants(
     precision: PrecisionOptions,
     goal: Goal,
 ) -> list[Candidate]:
-    """The forms in which constants can be stored."""
     constants = weight_only.candidates(operators, keep_small=goal == "speed")
     if precision.is_weight_only_float16:
         return _without_integers_of(operators, constants)
@@ -262,14 +256,14 @@ def _constants(
 def _without_integers_of(
     operators: Iterable[Candidate], constants: Iterable[Candidate]
 ) -> list[Candidate]:
-    """The forms of constants without integers of weights that operators can read as integers:
-    kernels for 16 bits read these, and what is stored alone is widened when a model is loaded.
+    """The forms of constants, without integer forms of weights that operators can read as integers:
+    16-bit kernels read these, but constants that are only stored are widened on loading.
     """
     readable = {each.weights for each in operators}
     return [
         each
         for each in constants
-        if each.weights not in readable or each.element_bits > _OF_INTEGERS
+        if each.weights not in readable or each.element_bits > _MAX_INTEGER_BITS
     ]
 
 
@@ -282,8 +276,9 @@ def measure_errors(
 ) -> dict[Form, Errors]:
     """The errors that each candidate adds alone, together with those that share its weights.
 
-    What is quantized because its inputs are adds none alone. ``on_step`` is called before each with
-    the stage. The largest come first, and none after the budget. ``indices`` are of samples.
+    An operator that is quantized because its inputs are adds none alone. The largest candidates are
+    measured first, and none after the budget. ``indices`` are of samples. ``on_step`` is called
+    before each with the stage.
     """
     candidates = [*candidates]
     alone = [each for each in candidates if not each.reads]
@@ -317,9 +312,7 @@ def _observed(
     precision: PrecisionOptions,
     settings: SessionSettings,
 ) -> Observed:
-    """The facts about tensors that patterns of the scheme need, which random samples do not
-    tell.
-    """
+    """The facts about tensors that patterns of the scheme need; none from random samples."""
     ranged = [cls for cls in operand_patterns(precision) if issubclass(cls, RangedPattern)]
     present = {node.op_type for node in model.graph.node}
     op_types = {op_type for cls in ranged for op_type in cls.anchors if present & {*cls.operators}}
@@ -331,12 +324,11 @@ def _observed(
     if samples.are_random or not (op_types or present & scaled):
         return Observed()
     feeds = [samples.feeds[index] for index in samples.to_choose]
-    found = calibrated(model, folder, op_types, feeds, precision.calibration, settings)
-    return found._replace(ranges=symmetric_ranges(found.ranges)) if precision.symmetric else found
+    facts = calibrated(model, folder, op_types, feeds, precision.calibration, settings)
+    return facts._replace(ranges=symmetric_ranges(facts.ranges)) if precision.symmetric else facts
 
 
 def _least_opset(patterns: Sequence[type[QuantizationPattern]], precision: PrecisionOptions) -> int:
-    """The first operator set in which all patterns apply."""
     opsets = [cls.min_opset for cls in patterns]
     if any(issubclass(cls, BlockPattern) for cls in patterns):
         opsets.append(precision.block_format.opset)
@@ -371,13 +363,13 @@ def _nothing(
         for cls in resolve(scheme)
         if issubclass(cls, QuantizationPattern) and cls.produces and cls not in patterns
     ]
-    found = sorted(
+    op_types = sorted(
         {op_type for cls in others for op_type in cls.anchors or ()}
         & {node.op_type for node in model.graph.node}
     )
-    if found:
+    if op_types:
         return (
-            f"{' and '.join(found)} can be quantized to {scheme} only with ONNX Runtime contrib "
+            f"{' and '.join(op_types)} can be quantized to {scheme} only with ONNX Runtime contrib "
             "operators; add --include onnxruntime"
         )
     if (

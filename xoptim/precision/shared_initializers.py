@@ -11,8 +11,8 @@ from xoptim.facts.protos import every_node, inner_graphs
 def share_initializers(model: onnx.ModelProto, old: Collection[str]) -> None:
     """Move new initializers of subgraphs to the main graph, and keep one of equal ones; in place.
 
-    Blocks stay in their subgraph: onnxruntime 1.32 does not load a model that dequantizes blocks
-    from outside of one.
+    Block-wise weights stay in their subgraph: onnxruntime 1.32 does not load a model in which a
+    subgraph dequantizes such weights from outside.
 
     Args:
         model: the model, in which each value has its own name.
@@ -38,7 +38,7 @@ def share_initializers(model: onnx.ModelProto, old: Collection[str]) -> None:
 
 
 def digest(tensor: onnx.TensorProto) -> bytes:
-    """A hash of everything but the name."""
+    """A hash of a tensor without its name."""
     name, tensor.name = tensor.name, ""
     content = sha256(tensor.SerializeToString(deterministic=True)).digest()
     tensor.name = name

@@ -1,6 +1,6 @@
 """Slices of outputs that join quantities of several scales, such as boxes in pixels and scores.
 
-An error that is small next to a box may change every score: each slice is measured on its own.
+An error that is small for a box may change every score: each slice is measured on its own.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from xoptim.verification.session_settings import SessionSettings
 
 _MAX_SLICES: Final = 64  # of an output
 _MAX_CHANNELS: Final = 1024
-_MIN_ELEMENTS: Final = 32  # of a channel, whose largest value then tells its scale
-_APART: Final = 10.0
-"""Channels whose largest values differ by more are of different scales."""
-_GAP: Final = math.sqrt(_APART)
-"""Channels belong together if a chain of channels between them has no larger step: the largest
-values of many scores lie close to each other, and reach far down.
+_MIN_ELEMENTS: Final = 32  # of a channel, so that its largest value tells its scale
+_SCALE_RATIO: Final = 10.0
+"""Channels whose largest values differ by a larger factor are of different scales."""
+_STEP_RATIO: Final = math.sqrt(_SCALE_RATIO)
+"""Channels in the order of their scales belong together while no step exceeds this factor: scores
+lie close to each other, but reach far down.
 """
 
 
@@ -41,11 +41,12 @@ class OutputSlice:
     """A part of an output that has a scale of its own.
 
     Attributes:
-        place: of the output among all.
+        place: the index of the output.
         output: its name.
         axis: of the output, ``None`` for the whole output.
-        indices: along the axis, by its length.
+        indices: along the axis, for each length that it has.
         scale: the largest magnitude on all samples.
+        rank: of the output.
     """
 
     place: int
@@ -63,12 +64,12 @@ class OutputSlice:
         if indices is None:
             return value
         if indices.size == indices[-1] - indices[0] + 1:
-            place = slice(int(indices[0]), int(indices[-1]) + 1)
-            return value[(slice(None),) * self.axis + (place,)]
+            span = slice(int(indices[0]), int(indices[-1]) + 1)
+            return value[(slice(None),) * self.axis + (span,)]
         return np.take(value, indices, self.axis)
 
     def __str__(self) -> str:
-        """The output, and the place of the slice in it: ``scores, columns 4 to 83``."""
+        """The output, and the indices of the slice: ``scores, columns 4 to 83``."""
         if self.axis is None:
             return self.output
         ranges = _ranges_text(next(iter(self.indices.values())))
@@ -107,9 +108,9 @@ class OutputSlices:
     ) -> OutputSlices:
         """The slices of the outputs of a model.
 
-        Operands of Concats that an output joins, along the axis on which their scales differ most.
-        Where it joins nothing, channels whose largest values differ by more than 10, unless the
-        metric compares the channels with each other.
+        Operands of Concats are slices of the output that joins them, along the axis on which their
+        scales differ most. Other outputs are split into channels whose largest values differ by
+        more than a factor of 10, unless the metric compares channels with each other.
 
         Args:
             names: of the outputs.
@@ -156,7 +157,7 @@ class OutputSlices:
 
 
 _Part: TypeAlias = tuple[int, dict[int, Group]]
-"""An axis, and indices along it by its length."""
+"""An axis, and indices along it for each length that it has."""
 
 
 def output_origins(
@@ -168,7 +169,7 @@ def output_origins(
     """The origins of the elements of outputs that join several tensors, for each sample; none where
     the model does not run with inner results as outputs.
 
-    It is loaded for that: no other session should hold its weights.
+    This loads the model: no other session should hold its weights.
     """
     outputs = joined_outputs(model)
     if not outputs:
@@ -192,22 +193,21 @@ def _joined(values: Sequence[np.ndarray], origins: Sequence[np.ndarray]) -> list
     """The slices by origin along the axis on which their scales differ most."""
     if not origins:
         return []
-    found = [
+    candidates = [
         (_spread(values, axis, parts), axis, parts)
         for axis in range(values[0].ndim)
         if (parts := _parts_along(origins, axis))
     ]
-    if not found:
+    if not candidates:
         return []
-    _, axis, parts = max(found, key=lambda candidate: candidate[:2])
+    _, axis, parts = max(candidates, key=lambda candidate: candidate[:2])
     return [(axis, indices) for indices in parts]
 
 
 def _parts_along(origins: Sequence[np.ndarray], axis: int) -> list[dict[int, Group]]:
-    """The groups of an axis, each with its indices by the length of the axis.
+    """The groups of an axis, each with its indices for each length of the axis.
 
-    None where samples have another number of groups, or two of them the same length and other
-    indices.
+    Empty where samples differ in the number of groups, or in the indices at the same length.
     """
     parts: list[dict[int, Group]] = []
     for array in origins:
@@ -216,8 +216,8 @@ def _parts_along(origins: Sequence[np.ndarray], axis: int) -> list[dict[int, Gro
             return []
         parts = parts or [{} for _ in groups]
         for part, group in zip(parts, groups, strict=True):
-            known = part.setdefault(array.shape[axis], group)
-            if not np.array_equal(known, group):
+            indices = part.setdefault(array.shape[axis], group)
+            if not np.array_equal(indices, group):
                 return []
     return parts
 
@@ -231,33 +231,34 @@ def _spread(values: Sequence[np.ndarray], axis: int, parts: Sequence[Mapping[int
 def _scale(values: Sequence[np.ndarray], axis: int, part: Mapping[int, Group]) -> float:
     """The largest finite magnitude of a slice."""
     return max(
-        (_largest(np.take(value, part[value.shape[axis]], axis)) for value in values), default=0.0
+        (_magnitude(np.take(value, part[value.shape[axis]], axis)) for value in values),
+        default=0.0,
     )
 
 
-def _largest(value: np.ndarray) -> float:
+def _magnitude(value: np.ndarray) -> float:
     magnitudes = np.abs(value[np.isfinite(value)])
     return float(magnitudes.max(initial=0.0))
 
 
 def _channels(values: Sequence[np.ndarray]) -> list[_Part]:
     """The slices of channels of one scale along the axis on which scales differ most."""
-    found = [
+    candidates = [
         (groups[0][1] / groups[-1][1], axis, groups)
         for axis in range(1, values[0].ndim)
         if len(groups := _channel_groups(values, axis)) > 1
     ]
-    if not found:
+    if not candidates:
         return []
-    _, axis, groups = max(found, key=lambda candidate: candidate[:2])
+    _, axis, groups = max(candidates, key=lambda candidate: candidate[:2])
     length = values[0].shape[axis]
     ordered = sorted((indices for indices, _ in groups), key=lambda indices: int(indices[0]))
     return [(axis, {length: indices}) for indices in ordered]
 
 
 def _channel_groups(values: Sequence[np.ndarray], axis: int) -> list[tuple[Group, float]]:
-    """The channels of an axis by scale, with the scale, the largest first; one group where the axis
-    has no channels, or these are of one scale.
+    """The groups of channels of one scale, with this scale, the largest first; empty where the axis
+    has no channels, or all are of one scale, or of too many.
     """
     lengths = {value.shape[axis] for value in values if value.ndim > axis}
     length = max(lengths)
@@ -267,16 +268,16 @@ def _channel_groups(values: Sequence[np.ndarray], axis: int) -> list[tuple[Group
     scales = np.zeros(length)
     for value in values:
         magnitudes = np.abs(np.where(np.isfinite(value), value, 0))
-        others = tuple(place for place in range(value.ndim) if place != axis)
+        others = tuple(other for other in range(value.ndim) if other != axis)
         scales = np.maximum(scales, magnitudes.max(axis=others))
     used = scales > 0
-    if not used.any() or scales.max() <= _APART * scales[used].min():
+    if not used.any() or scales.max() <= _SCALE_RATIO * scales[used].min():
         return []
     order = np.argsort(-scales, kind="stable")
     order, unused = order[used[order]], order[~used[order]]
     steps = scales[order[:-1]] / scales[order[1:]]
-    groups = np.split(order, np.flatnonzero(steps > _GAP) + 1)
-    # Channels that are 0 on all samples tell no scale.
+    groups = np.split(order, np.flatnonzero(steps > _STEP_RATIO) + 1)
+    # Channels that are 0 on all samples have no scale.
     groups[-1] = np.concatenate((groups[-1], unused))
     if len(groups) > _MAX_SLICES:
         return []

@@ -1,7 +1,6 @@
 """Samples from where users have them: folders, loaders of torch, datasets, iterators.
 
-No package is imported for that: tensors are what converts to numpy, and rows are mappings or
-sequences.
+No package is imported: a tensor is anything that numpy converts, a row is a mapping or a sequence.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,8 +45,8 @@ def with_samples(options: PrecisionOptions, model: onnx.ModelProto) -> Precision
     """
     if options.are_samples_read:
         return options
-    found = read_samples(options.feeds, fed_inputs(model), options.max_samples)
-    return replace(options, feeds=found)
+    feeds = read_samples(options.feeds, fed_inputs(model), options.max_samples)
+    return replace(options, feeds=feeds)
 
 
 def read_samples(
@@ -66,14 +65,14 @@ def read_samples(
     Raises:
         ChoiceError: there is no sample, or one does not fit the inputs.
     """
-    samples = _archives(Path(source)) if isinstance(source, (str, Path)) else source
-    found = [
+    values = _archives(Path(source)) if isinstance(source, (str, Path)) else source
+    samples = [
         _sample(each, inputs, sample_name(index, each))
-        for index, each in enumerate(islice(iter(samples), most))
+        for index, each in enumerate(islice(iter(values), most))
     ]
-    if not found:
+    if not samples:
         raise ChoiceError(f"{_described(source)} gives no sample")
-    return found
+    return samples
 
 
 def _described(source: object) -> str:
@@ -86,9 +85,9 @@ def _archives(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
         yield Archive(file, "samples")
 
 
-def _sample(given: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Sample:
-    """One sample, by the names of the inputs."""
-    named = _named(given, inputs, where)
+def _sample(values: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Sample:
+    """One sample, by the names of the inputs; ``where`` names it in messages."""
+    named = _named(values, inputs, where)
     arrays = {port.name: _array(named[port.name], port.name, where) for port in inputs}
     is_single = all(_lacks_first_dimension(arrays[port.name], port) for port in inputs)
     sample = Sample(
@@ -98,22 +97,21 @@ def _sample(given: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Sa
         )
         for port in inputs
     )
-    sample.path = str(given.path) if isinstance(given, Archive) else ""
+    sample.path = str(values.path) if isinstance(values, Archive) else ""
     return sample
 
 
-def _named(given: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Mapping[str, Any]:
-    """The values of a sample by the names of the inputs."""
+def _named(sample: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Mapping[str, Any]:
     names = [port.name for port in inputs]
-    if isinstance(given, Mapping):
-        missing = [name for name in names if name not in given]
-        unknown = [str(name) for name in given if name not in names]
+    if isinstance(sample, Mapping):
+        missing = [name for name in names if name not in sample]
+        unknown = [str(name) for name in sample if name not in names]
         if missing or unknown:
             faults = {"lacks": missing, "has unknown inputs": unknown}
             texts = [f"{text} {listed(some)}" for text, some in faults.items() if some]
             raise ChoiceError(f"{where} {' and '.join(texts)}; the inputs are {listed(names)}")
-        return given
-    values = list(given) if isinstance(given, (list, tuple)) else [given]
+        return sample
+    values = list(sample) if isinstance(sample, (list, tuple)) else [sample]
     if len(values) != len(names):
         raise ChoiceError(
             f"{where} has {len(values)} values, but the model has {len(names)} inputs: "
@@ -136,13 +134,13 @@ def _array(value: Any, name: str, where: str) -> np.ndarray:
 
 
 def _lacks_first_dimension(array: np.ndarray, port: onnx.ValueInfoProto) -> bool:
-    """Whether an array is a sample of a batch: it has one dimension less than the input."""
+    """Whether an array has one dimension less than the input, as a sample without a batch has."""
     tensor = port.type.tensor_type
     return tensor.HasField("shape") and array.ndim == len(tensor.shape.dim) - 1
 
 
 def _typed(array: np.ndarray, port: onnx.ValueInfoProto, where: str) -> np.ndarray:
-    """An array with the type of an input; integers keep their numbers, and floats are rounded."""
+    """An array with the type of an input; integers keep their values, and floats are rounded."""
     dtype = numpy_dtype(port.type.tensor_type.elem_type)
     if dtype is None or array.dtype == dtype or array.dtype.kind in "OSU":
         return array

@@ -11,7 +11,7 @@ _TRACES: Final = (
     "pkg.torch.onnx.fx_node",
     "pkg.torch.onnx.stack_trace",
 )
-"""What torch writes for the developers of an exporter; names of modules are elsewhere."""
+"""Keys that torch writes for developers of its exporter; other keys have the names of modules."""
 
 
 def remove_stack_traces(model: onnx.ModelProto) -> None:

@@ -1,4 +1,4 @@
-"""Static quantization to int8: ranges that samples determine, and Q and DQ around all operators."""
+"""Static quantization to int8: ranges that samples determine, and QDQ around all operators."""
 
 from __future__ import annotations
 
@@ -39,28 +39,27 @@ from xoptim.verification.session import Value
 from xoptim.verification.session_settings import SessionSettings
 
 OPSET: Final = 21
-"""The first operator set with Q and DQ of 16 bits."""
+"""The first operator set with QDQ of 16 bits."""
 FURTHER: Final[Mapping[int, Sequence[tuple[Sequence[int], float]]]] = {
     8: (((16,), 1.0), ((16,), 0.5)),
     16: (((16,), 0.5),),
 }
-"""By the bits of results that are not right on a target: what to try then, bits and the share of
-the error that is allowed.
+"""For the bits of results that a target computes wrongly: what to try next, bits and share of the
+allowed error.
 """
-_MOST_ROUNDS: Final = 6
+_MAX_ROUNDS: Final = 6
 """Most times that weights are split."""
-_FURTHER: Final = 2
+_FURTHER_DRAWS: Final = 2
 """How often further random values are drawn."""
-_APART: Final = 1000
-"""Seeds are so far apart, as each run has the next one."""
+_SEED_STEP: Final = 1000
+"""The distance of the seeds of these draws: each run takes the next seed."""
 _SMALL_MARGIN: Final = 1.2
-"""In place of `MARGIN` where the target errs, whose error grows with the ranges."""
+"""In place of `MARGIN` where the target adds an error of its own, which grows with the ranges."""
 _BOUNDED: Final = ("Softmax", "Sigmoid", "LpNormalization")
 """Operators to whose results QNN gives a range of its own."""
 _MASKING: Final = ("Add", "Mul", "Sub", "Where")
 _MASKED: Final = 100.0
-"""Takes the place of infinity in masks: the function of Softmax is 0 there, and steps of 16 bits
-stay small.
+"""Takes the place of infinity in masks: Softmax is still 0 there, and steps of 16 bits stay small.
 """
 _LARGE_BYTES: Final = 2**31
 _TOO_LARGE: Final = "static int8 quantization is limited to models with less than 2 GB of weights"
@@ -73,7 +72,7 @@ class _StaticConfig:
     Attributes:
         bits: of the results of operators.
         split: names of the MatMuls and convolutions whose weights are the sum of two constants.
-        margin: how much wider ranges are than those of samples.
+        margin: factor by which ranges exceed those of samples.
     """
 
     bits: int
@@ -103,13 +102,12 @@ def static_int8(
     widths: Sequence[int] = WIDTHS,
     share: float = 1.0,
 ) -> Quantized:
-    """The optimized model with integers from its inputs to its outputs, as compilers of neural
-    processors take it.
+    """The optimized model with integers from its inputs to its outputs, as NPU compilers take it.
 
     Weights have 8 bits, one scale a channel in convolutions. Results have 8 bits, or 16 where 8
-    exceed the tolerance. Where 16 do so as well, those weights that add most to the error are the
-    sum of two constants of 8 bits: onnxruntime quantizes weights that are left in float32 between Q
-    and DQ to 8 bits, and QNN takes no others.
+    exceed the tolerance. Where 16 do so as well, the weights that add most to the error are split
+    into a sum of two constants of 8 bits: onnxruntime quantizes float32 weights between Q and DQ to
+    8 bits, and QNN takes no other weights.
 
     Args:
         verified: the optimized model.
@@ -117,7 +115,7 @@ def static_int8(
         how: options of the verification.
         precision: the error allowed, and the values that determine the ranges.
         widths: bits of results to try, in order.
-        share: of the allowed error which the result may have here, as a target adds its own.
+        share: part of the allowed error that the result may have here, as a target adds its own.
 
     Raises:
         ChoiceError: values do not fit the model.
@@ -137,7 +135,7 @@ def _searched(
     share: float,
     budget: SearchBudget,
 ) -> Quantized:
-    """The same, without the time of the search; see `static_int8`."""
+    """The quantized model, without the time of the search; see `static_int8`."""
     model = _loaded(_folded(verified), verified.base_dir)
     if model.ByteSize() >= _LARGE_BYTES:
         return Quantized(verified, (), precision, reason=_TOO_LARGE)
@@ -150,13 +148,13 @@ def _searched(
     name_nodes(model)
     with_small_masks(model)
     search = _StaticSearch(verified, model, samples, how, precision, further, share, budget)
-    found = search.first(widths, (MARGIN,) if share == 1 else (_SMALL_MARGIN, MARGIN))
-    if isinstance(found, str):
-        return Quantized(verified, (), precision, samples=samples, reason=found)
-    record(found.model, precision, samples)
-    made = joined(verified, unchanged(Source(found.model), options, how))
-    result = Quantized(made, (), replace(precision, goal="size"), worst=search.worst(found))
-    text, bits = _described(model, found.config), found.config.bits
+    attempt = search.first(widths, (MARGIN,) if share == 1 else (_SMALL_MARGIN, MARGIN))
+    if isinstance(attempt, str):
+        return Quantized(verified, (), precision, samples=samples, reason=attempt)
+    record(attempt.model, precision, samples)
+    made = joined(verified, unchanged(Source(attempt.model), options, how))
+    result = Quantized(made, (), replace(precision, goal="size"), worst=search.worst(attempt))
+    text, bits = _described(model, attempt.config), attempt.config.bits
     return replace(
         result, samples=samples, description=text, float32_model=verified, activation_bits=bits
     )
@@ -165,33 +163,33 @@ def _searched(
 def _further(
     model: onnx.ModelProto, samples: Samples, how: VerifyPlan, precision: PrecisionOptions
 ) -> list[Mapping[str, Value]]:
-    """More random values, where values are random: the ranges of a few leave out what others
-    reach.
-    """
+    """More values where samples are random: a few random values do not reach the full ranges."""
     if not samples.are_random or precision.samples:
         return []
-    seeds = range(precision.seed + 1, precision.seed + 1 + _FURTHER)
+    seeds = range(precision.seed + 1, precision.seed + 1 + _FURTHER_DRAWS)
     drawn = [
-        samples_for(model, None, replace(precision, seed=seed * _APART), how.checks)
+        samples_for(model, None, replace(precision, seed=seed * _SEED_STEP), how.checks)
         for seed in seeds
     ]
     return [feeds for each in drawn for feeds in each.feeds]
 
 
 def _described(model: onnx.ModelProto, config: _StaticConfig) -> str:
-    """The choice in a few words."""
     count, split = len(model.graph.node), len(config.split)
     parts = f" ({split} MatMuls split in two for their error)" if split else ""
     return f"{count} operators with {config.bits}-bit activations and 8-bit weights{parts}"
 
 
 def _folded(verified: VerifiedModel) -> onnx.ModelProto:
-    """A copy of the optimized model in an operator set with Q and DQ of 16 bits, with all weights
-    as constants.
+    """A copy of the optimized model in an operator set with QDQ of 16 bits, with all weights as
+    constants.
     """
-    known = verified.builder.model.opsets.get("", 0)
+    version = verified.builder.model.opsets.get("", 0)
     folding = OptimizationOptions(
-        patterns=None, opset=OPSET if known < OPSET else None, max_growth=_LARGE_BYTES, merge=False
+        patterns=None,
+        opset=OPSET if version < OPSET else None,
+        max_growth=_LARGE_BYTES,
+        merge=False,
     )
     model = rewritten(Source(verified.proto, verified.base_dir), folding)
     names_apart(model)
@@ -208,8 +206,8 @@ def _loaded(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto:
 
 
 def with_small_masks(model: onnx.ModelProto) -> None:
-    """Let constants of masks, which mean infinity, be small: a range up to them would leave one
-    step to the other numbers.
+    """Replace infinity in constant masks by small numbers: within a range up to infinity, all other
+    numbers would share one step.
     """
     readers: dict[str, set[str]] = {}
     for node in model.graph.node:
@@ -228,17 +226,10 @@ def with_small_masks(model: onnx.ModelProto) -> None:
 
 
 class _StaticSearch:
-    """Quantizes a model with more and more bits until its error is allowed.
+    """Quantizes a model with more and more bits until its error is allowed; see `static_int8`.
 
-    Args:
-        verified: the optimized model.
-        model: the same, with everything that quantization needs.
-        samples: values to measure the error on; the first half determines ranges.
-        how: options of the verification.
-        precision: the error allowed.
-        further: more values that determine ranges.
-        share: of the allowed error.
-        budget: the time of the search; at least one form is tried.
+    ``model`` is the optimized model, prepared for quantization. Ranges are those on the first half
+    of the samples and on the ``further`` values. At least one width is tried, whatever the budget.
     """
 
     def __init__(
@@ -261,57 +252,58 @@ class _StaticSearch:
         self._tolerance = share * precision.tolerance
         self._calibration = precision.calibration
         self._settings: SessionSettings = replace(how.checks.settings, level="basic")
-        plain = with_least_opset(verified, OPSET)  # with the masks that it has
-        given = plain, verified.base_dir, samples, precision, self._settings
-        self._reference = FloatReference.of(*given)
+        plain = with_least_opset(verified, OPSET)  # with its own masks
+        self._reference = FloatReference.of(
+            plain, verified.base_dir, samples, precision, self._settings
+        )
 
     def first(self, widths: Sequence[int], margins: Sequence[float]) -> _StaticAttempt | str:
         """The first model within the tolerance, or the reason why there is none.
 
         Args:
             widths: bits of results to try, in order.
-            margins: how much wider ranges may be than those of samples, to try in order.
+            margins: factors by which ranges exceed those of samples, to try in order.
         """
-        found: _StaticAttempt | str = ""
+        attempt: _StaticAttempt | str = ""
         for margin in margins:
-            found = self._first(widths, margin)
-            if not isinstance(found, str) or self._budget.is_over():
+            attempt = self._first(widths, margin)
+            if not isinstance(attempt, str) or self._budget.is_over():
                 break
-        return found
+        return attempt
 
     def worst(self, attempt: _StaticAttempt) -> SliceError:
         """The slice of the outputs that uses most of its tolerance."""
         return self._reference.worst(attempt.errors)
 
     def _first(self, widths: Sequence[int], margin: float) -> _StaticAttempt | str:
-        found: _StaticAttempt | str = ""
+        attempt: _StaticAttempt | str = ""
         for bits in widths:
             self._how.on_step(f"quantizing to {bits} bits")
-            found = self._tried(_StaticConfig(bits, frozenset(), margin))
-            if self._is_allowed(found):
-                return found
+            attempt = self._tried(_StaticConfig(bits, frozenset(), margin))
+            if self._is_allowed(attempt):
+                return attempt
             if self._budget.is_over():
                 break
-        for step in range(_MOST_ROUNDS):
-            if isinstance(found, str):
-                return found
+        for step in range(_MAX_ROUNDS):
+            if isinstance(attempt, str):
+                return attempt
             if self._budget.is_over():
                 break
             self._how.on_step("splitting weights")
-            split = self._worst(found.config, 2**step)
-            if split == found.config.split:
+            split = self._worst(attempt.config, 2**step)
+            if split == attempt.config.split:
                 break
-            found = self._tried(replace(found.config, split=split))
-            if self._is_allowed(found):
-                return found
-        if isinstance(found, str):
-            return found
-        error, tolerance = f"{found.error:.2%}", f"{self._tolerance:.2%}"
-        bits = found.config.bits
+            attempt = self._tried(replace(attempt.config, split=split))
+            if self._is_allowed(attempt):
+                return attempt
+        if isinstance(attempt, str):
+            return attempt
+        error, tolerance = f"{attempt.error:.2%}", f"{self._tolerance:.2%}"
+        bits = attempt.config.bits
         return f"the error with {bits}-bit activations is {error}, more than {tolerance}"
 
-    def _is_allowed(self, found: _StaticAttempt | str) -> bool:
-        return not isinstance(found, str) and found.error <= self._aim
+    def _is_allowed(self, attempt: _StaticAttempt | str) -> bool:
+        return not isinstance(attempt, str) and attempt.error <= self._aim
 
     def _tried(self, config: _StaticConfig) -> _StaticAttempt | str:
         try:
@@ -347,8 +339,8 @@ class _StaticSearch:
         return ranges.found()
 
     def _worst(self, config: _StaticConfig, count: int) -> frozenset[str]:
-        """The operators whose weights are split, and some more: those whose results err most beyond
-        what they read.
+        """The operators whose weights are split, and some more: those that add most to the error of
+        their operands.
         """
         quantized = self._quantized(config, keeps_activations=True)
         names = {name for node in self._model.graph.node for name in node.output if name}

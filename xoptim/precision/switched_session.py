@@ -28,7 +28,7 @@ class SwitchedSession:
     Args:
         model: the model.
         folder: of external data.
-        subgraphs: what computes the result of each operator quantized, in each form.
+        subgraphs: compute the results of the quantized operators, in each form.
         constants: the constants that can be stored in lower precision.
         candidates: the forms of these constants.
         samples: the values to run on.

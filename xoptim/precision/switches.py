@@ -26,7 +26,7 @@ def with_switches(
 
     Args:
         before: the model.
-        subgraphs: what computes a result, by its name and any name of the form.
+        subgraphs: that compute a result, by its name and any name of the form.
         is_optimized: whether onnxruntime optimizes the model when it loads it.
 
     Returns:
@@ -34,18 +34,18 @@ def with_switches(
     """
     model = onnx.ModelProto()
     model.CopyFrom(before)
-    taken = defined_names(before)
+    reserved = defined_names(before)
     switches: dict[Form, str] = {}
     branches: dict[str, list[tuple[str, ResultSubgraph]]] = {}
     for (result, pattern), subgraph in subgraphs.items():
         name = f"switch_{len(switches)}"
-        while name in taken:
+        while name in reserved:
             name = f"{name}_"
         switches[result, pattern] = name
         branches.setdefault(result, []).append((name, subgraph))
         model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.BOOL, ()))
     writer = _SwitchWriter(model.graph, is_optimized)
-    # a node is copied with its subgraphs
+    # inner graphs first, as a node is copied with its subgraphs
     for graph in reversed([model.graph, *inner_graphs(model.graph.node)]):
         nodes = [deepcopy(node) for node in graph.node]
         del graph.node[:]
@@ -55,12 +55,13 @@ def with_switches(
 
 
 class _SwitchWriter:
-    """Writes each If to the place of its node, so that weights, which fill most of the memory, are
+    """Writes each If in place of its node, so that weights, which fill most of the memory, are
     copied once.
 
-    Initializers go to the main graph, equal ones once: those of an embedding and of a MatMul. There
-    they may be larger than a protobuf of 2 GiB. Blocks stay in their subgraph where onnxruntime
-    optimizes: version 1.32 does not load a model then that dequantizes blocks from outside of one.
+    Initializers go to the main graph, where they may exceed the 2 GiB of a protobuf, and equal ones
+    (of an embedding and a MatMul) are stored once. Block-wise weights stay in their subgraph where
+    onnxruntime optimizes: version 1.32 then does not load a subgraph that dequantizes them from
+    outside.
     """
 
     def __init__(self, main: onnx.GraphProto, is_optimized: bool) -> None:
@@ -74,8 +75,8 @@ class _SwitchWriter:
         node: onnx.NodeProto,
         branches: Sequence[tuple[str, ResultSubgraph]],
     ) -> None:
-        """Write a node, or an If with the last subgraph in one branch and a node of the others in
-        the other one.
+        """Write a node, or an If with the last subgraph in one branch and, in the other one, the
+        node with the remaining subgraphs.
         """
         if not branches:
             target.CopyFrom(node)
@@ -114,8 +115,8 @@ class _SwitchWriter:
 
 
 def _branch(owner: onnx.NodeProto, name: str, prefix: str) -> onnx.GraphProto:
-    """A new branch without nodes, whose own names begin with its name: a subgraph may not define
-    one of the graph around it.
+    """A new branch without nodes. Names in it begin with a prefix: a subgraph may not define a name
+    of the graph around it.
     """
     branch: onnx.GraphProto = owner.attribute.add(name=name, type=onnx.AttributeProto.GRAPH).g
     branch.name = prefix
@@ -126,7 +127,7 @@ def _branch(owner: onnx.NodeProto, name: str, prefix: str) -> onnx.GraphProto:
 
 
 def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
-    """Rename what a node of a branch reads and computes, and leave its own name out."""
+    """Rename the inputs and outputs of a node of a branch, and clear the name of the node."""
     node.name = ""
     for field in (node.input, node.output):
         field[:] = [names.get(name, name) for name in field]

@@ -15,7 +15,7 @@ _HIGHEST: Final = 127
 
 
 def symmetric_ranges(ranges: Mapping[str, Range]) -> dict[str, Range]:
-    """Ranges whose zero point is 128 of the integers without sign: from -128 to 127 steps."""
+    """Ranges from -128 to 127 steps, whose zero point as uint8 is 128."""
     reach = {name: max(-low, high) for name, (low, high) in ranges.items()}
     return {name: (-each * _ZERO / _HIGHEST, each) for name, each in reach.items()}
 
@@ -41,10 +41,10 @@ def use_signed_activations(model: onnx.ModelProto) -> None:
 
 
 def _zero_points(model: onnx.ModelProto, stored: Mapping[str, TensorProto]) -> set[str]:
-    """The zero points of 128 that activations have, and nothing else."""
+    """The zero points of 128 that only activations have."""
     quantizing = [node for node in model.graph.node if node.op_type == "QuantizeLinear"]
     integers = {node.output[0] for node in quantizing}
-    found = {
+    zeros = {
         node.input[2] for node in quantizing if len(node.input) > 2 and node.input[2] in stored
     }
     others = {
@@ -59,11 +59,10 @@ def _zero_points(model: onnx.ModelProto, stored: Mapping[str, TensorProto]) -> s
             )
         )
     }
-    return {name for name in found - others if _is_middle(stored[name])}
+    return {name for name in zeros - others if _is_middle(stored[name])}
 
 
 def _is_middle(tensor: TensorProto) -> bool:
-    """Whether a zero point is the middle one of the integers without sign."""
     if tensor.data_type != TensorProto.UINT8 or tensor.dims:
         return False
     return int(numpy_helper.to_array(tensor)) == _ZERO

@@ -21,7 +21,7 @@ from xoptim.verification.session import Session, Value
 from xoptim.verification.session_settings import SessionSettings
 
 _SECONDS = 0.1
-"""Measured for each kind of operator. A pass of `xoptim.bench` takes ten times as long."""
+"""Time to measure each kind of operator. A pass of `xoptim.bench` takes ten times as long."""
 
 
 def measure_costs(
@@ -37,9 +37,9 @@ def measure_costs(
     """The cost of each candidate, on the shapes of one sample; ``on_step`` is called before each.
     None is measured after the budget.
 
-    Operators are of one kind when their nodes and the shapes of all that they read are the same;
-    each kind is measured once. What is quantized because of others saves nothing alone, and is not
-    measured; neither are operators of subgraphs, whose operands no sample shows.
+    Operators are of one kind when their nodes and the shapes of their operands are the same; each
+    kind is measured once. Operators that are quantized because of others save nothing alone, and
+    are not measured; neither are operators of subgraphs, whose operands no sample shows.
     """
     makers = {name: node for node in model.graph.node for name in node.output}
     initializers = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -57,7 +57,7 @@ def measure_costs(
             return tensor_array(initializers[name], folder)
         return np.asarray(values[name])
 
-    known: dict[tuple[object, ...], tuple[float, float]] = {}
+    times: dict[tuple[object, ...], tuple[float, float]] = {}
     costs = {each.form: _unmeasured(each, makers) for each in candidates}
     for each in counted(alone, "measuring the time of each operator", on_step):
         if budget.is_over():
@@ -65,18 +65,18 @@ def measure_costs(
         original, quantized = originals[each.form], subgraphs[each.form]
         operands = {name: operand(name) for name in sorted({*original.reads, *quantized.reads})}
         kind = (*_kind(each, original), *(value.shape for value in operands.values()))
-        if kind not in known:
+        if kind not in times:
             both = original, quantized
-            known[kind] = _seconds(
+            times[kind] = _seconds(
                 model, both, each.result, operands, initializers.keys(), settings
             )
         multiplications = max(np.asarray(values[each.result]).size * each.shape[0], 1)
-        costs[each.form] = OperatorCost(multiplications, *known[kind])
+        costs[each.form] = OperatorCost(multiplications, *times[kind])
     return _with_sharing(candidates, costs)
 
 
 def _kind(candidate: Candidate, original: ResultSubgraph) -> tuple[object, ...]:
-    """What operators that take the same time share, next to the shapes of their operands."""
+    """What operators share that take the same time for operands of the same shapes."""
     nodes = (
         (node.op_type, *(attribute.SerializeToString() for attribute in node.attribute))
         for node in original.nodes
@@ -92,33 +92,33 @@ def _unmeasured(candidate: Candidate, makers: Mapping[str, onnx.NodeProto]) -> O
 def _with_sharing(
     candidates: Sequence[Candidate], costs: Mapping[Form, OperatorCost]
 ) -> dict[Form, OperatorCost]:
-    """The costs, where the first operator of those that share weights has the sums of all."""
-    found = {**costs}
+    """The costs, where the first of several operators with the same weights has the sums of all."""
+    sums = {**costs}
     for form, others in sharing_weights(candidates).items():
-        all_costs = [found[form], *(found[other] for other in others)]
+        all_costs = [sums[form], *(sums[other] for other in others)]
         multiplications, before, after = zip(*all_costs, strict=True)
-        found[form] = OperatorCost(sum(multiplications), sum(before), sum(after))
-    return found
+        sums[form] = OperatorCost(sum(multiplications), sum(before), sum(after))
+    return sums
 
 
-def _alone(
+def _operator_model(
     model: onnx.ModelProto,
     subgraph: ResultSubgraph,
     result: str,
-    given: Mapping[str, np.ndarray],
+    operands: Mapping[str, np.ndarray],
     constants: Iterable[str],
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """A model of one operator, and its inputs.
 
-    Operands that are constants of the model are constants here too.
+    Operands that are constants of the original model stay constants.
 
-    Between quantized operators nothing is quantized or dequantized, so that an operator that begins
-    and ends in this way is measured without it.
+    QuantizeLinear at the start and DequantizeLinear at the end are left out: between quantized
+    operators, integers are passed on.
     """
     quantized = {
         node.output[0]: node
         for node in subgraph.nodes
-        if node.op_type == "QuantizeLinear" and node.input[0] in given
+        if node.op_type == "QuantizeLinear" and node.input[0] in operands
     }
     last = subgraph.nodes[-1]
     ends = bool(quantized) and last.op_type == "DequantizeLinear"
@@ -128,10 +128,10 @@ def _alone(
         if node.output[0] not in quantized and not (ends and node is last)
     ]
     read = {name for node in nodes for name in node.input}
-    inside = {*constants} & read & given.keys()
-    values = {name: value for name, value in given.items() if name in read - inside}
+    inside = {*constants} & read & operands.keys()
+    values = {name: value for name, value in operands.items() if name in read - inside}
     values |= {
-        name: np.zeros(given[node.input[0]].shape, np.uint8) for name, node in quantized.items()
+        name: np.zeros(operands[node.input[0]].shape, np.uint8) for name, node in quantized.items()
     }
     inputs = [
         helper.make_tensor_value_info(
@@ -144,7 +144,7 @@ def _alone(
     )
     tensors = [
         *subgraph.initializers,
-        *(numpy_helper.from_array(given[name], name) for name in sorted(inside)),
+        *(numpy_helper.from_array(operands[name], name) for name in sorted(inside)),
     ]
     graph = helper.make_graph(nodes, "operator", inputs, [output], tensors)
     return (
@@ -157,12 +157,11 @@ def _seconds(
     model: onnx.ModelProto,
     subgraphs: Sequence[ResultSubgraph],
     result: str,
-    given: Mapping[str, np.ndarray],
+    operands: Mapping[str, np.ndarray],
     constants: Iterable[str],
     settings: SessionSettings,
 ) -> tuple[float, float]:
-    """The best time of an operator in float32 and quantized."""
-    both = [_alone(model, subgraph, result, given, constants) for subgraph in subgraphs]
+    both = [_operator_model(model, each, result, operands, constants) for each in subgraphs]
     settings = replace(settings, isolated=False)  # pipes to another process would be measured too
     runs = [Session(each, settings).runner(values) for each, values in both]
     before, after = best_times(runs, settings, _SECONDS)

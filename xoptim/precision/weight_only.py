@@ -44,15 +44,15 @@ class WeightOnlyQuantizer:
         """The forms in which each constant can be stored.
 
         Args:
-            operators: operators that can be quantized. A constant that is computed from such a
-                weight is another form of it.
+            operators: operators that can be quantized. A constant that one of them reads as its
+                weights gets further forms of this operator.
             keep_small: leave `small_constants` as they are.
         """
         small = small_constants(self._constants.values()) if keep_small else set()
         owners = {
             each.weights: each.shared_with or each.result for each in operators if each.weights
         }
-        found = list[Candidate]()
+        candidates = list[Candidate]()
         for name, each in self._constants.items():
             if name in small:
                 continue
@@ -60,7 +60,7 @@ class WeightOnlyQuantizer:
             owner = owners.get(each.tensor.name, name)
             shape = math.prod(each.tensor.dims[:-1]), each.tensor.dims[-1]
             reader = each.readers[0]
-            found += [
+            candidates += [
                 Candidate(
                     owner,
                     reader.name or reader.output[0],
@@ -77,25 +77,25 @@ class WeightOnlyQuantizer:
                 for pattern, cls in self._patterns.items()
                 if cls.width < each.bits and cls.fits(numbers)
             ]
-        return found
+        return candidates
 
     def feeds(self, forms: Mapping[str, str]) -> dict[str, np.ndarray]:
         """The numbers of constants in lower precision, and of those that a Cast widens.
 
-        The last ones are kept for the next call.
+        They are kept for the next call.
 
         Args:
             forms: the pattern that stores each constant.
         """
-        wanted = dict.fromkeys(forms.items())
-        wanted |= {
+        needed = dict.fromkeys(forms.items())
+        needed |= {
             (name, ""): None
             for name, each in self._constants.items()
             if each.bits < 32 and name not in forms
         }
         self._kept = {
             form: self._kept[form] if form in self._kept else self._widened(*form)
-            for form in wanted
+            for form in needed
         }
         return {name: array for (name, _), array in self._kept.items()}
 
@@ -106,10 +106,10 @@ class WeightOnlyQuantizer:
         return float(np.sqrt(np.mean(np.square(rounded - exact))))
 
     def make_inputs(self, model: onnx.ModelProto) -> None:
-        """Let a session of the model, or of a copy with further nodes, be fed with other numbers of
-        the constants; in place.
+        """Make the constants inputs of the model, or of a copy with further nodes, so that runs can
+        be fed with other numbers; in place.
         """
-        model.ir_version = max(model.ir_version, 4)  # before, an input with a default cannot be fed
+        model.ir_version = max(model.ir_version, 4)  # initializers of older models are constant
         listed = {value.name for value in model.graph.input}
         for graph in (model.graph, *inner_graphs(model.graph.node)):
             casts = [index for index, node in enumerate(graph.node) if self._is_cast(node)]
@@ -135,13 +135,13 @@ class WeightOnlyQuantizer:
         made = onnx.ModelProto()
         made.CopyFrom(model)
         present = large_constants(made)
-        done = {name: pattern for name, pattern in forms.items() if name in present}
+        stored = {name: pattern for name, pattern in forms.items() if name in present}
         names = Names()
         names.reserve(defined_names(made), {})
-        for name, pattern in done.items():
+        for name, pattern in stored.items():
             numbers = present[name].numbers(self._folder)
             ConstantWriter(made, name, names).write(self._patterns[pattern], numbers)
-        return made, done
+        return made, stored
 
     def _widened(self, name: str, pattern: str) -> np.ndarray:
         numbers = self._constants[name].numbers(self._folder)
@@ -151,7 +151,6 @@ class WeightOnlyQuantizer:
         return bool(node.output) and node.op_type == "Cast" and node.output[0] in self._constants
 
     def _move_constants(self, graph: onnx.GraphProto, main: onnx.GraphProto) -> None:
-        """Move the constants of a subgraph to the main graph."""
         initializers = graph.initializer
         own = [index for index, each in enumerate(initializers) if each.name in self._constants]
         main.initializer.extend(initializers[index] for index in own)

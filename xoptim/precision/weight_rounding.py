@@ -42,9 +42,9 @@ def rounded_weights(
         folder: of its external data.
         form: how weights are rounded.
         op_types: of the operators: MatMuls, and ``Gather``, whose rows are divided.
-        feeds: samples; without any, all weights are rounded to nearest: searched scales have the
-            smaller error of the weights, and were measured to have the larger one of outputs (1.07
-            and 1.14 times on two trained models).
+        feeds: samples; without any, all weights are rounded to nearest: searched scales reduce the
+            error of the weights, but increased that of the outputs (1.07 and 1.14 times on two
+            trained models).
         settings: of the session that runs the samples.
         on_step: is called before each matrix.
         budget: the time of the search; other matrices are rounded to nearest.
@@ -58,8 +58,8 @@ def rounded_weights(
     for key, names in readers.items():
         sources.setdefault(names, []).append(key)
     blocks = dict[WeightKey, Blocks]()
-    unknown = sources.pop((), [])
-    for key in counted(unknown, "searching the scales of weights", on_step):
+    unobserved = sources.pop((), [])
+    for key in counted(unobserved, "searching the scales of weights", on_step):
         if budget.is_over():
             break
         blocks[key] = searched_blocks(matrices.read(key), form)
@@ -70,7 +70,7 @@ def rounded_weights(
         moments = collected_moments(model, folder, batch, feeds, settings)
         for names in batch:
             for key in sources[names]:
-                on_step(f"rounding weights: {len(blocks) - len(unknown)} of {total}")
+                on_step(f"rounding weights: {len(blocks) - len(unobserved)} of {total}")
                 if not budget.is_over():
                     blocks[key] = best_blocks(matrices.read(key), form, moments[names])
             del moments[names]

@@ -1,4 +1,4 @@
-"""Compare a quantized model with the original as it was made: by the error of its outputs."""
+"""Compare a quantized model with the original by the error of its outputs, as quantization does."""
 
 from __future__ import annotations
 
@@ -108,7 +108,6 @@ def _judged(
 def _comparisons(
     reference: FloatReference, index: int, results: Sequence[Value], errors: Errors
 ) -> tuple[Comparison, ...]:
-    """The slices of the outputs of one run."""
     tolerance = reference.precision.tolerance
     expected = reference.expected[index]
     return tuple(

@@ -54,11 +54,11 @@ def smallest_failing(
     seconds: float = SECONDS,
     whole: Placement | None = None,
 ) -> Failing | None:
-    """The smallest part of a model that does not compile, ``None`` when the whole compiles.
+    """The smallest part of a model that does not compile, ``None`` when the model compiles.
 
-    First the shortest beginning of the nodes, in their order, that fails, then the longest that can
-    be taken from its start: both by bisection, each part compiled in a process of its own.
-    ``whole`` is the placement of the whole, where it is known. Raises the errors of
+    First the shortest beginning of the list of nodes that fails, then the shortest end of that
+    which still fails: both by bisection, each part compiled in a process of its own. ``whole`` is
+    the placement of the model, where it is known. Raises the errors of
     `xoptim.targets.oracle.place`.
     """
     search = _PartSearch(model, target, base_dir, software_device, seconds)
@@ -70,12 +70,12 @@ def smallest_failing(
     end = search.least(1, count, lambda size: search.fails(0, size))
     start = end - search.least(1, end, lambda size: search.fails(end - size, end))
     part = search.part(start, end)
-    found = search.found.get((start, end), whole)
+    placement = search.placements.get((start, end), whole)
     return Failing(
         part if part is not None else model,
         tuple(node.name for node in search.nodes[start:end]),
         tuple(node.op_type for node in search.nodes[start:end]),
-        found.error,
+        placement.error,
         is_smallest=not search.is_late,
     )
 
@@ -95,11 +95,11 @@ class _PartSearch:
         self._target, self._base_dir, self._software = target, base_dir, software_device
         self._end = time.monotonic() + seconds
         self.nodes: Sequence[Node] = list(load_model(self._model, base_dir).graph.nodes)
-        self.found: dict[tuple[int, int], Placement] = {}
+        self.placements: dict[tuple[int, int], Placement] = {}
         self.is_late = False
 
     def least(self, low: int, high: int, fails: Callable[[int], bool]) -> int:
-        """The least size from ``low`` on that fails; ``high``, which does, when time is up."""
+        """The least size from ``low`` on that fails; when time is up, ``high``, which fails."""
         while low < high and not self.is_late:
             middle = (low + high) // 2
             if fails(middle):
@@ -109,7 +109,7 @@ class _PartSearch:
         return high
 
     def fails(self, start: int, end: int) -> bool:
-        """Whether the nodes between two places do not compile; parts that cannot be cut out do."""
+        """Whether the nodes between two indices do not compile; false if they cannot be cut out."""
         left = self._end - time.monotonic()
         if left <= 0:
             self.is_late = True
@@ -128,19 +128,19 @@ class _PartSearch:
         except PlacementError:
             self.is_late = True
             return False
-        self.found[start, end] = answer
+        self.placements[start, end] = answer
         return not answer.compiles
 
     def part(self, start: int, end: int) -> onnx.ModelProto | None:
-        """The nodes between two places as a model, ``None`` where they cannot be cut out."""
+        """The nodes between two indices as a model, ``None`` where they cannot be cut out."""
         inside = self.nodes[start:end]
         made = [name for node in inside for name in node.output if name]
         graph = inside[0].graph
         assert graph is not None
         needed = {name for node in self.nodes[end:] for name in reads(node)} | set(graph.outputs)
         outputs = [name for name in made if name in needed]
-        given = {name for node in self.nodes[:start] for name in node.output if name}
-        read = dict.fromkeys(name for node in inside for name in reads(node) if name in given)
+        earlier = {name for node in self.nodes[:start] for name in node.output if name}
+        read = dict.fromkeys(name for node in inside for name in reads(node) if name in earlier)
         inputs = [name for name in read if not graph.is_computed(name)]
         if not outputs:
             return None

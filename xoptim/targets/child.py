@@ -25,11 +25,11 @@ def main() -> None:
     os.dup2(2, 1)  # keeps other output out of the answer
     question: Question = pickle.load(sys.stdin.buffer)
     try:
-        found: Answer | ProviderUnavailable = answer_to(question)
+        answer: Answer | ProviderUnavailable = answer_to(question)
     except ProviderUnavailable as error:
-        found = error
+        answer = error
     with answers:
-        pickle.dump(found, answers)
+        pickle.dump(answer, answers)
     os._exit(0)  # libraries of providers may crash while they are unloaded
 
 

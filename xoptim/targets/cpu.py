@@ -1,4 +1,4 @@
-"""The processor, by onnxruntime itself."""
+"""CPUs, by onnxruntime itself."""
 
 from typing import Final
 

@@ -36,9 +36,9 @@ MOST_QUESTIONS: Final = 48
 """Most placements that are asked for."""
 _LOWER: Final = "lower"
 _BY_SCHEME: Final = "precision"
-"""The family of patterns that a scheme of quantization chooses, those for CUDA on any target."""
+"""The family of patterns that a quantization scheme chooses, for any target also those for CUDA."""
 _TIDYING: Final = ("CastCast",)
-"""Patterns that join what lowerings next to each other write.
+"""Patterns that merge what consecutive lowerings write.
 
 (CastMovementCast would undo the lowering of Booleans.)
 """
@@ -133,7 +133,7 @@ def fit(
     as a longer beginning of the model compiles.
 
     Args:
-        model: left unchanged but for nodes without a name, which get one.
+        model: left unchanged, except that nodes without a name get one.
         ask: gives the placement of a model.
         base_dir: folder of external data.
         find: names what does not compile; without it, all nodes of such a model are lowered.
@@ -167,9 +167,8 @@ class _Standing:
 
     @property
     def cost(self) -> tuple[bool, int, int, int]:
-        """The faults: whether compiling fails, and where.
-
-        How many nodes run elsewhere, and the others in how many parts.
+        """The faults, the worst first: whether compiling fails, how many nodes are left where it
+        does, how many nodes run elsewhere, and in how many parts the others run.
         """
         placement = self.placement
         elsewhere = len(placement.left) + len(placement.shapes)
@@ -180,9 +179,9 @@ class _Standing:
 class _Lowered:
     """A model after some lowerings.
 
-    ``gone`` and ``made`` are the names of the nodes that each lowering took away and made, with
-    what was lowered further; ``applied`` are the lowerings of nodes of the given model, ``counts``
-    says how often each was applied to an operator.
+    ``gone`` and ``made`` are the names of the nodes that each lowering removed and made, including
+    lowerings of the nodes that it made; ``applied`` are the lowerings of nodes of the original
+    model; ``counts`` says how often each was applied to an operator.
     """
 
     model: onnx.ModelProto
@@ -193,8 +192,6 @@ class _Lowered:
 
 
 class _LoweringSearch:
-    """One search for the model that a target takes."""
-
     def __init__(
         self,
         model: onnx.ModelProto,
@@ -227,9 +224,9 @@ class _LoweringSearch:
             choice = self._choice(now.left)
             if not choice:
                 break
-            found = self._tried(now, choice)
-            if found is not None:
-                lowered, now = found
+            result = self._tried(now, choice)
+            if result is not None:
+                lowered, now = result
                 self._accept(lowered)
         steps = tuple(
             FittingStep(pattern, operator_label(key[1], key[0]), count, self._reasons.get(key, ""))
@@ -250,27 +247,27 @@ class _LoweringSearch:
         if self._find is None or left <= 0:
             return _Standing(placement, rest=len(placement.nodes))
         names = self._find(model, placement, left)
-        ends = [place for place, node in enumerate(placement.nodes) if node.name in names]
+        ends = [index for index, node in enumerate(placement.nodes) if node.name in names]
         if not ends:
             return _Standing(placement, rest=len(placement.nodes))
         return _Standing(placement, frozenset(names), len(placement.nodes) - ends[-1])
 
     def _choice(self, left: Iterable[PlacedNode]) -> Choice:
         """The lowerings of each operator that is left."""
-        found: Choice = {}
+        choice: Choice = {}
         out = self._rejected | self._idle
         for node in left:
             key = (node.domain, node.op_type)
             names = [name for name in self._lowerings.get(key, ()) if (key, name) not in out]
             if names:
-                found.setdefault(key, names)
+                choice.setdefault(key, names)
                 self._reasons.setdefault(key, node.reason)
-        return dict(sorted(found.items()))
+        return dict(sorted(choice.items()))
 
     def _tried(self, before: _Standing, choice: Choice) -> tuple[_Lowered, _Standing] | None:
-        """The model with some lowerings that help, and where it stands.
+        """The model with those of some lowerings that help, and where it stands.
 
-        What does not help is not tried again.
+        Lowerings that do not help are not tried again.
         """
         lowered, after = self._lower(before, choice)
         applied = lowered.applied
@@ -278,7 +275,7 @@ class _LoweringSearch:
             self._idle |= {(key, name) for key, names in choice.items() for name in names}
             return None
         if after.cost < before.cost:
-            # A part that does not compile says nothing of each of its nodes.
+            # A part that does not compile says nothing about its single nodes.
             harmful = self._harmful(before, after, lowered) if after.placement.compiles else set()
             if not harmful:
                 return lowered, after
@@ -294,9 +291,8 @@ class _LoweringSearch:
     def _tried_apart(
         self, before: _Standing, applied: set[tuple[Key, str]]
     ) -> tuple[_Lowered, _Standing] | None:
-        """Try lowerings one by one, as together they do not help.
-
-        One alone is tried for one operator after the other.
+        """Try lowerings one by one, as together they do not help; a single one for one operator
+        after the other.
         """
         names = sorted({name for _, name in applied})
         parts = [{key: [name] for key, each in sorted(applied) if each == name} for name in names]
@@ -305,14 +301,14 @@ class _LoweringSearch:
         for part in parts:
             if self._is_over():
                 break
-            found = self._tried(before, part)
-            if found is not None:
-                return found
+            result = self._tried(before, part)
+            if result is not None:
+                return result
         return None
 
     def _harmful(self, before: _Standing, after: _Standing, lowered: _Lowered) -> set[str]:
-        """The lowerings that made at least as many nodes that the target does not take as they took
-        away.
+        """The lowerings that made at least as many nodes that the target does not take as they
+        removed.
         """
         was_left = {node.name for node in before.left}
         is_left = {node.name for node in after.left}
@@ -324,8 +320,8 @@ class _LoweringSearch:
         }
 
     def _lower(self, now: _Standing, choice: Choice) -> tuple[_Lowered, _Standing]:
-        """Lower the nodes that are left, and then what the replacements have that is not taken
-        either.
+        """Lower the nodes that are left, then the nodes of their replacements that the target does
+        not take either.
         """
         lowered = _Lowered(self._model)
         origin: dict[str, str] = {}
@@ -343,12 +339,12 @@ class _LoweringSearch:
         return lowered, now
 
     def _names_by_pattern(self, left: Iterable[PlacedNode], choice: Choice) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = defaultdict(set)
+        nodes: dict[str, set[str]] = defaultdict(set)
         for node in left:
             for name in choice.get((node.domain, node.op_type), ()):
                 if node.name not in self._avoid.get(name, ()):
-                    found[name].add(node.name)
-        return dict(found)
+                    nodes[name].add(node.name)
+        return dict(nodes)
 
     def _apply(self, lowered: _Lowered, at: Mapping[str, set[str]], origin: dict[str, str]) -> bool:
         """Apply lowerings at some nodes; returns whether anything changed."""
@@ -373,7 +369,7 @@ class _LoweringSearch:
                     for node in application.matched
                     if node.name in at[name]
                 }
-            for names in at.values():  # what replaces a node may have its name, and is judged first
+            for names in at.values():  # a replacement of the same name is placed first
                 names -= old
             origin.update(dict.fromkeys((node.name for node in new), root))
 
@@ -383,7 +379,7 @@ class _LoweringSearch:
         model = load_model(lowered.model, self._base_dir)
         Optimizer(model, options).run()
         if changed:
-            # Lowerings come last in a run: what they have just written is joined in another one.
+            # Lowerings come last in a run: what they have just written is merged in another one.
             Optimizer(model, replace(options, patterns=Query(_TIDYING), lower_at={})).run()
             lowered.model = export_model(model)
         model.dispose()
@@ -399,30 +395,30 @@ class _LoweringSearch:
 def name_nodes(model: onnx.ModelProto) -> None:
     """Give a name to each node that has none, by which a placement and a lowering find it."""
     nodes = list(every_node(model.graph.node))
-    taken = {node.name for node in nodes}
+    names = {node.name for node in nodes}
     for node in nodes:
         if node.name:
             continue
-        number = len(taken)
-        while (name := f"{node.op_type}_{number}") in taken:
+        number = len(names)
+        while (name := f"{node.op_type}_{number}") in names:
             number += 1
         node.name = name
-        taken.add(name)
+        names.add(name)
 
 
 def lowerings(drop: Sequence[str] = ()) -> dict[Key, list[str]]:
     """The names of the lowerings of each operator, those of a higher priority last."""
-    found: dict[Key, list[str]] = defaultdict(list)
+    by_operator: dict[Key, list[str]] = defaultdict(list)
     for entry in registry().query(Query([_LOWER])):
         rewrite = entry.rewrite
         if isinstance(rewrite, PatternOptimization) and rewrite.name() not in drop:
             for key in sorted(_operators(rewrite)):
-                found[key].append(rewrite.name())
-    return found
+                by_operator[key].append(rewrite.name())
+    return by_operator
 
 
 def lowered_by(name: str) -> set[Key]:
-    """The operators that the lowering of a name takes away, none for other patterns."""
+    """The operators that the lowering of a name removes, none for other patterns."""
     return {key for key, names in lowerings().items() if name in names}
 
 
@@ -444,7 +440,7 @@ def is_for_others(rewrite: Rewrite | type[Rewrite], target: Target) -> bool:
 
 
 def _operators(pattern: PatternOptimization) -> set[Key]:
-    """The operators that a lowering may take away."""
+    """The operators that a lowering may remove."""
     keys = set(pattern.anchor_keys())
     if isinstance(pattern, EasyPatternOptimization):
         for start, others in pattern.paths():

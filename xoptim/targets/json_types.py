@@ -120,7 +120,7 @@ class TargetStateJson(TypedDict):
 
 
 class TargetCheckJson(TypedDict):
-    """The comparison of a model on its target with the original on the processor.
+    """The comparison of a model on its target with the original on the CPU.
 
     Attributes:
         target: name of the target.

@@ -44,9 +44,9 @@ class ListedNode:
         is_constant: whether it depends on constants only, and is computed when the model is loaded.
         is_shape_arithmetic: whether it computes sizes: results of Shape and Size, and small results
             that depend on those only.
-        border: what it converts, for a node that quantizes an input of the model or dequantizes an
-            output; empty for others.
         is_static: whether the shapes of its operands and results are numbers.
+        border: the input of the model that it quantizes, or the output that it dequantizes; empty
+            for other nodes.
     """
 
     name: str
@@ -73,16 +73,16 @@ class ListedNode:
 
 def number_in(name: str) -> int | None:
     """The number in a name that onnxruntime derived from ours; ``None`` when there is none."""
-    found = _NAME.search(name)
-    return int(found[1]) if found else None
+    match = _NAME.search(name)
+    return int(match[1]) if match else None
 
 
 def readable(text: str, nodes: Sequence[ListedNode]) -> str:
     """A message in one line, with the names that the nodes have in the model."""
 
-    def original(found: re.Match[str]) -> str:
-        number = int(found[1])
-        return nodes[number].name if number < len(nodes) else found[0]
+    def original(match: re.Match[str]) -> str:
+        number = int(match[1])
+        return nodes[number].name if number < len(nodes) else match[0]
 
     return _NAME.sub(original, " ".join(text.split()))
 
@@ -130,10 +130,10 @@ def listed(
                 readers[makers[name]].add(number)
         if _computes_sizes(node, makers, sizes):
             sizes.add(number)
-    found: list[ListedNode] = []
-    for number, name in enumerate(names):
-        found.append(_facts(nodes[number], name, sorted(readers[number]), number in sizes))
-    return found
+    return [
+        _facts(nodes[number], name, sorted(readers[number]), number in sizes)
+        for number, name in enumerate(names)
+    ]
 
 
 def _number_of(node: Node) -> int:
@@ -212,8 +212,8 @@ def partitions(
 
     A partition has nodes that depend on each other, and no result of it returns to it through a
     node that is ``left`` to another provider. Nodes that are neither taken nor left are merged into
-    their neighbours. Sizes and constants do not connect or part anything; those that are taken
-    count to the first partition.
+    their neighbours. Sizes and constants do not connect or separate nodes; those that are taken
+    belong to the first partition.
     """
     sizes = {number for number, node in enumerate(nodes) if node.is_shape_arithmetic}
     small = sizes | {number for number, node in enumerate(nodes) if node.is_constant}
@@ -230,11 +230,11 @@ def partitions(
             if reader in inner and stage[reader] == stage[number]:
                 links.join(number, reader)
     numbers: dict[int, int] = {}
-    found = dict.fromkeys(taken, 0)
+    partition = dict.fromkeys(taken, 0)
     for number in sorted(taken):
         if number in inner:
-            found[number] = numbers.setdefault(links.first(number), len(numbers))
-    return found
+            partition[number] = numbers.setdefault(links.first(number), len(numbers))
+    return partition
 
 
 class _Links:

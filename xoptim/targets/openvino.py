@@ -1,4 +1,4 @@
-"""Processors, GPUs and NPUs of Intel, by OpenVINO."""
+"""CPUs, GPUs and NPUs of Intel, by OpenVINO."""
 
 from typing import Final
 

@@ -44,16 +44,15 @@ def place(
     """The nodes of a model that a target takes, in how many parts, and why it leaves the others.
 
     The provider is asked in a process of its own, with the optimizations of onnxruntime that do not
-    depend on a provider: what these compute ahead or merge counts apart. Operators without a kernel
-    that are defined by simpler ones are placed as those. A target without a provider is answered by
-    a table.
+    depend on a provider: nodes that these compute ahead or merge are counted separately. Operators
+    without a kernel are placed as the simpler ones that define them. For a target without a
+    provider, a table answers.
 
     Args:
         model: left unchanged.
         target: where it will run.
         base_dir: folder of external data.
-        software_device: whether a provider without a device may compute on the processor
-            (``webgpu``).
+        software_device: whether a provider without a device may compute on the CPU (``webgpu``).
         seconds: that the provider has.
         custom_op_libs: libraries of operators, by file.
 
@@ -76,8 +75,8 @@ def place(
         folder,
         custom_op_libs=custom_op_libs,
     )
-    found = _asked(question, nodes, names, target, seconds)
-    return replace(found, seconds=time.perf_counter() - start)
+    placement = _asked(question, nodes, names, target, seconds)
+    return replace(placement, seconds=time.perf_counter() - start)
 
 
 def _asked(
@@ -87,10 +86,10 @@ def _asked(
     target: Target,
     seconds: float,
 ) -> Placement:
-    """The placement that a provider states; where it needs simpler operators, of those."""
+    """The placement that a provider states, of a model with simpler operators where needed."""
     answer, log = ask(question, seconds)
-    known = {name for _, part in answer.parts for name in part}
-    operators = replaced(nodes, _numbers(answer), known)
+    node_names = {name for _, part in answer.parts for name in part}
+    operators = replaced(nodes, _numbers(answer), node_names)
     if not operators:
         return _placement(nodes, target, answer, log)
     numbered = onnx.ModelProto.FromString(question.model)
@@ -105,8 +104,8 @@ def _asked(
 
 def _numbers(answer: Answer) -> set[int]:
     """The numbers of the nodes that some provider runs."""
-    found = {number_in(name) for _, names in answer.parts for name in names}
-    return {number for number in found if number is not None}
+    numbers = {number_in(name) for _, names in answer.parts for name in names}
+    return {number for number in numbers if number is not None}
 
 
 def _serialized(model: onnx.ModelProto) -> bytes:
@@ -126,11 +125,10 @@ def _placement(
     answer: Answer,
     log: Sequence[str],
 ) -> Placement:
-    """The placement that an answer describes."""
     refused_by = refusals(nodes, log)
     if answer.error:
-        given = (refused_by.get(number, "") for number in range(len(nodes)))
-        refused = (_left(node, "", why, target) for node, why in zip(nodes, given, strict=True))
+        reasons = (refused_by.get(number, "") for number in range(len(nodes)))
+        refused = (_left(node, "", why, target) for node, why in zip(nodes, reasons, strict=True))
         error = readable(answer.error, nodes)
         return Placement(target.name, tuple(refused), compiles=False, error=error)
     providers: dict[int, str] = {}
@@ -159,7 +157,7 @@ def _placed(
     refused_by: Mapping[int, str],
     target: Target,
 ) -> list[PlacedNode]:
-    found: list[PlacedNode] = []
+    all_placed: list[PlacedNode] = []
     for number, node in enumerate(nodes):
         provider = providers.get(number, "")
         if number in parts:
@@ -168,8 +166,8 @@ def _placed(
             placed = PlacedNode(node.name, node.op_type, node.domain)
         else:
             placed = _left(node, provider, refused_by.get(number, ""), target)
-        found.append(replace(placed, is_shape_arithmetic=number in shapes))
-    return found
+        all_placed.append(replace(placed, is_shape_arithmetic=number in shapes))
+    return all_placed
 
 
 def _left(node: ListedNode, provider: str, refusal: str, target: Target) -> PlacedNode:

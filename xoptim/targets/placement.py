@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from xoptim.targets.json_types import PlacedNodeJson, PlacementJson
 
 Source: TypeAlias = Literal["asked", "table"]
-_LONGEST: Final = 400  # characters of an error in a summary
+_MAX_ERROR: Final = 400  # characters of an error in a summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class PlacedNode:
         reason: why the target does not take it, where that is known.
         advice: what would help, where that is known.
         is_shape_arithmetic: whether it only computes sizes: onnxruntime leaves such nodes on the
-            processor on purpose.
+            CPU on purpose.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Placement:
 
     @property
     def left(self) -> tuple[PlacedNode, ...]:
-        """The nodes that the target does not run, but for those that compute shapes."""
+        """The nodes that the target does not run, except those that compute shapes."""
         return tuple(node for node in self._elsewhere if not node.is_shape_arithmetic)
 
     @property
@@ -123,12 +123,12 @@ class Placement:
     def summary(self) -> str:
         """One line with the counts, or with the reason why there are none."""
         if not self.compiles:
-            return f"{self.target}: does not compile: {self.error[:_LONGEST]}"
+            return f"{self.target}: does not compile: {self.error[:_MAX_ERROR]}"
         text = f"{self.target}: {self.counts()}"
         return f"{text} (by table, not verified)" if self.source == "table" else text
 
     def counts(self) -> str:
-        """The counts alone."""
+        """The counts in words."""
         if not self.compiles:
             return "does not compile"
         total = len(self.taken) + len(self.left) + len(self.shapes)

@@ -14,7 +14,7 @@ from xoptim.facts.schema import schema
 from xoptim.targets.listing import ListedNode
 
 _SINGLE: Final = "CastLike"
-"""It becomes one Cast, and exporters write many: a second question is not worth it."""
+"""An operator that becomes one Cast; exporters write many. A second question is not worth it."""
 _PARAMETERS: Final = inspect.signature(inliner.inline_selected_functions).parameters
 _CAN_EXPAND: Final = "inline_schema_functions" in _PARAMETERS
 
@@ -41,8 +41,8 @@ def replaced(
 def _is_function(node: ListedNode) -> bool:
     if node.op_type == _SINGLE:
         return False
-    found: Any = schema(node.op_type, node.domain, node.opset)
-    return found is not None and bool(found.has_function or found.has_context_dependent_function)
+    op: Any = schema(node.op_type, node.domain, node.opset)
+    return op is not None and bool(op.has_function or op.has_context_dependent_function)
 
 
 def with_primitives(
@@ -51,35 +51,35 @@ def with_primitives(
 ) -> onnx.ModelProto | None:
     """A copy of a model in which some operators are replaced by those that define them.
 
-    A new node has the name of the one that it comes from, and its operator. Returns ``None`` where
-    onnx cannot replace them.
+    The name of a new node is the name of the node that it comes from, and its own operator. Returns
+    ``None`` where onnx cannot replace the operators.
     """
     light = onnx.ModelProto()
     copy_fields(model, light, ("graph",))
     copy_fields(model.graph, light.graph, ("initializer",))
     try:
-        found = inliner.inline_selected_functions(
+        expanded = inliner.inline_selected_functions(
             light,
             sorted(operators),
             inline_schema_functions=True,
         )
     except (checker.ValidationError, RuntimeError, ValueError):
         return None
-    _name_nodes(found, model)
-    found.graph.initializer.extend(model.graph.initializer)
-    return found
+    _name_nodes(expanded, model)
+    expanded.graph.initializer.extend(model.graph.initializer)
+    return expanded
 
 
 def _name_nodes(expanded: onnx.ModelProto, model: onnx.ModelProto) -> None:
     """Give names to the nodes without one, by the results of the original that need them."""
     original = every_node(model.graph.node)
-    known = {name: node.name for node in original for name in node.output if name}
-    owners = dict(known)
+    makers = {name: node.name for node in original for name in node.output if name}
+    owners = dict(makers)
     for node in reversed(list(every_node(expanded.graph.node))):  # readers before what they read
         if node.name:
             continue
         owner = next((owners[name] for name in node.output if name in owners), "")
         node.name = f"{owner}/{node.op_type}"
         for name in proto_reads(node):
-            if name not in known:
+            if name not in makers:
                 owners.setdefault(name, owner)

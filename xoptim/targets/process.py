@@ -1,4 +1,4 @@
-"""A process that asks an execution provider: a library that ends it is an error, no more."""
+"""A process that asks an execution provider: a library that crashes ends this process only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xoptim.verification.errors import ProviderUnavailable
 from xoptim.verification.remote import last_line
 
 _CODE: Final = "from xoptim.targets.child import main; main()"
-_LONGEST: Final = 1 << 16  # characters of a line of the log that are read
+_MAX_LINE: Final = 1 << 16  # characters of a line of the log that are read
 Kind: TypeAlias = Literal["place", "devices"]
 
 
@@ -32,7 +32,7 @@ class Question:
     Attributes:
         kind: which nodes the provider takes, or which devices it has.
         provider: its short name.
-        software_device: whether it may compute on the processor where it has no device.
+        software_device: whether it may compute on the CPU where it has no device.
         model: the serialized model; empty for devices.
         base_dir: folder of its external data.
         level: graph optimizations of onnxruntime.
@@ -53,8 +53,8 @@ class Answer:
     """The answer of the process.
 
     Attributes:
-        parts: the full name of a provider, and the names of the nodes of a part of the graph that
-            it runs; for each part.
+        parts: for each part of the graph, the full name of the provider that runs it, and the names
+            of its nodes.
         devices: the kinds of the devices.
         error: why a session could not be made, in one line.
     """
@@ -77,22 +77,22 @@ def ask(question: Question, seconds: float) -> tuple[Answer, list[str]]:
             try:
                 out, _ = process.communicate(pickle.dumps(question), timeout=seconds)
             except subprocess.TimeoutExpired:
-                told = f"the provider {question.provider!r} gave no answer within {seconds:g} s"
-                raise PlacementError(told) from None
+                text = f"the provider {question.provider!r} gave no answer within {seconds:g} s"
+                raise PlacementError(text) from None
             finally:
                 with suppress(OSError):
                     kill_group(process)
-        found: Any = pickle.loads(out) if out and not process.returncode else None
-        if isinstance(found, ProviderUnavailable):
-            raise found
-        if found is None:
+        answer: Any = pickle.loads(out) if out and not process.returncode else None
+        if isinstance(answer, ProviderUnavailable):
+            raise answer
+        if answer is None:
             ended = end_text(process.returncode)
-            found = Answer(error=f"the process of the provider {ended}{_told(log)}")
-        return found, list(_lines(log))
+            answer = Answer(error=f"the process of the provider {ended}{_last_message(log)}")
+        return answer, list(_lines(log))
 
 
-def _told(log: IO[bytes]) -> str:
-    """The last line of the log of a process, without the time and the place in the sources."""
+def _last_message(log: IO[bytes]) -> str:
+    """The last line of the log of a process, without its time and position in the source."""
     text = last_line(log)
     return f": {text.rpartition('] ')[2].strip(': ')}" if text else ""
 
@@ -100,6 +100,6 @@ def _told(log: IO[bytes]) -> str:
 def _lines(log: IO[bytes]) -> Iterator[str]:
     """The lines of the log that name a node."""
     log.seek(0)
-    while line := log.readline(_LONGEST):
+    while line := log.readline(_MAX_LINE):
         if b"xopt_node_" in line:
             yield line.decode(errors="replace").rstrip()

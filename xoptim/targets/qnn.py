@@ -1,4 +1,4 @@
-"""The neural processors of Snapdragon, by QNN."""
+"""NPUs of Snapdragon, by QNN."""
 
 from typing import Final
 

@@ -13,7 +13,7 @@ from xoptim.targets.target import Target
 
 _NO_KERNEL: Final = re.compile(r"kernel not found in registries for Op type: \S+ node name: (\S+)")
 _REFUSED: Final = re.compile(r"failed for node `(\S+)` of type `(\S+)` with error code (\d+)")
-_TO_PROCESSOR: Final = re.compile(r"Force fallback to CPU execution for node: (\S+)")
+_TO_CPU: Final = re.compile(r"Force fallback to CPU execution for node: (\S+)")
 
 
 def explained(node: ListedNode, refusal: str, target: Target) -> tuple[str, str]:
@@ -44,7 +44,7 @@ def explained(node: ListedNode, refusal: str, target: Target) -> tuple[str, str]
 
 def refusals(nodes: Sequence[ListedNode], log: Sequence[str]) -> dict[int, str]:
     """The reasons that a provider's log gives, by the number of the node."""
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for line in log:
         if match := _NO_KERNEL.search(line):
             number = number_in(match[1])
@@ -52,15 +52,15 @@ def refusals(nodes: Sequence[ListedNode], log: Sequence[str]) -> dict[int, str]:
                 node = nodes[number]
                 types = node.types_text()
                 suffix = f" for {types}" if types else ""
-                found[number] = f"there is no kernel of operator set {node.since}{suffix}"
+                reasons[number] = f"there is no kernel of operator set {node.since}{suffix}"
         elif match := _REFUSED.search(line):
             number = number_in(match[1])
             if number is not None:
-                found[number] = f"its compiler refuses {match[2]} (error {match[3]})"
-    return found
+                reasons[number] = f"its compiler refuses {match[2]} (error {match[3]})"
+    return reasons
 
 
 def moved_by_onnxruntime(log: Sequence[str]) -> set[int]:
-    """The numbers of the nodes that onnxruntime moved to the processor, next to their operands."""
-    found = {number_in(match[1]) for line in log if (match := _TO_PROCESSOR.search(line))}
-    return {number for number in found if number is not None}
+    """The numbers of the nodes that onnxruntime moved to the CPU, where their operands are."""
+    numbers = {number_in(match[1]) for line in log if (match := _TO_CPU.search(line))}
+    return {number for number in numbers if number is not None}

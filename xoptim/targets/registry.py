@@ -15,7 +15,7 @@ _DEVICES: Final = {
 }
 """Advice for words that name a kind of device, which several targets run on."""
 _ONE_OF: Final = 4
-"""One letter of so many may differ in a suggestion: names are short, and `tpu` is not `cpu`."""
+"""One letter in four may differ in a suggestion: names are short, and `tpu` is not `cpu`."""
 
 
 class UnknownTargetError(XoptimError):
@@ -32,10 +32,10 @@ def named(name: str) -> Target:
 
     Raises `UnknownTargetError`, with the nearest name or all names, when there is none.
     """
-    found = _TARGETS.get(name.lower())
-    if found is None:
+    target = _TARGETS.get(name.lower())
+    if target is None:
         hint = _DEVICES.get(name.lower()) or suggestion(
             name, _TARGETS, f"there are {', '.join(_TARGETS)}", one_of=_ONE_OF
         )
         raise UnknownTargetError(f"there is no target {abridged(name)}; {hint}")
-    return found
+    return target

@@ -71,7 +71,6 @@ def state_of(target: Target, *, software_device: bool = False) -> TargetState:
 
 
 def _device(target: Target, software_device: bool) -> tuple[str, str]:
-    """The devices of a plug-in, and why it cannot be used."""
     try:
         answer, _ = ask(Question("devices", target.provider, software_device), _PATIENCE)
     except XoptimError as error:

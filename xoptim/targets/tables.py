@@ -46,11 +46,11 @@ class Table:
 @cache
 def table_of(target: str) -> Table | None:
     """The table of a target, ``None`` where there is none."""
-    found = _read().get(target)
-    if found is None:
+    table = _read().get(target)
+    if table is None:
         return None
-    operators = {name: tuple(map(_range, texts)) for name, texts in found["operators"].items()}
-    return Table(found["origin"], operators)
+    operators = {name: tuple(map(_range, texts)) for name, texts in table["operators"].items()}
+    return Table(table["origin"], operators)
 
 
 def limits_of(target: str, op_type: str, domain: str) -> int | None:

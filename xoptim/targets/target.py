@@ -65,11 +65,10 @@ class Target:
         tolerance: relative error of results that its arithmetic makes.
         package: the package that has the provider, for the line that installs it.
         opset: operator set to raise an older model to, ``None`` to leave it.
-        families: families of patterns that hinder there.
-        table: whether there is a table of the operators that it supports in place of a provider to
-            ask.
-        is_standard: whether it stands for all runtimes of the standard: onnxruntime on the
-            processor is one of them, so that what is verified there is verified for it.
+        families: families of patterns that make models slower there.
+        table: whether a table lists the operators that it supports, in place of a provider to ask.
+        is_standard: whether it stands for all runtimes of the standard. onnxruntime on the CPU is
+            one of them, so that models are verified there.
     """
 
     name: str

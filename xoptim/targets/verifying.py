@@ -1,5 +1,5 @@
-"""Verify a model on its target: the original runs on the processor, the result on the target, on
-the same values.
+"""Verify a model on its target: the original runs on the CPU, the result on the target, on the same
+values.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _NARROW: Final = frozenset(
         *(TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4),
     )
 )
-"""Types of which a result may have more than the original: it was quantized."""
+"""Types that a result has, but not its original, if it was quantized."""
 _STEP: Final = 2e-2
-"""Relative tolerance of models that quantize: a number next to a half is rounded either way.
+"""Relative tolerance of models that quantize: a number close to a half is rounded either way.
 
 An error of 1.03 % was measured on a ResNet-50 of 8 bits, and the first node that differed was a
 QuantizeLinear.
 """
 _MULTIPLE: Final = 2.0
-"""A result that differs on the target by at most this times what the original differs there is no
-worse than it.
+"""A result whose error on the target is at most this multiple of the original's error there is no
+worse than the original.
 """
 _MOST_RESULTS: Final = 256
 """Most results of nodes that are compared in one run, to find the first one that differs."""
@@ -60,7 +60,7 @@ _MOST_RESULTS: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class TargetCheck:
-    """The comparison of a model on its target with the original on the processor.
+    """The comparison of a model on its target with the original on the CPU.
 
     Attributes:
         target: name of the target.
@@ -71,7 +71,7 @@ class TargetCheck:
         runs: number of runs.
         node: name of the first node whose result differs, where it was found.
         operator: the operator of that node.
-        seconds: that all of it took.
+        seconds: that the comparison took.
     """
 
     target: str
@@ -132,7 +132,7 @@ def verify_on_target(
     feeds: Sequence[Mapping[str, Value]] = (),
     tolerance: float | None = None,
 ) -> TargetCheck:
-    """Run the original on the processor and the result on the target, and compare.
+    """Run the original on the CPU and the result on the target, and compare.
 
     Args:
         original: the model to trust.
@@ -141,7 +141,7 @@ def verify_on_target(
         checks: values, seed and limits; ``original_dir`` is the folder of the original's external
             data.
         base_dir: folder of the external data of the result.
-        software_device: whether a provider without a device may compute on the processor.
+        software_device: whether a provider without a device may compute on the CPU.
         feeds: values of the inputs, one dictionary for each run, in place of random ones.
         tolerance: the error that is allowed, ``None`` for the one of the target's arithmetic
             (`tolerance_of`).
@@ -150,17 +150,17 @@ def verify_on_target(
     here = replace(
         checks, providers=("cpu",), extremes=False, assignments=min(checks.assignments, 2)
     )
-    given = [replace(here, feeds=each, test_data=None, assignments=1) for each in feeds]
-    found = _verified(
+    by_feeds = [replace(here, feeds=each, test_data=None, assignments=1) for each in feeds]
+    check = _verified(
         original,
         result,
         target,
-        given or [here],
+        by_feeds or [here],
         base_dir,
         tolerance,
         software_device=software_device,
     )
-    return replace(found, seconds=perf_counter() - began)
+    return replace(check, seconds=perf_counter() - began)
 
 
 def _verified(
@@ -180,7 +180,7 @@ def _verified(
         return TargetCheck(target.name, "not verified", f"the original does not run here: {error}")
     reference = references[0]
     runs = [run for each in references for run in each.runs]
-    # Some compilers need onnxruntime's basic optimizations, with which nodes are placed, too.
+    # With the basic optimizations, as for the placement: some compilers need them.
     there = replace(
         here.settings,
         providers=(target.provider,),
@@ -191,12 +191,12 @@ def _verified(
     allowed = tolerance_of(target, reference.proto) if tolerance is None else tolerance
     names = tuple(port.name for port in reference.outputs)
     pair = _Pair(target.name, original, here.original_dir, result, base_dir, names, tuple(runs))
-    rounds = target.plugin is not None and bool(target.plugin.float32_options)
+    rounds_float32 = target.plugin is not None and bool(target.plugin.float32_options)
     # One step of a quantization hides what 32-bit floats would show.
     is_coarse = _quantizes(reference.proto) or bool(
         _narrow_types(result) - _narrow_types(reference.proto)
     )
-    if not rounds or is_coarse:
+    if not rounds_float32 or is_coarse:
         return pair.compared(there, allowed)
     # Where the target rounds 32-bit floats, its tolerance would hide what it computes wrongly.
     exact = pair.compared(
@@ -213,7 +213,7 @@ def _verified(
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """The original, with its runs on the processor, and the result."""
+    """The original, with its runs on the CPU, and the result."""
 
     target: str
     original: ModelLike
@@ -282,7 +282,6 @@ class _Pair:
 
 
 def _at(check: TargetCheck, node: onnx.NodeProto) -> TargetCheck:
-    """The check with a node."""
     return replace(check, node=node.name, operator=operator_label(node.op_type, node.domain))
 
 
@@ -303,12 +302,12 @@ def _with_failing_node(check: TargetCheck, model: onnx.ModelProto, error: str) -
 
 
 def tolerance_of(target: Target, model: onnx.ModelProto) -> float:
-    """The error that the arithmetic of a target, or the one of the model itself, may make."""
+    """The error that the arithmetic of a target, or the types of the model, may make."""
     return max(target.tolerance, _own_error(model))
 
 
 def _own_error(model: onnx.ModelProto) -> float:
-    """The error that the types of a model may make; where it quantizes, one step is visible."""
+    """The error that the types of a model may make, and one step where it quantizes."""
     types = element_types(model)
     errors = (
         (TensorProto.FLOAT16 in types, FLOAT16_ERROR),
@@ -338,8 +337,8 @@ def _largest(
 
 
 def error_of(expected: Value, actual: Value) -> float:
-    """The largest difference as a fraction of the largest number; of other types, the fraction of
-    unequal elements.
+    """The largest difference as a fraction of the largest number; for types other than floats, the
+    fraction of unequal elements.
     """
     if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
         return 0.0 if _are_alike(expected, actual) else np.inf
@@ -372,7 +371,7 @@ def _are_alike(expected: Value, actual: Value) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """A model, to be run here and on the target on the same values."""
+    """A model that runs here and on the target, on the same values."""
 
     model: onnx.ModelProto
     base_dir: Path | None
@@ -386,21 +385,21 @@ class _Probe:
         """
         nodes = [node for node in self.model.graph.node if any(node.output)]
         begin, end = 0, len(nodes)
-        found: onnx.NodeProto | None = None
+        first: onnx.NodeProto | None = None
         while begin < end:
             step = max(1, -(-(end - begin) // _MOST_RESULTS))
             chosen = list(range(begin + step - 1, end, step))
-            differing = self._differing([nodes[place] for place in chosen])
+            differing = self._differing([nodes[index] for index in chosen])
             if differing is None:
                 break
-            found = nodes[chosen[differing]]
+            first = nodes[chosen[differing]]
             begin, end = (chosen[differing - 1] + 1 if differing else begin), chosen[differing]
             if step == 1:
                 break
-        return found if found is not None and self._is_wrong_alone(found) else None
+        return first if first is not None and self._is_wrong_alone(first) else None
 
     def _differing(self, nodes: Sequence[onnx.NodeProto]) -> int | None:
-        """The place of the first of some nodes whose result differs."""
+        """The index of the first of some nodes whose result differs."""
         names = [next(filter(None, node.output)) for node in nodes]
         probe = self._with_outputs(names)
         present = [value.name for value in probe.graph.output]
@@ -415,17 +414,17 @@ class _Probe:
             name: error_of(a, b) for name, a, b in zip(present, expected, actual, strict=True)
         }
         return next(
-            (place for place, name in enumerate(names) if errors.get(name, 0.0) > self.tolerance),
+            (index for index, name in enumerate(names) if errors.get(name, 0.0) > self.tolerance),
             None,
         )
 
     def _with_outputs(self, names: Sequence[str]) -> onnx.ModelProto:
-        """The model with other outputs: those of some results whose types are known."""
+        """The model with some results as outputs, those whose types are known."""
         probe = onnx.ModelProto()
         probe.CopyFrom(self.model)
         with quietly():
-            known = load_model(probe, self.base_dir).graph
-        types = {name: known.info_of(name).dtype for name in names}
+            graph = load_model(probe, self.base_dir).graph
+        types = {name: graph.info_of(name).dtype for name in names}
         del probe.graph.output[:]
         probe.graph.output.extend(
             onnx.helper.make_tensor_value_info(name, dtype, None)
@@ -435,9 +434,9 @@ class _Probe:
         return probe
 
     def _is_wrong_alone(self, node: onnx.NodeProto) -> bool:
-        """Whether a node computes something else on the target from its operands on the processor.
+        """Whether a node computes something else on the target from the operands on the CPU.
 
-        Otherwise the differences of its operands added up, as rounding does.
+        Otherwise the differences of its operands added up, as rounding errors do.
         """
         computed = {
             name
@@ -453,14 +452,15 @@ class _Probe:
                 if operands
                 else []
             )
-            given = {
+            computed_values = {
                 value.name: result
                 for value, result in zip(source.graph.output, values, strict=False)
             }
             part = extract_part(
                 self.model, operands, [name for name in node.output if name][:1], self.base_dir
             )
-            feeds = {each.name: {**self.feeds, **given}[each.name] for each in fed_inputs(part)}
+            values_by_name = {**self.feeds, **computed_values}
+            feeds = {port.name: values_by_name[port.name] for port in fed_inputs(part)}
             expected = Session(part, self.there.on_processor(), base_dir=self.base_dir).run(feeds)
             actual = Session(part, self.there, base_dir=self.base_dir).run(feeds)
         except (LoadError, RunError, FeedError, ModelError, KeyError):

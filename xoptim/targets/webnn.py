@@ -1,4 +1,4 @@
-"""Neural processors and GPUs in browsers, by WebNN: a table of operators."""
+"""NPUs and GPUs in browsers, by WebNN: a table of operators."""
 
 from typing import Final
 

@@ -34,11 +34,11 @@ from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import ModelLike
 from xoptim.workflow.job import Job, JobOptions
 
-_KEPT: Final = 8  # models that are kept in memory
+_MAX_MODELS: Final = 8  # that are kept in memory
 _SHARE_OF_SEARCH: Final = 0.5
 """Part of the time left that the search of a quantization may take."""
 _LEAST_SECONDS: Final = 1.0
-"""Of such a search."""
+"""Least time of such a search."""
 
 
 class Model(NamedTuple):
@@ -120,7 +120,7 @@ class Candidates:
             return Model(model, checks.original_dir)
         if recipe not in self._models:
             self._models[recipe] = self._build(recipe)
-            if len(self._models) > _KEPT:
+            if len(self._models) > _MAX_MODELS:
                 del self._models[next(iter(self._models))]
         self._models[recipe] = self._models.pop(recipe)  # the last one used is the last one dropped
         return self._models[recipe]
@@ -139,7 +139,7 @@ class Candidates:
     def quantized(self, recipe: Recipe) -> Quantized:
         """The quantized model of a recipe.
 
-        Raises XoptimError when none is faster, or it computes something else.
+        Raises XoptimError when no quantization is faster, or the model computes something else.
         """
         assert recipe.scheme is not None
         if recipe not in self._quantized:
@@ -149,10 +149,10 @@ class Candidates:
                 )
             except XoptimError as error:
                 self._quantized[recipe] = error
-        found = self._quantized[recipe]
-        if isinstance(found, XoptimError):
-            raise found
-        return found
+        result = self._quantized[recipe]
+        if isinstance(result, XoptimError):
+            raise result
+        return result
 
     def _quantize(self, recipe: Recipe, precision: PrecisionOptions) -> Quantized:
         seconds = max(self._seconds_left() * _SHARE_OF_SEARCH, _LEAST_SECONDS)
@@ -166,12 +166,12 @@ class Candidates:
             verifies_floats=False,
             precision=precision,
         )
-        found = Job(self.source, job).run().quantized
-        assert found is not None
+        result = Job(self.source, job).run().quantized
+        assert result is not None
         # weights that are only stored in lower precision save no time
-        if found.fault or not found.operators:
-            raise ChoiceError(found.fault or "no choice within the tolerance is faster here")
-        return found
+        if result.fault or not result.operators:
+            raise ChoiceError(result.fault or "no choice within the tolerance is faster here")
+        return result
 
     def _build(self, recipe: Recipe) -> Model:
         if recipe.scheme is not None:
@@ -199,10 +199,11 @@ class Candidates:
             debug=DebugSettings(),
         )
         with collection_paused():
-            given = self.source.proto
-            proto = inline_functions(given) if self._inline and given.functions else given
-            known = assumed_of(proto, options.assume, from_model=options.assume_from_model)
-            model = load_model(proto, self.source.base_dir, assumptions=known)
+            proto = self.source.proto
+            if self._inline and proto.functions:
+                proto = inline_functions(proto)
+            assumed = assumed_of(proto, options.assume, from_model=options.assume_from_model)
+            model = load_model(proto, self.source.base_dir, assumptions=assumed)
             Optimizer(model, options).run()
             proto = export_model(model)
             self._made[recipe] = _described(model, proto, written)

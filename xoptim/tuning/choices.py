@@ -15,7 +15,7 @@ from xoptim.verification.session_settings import Level, SessionSettings
 SELECTION: Final = "default+onnxruntime"
 """All patterns that a recipe may use, unless others are included."""
 SPINNING: Final = "session.intra_op.allow_spinning"
-_MORE: Final = ")"  # ends the names of groups that the preset ``default`` lacks
+_SUFFIX: Final = ")"  # of the names of groups that the preset ``default`` lacks
 _SIGNS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "SkipLayerNormFusion": ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
     "NchwcTransformer": ("ReorderInput", "ReorderOutput"),
@@ -35,7 +35,7 @@ _SIGNS_OF: Final[Mapping[str, tuple[str, ...]]] = {
 have run.
 """
 _LEVELS: Final[tuple[Level, ...]] = ("extended", "basic")
-_SMALL: Final = 0.02  # promise of a setting about which the profile says nothing
+_PROMISE: Final = 0.02  # of a setting about which the profile says nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Recipe:
     without: frozenset[str] = frozenset()  # groups of patterns that do not run
     rewrites: bool = True  # whether anything runs at all; the original is left as it is otherwise
     is_raised: bool = False  # whether the original is raised to the newest operator set first
-    scheme: Scheme | None = None  # how MatMuls are quantized to lower precision
+    scheme: Scheme | None = None  # how MatMuls are quantized
 
 
 UNTOUCHED: Final = Recipe(rewrites=False)
@@ -69,7 +69,7 @@ class Variation:
     # share of the time of a run that it may affect, 1 or more for all of it; larger ones are tried
     # first
     promise: float
-    stage: int = 1  # variations of lower stages are tried before
+    stage: int = 1  # variations of lower stages are tried first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class Facts:
     shares: Mapping[str, float] = field(default_factory=dict)
     threads: tuple[int, ...] = ()  # numbers of threads to try; empty when the user has chosen one
     selection: str = SELECTION  # the patterns that a recipe may use
-    schemes: tuple[Scheme, ...] = ()  # how MatMuls may be rounded
+    schemes: tuple[Scheme, ...] = ()  # how MatMuls may be quantized
 
     def share(self, operators: Iterable[str]) -> float:
         """Share of the time of some operators together."""
@@ -102,12 +102,12 @@ def selection(include: Sequence[str] = ()) -> str:
 def groups_of(rewrites: Iterable[Rewrite]) -> dict[str, list[Rewrite]]:
     """The groups of some patterns: their families.
 
-    Patterns of other presets than ``default`` are groups of their own.
+    Patterns that the preset ``default`` lacks are in groups of their own.
     """
     usual, target = (
         {rewrite.name() for rewrite in select(preset)} for preset in ("default", "onnxruntime")
     )
-    found: dict[str, list[Rewrite]] = {}
+    groups: dict[str, list[Rewrite]] = {}
     for rewrite in rewrites:
         preset = (
             ""
@@ -116,10 +116,10 @@ def groups_of(rewrites: Iterable[Rewrite]) -> dict[str, list[Rewrite]]:
             if rewrite.name() in target
             else rewrite.exactness
         )
-        found.setdefault(
+        groups.setdefault(
             f"{rewrite.family()} ({preset})" if preset else rewrite.family(), []
         ).append(rewrite)
-    return found
+    return groups
 
 
 def default_recipe(include: Sequence[str] = ()) -> Recipe:
@@ -127,7 +127,7 @@ def default_recipe(include: Sequence[str] = ()) -> Recipe:
     `selection`.
     """
     return Recipe(
-        frozenset(name for name in groups_of(select(selection(include))) if name.endswith(_MORE))
+        frozenset(name for name in groups_of(select(selection(include))) if name.endswith(_SUFFIX))
     )
 
 
@@ -137,8 +137,8 @@ def variations(choice: Choice, facts: Facts, dimensions: Sequence[Dimension]) ->
     Shares are rounded before they are compared, so that the noise of a profile seldom changes the
     order.
     """
-    found = (each for dimension in dimensions for each in dimension(choice, facts))
-    return sorted(found, key=lambda each: (each.stage, -round(each.promise, 1), each.name))
+    unsorted = (each for dimension in dimensions for each in dimension(choice, facts))
+    return sorted(unsorted, key=lambda each: (each.stage, -round(each.promise, 1), each.name))
 
 
 def _remade(choice: Choice, **changes: Any) -> Choice:
@@ -152,9 +152,9 @@ def _reset(choice: Choice, **changes: Any) -> Choice:
 
 
 def whole_selection(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """All groups of patterns, of other presets too."""
+    """All groups of patterns, also of other presets."""
     dropped = facts.groups.keys() & choice.recipe.without
-    if choice.recipe.rewrites and any(name.endswith(_MORE) for name in dropped):
+    if choice.recipe.rewrites and any(name.endswith(_SUFFIX) for name in dropped):
         yield Variation(
             facts.selection,
             _remade(choice, without=choice.recipe.without - dropped),
@@ -172,19 +172,19 @@ def newest_opset(choice: Choice, facts: Facts) -> Iterator[Variation]:
 
 
 def fewer_bits(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """MatMuls quantized to lower precision, as many as the tolerance allows: before all others,
-    since they save most.
+    """MatMuls quantized, as many as the tolerance allows: before all other variations, since they
+    save most.
     """
     schemes = facts.schemes if choice.recipe.rewrites and choice.recipe.scheme is None else ()
-    for place, scheme in enumerate(schemes):
+    for index, scheme in enumerate(schemes):
         yield Variation(
-            scheme, _remade(choice, scheme=scheme), promise=1.0 + len(schemes) - place, stage=0
+            scheme, _remade(choice, scheme=scheme), promise=1.0 + len(schemes) - index, stage=0
         )
 
 
 def single_groups(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Each group of patterns dropped, or added again; not where each model would have to choose
-    its bits again.
+    """Each group of patterns dropped, or added again; none for a quantized model, which would have
+    to be quantized anew.
     """
     for name, share in (
         facts.groups.items() if choice.recipe.rewrites and choice.recipe.scheme is None else ()
@@ -210,13 +210,13 @@ def levels(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """Lower levels of the optimizations of onnxruntime."""
     for level in _LEVELS:
         if level != choice.settings.level:
-            yield Variation(f"level {level}", _reset(choice, level=level), _SMALL)
+            yield Variation(f"level {level}", _reset(choice, level=level), _PROMISE)
 
 
 def memory_pattern(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """Memory that is not planned."""
     if choice.settings.memory_pattern:
-        yield Variation("memory pattern off", _reset(choice, memory_pattern=False), _SMALL)
+        yield Variation("memory pattern off", _reset(choice, memory_pattern=False), _PROMISE)
 
 
 def spinning(choice: Choice, facts: Facts) -> Iterator[Variation]:
@@ -226,7 +226,8 @@ def spinning(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """
     entries = choice.settings.entries
     if choice.settings.threads != 1 and SPINNING not in dict(entries):
-        yield Variation("spinning off", _reset(choice, entries=(*entries, (SPINNING, "0"))), _SMALL)
+        changed = _reset(choice, entries=(*entries, (SPINNING, "0")))
+        yield Variation("spinning off", changed, _PROMISE)
 
 
 def threads(choice: Choice, facts: Facts) -> Iterator[Variation]:

@@ -28,13 +28,13 @@ from xoptim.verification.work import COPIES, weight_bytes
 
 _TURNS = 0.15
 """Seconds of measured rounds for each choice of a pass, at most; there are at least five rounds."""
-_SHARE: Final = 0.008
+_TURNS_SHARE: Final = 0.008
 """The same as a part of the whole budget, so that a small one tries several choices."""
-_SMALL: Final = 20.0
+_SMALL_BUDGET: Final = 20.0
 """Seconds below which a budget is small."""
 HASTY: Final = Rules(few=1, enough=2, most=2)
-"""Of races in a small budget: the finalists are measured again, as often as in any other."""
-_KEPT: Final = 3  # sessions of a choice that passes share
+"""The rules of races in a small budget. The finalists are measured as often as in any other."""
+_MAX_SESSIONS: Final = 3  # of a choice that passes share
 PROFILED: Final = 0.1
 """Seconds of the runs of one model in the profiler."""
 
@@ -48,8 +48,8 @@ class Budget:
     """
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.perf_counter) -> None:
-        self.turns = min(_TURNS, _SHARE * seconds)
-        self.is_small = seconds < _SMALL
+        self.turns = min(_TURNS, _TURNS_SHARE * seconds)
+        self.is_small = seconds < _SMALL_BUDGET
         self._end = now() + seconds
         self._now = now
         self._kept = 0.0
@@ -58,9 +58,7 @@ class Budget:
         self._runs = 0
 
     def keep(self, seconds: float, runs: int) -> None:
-        """Keep some time, and the time of this many runs of a choice, for the steps after the
-        search.
-        """
+        """Reserve some time, and that of some runs of a choice, for the steps after the search."""
         self._kept, self._kept_runs = seconds, runs
 
     def charge(self, seconds: float, runs: int) -> None:
@@ -82,9 +80,9 @@ class Budget:
 class SideBySide:
     """Measures choices in the same rounds, as a benchmark does, on the values of each setting.
 
-    The first passes that contain a choice make a session each, later ones use them in turn, as long
-    as it is measured. ``kept``: number of these; with 0, every pass makes one. The budget limits
-    the passes, and is charged with them; ``seed`` belongs to the order of the runs.
+    The first ``kept`` passes with a choice make a session each; later ones use these in turn, as
+    long as the choice is measured. With 0, every pass makes one. The budget limits the passes, and
+    is charged with them; ``seed`` determines the order of the runs.
     """
 
     def __init__(
@@ -93,7 +91,7 @@ class SideBySide:
         settings: Sequence[Mapping[str, Value]],
         budget: Budget,
         seed: int = 0,
-        kept: int = _KEPT,
+        kept: int = _MAX_SESSIONS,
     ) -> None:
         self._make = make
         self._settings = settings
@@ -124,20 +122,20 @@ class SideBySide:
                 if choice == choices[0]:
                     raise
                 failed[choice] = str(error) or "there is not enough memory"
-        able = [choice for choice in choices if choice in sessions]
-        rounds: dict[Choice, list[list[float]]] = {choice: [] for choice in able}
+        ready = [choice for choice in choices if choice in sessions]
+        rounds: dict[Choice, list[list[float]]] = {choice: [] for choice in ready}
         for feeds in self._settings:
-            times = [Times() for _ in able]
-            runs = [sessions[choice].runner(feeds) for choice in able]
+            times = [Times() for _ in ready]
+            runs = [sessions[choice].runner(feeds) for choice in ready]
             measure_pass(
                 runs,
                 times,
-                self._budget.turns * len(able),
+                self._budget.turns * len(ready),
                 self._rng,
-                clock_for(choice.settings for choice in able),
+                clock_for(choice.settings for choice in ready),
             )
-            for choice, its in zip(able, times, strict=True):
-                rounds[choice] += its.rounds
+            for choice, measured in zip(ready, times, strict=True):
+                rounds[choice] += measured.rounds
         self._passes.append(rounds)
         self._budget.charge(time.perf_counter() - start, len(choices))
         return failed
@@ -148,12 +146,14 @@ class SideBySide:
 
         It is the geometric mean of the settings. Raises `ValueError` when no pass contains both.
         """
-        both = self._with(choice, base)
+        passes = self._with(choice, base)
         ratios = [
             ratio_of(
-                [its[choice][place] for its in both], [its[base][place] for its in both], self._seed
+                [rounds[choice][index] for rounds in passes],
+                [rounds[base][index] for rounds in passes],
+                self._seed,
             )
-            for place in range(len(self._settings))
+            for index in range(len(self._settings))
         ]
         return mean_ratio(ratios)
 
@@ -162,10 +162,9 @@ class SideBySide:
         return len(self._with(choice, base))
 
     def _with(self, choice: Choice, base: Choice) -> list[dict[Choice, list[list[float]]]]:
-        return [its for its in self._passes if choice in its and base in its]
+        return [rounds for rounds in self._passes if choice in rounds and base in rounds]
 
     def _next(self, choice: Choice) -> Session:
-        """The session of a choice for the next pass."""
         sessions = self._sessions[choice]
         if len(sessions) < max(1, self._kept):
             model, base_dir = self._make(choice.recipe)
@@ -194,8 +193,7 @@ class Measurement:
             _first_run(candidates.source, each) for each in bench.each()
         ]
         self._room = self._sessions_in_memory()
-        # Of the races, with as many challengers as there is memory for, next to the original and
-        # the best choice so far
+        # as many challengers as memory allows, in addition to the original and the best choice
         at_once = max(1, min(Rules().at_once, self._room - 2))
         self.rules = Rules(at_once=at_once)  # of the last passes
         self.races = replace(HASTY if budget.is_small else self.rules, at_once=at_once)
@@ -208,7 +206,7 @@ class Measurement:
 
     def meter(self) -> Meter:
         """A meter without measurements."""
-        kept = _KEPT if self._room >= _KEPT * (Rules().at_once + 2) else 0
+        kept = _MAX_SESSIONS if self._room >= _MAX_SESSIONS * (Rules().at_once + 2) else 0
         settings = [each.feeds for each in self.runs]
         return SideBySide(self.candidates.make, settings, self.budget, self._bench.seed, kept)
 
@@ -239,8 +237,9 @@ class Measurement:
         options = replace(
             self._bench, feeds=self.runs[0].feeds, dims={}, at=(), test_data=None, seconds=PROFILED
         )
-        found = profile({"": model}, options, base_dirs={} if base_dir is None else {"": base_dir})
-        return {name: each.seconds for name, each in found[""].items()}
+        folders = {} if base_dir is None else {"": base_dir}
+        operators = profile({"": model}, options, base_dirs=folders)[""]
+        return {name: each.seconds for name, each in operators.items()}
 
     def search(
         self,

@@ -17,13 +17,13 @@ class TuneOptions(RunValues):
     Attributes:
         provider: execution provider, by short or full name.
         threads: threads within an operator; 0 lets the search choose.
-        budget: seconds after which the search ends, with the verification if its time can be
+        budget: seconds after which the search ends, including the verification if its time can be
             foreseen. The original and the result of the default patterns are measured in any case.
-        at: further sizes, in place of or next to ``dims``: the geometric mean of the ratios at
-            these settings counts.
+        at: further sizes, in place of or in addition to ``dims``: the geometric mean of the ratios
+            at these settings counts.
         include: words of further patterns that may be used, such as ``finite`` or ``approximate``.
-        precision: the error that lower precision may add, on which samples; all schemes that can be
-            faster are tried. ``None`` for floats only.
+        precision: the error that quantization may add, and the samples; all schemes that can be
+            faster are tried. ``None`` for float32 only.
     """
 
     provider: str = "cpu"
@@ -46,7 +46,7 @@ class TuneOptions(RunValues):
 
     @property
     def checks(self) -> VerificationOptions:
-        """The options of the verification, and of measurements in lower precision."""
+        """The options of the verification, and of the measurements of quantization errors."""
         return VerificationOptions(
             providers=(self.provider,), threads=self.threads, **self.run_values()
         )

@@ -26,19 +26,19 @@ class TuningReport:
     trials: tuple[Trial, ...]
     # the changes that led from the preset ``default`` to the chosen model and session
     changes: tuple[str, ...]
-    label: str  # the chosen one in words
-    is_original: bool  # whether the model that was chosen is the original
-    ratio: Ratio  # its time divided by the time of the original
-    is_faster: bool  # whether it is measurably faster than the original
-    settings: SessionSettings  # the settings of its session
+    label: str  # the choice in words
+    is_original: bool  # whether the original was chosen
+    ratio: Ratio  # the time of the chosen model divided by the time of the original
+    is_faster: bool  # whether the chosen model is measurably faster than the original
+    settings: SessionSettings  # of its session
     # the optimization of the chosen model, and its comparison with the original
     optimization: OptimizationReport
-    left: int  # number of variations that there was no time for
-    seconds: float  # duration of everything
+    left: int  # number of variations that were not tried for lack of time
+    seconds: float  # total duration
     # sizes of the dynamic dimensions in the measurements, those that all settings have
     sizes: Mapping[str, int]
     refused: Mapping[str, int]  # sizes that were preferred, with which the original does not run
-    options: TuneOptions  # the options
+    options: TuneOptions
     # Choices that would have been preferred, but were not found equal, with the reasons
     refuted: tuple[tuple[str, str], ...] = ()
     quantized: Quantized | None = None  # the quantized model, if one was chosen

@@ -11,13 +11,11 @@ from xoptim.tuning.choices import Choice, Variation
 GAIN: Final = 0.01
 """Part of the time that a choice must save at least, by its interval, to replace another one."""
 MARGIN: Final = 0.02
-"""Part of the time that a finalist must save to be preferred to a simpler one, and by which a much
-slower choice is longer.
+"""Part of the time that a finalist must save to be preferred to a simpler one, and that a choice
+must take longer to be dropped early.
 """
 LOSS: Final = 0.005
-"""Part of the time by which a choice must be longer at least, by its interval, to count as
-slower.
-"""
+"""Part of the time that a choice must take longer, by its interval, to count as slower."""
 Verdict: TypeAlias = Literal[
     "start", "faster", "not faster", "behind", "undecided", "failed", "no effect"
 ]
@@ -130,7 +128,7 @@ class Search:
         self._meter = meter
         self._rules = rules
         self._changes_anything = changes_anything
-        # names of variations that were not faster, with the scheme of bits
+        # names of variations that were not faster, with the scheme of the quantization
         self._refused: set[tuple[str, str | None]] = set()
         self._tried: set[Choice] = set()
 
@@ -215,17 +213,15 @@ class Search:
 
 
 def _key(variation: Variation) -> tuple[str, str | None]:
-    """The subject of a refusal: a variation that is not faster in float32 may be so around
-    integers.
-    """
+    """By what it is refused: a variation that is not faster in float32 may be for integers."""
     return variation.name, variation.choice.recipe.scheme
 
 
 class Race:
     """A race of challengers against the best choice so far.
 
-    A challenger is out as soon as its time is not shorter at all, or its interval shows that it is
-    not measurably shorter, or that the time of another challenger is; it is accepted when the
+    A challenger is out as soon as it is not faster at all, its interval shows that it will not be
+    measurably faster, or it is measurably slower than another challenger. It is accepted when the
     interval shows that it is measurably faster.
     """
 
@@ -286,8 +282,8 @@ def confirm(
 
     Returns the ratios to the original.
 
-    A few passes are made in any case; those that the meter has made before count too. Raises
-    `XoptimError` when a finalist cannot be run.
+    A few passes are made in any case; earlier ones of the meter count as well. Raises `XoptimError`
+    when a finalist cannot be run.
     """
     choices = list(dict.fromkeys((original, *finalists)))
     ratios: dict[Choice, Ratio] = {}
@@ -298,13 +294,15 @@ def confirm(
                 f"a model that was measured before does not run: {next(iter(failed.values()))}"
             )
         ratios = {choice: meter.ratio(choice, original) for choice in finalists}
-        known = min(meter.count(choice, original) for choice in finalists) >= rules.last
+        are_enough = min(meter.count(choice, original) for choice in finalists) >= rules.last
         leader = min(finalists, key=lambda choice: ratios[choice].value)
-        apart = [
+        lags = [
             meter.ratio(choice, leader) for choice in finalists if choice not in (leader, original)
         ]
         is_clear = (
-            known and all(map(_is_clear, ratios.values())) and not any(map(_is_borderline, apart))
+            are_enough
+            and all(map(_is_clear, ratios.values()))
+            and not any(map(_is_borderline, lags))
         )
         if passes >= rules.few and (is_clear or not meter.fits(len(choices))):
             break
@@ -316,8 +314,8 @@ def _is_clear(ratio: Ratio) -> bool:
 
 
 def _is_borderline(ratio: Ratio) -> bool:
-    """Whether it is open if the time is longer by more than the margin, and the interval may become
-    narrower.
+    """Whether the time may or may not be longer by more than the margin, and the interval can still
+    become narrower.
     """
     return (
         ratio.interval.low < 1.0 + MARGIN < ratio.interval.high
@@ -329,9 +327,10 @@ def finalists(found: Found, start: Choice, nodes: Callable[[Choice], int]) -> li
     """The choices among which the last passes decide, the simpler ones first: the start and the two
     fastest others.
 
-    A choice that was not accepted for want of time is one of them. Floats are simpler than fewer
-    bits; of these, the usual settings are, and then the model with fewer nodes, which does not
-    depend on noise: the one with fewest is among them too, if it may be as fast as the best.
+    A choice that was not accepted for want of time may be one of them. Float32 is simpler than
+    quantized; of quantized models, one with the usual settings, then one with fewer nodes, which
+    are free of noise. If the best is quantized, the simplest of its scheme that may be as fast is
+    among them as well.
     """
     measured = {each.choice: each.ratio for each in found.trials if each.ratio is not None}
     eligible = ("faster", "behind", "undecided")
@@ -340,12 +339,9 @@ def finalists(found: Found, start: Choice, nodes: Callable[[Choice], int]) -> li
     ]
 
     def order(choice: Choice) -> tuple[bool, bool, int]:
-        rounded = choice.recipe.scheme is not None
-        return (
-            (True, choice.settings != start.settings, nodes(choice))
-            if rounded
-            else (False, False, 0)
-        )
+        if choice.recipe.scheme is None:
+            return False, False, 0
+        return True, choice.settings != start.settings, nodes(choice)
 
     chosen = {start, found.best, *sorted(tried, key=lambda choice: measured[choice].value)[:2]}
     if found.best.recipe.scheme is not None and found.best in measured:
@@ -380,11 +376,11 @@ def ranking(
     fastest = min(faster, key=lambda choice: final[choice].value, default=None)
 
     def lag(choice: Choice) -> float:
-        """How much longer a finalist takes than the fastest, 1 where that is not known."""
-        apart = None if fastest is None or choice == fastest else compare(choice, fastest)
+        """How much longer a finalist takes than the fastest, 1 where that is not certain."""
+        ratio = None if fastest is None or choice == fastest else compare(choice, fastest)
         return (
-            apart.value
-            if apart is not None and apart.value > 1.0 + MARGIN and is_slower(apart)
+            ratio.value
+            if ratio is not None and ratio.value > 1.0 + MARGIN and is_slower(ratio)
             else 1.0
         )
 

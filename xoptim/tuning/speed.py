@@ -77,15 +77,12 @@ def keep_if_not_slower(
     *,
     on_step: Callable[[str], object] = lambda _: None,
 ) -> tuple[VerifiedModel, SpeedCheck]:
-    """Measure an optimized model.
+    """Measure an optimized model, and drop the patterns that make it slower than the original.
 
-    When it is measurably slower, leave out the patterns that make it slower.
-
-    Groups of patterns are dropped one by one, the one first without which the model is fastest.
-    When it is still slower then, no pattern is applied (constants are folded, equal nodes merged
-    and unused ones removed), and when that is slower too, nothing is changed. Returns the
-    verification of the model to keep, and the measurements. Raises `XoptimError` when the original
-    or the result cannot be measured.
+    Groups of patterns are dropped one by one, first the one without which the model is fastest. If
+    it is still slower, no pattern is applied (constants are folded, equal nodes merged and unused
+    ones removed), and if that is slower as well, nothing is changed. Returns the model to keep, and
+    the measurements. Raises `XoptimError` when the original or the result cannot be measured.
 
     ``verified`` was made with ``options`` and ``how``; another result is verified in the same
     way. ``on_step`` is called with a description of each step.
@@ -119,8 +116,8 @@ def keep_if_not_slower(
 def _without_slower(
     measurement: Measurement, result: Choice, meter: Meter, on_step: Callable[[str], object]
 ) -> tuple[Choice, Ratio | None]:
-    """The choice that is not slower than the original with as few groups dropped as were found,
-    and its ratio.
+    """A choice that is not slower than the original, the one that the search found or one without
+    any group, and its ratio; the original where both are slower.
     """
     on_step("it is slower: looking for the reason")
     facts = measurement.study([result.recipe])

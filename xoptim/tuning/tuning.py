@@ -108,7 +108,7 @@ class Tuner:
         self._on_step = on_step
         self._on_loaded = on_loaded
         self._refuted: list[tuple[str, str]] = []
-        self._deductions: dict[Recipe, VerifiedModel] = {}
+        self._verified: dict[Recipe, VerifiedModel] = {}
         self._selection = selection(options.include)
         rewriting = OptimizationOptions(
             patterns=self._selection,
@@ -174,13 +174,13 @@ class Tuner:
         return made.nodes, made.size
 
     def _optimize_verified(self, recipe: Recipe) -> VerifiedModel:
-        if recipe not in self._deductions and recipe.scheme is not None:
+        if recipe not in self._verified and recipe.scheme is not None:
             floats = self._optimize_verified(replace(recipe, scheme=None))
             quantized = self._measurement.candidates.quantized
-            self._deductions[recipe] = (
+            self._verified[recipe] = (
                 floats if floats.failure else joined(floats, quantized(recipe).verified)
             )
-        if recipe not in self._deductions:
+        if recipe not in self._verified:
             how = VerifyPlan(
                 checks=self._options.checks,
                 bisect=False,
@@ -189,8 +189,8 @@ class Tuner:
             )
             candidates = self._measurement.candidates
             job = JobOptions(optimization=candidates.options(recipe), verification=how)
-            self._deductions[recipe] = Job(candidates.source, job).run().verified
-        return self._deductions[recipe]
+            self._verified[recipe] = Job(candidates.source, job).run().verified
+        return self._verified[recipe]
 
     def _settle(
         self, ranked: list[Choice], start: Choice, found: Found, ratios: Mapping[Choice, Ratio]
