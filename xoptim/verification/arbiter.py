@@ -1,10 +1,9 @@
 """Runs both models in float64, where rounding to 32 or 16 bits can neither hide nor make a
 difference.
 
-An element differs when two conditions hold. In double, the models differ by more than the constants
-explain that only one of them has (a folded constant was rounded once). In their own type, they
-differ in more than the last bits. Other differences are rounding if the result is about as close to
-its value in double as the original's.
+An element differs if the models disagree on it in double by more than their own constants explain
+(a folded constant was rounded once), and in their own type by more than the last bits. Other
+differences are rounding if the result is about as close to its value in double as the original's.
 """
 
 from __future__ import annotations
@@ -43,9 +42,7 @@ _HALF_UNIT: Final = 1e-4  # types with a larger epsilon have 16 bits
 _MIN_LEANING: Final = 8  # elements needed to see a bias
 _ONE_SIDED: Final = 0.5  # of a bias: the mean difference over the mean magnitude of differences
 _EXPLAINED: Final = 0.75
-"""Moving the constants that one model lacks by one unit in the last place explains a bias of up to
-this multiple of the change.
-"""
+"""Largest bias that constants explain, relative to the change when they move by one ULP."""
 _MODERATE: Final = 1e33
 """Larger results are close to the limits of float32: a sum in another order may overflow."""
 _IN_RANGE: Final = 1e-3  # relative error of a number that keeps its digits
@@ -85,7 +82,7 @@ class Arbiter:
             Session(model.proto, self._settings, weights=model.weights) for model in self._models
         ]
 
-    @np.errstate(all="ignore")  # results in double may be next to the limits of the type
+    @np.errstate(all="ignore")  # results in double may be close to the limits of the type
     def findings(
         self,
         run: ReferenceRun,
@@ -139,9 +136,7 @@ class Arbiter:
         feeds: Mapping[str, Value],
         wide: Sequence[Sequence[Value]],
     ) -> bool:
-        """Whether results of 16 bits lean to one side by more than the rounding of constants
-        explains.
-        """
+        """Whether 16-bit results lean to one side by more than rounded constants explain."""
         rng = np.random.default_rng(0)
         draws = range(_MAX_DRAWS if any(self._own) else 0)
         changes = [self._drawn(False, at, feeds, wide, rng) for _ in draws]
@@ -151,9 +146,7 @@ class Arbiter:
     def _repeats(
         self, at: int, feeds: Mapping[str, Value], wide: Sequence[Sequence[Value]]
     ) -> bool:
-        """Whether the original returns the same output again: changes of a random one would look
-        like rounding.
-        """
+        """Whether the original repeats an output: changes of a random one look like rounding."""
         again = np.asarray(self._sessions[0].run(feeds)[at])
         return np.array_equal(again, np.asarray(wide[0][at]), equal_nan=True)
 
@@ -293,8 +286,8 @@ class _Output:
         return visible
 
     def exceeds(self, level: np.ndarray) -> np.ndarray:
-        """The elements that differ by a multiple of their own change, and of the median change
-        relative to the magnitude.
+        """The elements that differ by several times their own change, and the median change at
+        their magnitude.
         """
         magnitude = np.where(self._finite, np.abs(self._wide), 0.0)
         moved = (level > 0) & (magnitude > 0)

@@ -40,8 +40,8 @@ class ComparisonRules:
     atol: float | None = None
     # allowed difference of integers (1 for quantized results that may round the other way)
     integer_atol: int = 0
-    # Fraction of the elements of an integer, Boolean or string result that may differ, as ties of
-    # ArgMax and TopK make them
+    # Fraction of the elements of an integer, Boolean or string result that may differ, for ties of
+    # ArgMax and TopK
     allow_flips: float = 0.0
     # units in the last place by which floating-point results may differ; it replaces the tolerances
     ulp: int | None = None

@@ -143,9 +143,7 @@ def _spec(name: str, type_proto: onnx.TypeProto) -> InputSpec | None:
 
 
 def names_in(entry: int | str) -> list[str]:
-    """The dimensions that an entry of a shape depends on: none, itself, or the names in a
-    formula.
-    """
+    """The dimensions that an entry of a shape depends on: none, itself, or those in a formula."""
     if isinstance(entry, int):
         return []
     formula = formula_of(entry)
@@ -183,10 +181,10 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
     return listed([f"{name}={size}" for name, size in sizes.items()]) if sizes else ""
 
 
-def unknown_dimension(name: str, known: Collection[str]) -> str:
+def unknown_dimension(name: str, names: Collection[str]) -> str:
     """The message about a dimension that the inputs of a model do not have."""
-    has = f"it has {listed(known)}" if known else "its shapes are fixed"
-    return f"the model has no dynamic dimension {abridged(name)} ({has}){meant(name, known)}"
+    has = f"it has {listed(names)}" if names else "its shapes are fixed"
+    return f"the model has no dynamic dimension {abridged(name)} ({has}){meant(name, names)}"
 
 
 def concrete_shape(spec: InputSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -215,18 +213,16 @@ def bind_sizes(spec: InputSpec, shape: Sequence[int]) -> Sizes:
 
 
 def open_dimensions(specs: Sequence[InputSpec]) -> dict[str, Purpose]:
-    """The dimensions that need a size, in order of appearance, each with the purpose inferred from
-    its name.
-    """
-    found: dict[str, Purpose] = {}
+    """The dimensions that need a size, in order, each with the purpose inferred from its name."""
+    purposes: dict[str, Purpose] = {}
     for spec in specs:
         shape = spec.shape
         if shape is None:
             shape = tuple(f"{spec.name}:{axis}" for axis in range(_MAX_RANK))
         for axis, entry in enumerate(shape):
             for name in names_in(entry):
-                found.setdefault(name, _purpose(name, spec.name, axis, len(shape)))
-    return found
+                purposes.setdefault(name, _purpose(name, spec.name, axis, len(shape)))
+    return purposes
 
 
 def _purpose(name: str, input_name: str, axis: int, rank: int) -> Purpose:

@@ -109,9 +109,7 @@ def _widened(array: np.ndarray, wide: int) -> np.ndarray:
 
 
 def narrow_type(model: onnx.ModelProto) -> int | None:
-    """The one type below double in which a model computes, ``None`` if there are several or
-    none.
-    """
+    """The one type below double in which a model computes; ``None`` if several or none."""
     elements = element_types(model)
     narrow = [element for element in NARROW if element in elements]
     return narrow[0] if len(narrow) == 1 else None
@@ -147,9 +145,7 @@ def own_constants(model: Located, other: Located) -> dict[str, np.ndarray]:
 
 
 def _is_round(array: np.ndarray) -> bool:
-    """Whether all numbers have few digits, such as 0.5 or 3: they were written so, and not
-    rounded.
-    """
+    """Whether all numbers have few digits, such as 0.5 or 3, and so were not rounded."""
     wide = array.astype(np.float64)
     with np.errstate(all="ignore"):
         scaled = np.abs(wide) * 2.0**_FRACTION_BITS
@@ -157,9 +153,7 @@ def _is_round(array: np.ndarray) -> bool:
 
 
 def _key(array: np.ndarray) -> tuple[str, int, int, int]:
-    """A key that equal arrays share, also after a transposition: the sum and the exclusive or of
-    their bits.
-    """
+    """A key that equal arrays share, also transposed: the sum and exclusive or of their bits."""
     pattern = np.ascontiguousarray(array).reshape(-1).view(np.dtype(f"u{array.dtype.itemsize}"))
     return (
         array.dtype.str,

@@ -42,7 +42,7 @@ def _scaled_attention(node: NodeProto) -> Iterator[NodeProto]:
     """Attention of queries that a Mul scales: the operator itself rounds the root of the scale, and
     Softmax, to 32 bits.
     """
-    attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     query, result = node.input[0], node.output[0]
     scale, scaled = f"{result}/scale", f"{result}/scaled"
     if "scale" in attributes:
@@ -83,7 +83,7 @@ def _constant(name: str, number: float) -> NodeProto:
 
 
 def _without_activation(node: NodeProto) -> Iterator[NodeProto]:
-    attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     activation = attributes.pop("activation", b"").decode()
     parameters = _parameters(attributes, activation)
     operands = list(node.input[:3])
@@ -109,10 +109,10 @@ def _without_activation(node: NodeProto) -> Iterator[NodeProto]:
 def _parameters(attributes: dict[str, Any], activation: str) -> dict[str, Any]:
     """The parameters of the activation, which are taken out of the attributes."""
     listed = attributes.pop(f"{_PREFIX}params", ())
-    found: dict[str, Any] = dict(zip(_PARAMETERS.get(activation, ()), listed, strict=False))
+    values: dict[str, Any] = dict(zip(_PARAMETERS.get(activation, ()), listed, strict=False))
     for name in [name for name in attributes if name.startswith(_PREFIX)]:
-        found[name.removeprefix(_PREFIX)] = attributes.pop(name)
-    return found
+        values[name.removeprefix(_PREFIX)] = attributes.pop(name)
+    return values
 
 
 _SPLITS: Final[Mapping[tuple[str, str], Callable[[NodeProto], Iterator[NodeProto]]]] = {

@@ -59,9 +59,9 @@ class Explosions:
         return [replace(run, level=self._level(run)) for run in runs]
 
     def _level(self, run: ReferenceRun) -> float:
-        """The largest magnitude of the inputs, and of constants where results are large.
+        """At least 1: the largest magnitude of inputs, and of constants where results are large.
 
-        At least 1, and infinite where the results are proportional to the inputs.
+        Infinite where the results are proportional to the inputs.
         """
         if self._is_linear:
             return math.inf

@@ -38,9 +38,7 @@ _EMPTY: Final[tuple[Purpose, ...]] = ("past", "sequence", "space", "batch")
 
 
 def may_divide_by_zero(model: SizedModel) -> bool:
-    """Whether integers are divided by a computed number, which ends the process in some versions
-    when it is 0.
-    """
+    """Whether integers are divided by a computed number: 0 ends the process in some versions."""
     if model.graph is None:
         return True
     nodes = (

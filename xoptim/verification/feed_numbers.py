@@ -10,11 +10,11 @@ from xoptim.facts.dtypes import bits, is_float, is_integer, is_signed_integer, n
 from xoptim.verification.feed_style import Style
 
 _SMALL_INTEGER: Final = 16  # width of the range of free integers of more than 8 bits
-# the same for wide values; with more, a result whose size it is could fill the memory
+# the same for wide values; larger ones could be sizes that fill the memory
 _WIDE_INTEGER: Final = 1 << 11
 # factors; larger ones overflow in too many models
 _WIDE: Final = (8.0, 1.0, -8.0, 0.0, 1.0, 8.0, 1.0, -8.0)
-_MANTISSA: Final = 24  # bits: float32 holds all integers up to this power of two
+_MANTISSA: Final = 24  # bits of the integers that float32 can hold
 _DECADES: Final = 4.0  # far numbers are spread from 10**-4 to 10**4
 _NEAR: Final = 1 / 3  # share of far numbers that are close to landmarks
 _MAGNITUDES: Final = np.array([1e-30, 1e-13, 1.0, 1e13, 4e19, 1e30])

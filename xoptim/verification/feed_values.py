@@ -100,7 +100,6 @@ def _value(
 
 
 def _item_shapes(spec: InputSpec, sizes: Mapping[str, int], style: Style) -> list[tuple[int, ...]]:
-    """The shapes of the items of a sequence."""
     name = first_unnamed(spec)
     if name is None or not style.uneven:
         return [concrete_shape(spec, sizes)] * style.items
@@ -161,9 +160,7 @@ def _tensor(
 def _leveled(
     use: InputKind, element: int, shape: tuple[int, ...], sizes: Mapping[str, int], style: Style
 ) -> np.ndarray | None:
-    """The style's ``level`` in all elements; ``None`` if it has none, or the input cannot hold
-    it.
-    """
+    """The style's ``level`` everywhere; ``None`` if it has none, or the input cannot hold it."""
     if style.level is None or use.kind not in ("free", "divisor", "index", "place"):
         return None
     if element == TensorProto.BOOL:
