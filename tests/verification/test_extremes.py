@@ -344,7 +344,7 @@ def test_a_loop_that_does_not_end_is_stopped_soon(monkeypatch: pytest.MonkeyPatc
         return run_plan(session, plan, limit)
 
     monkeypatch.setattr(search, "run_plan", noted)
-    monkeypatch.setattr(work, "_LEAST", 0.1)
+    monkeypatch.setattr(work, "_MIN_SECONDS", 0.1)
     model = parse(
         """agraph (float[a] x, float lim) => (float y) <float h = {0.5}, bool go = {1}>
         { s = ReduceSum<keepdims=0>(x) e = Abs(s) y = Loop(, go, e)

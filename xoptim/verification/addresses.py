@@ -10,7 +10,7 @@ from xoptim.verification.errors import ChoiceError
 
 
 def function_at(address: str) -> Callable[..., Any]:
-    """The function of an address; modules of the current folder are found.
+    """Import the function at an address; the current folder is searched as well.
 
     Raises `ChoiceError` when there is none.
     """

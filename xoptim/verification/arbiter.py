@@ -1,10 +1,9 @@
-"""Both models in 64-bit floats, where rounding in 32 or 16 bits cannot hide a difference, nor make
-one.
+"""Runs both models in float64, where rounding to 32 or 16 bits can neither hide nor make a
+difference.
 
-An element is different when the models disagree on it in double, by more than explained by the
-constants that only one of them has (a folded constant was rounded once), and not only in the last
-bits in their own type. A difference in their own type is rounding when they agree in double, and
-the result is about as far from the value in double as the original.
+An element differs if the models disagree on it in double by more than their own constants explain
+(a folded constant was rounded once), and in their own type by more than the last bits. Other
+differences are rounding if the result is about as close to its value in double as the original's.
 """
 
 from __future__ import annotations
@@ -30,24 +29,22 @@ from xoptim.verification.session_settings import SessionSettings
 from xoptim.verification.work import weight_bytes
 
 _RELATIVE: Final = 1e-9
-_OF_LARGEST: Final = 1e-13  # of the largest element: rounding in double of terms that cancel
+_LARGEST_SHARE: Final = 1e-13  # of the largest element: rounding in double of terms that cancel
 _LAST_BITS: Final = 4.0  # units in the last place that may be rounding
-_DRAWS: Final = 6  # most times that the effect of the constants is measured
-_MULTIPLE: Final = 4.0
-_STEP: Final = 1e-3  # of an element: the least change that may be a step
-_FEWEST: Final = 3  # draws that tell whether an element moves by a step
+_MAX_DRAWS: Final = 6  # random changes whose effect is measured
+_MULTIPLE: Final = 4.0  # of a measured change or error: as much may be rounding
+_STEP: Final = 1e-3  # smallest relative change that may be a step
+_MIN_DRAWS: Final = 3  # needed to see whether an element moves by a step
 _MOST_BYTES: Final = 1 << 28  # of weights of a model in double
-_FLOAT32: Final = 1e-5  # relative difference in float32, of models of 16 bits
+_FLOAT32: Final = 1e-5  # relative difference of 16-bit models that run in float32
 _HALVES: Final = {TensorProto.FLOAT16, TensorProto.BFLOAT16}
-_HALF_UNIT: Final = 1e-4  # types with larger units have 16 bits
-_FEWEST_LEANING: Final = 8  # elements that show a bias
-_ONE_SIDED: Final = 0.5  # part of the mean magnitude of differences that their mean has
+_HALF_UNIT: Final = 1e-4  # types with a larger epsilon have 16 bits
+_MIN_LEANING: Final = 8  # elements needed to see a bias
+_ONE_SIDED: Final = 0.5  # of a bias: the mean difference over the mean magnitude of differences
 _EXPLAINED: Final = 0.75
-"""A bias beyond this multiple of what both models change by when their own constants move by one
-unit in the last place.
-"""
+"""Largest bias that constants explain, relative to the change when they move by one ULP."""
 _MODERATE: Final = 1e33
-"""Results beyond are next to the limits of float32, where a sum in another order may overflow."""
+"""Larger results are close to the limits of float32: a sum in another order may overflow."""
 _IN_RANGE: Final = 1e-3  # relative error of a number that keeps its digits
 
 
@@ -59,9 +56,9 @@ class Finding(NamedTuple):
 
 
 class Arbiter:
-    """Two models in double; those of 16 bits in float32 where an operator has no kernel for double.
+    """Two models in double; 16-bit models in float32 where an operator has no kernel for double.
 
-    Raises `LoadError` when one of them cannot run so, or would take too much memory.
+    Raises `LoadError` when one of them cannot run there, or would take too much memory.
     """
 
     def __init__(self, original: Located, other: Located, settings: SessionSettings) -> None:
@@ -85,7 +82,7 @@ class Arbiter:
             Session(model.proto, self._settings, weights=model.weights) for model in self._models
         ]
 
-    @np.errstate(all="ignore")  # results in double may be next to the limits of the type
+    @np.errstate(all="ignore")  # results in double may be close to the limits of the type
     def findings(
         self,
         run: ReferenceRun,
@@ -93,13 +90,13 @@ class Arbiter:
         outputs: Sequence[Port],
         rules: ComparisonRules,
     ) -> dict[str, Finding]:
-        """The findings about the outputs of a run: ``results`` are those of the other model.
+        """The findings about the outputs of a run; ``results`` come from the other model.
 
         Raises `RunError`.
         """
         feeds = {name: _widened(value, self._wide) for name, value in run.feeds.items()}
         wide = [session.run(feeds) for session in self._sessions]
-        found: dict[str, Finding] = {}
+        findings: dict[str, Finding] = {}
         for at, port in enumerate(outputs):
             narrow = (run.results[at], results[at])
             if _is_comparable(narrow) and _is_comparable((wide[0][at], wide[1][at]), self._wide):
@@ -108,10 +105,10 @@ class Arbiter:
                 ]
                 output = _Output(arrays, rules)
                 if run.source == "range":
-                    found[port.name] = output.in_range()
+                    findings[port.name] = output.in_range()
                 else:
-                    found[port.name] = self._finding(output, at, feeds, wide)
-        return found
+                    findings[port.name] = self._finding(output, at, feeds, wide)
+        return findings
 
     def _finding(
         self, output: _Output, at: int, feeds: Mapping[str, Value], wide: Sequence[Sequence[Value]]
@@ -139,11 +136,9 @@ class Arbiter:
         feeds: Mapping[str, Value],
         wide: Sequence[Sequence[Value]],
     ) -> bool:
-        """Whether results of 16 bits lean to one side by more than the rounding of constants
-        explains.
-        """
+        """Whether 16-bit results lean to one side by more than rounded constants explain."""
         rng = np.random.default_rng(0)
-        draws = range(_DRAWS if any(self._own) else 0)
+        draws = range(_MAX_DRAWS if any(self._own) else 0)
         changes = [self._drawn(False, at, feeds, wide, rng) for _ in draws]
         level = np.max(changes, axis=0) if changes else np.zeros(output.gap.shape)
         return float(output.gap.mean()) > _EXPLAINED * float(level.mean())
@@ -151,9 +146,7 @@ class Arbiter:
     def _repeats(
         self, at: int, feeds: Mapping[str, Value], wide: Sequence[Sequence[Value]]
     ) -> bool:
-        """Whether the original gives an output once more: otherwise any change looks like
-        rounding.
-        """
+        """Whether the original repeats an output: changes of a random one look like rounding."""
         again = np.asarray(self._sessions[0].run(feeds)[at])
         return np.array_equal(again, np.asarray(wide[0][at]), equal_nan=True)
 
@@ -166,17 +159,17 @@ class Arbiter:
         feeds: Mapping[str, Value],
         wide: Sequence[Sequence[Value]],
     ) -> np.ndarray:
-        """The suspects whose differences are larger than what small changes of the models make.
+        """The suspects that differ by more than small changes to the models explain.
 
-        The constants move that only one model has, and, with ``is_noisy``, all results by one unit
-        in the last place.
+        Constants that only one model has change by one unit in the last place, and, with
+        ``is_noisy``, so do all results.
         """
         changes: list[np.ndarray] = []
         left = suspects
         rng = np.random.default_rng(0)
         has_changes = is_noisy or any(self._own)
-        fewest = _FEWEST if is_noisy else 0
-        for _ in range(_DRAWS if has_changes else 0):
+        fewest = _MIN_DRAWS if is_noisy else 0
+        for _ in range(_MAX_DRAWS if has_changes else 0):
             is_explained = not left.any()
             if is_explained and len(changes) >= fewest:
                 break
@@ -185,11 +178,11 @@ class Arbiter:
             left = suspects & output.exceeds(largest)
         if not is_noisy:
             return left
-        # At a step of a function that is reached exactly, no number is rounded, although a small
-        # change would matter.
+        # An element exactly at a step of a function is not rounded: that small changes move it
+        # over the step explains nothing.
         steps = suspects & output.jumps(changes)
-        found: np.ndarray = left | steps
-        return found
+        unexplained: np.ndarray = left | steps
+        return unexplained
 
     def _drawn(
         self,
@@ -199,7 +192,7 @@ class Arbiter:
         wide: Sequence[Sequence[Value]],
         rng: np.random.Generator,
     ) -> np.ndarray:
-        """The change of an output in both models together."""
+        """The sum of the changes of an output in both models, for one random draw."""
         total: np.ndarray | float = 0.0
         for place, (own, usual) in enumerate(zip(self._own, wide, strict=True)):
             if not own and not is_noisy:
@@ -215,7 +208,7 @@ class Arbiter:
         return np.asarray(total)
 
     def _noisy(self, place: int) -> tuple[Session, dict[str, np.ndarray]]:
-        """A model in double whose results are multiplied by factors, and these, all 1."""
+        """A session in double that multiplies each result by a factor, and the factors, all 1."""
         if place not in self._noisy_sessions:
             proto, factors = noisy_graph(self._models[place].proto)
             session = Session(proto, self._settings, weights=self._models[place].weights)
@@ -234,25 +227,25 @@ class _Output:
         self._unit = float(ml_dtypes.finfo(expected.dtype).eps)  # type: ignore[no-untyped-call]
         self._atol = rules.tolerance(element_type(expected.dtype)).atol
         self._broken = excesses(expected, actual, rules) > 1.0
-        self._known = np.logical_and.reduce(
-            [np.isfinite(each) for each in (self._expected, self._actual, wide, other)]
+        self._finite = np.logical_and.reduce(
+            [np.isfinite(array) for array in (self._expected, self._actual, wide, other)]
         )
-        self.gap = np.where(self._known, np.abs(self._other - self._wide), 0.0)
+        self.gap = np.where(self._finite, np.abs(self._other - self._wide), 0.0)
 
     def disagrees(self) -> np.ndarray:
         """The elements on which the models disagree in double."""
-        magnitude = np.where(self._known, np.abs(self._wide), 0.0)
+        magnitude = np.where(self._finite, np.abs(self._wide), 0.0)
         largest = float(np.max(magnitude, initial=0.0))
-        relative, share = (_RELATIVE, _OF_LARGEST) if self._is_double else (_FLOAT32, _FLOAT32)
-        found: np.ndarray = self.gap > relative * magnitude + share * largest
-        return found
+        relative, share = (_RELATIVE, _LARGEST_SHARE) if self._is_double else (_FLOAT32, _FLOAT32)
+        disagreeing: np.ndarray = self.gap > relative * magnitude + share * largest
+        return disagreeing
 
     def leans(self) -> bool:
-        """Whether results of 16 bits are larger, or smaller, than the original's throughout: by
-        more in the mean than rounding, which goes either way.
+        """Whether 16-bit results are biased: larger, or smaller, than the original's on average,
+        whereas rounding goes either way.
         """
-        chosen = self._known & (np.abs(self._wide) > self._atol) & (self._expected != 0)
-        if self._unit < _HALF_UNIT or int(chosen.sum()) < _FEWEST_LEANING:
+        chosen = self._finite & (np.abs(self._wide) > self._atol) & (self._expected != 0)
+        if self._unit < _HALF_UNIT or int(chosen.sum()) < _MIN_LEANING:
             return False
         in_wide = (self._other - self._wide)[chosen] / self._wide[chosen]
         in_narrow = (self._actual - self._expected)[chosen] / self._expected[chosen]
@@ -269,8 +262,8 @@ class _Output:
         return is_alike and abs(leaning[0]) > _ONE_SIDED * float(np.abs(in_wide).mean())
 
     def in_range(self) -> Finding:
-        """The finding about numbers next to the limits of the type: only where the original keeps
-        its digits must the result do so.
+        """The finding about numbers close to the type's limits: the result must keep its digits
+        only where the original does.
         """
         size = np.abs(self._wide)
         is_normal = (size > 1 / _MODERATE) & (size < _MODERATE)
@@ -288,46 +281,45 @@ class _Output:
 
     def differs_visibly(self) -> np.ndarray:
         """The elements that differ by more than the last bits in their own type."""
-        found: np.ndarray = np.abs(
-            self._actual - self._expected
-        ) > _LAST_BITS * self._unit * np.abs(self._expected)
-        return found
+        difference = np.abs(self._actual - self._expected)
+        visible: np.ndarray = difference > _LAST_BITS * self._unit * np.abs(self._expected)
+        return visible
 
     def exceeds(self, level: np.ndarray) -> np.ndarray:
-        """The elements that differ by more than they move, or than most elements move in proportion
-        to their size.
+        """The elements that differ by several times their own change, and the median change at
+        their magnitude.
         """
-        magnitude = np.where(self._known, np.abs(self._wide), 0.0)
+        magnitude = np.where(self._finite, np.abs(self._wide), 0.0)
         moved = (level > 0) & (magnitude > 0)
         usual = float(np.median(level[moved] / magnitude[moved])) if moved.any() else 0.0
-        found: np.ndarray = self.gap > _MULTIPLE * np.maximum(level, usual * magnitude)
-        return found
+        exceeding: np.ndarray = self.gap > _MULTIPLE * np.maximum(level, usual * magnitude)
+        return exceeding
 
     def jumps(self, changes: Sequence[np.ndarray]) -> np.ndarray:
-        """The elements that move by one large step, or not at all."""
-        if len(changes) < _FEWEST:
+        """The elements that each draw moves by the same large step, or not at all."""
+        if len(changes) < _MIN_DRAWS:
             return np.zeros(self.gap.shape, bool)
         stacked = np.array(changes)
         largest = stacked.max(axis=0)
         same = (stacked == 0) | (np.abs(stacked - largest) <= _RELATIVE * largest)
         several = (stacked > 0).sum(axis=0) > 1
         large = (largest >= _STEP * np.abs(self._wide)) & (self.gap >= largest / 2)
-        found: np.ndarray = same.all(axis=0) & several & large & (largest > 0)
-        return found
+        jumping: np.ndarray = same.all(axis=0) & several & large & (largest > 0)
+        return jumping
 
     def is_as_accurate(self, agrees: np.ndarray) -> bool:
-        """Whether each element that breaks the rule is about as close to the value in double as in
-        the original.
+        """Whether each element that breaks the rule is about as close to its value in double as the
+        original's.
         """
-        mine = np.where(self._known, np.abs(self._expected - self._wide), 0.0)
-        its = np.abs(self._actual - self._other)
-        typical = float(np.median(mine[self._known])) if self._known.any() else 0.0
+        original_error = np.where(self._finite, np.abs(self._expected - self._wide), 0.0)
+        error = np.abs(self._actual - self._other)
+        typical = float(np.median(original_error[self._finite])) if self._finite.any() else 0.0
         allowed = (
-            _MULTIPLE * np.maximum(mine, typical)
+            _MULTIPLE * np.maximum(original_error, typical)
             + 2 * _LAST_BITS * self._unit * np.abs(self._wide)
             + self._atol
         )
-        excused = self._known & agrees & (its <= allowed)
+        excused = self._finite & agrees & (error <= allowed)
         return bool((excused | ~self._broken).all())
 
     def described(self, different: np.ndarray) -> str:
@@ -342,7 +334,7 @@ class _Output:
 
 
 def _prepared(model: Located) -> Located:
-    """A model of moderate size, its local functions inlined: the constants within count."""
+    """The model with its local functions inlined, so that their constants count."""
     if 2 * weight_bytes(model.proto) > _MOST_BYTES:
         raise LoadError("the weights are too large in float64")
     if not model.proto.functions:
@@ -351,15 +343,15 @@ def _prepared(model: Located) -> Located:
 
 
 def _in_doubles(model: Located, own: Mapping[str, np.ndarray], wide: int) -> DoubleModel:
-    found = in_doubles(model.proto, model.base_dir, own.keys(), wide)
-    if found is None:
+    double = in_doubles(model.proto, model.base_dir, own.keys(), wide)
+    if double is None:
         raise LoadError("it computes in several types")
-    return found
+    return double
 
 
 def _widened(value: Value, wide: type) -> Value:
     if isinstance(value, list):
-        return [_widened(each, wide) for each in value]
+        return [_widened(item, wide) for item in value]
     if (
         isinstance(value, np.ndarray)
         and not value.dtype.hasobject

@@ -1,6 +1,4 @@
-"""Arrays of ``.npz`` files: their headers are checked first, and their data is read when one of
-them is needed.
-"""
+"""Arrays of ``.npz`` files: opening checks their headers, and the first access reads their data."""
 
 import math
 import zipfile
@@ -30,13 +28,13 @@ class _Member(NamedTuple):
 
 
 class Archive(Mapping[str, np.ndarray]):
-    """The arrays of an ``.npz`` file by name; their data is read when one is first asked for.
+    """The arrays of an ``.npz`` file by name; the first access reads the data of all.
 
-    Whoever asks has compared names, types and shapes with what is needed: those are known before.
-    Python objects are refused, and arrays that do not fit into the free memory.
+    Names, types and shapes are known before, so that callers can check them first. Python objects
+    are refused, and arrays that do not fit into the free memory.
 
-    Raises `ChoiceError` when the file is not an archive of arrays; later, when an array cannot be
-    read.
+    Raises `ChoiceError` when the file is not an archive of arrays and, on access, when an array
+    cannot be read.
 
     Args:
         path: the file.
@@ -76,7 +74,7 @@ class Archive(Mapping[str, np.ndarray]):
         return self._arrays[name]
 
     def preview(self, name: str) -> np.ndarray:
-        """An array of zeros with the type and shape of an array, which takes no memory."""
+        """Zeros with the type and shape of an array; they take no memory."""
         return self._members[name].preview
 
     def _read(self) -> dict[str, np.ndarray]:
@@ -85,7 +83,7 @@ class Archive(Mapping[str, np.ndarray]):
         if free is not None and size > free:
             raise ValueError(f"it takes {bytes_text(size)} of memory, {bytes_text(free)} is free")
         with open_file(self.path) as stream, _archive_in(stream) as archive:
-            return {name: _array(archive, each.entry) for name, each in self._members.items()}
+            return {name: _array(archive, member.entry) for name, member in self._members.items()}
 
     def _unreadable(self, error: Exception) -> ChoiceError:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
@@ -108,21 +106,21 @@ def _archive_in(stream: IO[bytes]) -> zipfile.ZipFile:
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
     with archive.open(entry) as stream:
         array: np.ndarray = np.lib.format.read_array(stream, allow_pickle=False)
-        stream.read(1)  # the check sum is compared at the end
+        stream.read(1)  # zipfile compares the checksum at the end
         return array
 
 
 def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> _Member:
-    """An array by its header.
+    """An array, described by its header.
 
-    Raises `ValueError` when the archive states another size for it.
+    Raises `ValueError` for Python objects, and when the archive states another size.
     """
     name = entry.filename
     with archive.open(entry) as stream:
         try:
             read = _HEADERS[np.lib.format.read_magic(stream)]
             shape, _, dtype = read(stream)
-        except Exception as error:  # numpy evaluates an expression
+        except Exception as error:  # numpy evaluates the header as Python
             raise ValueError(f"{name!r} has no header of an array") from error
         start = stream.tell()
     if dtype.hasobject:

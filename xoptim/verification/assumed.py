@@ -1,4 +1,4 @@
-"""Values that have the properties that are assumed of inputs, and values that have not."""
+"""Properties that inputs are assumed to have: checks of values, and changes that give them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -12,10 +12,10 @@ from xoptim.verification.session import Value
 
 
 class _Property(NamedTuple):
-    """Whether an array has a property, and an array near it that has it."""
+    """A test whether an array has a property, and a function that gives it the property."""
 
     holds: Callable[[np.ndarray], bool]
-    given: Callable[[np.ndarray], np.ndarray]
+    enforce: Callable[[np.ndarray], np.ndarray]
 
 
 def _is_finite(array: np.ndarray) -> bool:
@@ -61,8 +61,8 @@ def _right_padded(array: np.ndarray) -> np.ndarray:
     if not array.ndim or not array.size:
         return array
     lengths = np.maximum((array > 0).sum(axis=-1, keepdims=True), 1)
-    found: np.ndarray = np.arange(array.shape[-1]) < lengths
-    return found.astype(array.dtype)
+    visible: np.ndarray = np.arange(array.shape[-1]) < lengths
+    return visible.astype(array.dtype)
 
 
 def _is_sorted(array: np.ndarray) -> bool:
@@ -75,22 +75,22 @@ def _sorted(array: np.ndarray) -> np.ndarray:
         if array.dtype.kind in "iubOSU"
         else np.where(np.isnan(array), np.zeros((), array.dtype), array)
     )
-    found: np.ndarray = np.sort(plain, axis=-1) if array.ndim else plain
-    return found
+    ascending: np.ndarray = np.sort(plain, axis=-1) if array.ndim else plain
+    return ascending
 
 
-def _lengths(array: np.ndarray) -> np.ndarray:
-    found: np.ndarray = np.sqrt(
+def _norms(array: np.ndarray) -> np.ndarray:
+    norms: np.ndarray = np.sqrt(
         np.square(np.abs(array.astype(np.float64))).sum(axis=-1, keepdims=True)
     )
-    return found
+    return norms
 
 
 def _is_unit(array: np.ndarray) -> bool:
     return (
         not array.ndim
         or not array.shape[-1]
-        or bool((np.abs(_lengths(array) - 1) <= UNIT_ERROR).all())
+        or bool((np.abs(_norms(array) - 1) <= UNIT_ERROR).all())
     )
 
 
@@ -100,11 +100,9 @@ def _unit(array: np.ndarray) -> np.ndarray:
     plain = np.where(np.isfinite(array), array, np.zeros((), array.dtype)).astype(np.float64)
     largest = np.abs(plain).max(axis=-1, keepdims=True)
     plain = plain / np.where(largest > 0, largest, 1)  # so that no square overflows
-    lengths = _lengths(plain)
+    norms = _norms(plain)
     first: np.ndarray = np.arange(array.shape[-1]) == 0
-    return np.where(lengths > 0, plain / np.where(lengths > 0, lengths, 1), first).astype(
-        array.dtype
-    )
+    return np.where(norms > 0, plain / np.where(norms > 0, norms, 1), first).astype(array.dtype)
 
 
 _PROPERTIES: Final = {
@@ -119,12 +117,12 @@ _PROPERTIES: Final = {
 
 def hold(assumptions: Assumptions, feeds: Mapping[str, Value]) -> dict[str, Value]:
     """The values, changed where they lack a property that is assumed of them."""
-    found = dict(feeds)
+    values = dict(feeds)
     for word, name in _about(assumptions, feeds):
-        value = found[name]
+        value = values[name]
         if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-            found[name] = _PROPERTIES[word].given(value)
-    return found
+            values[name] = _PROPERTIES[word].enforce(value)
+    return values
 
 
 def check_values(
@@ -158,6 +156,6 @@ def check_sizes(assumptions: Assumptions, sizes: Mapping[str, int]) -> None:
 
 
 def _about(assumptions: Assumptions, feeds: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each property and the inputs that have it, of all kinds for one without a name."""
+    """Each property with each input that must have it: all inputs, where none is named."""
     for word, name in assumptions.values:
-        yield from ((word, each) for each in ([name] if name else feeds) if each in feeds)
+        yield from ((word, fed) for fed in ([name] if name else feeds) if fed in feeds)

@@ -1,8 +1,8 @@
 """Which branches of an If, and how many trips of a Loop, the runs of a model reach.
 
-A copy of the model counts: each If, Loop and Scan gets one more result, a vector with a counter for
-each of its bodies and of the bodies within, that says how often it ran within the node. The main
-graph has one more output, the vectors of its nodes one after the other.
+A copy of the model counts them. There, each If, Loop and Scan returns one more result: a vector
+that says how often each of its bodies, and of the bodies inside them, ran. The only output of the
+copy concatenates these vectors.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from xoptim.facts.protos import every_node
 from xoptim.graph.splice import inline_functions
 
 COUNTS: Final = "xoptim.branches.counts"
-"""Name of the further output."""
+"""Name of the output with the counters."""
 _PREFIX: Final = "xoptim.branches."
 MOST: Final = 1 << 14
-"""Subgraphs of a model that counts: it is loaded once more for that."""
-_MOST_NAMED: Final = 8  # branches that never ran
+"""Largest number of subgraphs that are counted: the model is loaded once more for that."""
+_MAX_NOTES: Final = 8  # about branches that never ran
 _WIDTH: Final = 64
-"""Vectors that are joined at a time."""
+"""Vectors that one Concat joins."""
 _TRIPS: Final = ("no trip", "one trip", "several trips")
 
 
@@ -36,32 +36,32 @@ class Coverage(NamedTuple):
     unreached: tuple[str, ...] = ()
     """The branches and loop bodies among them, by name."""
     uncounted: str = ""
-    """Why it is not known which ran; empty where it is."""
+    """Why runs of bodies were not counted, if so."""
 
     @property
     def notes(self) -> list[str]:
-        """What no run reached, a line each, and that it is not known."""
-        found = [*self.missed[:_MOST_NAMED], *filter(None, [self.uncounted])]
-        if len(self.missed) > _MOST_NAMED:
-            more = len(self.missed) - _MOST_NAMED
-            found.append(f"never ran: {more} more branches and trip counts")
-        return found
+        """A line for each case that no run reached, and why they were not counted."""
+        lines = [*self.missed[:_MAX_NOTES], *filter(None, [self.uncounted])]
+        if len(self.missed) > _MAX_NOTES:
+            more = len(self.missed) - _MAX_NOTES
+            lines.append(f"never ran: {more} more branches and trip counts")
+        return lines
 
 
 class Body(NamedTuple):
-    """A subgraph: the name of its node, or of the node's first result, and its place among the
-    subgraphs of the node.
+    """A subgraph: the name of its node (or of the node's first result), and of the attribute that
+    holds it.
     """
 
     owner: str
     op_type: str
     name: str
     is_counted: bool = False
-    """Whether values decide how often it runs."""
+    """Whether computed values decide how often it runs."""
 
     def matters(self, count: int) -> bool:
-        """Whether a run in which it ran so often (0, 1, or 2 for more) shows something that no
-        other number does.
+        """Whether a run with this number of trips (0, 1, or 2 for more) shows something that other
+        numbers do not.
         """
         return count > 0 or self.is_counted
 
@@ -73,7 +73,7 @@ class Body(NamedTuple):
     def missed(self, seen: Collection[int]) -> list[str]:
         """The branches and numbers of trips that no run reached.
 
-        ``seen`` are the numbers of its runs, 2 for more, each within a run of the model.
+        ``seen`` says how often it ran (0, 1, or 2 for more) in each run of the model.
         """
         if not self.is_counted:
             return [] if has_run(seen) else [str(self)]
@@ -85,7 +85,7 @@ class Body(NamedTuple):
 
 
 def has_run(seen: Collection[int]) -> bool:
-    """Whether a subgraph ran, by the numbers of its runs within each run of the model."""
+    """Whether a subgraph ran, by how often (0, 1, or 2 for more) in each run of the model."""
     return not {1, 2}.isdisjoint(seen)
 
 
@@ -111,9 +111,9 @@ def unfolded(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def counting(model: onnx.ModelProto) -> Counted | None:
-    """A copy of a model that counts, and has no other output.
+    """A copy of a model whose only output is the counters.
 
-    ``None`` when no node has a subgraph, or too many have. Those of local functions do not count.
+    ``None`` when the main graph has no subgraph, too many, or an old Scan.
     """
     if not 0 < count_bodies(model) <= MOST or has_old_scan(model):
         return None
@@ -177,8 +177,9 @@ class _Counter:
             graph.initializer.append(numpy_helper.from_array(np.zeros(size, np.int64), name))
 
     def _counters(self, graph: GraphProto) -> tuple[list[str], int]:
-        """The vectors that the nodes of a graph return, which are added here; and their whole
-        size.
+        """Let the nodes of a graph return counters.
+
+        Returns the names of the vectors, and their total size.
         """
         names: list[str] = []
         total = 0
@@ -206,8 +207,8 @@ class _Counter:
         return self._returned(node, states, total), total
 
     def _joined(self, body: GraphProto, names: Sequence[str], before: int, after: int) -> str:
-        """The counters of a run of a body: 1 for itself, those within, 0 for the bodies around
-        it.
+        """The counters of one run of a body: 1 for itself, those of the bodies inside it, and 0
+        for the node's other bodies.
         """
         own = self._name("own")
         array = np.array([0] * before + [1], np.int64)
@@ -284,7 +285,7 @@ def _states(node: NodeProto, body: GraphProto) -> int:
 
 
 def has_old_scan(model: onnx.ModelProto) -> bool:
-    """Whether a Scan may be of the first version, which has one operand more."""
+    """Whether a Scan may be of opset 8, which has one more operand."""
     versions = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
     return any(version < 9 for version in versions) and any(
         node.op_type == "Scan" for node in every_node(model.graph.node)

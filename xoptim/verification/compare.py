@@ -40,8 +40,8 @@ class ComparisonRules:
     atol: float | None = None
     # allowed difference of integers (1 for quantized results that may round the other way)
     integer_atol: int = 0
-    # Fraction of the elements of an integer, Boolean or string result that may differ, as ties of
-    # ArgMax and TopK make them
+    # Fraction of the elements of an integer, Boolean or string result that may differ, for ties of
+    # ArgMax and TopK
     allow_flips: float = 0.0
     # units in the last place by which floating-point results may differ; it replaces the tolerances
     ulp: int | None = None
@@ -49,7 +49,7 @@ class ComparisonRules:
     # Element type to which 32-bit floats were rounded on the way (TF32 has the mantissa of
     # float16), whose tolerance counts
     rounds_to: int = TensorProto.FLOAT
-    # whether rtol is also a part of the largest number of a result, in place of the median
+    # whether ``scale`` in the rule is the largest magnitude of a result, not the median
     of_largest: bool = False
     only_finite: bool = False  # whether elements whose reference is infinite or NaN may be anything
     # whether the absolute tolerance of a type is less for results that are small throughout
@@ -88,11 +88,11 @@ class Comparison:
     fault: Fault = ""  # ``""`` when they are equal under the rules, else the kind of difference
     message: str = ""  # the difference, in words; empty when there is none
     max_abs: float = 0.0  # largest absolute difference of finite elements
-    # largest distance of floating-point elements, in numbers of their type that lie between them
+    # largest distance of floating-point elements, in units in the last place
     max_ulp: float = 0.0
     max_rel: float = 0.0  # ``max_abs`` relative to the largest finite magnitude in the reference
     scale: float = 0.0  # median magnitude of the reference, as in the rule
-    # largest magnitude of the reference, but for numbers next to the largest of the type
+    # largest magnitude of the reference, without numbers close to the type's maximum
     top: float = 0.0
     # largest difference in units of the tolerance of its element; above 1 the rule is broken
     excess: float = 0.0
@@ -102,7 +102,7 @@ class Comparison:
     count: int = 0  # number of elements compared
     judged: int = 0  # number of these whose reference is finite
     tolerance: Tolerance | None = None  # rtol and atol of the rule; ``None`` when it does not apply
-    finite: bool = True  # whether the reference has a finite element, or nothing to be finite
+    finite: bool = True  # whether the reference has a finite element, or no element
     # The differences by the magnitude of the reference (`ErrorBin`), for floating-point numbers
     # that differ
     error_bins: Mapping[int, ErrorBin] = field(default_factory=dict)
@@ -119,7 +119,7 @@ def compare_values(
 ) -> list[Comparison]:
     """Compare a value with a reference under the name of an output.
 
-    A sequence or map gives one comparison an item.
+    A sequence or map gives one comparison per item.
     """
     if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray):
         return [_compare_arrays(output, expected, actual, rules)]
@@ -155,8 +155,8 @@ def _items(
 
 
 def _scalars(*values: Value) -> list[np.ndarray]:
-    """Keys and numbers of maps as arrays: onnxruntime returns 32- and 64-bit numbers alike as
-    Python's.
+    """Scalars of maps as arrays, in float32 where that is exact: onnxruntime returns float32 and
+    float64 alike as Python floats.
     """
     arrays = [np.asarray(value) for value in values]
     single = all(
@@ -198,10 +198,10 @@ def _compare_arrays(
 
 
 def _other_zeros(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
-    """Where both numbers are 0, but of another sign."""
+    """Where both numbers are 0, with different signs."""
     e, a = expected.astype(np.float64), actual.astype(np.float64)
-    found: np.ndarray = (e == 0) & (a == 0) & (np.signbit(e) != np.signbit(a))
-    return found
+    differing: np.ndarray = (e == 0) & (a == 0) & (np.signbit(e) != np.signbit(a))
+    return differing
 
 
 def _compare_discrete(
@@ -302,8 +302,8 @@ def _compare_floats(
 def _floor(expected: np.ndarray, limits: Tolerance, scale: float, *, is_by_type: bool) -> float:
     """The part of the tolerance that is the same for all elements.
 
-    The absolute tolerance of a type is meant for results next to 1: results that are small
-    throughout get the part of it that the relative one allows for the largest of them.
+    The absolute tolerance of a type is meant for results of about 1. Where all results are small,
+    it is at most what the relative tolerance allows for the largest.
     """
     largest = largest_magnitude(expected) if is_by_type else 0.0
     atol = min(limits.atol, limits.rtol * largest) if largest else limits.atol
@@ -336,7 +336,7 @@ def _chunks(
             error, magnitude = np.abs(a - e), np.abs(e)
             same = (e == a) | (np.isnan(e) & np.isnan(a))
             excess = np.where(same, 0.0, error / (floor + rtol * magnitude))
-        # The remaining values are an infinity or a NaN on one side, or exceed a tolerance of zero.
+        # An infinity or a NaN that the other side does not have breaks the rule.
         excess[~same & ~(np.isfinite(e) & np.isfinite(a))] = np.inf
         if rules.ulp is not None:
             distances = ulp_distances(
@@ -353,8 +353,7 @@ def _chunks(
 def median_magnitude(values: np.ndarray) -> float:
     """Median magnitude of the finite non-zero elements, 0 when there is none.
 
-    Numbers next to the largest that the type can hold are skipped: masks use them for minus
-    infinity.
+    Numbers close to the type's maximum are skipped: masks use them for minus infinity.
     """
     sample = values[:: -(-values.size // _SAMPLE) or 1]  # every k-th element, k rounded up
     magnitude = np.abs(sample.astype(np.complex128 if values.dtype.kind == "c" else np.float64))
@@ -363,14 +362,14 @@ def median_magnitude(values: np.ndarray) -> float:
 
 
 def largest_magnitude(values: np.ndarray) -> float:
-    """Largest magnitude of the same elements, of all and not of a sample."""
+    """Largest magnitude of the elements, without numbers close to the type's maximum."""
     magnitude = np.abs(values)
     return float(np.max(magnitude, initial=0.0, where=magnitude < _largest_measured(values.dtype)))
 
 
 def _largest_measured(dtype: np.dtype) -> float:
-    """The bound of finite numbers of a type; larger ones mean an infinity."""
-    # In 8 bits, the numbers next to the largest one are ordinary values.
+    """The magnitude from which numbers of a type may stand for infinity."""
+    # In 8 bits, the numbers close to the maximum are ordinary values.
     if dtype.itemsize == 1:
         return np.inf
     largest: Any = ml_dtypes.finfo(dtype).max  # type: ignore[no-untyped-call]

@@ -15,20 +15,20 @@ from xoptim.verification.goals import Goal, Goals
 from xoptim.verification.runs import Planning, ReferenceRun, RunPlan
 
 Probe = Callable[[int, Planning], ReferenceRun | None]
-_MOST_RUNS: Final = 16
-_MOST_TINY_RUNS: Final = 64
+_MAX_RUNS: Final = 16
+_MAX_TINY_RUNS: Final = 64
 _TIMES: Final = 4  # runs of one condition where a run is tiny
 
 
 class ConditionRuns:
-    """Adds runs for each branch of an If, and where a run takes next to no time, for each side of a
-    Where that is the same everywhere.
+    """Adds runs for each branch of an If and, where runs take almost no time, for each side of a
+    Where whose condition is the same for all elements.
 
     Args:
         goals: the conditions.
-        plans: makes plans of what may decide them.
+        plans: makes plans of runs that may decide them.
         evaluate: computes inner results of the original.
-        is_tiny: whether a run takes next to no time.
+        is_tiny: whether a run takes almost no time.
     """
 
     def __init__(
@@ -39,26 +39,26 @@ class ConditionRuns:
         self._evaluate = evaluate
         self._is_tiny = is_tiny
 
-    def add(self, found: list[ReferenceRun], probe: Probe, largest: Sizes) -> None:
+    def add(self, runs: list[ReferenceRun], probe: Probe, largest: Sizes) -> None:
         """Add runs that the original accepts.
 
         Args:
-            found: the runs so far; grows.
+            runs: the runs so far; grows.
             probe: runs the original.
-            largest: sizes of which every other run is, where it is accepted.
+            largest: sizes of every other run, where the original accepts them.
         """
-        wanted = list(self._goals.branches())
+        goals_left = list(self._goals.branches())
         if self._is_tiny:
-            wanted += self._undecided(list(self._goals.choices()), found)
+            goals_left += self._undecided(list(self._goals.choices()), runs)
         times = _TIMES if self._is_tiny else 1
-        most = len(found) + (_MOST_TINY_RUNS if self._is_tiny else _MOST_RUNS)
-        for _, goals in itertools.groupby(wanted, key=lambda goal: goal[:2]):
+        max_runs = len(runs) + (_MAX_TINY_RUNS if self._is_tiny else _MAX_RUNS)
+        for _, goals in itertools.groupby(goals_left, key=lambda goal: goal[:2]):
             made = 0
             for goal in goals:
-                if made >= times or len(found) >= most:
+                if made >= times or len(runs) >= max_runs:
                     break
-                for run in self._runs(goal, made, times, probe, largest, len(found)):
-                    found.append(run)
+                for run in self._runs(goal, made, times, probe, largest, len(runs)):
+                    runs.append(run)
                     made += 1
 
     def _runs(
@@ -76,18 +76,18 @@ class ConditionRuns:
             if self._plans.is_met(goal, run.feeds) is not False:
                 yield run
 
-    def _undecided(self, goals: Sequence[Goal], found: Sequence[ReferenceRun]) -> list[Goal]:
-        """The goals about conditions that are the same everywhere in a usual run."""
+    def _undecided(self, goals: Sequence[Goal], runs: Sequence[ReferenceRun]) -> list[Goal]:
+        """The goals whose conditions are the same for all elements in a usual run."""
         names = list(dict.fromkeys(goal.condition for goal in goals))
-        usual = [run for run in found if not run.is_probe][:1]
+        usual = [run for run in runs if not run.is_probe][:1]
         try:
             values = [self._evaluate(names, run.feeds) for run in usual] if names else []
         except RunError:
             return []
         mixed = {
             name
-            for each in values
-            for name, value in each.items()
+            for results in values
+            for name, value in results.items()
             if np.asarray(value).any() and not np.asarray(value).all()
         }
         return [goal for goal in goals if goal.condition not in mixed]

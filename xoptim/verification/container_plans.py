@@ -9,7 +9,7 @@ from xoptim.verification.feed_style import Style
 from xoptim.verification.runs import Feeding, Planning, RunPlan
 
 _LENGTHS: Final = (0, 1, 3, 6)
-"""Of all sequences; usual ones have two items."""
+"""Of all sequences together; in other runs they have two items."""
 _LENGTHS_ALONE: Final = (0, 3)
 _LENGTHS_UNEVEN: Final = (2, 3, 6)
 _MAX_INPUTS: Final = 4
@@ -30,7 +30,7 @@ def _lengths(feeding: Feeding, sequences: Collection[InputSpec]) -> Iterator[Pla
     yield from (feeding.styled("items", Style(items=length)) for length in _LENGTHS)
     alone = [spec.name for spec in sequences][:_MAX_INPUTS] if len(sequences) > 1 else []
     yield from (_alone(feeding, name, length) for name in alone for length in _LENGTHS_ALONE)
-    if any(map(first_unnamed, sequences)):  # axes of one name are equal
+    if any(map(first_unnamed, sequences)):  # axes with the same name must be equal
         uneven = (Style(items=length, uneven=True) for length in _LENGTHS_UNEVEN)
         yield from (feeding.styled("items", style) for style in uneven)
 

@@ -14,11 +14,11 @@ from xoptim.facts.protos import is_external
 from xoptim.verification.protos import inferred_graph
 
 Shape: TypeAlias = "tuple[int | str | None, ...]"
-"""One entry an axis: its size, the expression that names it, or ``None``."""
+"""One entry per axis: its size, the expression that names it, or ``None``."""
 
 _SMALL: Final = 1024  # elements; larger constants are never read
-# First input that a body reads, its first input, first output of the body that is an output of the
-# node.
+# The node's first input that its body reads, the body's input for it, and the body's first output
+# that the node returns.
 _BODIES: Final = {"Loop": (2, 2, 1), "Scan": (0, 0, 0), "SequenceMap": (0, 0, 0), "If": (0, 0, 0)}
 _SAME_SHAPE: Final = frozenset(
     {"Cast", "Identity", "DequantizeLinear", "QuantizeLinear", "CastLike"}
@@ -85,12 +85,12 @@ class Dataflow:
 
         Infers the shapes of the model if necessary.
         """
-        found = self._known_shape(name)
-        if found is None and not self._inferred:
+        shape = self._known_shape(name)
+        if shape is None and not self._inferred:
             self._inferred = True
             self._infer()
-            found = self._known_shape(name)
-        return found
+            shape = self._known_shape(name)
+        return shape
 
     def _known_shape(self, name: str) -> Shape | None:
         while name not in self._shapes:

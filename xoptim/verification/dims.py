@@ -35,10 +35,10 @@ _WORDS: Final[tuple[tuple[Purpose, re.Pattern[str]], ...]] = (
 )
 _COUNTED: Final = re.compile(r"^(s|u|d|dim|unk|axis|dynamic_axes)_*\d+$|:\d+$", re.IGNORECASE)
 _SHAPED: Final = ("Reshape", "Expand", "Concat")
-"""Operators that read shapes: the second operand, or parts of one."""
-_LARGEST_FROZEN: Final = 1024
-_LONGEST: Final = 6  # digits of a name that may be a size
-_MOST_FROZEN: Final = 8
+"""Operators that read a shape as second operand, or join parts of one."""
+_MAX_FROZEN_SIZE: Final = 1024
+_MAX_DIGITS: Final = 6  # of a name that may be a size
+_MAX_FROZEN: Final = 8
 _FEW: Final = 3  # elements that are read one by one without a loop
 
 
@@ -71,9 +71,9 @@ _SOUND: Final = re.compile(
     re.IGNORECASE,
 )
 _SECOND: Final = 16_000  # samples of one second
-_FRAMES: Final = 1_000  # of 10 ms each, of ten seconds
+_FRAMES: Final = 1_000  # ten seconds in frames of 10 ms
 _EQUAL: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 0)
-# elements of all inputs, drawn in a tenth of a second: the order of such sizes is free
+# elements of all inputs, drawn in 0.1 s: fewer do not change the order of assignments
 _CHEAP: Final = 1 << 23
 # elements of all assignments together: a search that fails ends within seconds
 _BUDGET: Final = 1 << 27
@@ -143,9 +143,7 @@ def _spec(name: str, type_proto: onnx.TypeProto) -> InputSpec | None:
 
 
 def names_in(entry: int | str) -> list[str]:
-    """The dimensions that an entry of a shape depends on: none, itself, or the names in a
-    formula.
-    """
+    """The dimensions that an entry of a shape depends on: none, itself, or those in a formula."""
     if isinstance(entry, int):
         return []
     formula = formula_of(entry)
@@ -183,10 +181,10 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
     return listed([f"{name}={size}" for name, size in sizes.items()]) if sizes else ""
 
 
-def unknown_dimension(name: str, known: Collection[str]) -> str:
+def unknown_dimension(name: str, names: Collection[str]) -> str:
     """The message about a dimension that the inputs of a model do not have."""
-    has = f"it has {listed(known)}" if known else "its shapes are fixed"
-    return f"the model has no dynamic dimension {abridged(name)} ({has}){meant(name, known)}"
+    has = f"it has {listed(names)}" if names else "its shapes are fixed"
+    return f"the model has no dynamic dimension {abridged(name)} ({has}){meant(name, names)}"
 
 
 def concrete_shape(spec: InputSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -215,18 +213,16 @@ def bind_sizes(spec: InputSpec, shape: Sequence[int]) -> Sizes:
 
 
 def open_dimensions(specs: Sequence[InputSpec]) -> dict[str, Purpose]:
-    """The dimensions that need a size, in order of appearance, each with the purpose inferred from
-    its name.
-    """
-    found: dict[str, Purpose] = {}
+    """The dimensions that need a size, in order, each with the purpose inferred from its name."""
+    purposes: dict[str, Purpose] = {}
     for spec in specs:
         shape = spec.shape
         if shape is None:
             shape = tuple(f"{spec.name}:{axis}" for axis in range(_MAX_RANK))
         for axis, entry in enumerate(shape):
             for name in names_in(entry):
-                found.setdefault(name, _purpose(name, spec.name, axis, len(shape)))
-    return found
+                purposes.setdefault(name, _purpose(name, spec.name, axis, len(shape)))
+    return purposes
 
 
 def _purpose(name: str, input_name: str, axis: int, rank: int) -> Purpose:
@@ -254,10 +250,10 @@ def assignments(
 ) -> Iterator[Sizes]:
     """Sizes for all dynamic dimensions, the strongest test first, without duplicates.
 
-    Sizes that the model declares are tried too; those in ``fixed`` were chosen by the user.
-    ``fitted`` returns sizes as they are assumed to be. Sizes with many elements come last, up to a
-    budget of elements. ``typical`` sizes, as models have them in use, come before all others, the
-    largest first; none is 0 then but a past.
+    Sizes that the model declares are tried as well; those in ``fixed`` were chosen by the user.
+    ``fitted`` changes sizes so that they meet the assumptions. Sizes with many elements come last,
+    up to a budget of elements. With ``typical``, sizes as in use come before all others, the
+    largest first, and only a past may be 0.
     """
     dims = open_dimensions(specs)
     frequent = _typical(specs, _frozen_sizes(model)) if typical else ()
@@ -269,16 +265,16 @@ def assignments(
     candidates = list(_candidates(dims, _frozen_lengths(specs), _frozen_sizes(model)))
     if numbers := _numbers(dims):
         candidates = [sizes | numbers for sizes in candidates] + candidates
-    found = distinct(fitted(sizes) for sizes in _distinct(specs, fixed, candidates))
-    kept = [
+    unordered = distinct(fitted(sizes) for sizes in _distinct(specs, fixed, candidates))
+    nonzero = [
         name
         for name, purpose in dims.items()
         if typical and purpose != "past" and name not in fixed
     ]
     costed = [
         (_elements(specs, sizes), sizes)
-        for sizes in found
-        if all(sizes[name] for name in kept) and sizes not in preferred
+        for sizes in unordered
+        if all(sizes[name] for name in nonzero) and sizes not in preferred
     ]
     spent = 0
     for cost, sizes in sorted(
@@ -290,8 +286,8 @@ def assignments(
 
 
 def _numbers(dims: Iterable[str]) -> Sizes:
-    """The sizes of dimensions whose names are numbers, as exporters of transformers write sizes."""
-    numbers = {name: int(name) for name in dims if name.isdecimal() and len(name) <= _LONGEST}
+    """The sizes of dimensions whose names are numbers: some exporters write sizes as names."""
+    numbers = {name: int(name) for name in dims if name.isdecimal() and len(name) <= _MAX_DIGITS}
     return {name: size for name, size in numbers.items() if size > 0}
 
 
@@ -313,9 +309,9 @@ def _distinct(
     )
 
 
-def distinct(found: Iterable[Sizes]) -> list[Sizes]:
+def distinct(candidates: Iterable[Sizes]) -> list[Sizes]:
     """Assignments in order, each once."""
-    return list({tuple(sizes.items()): sizes for sizes in found}.values())
+    return list({tuple(sizes.items()): sizes for sizes in candidates}.values())
 
 
 def _candidates(
@@ -334,15 +330,15 @@ def _candidates(
 
 
 def _typical(specs: Sequence[InputSpec], frozen: Sequence[int]) -> Iterator[Sizes]:
-    """Sizes of one input in use, then smaller ones: of one purpose, of all purposes, and those that
+    """Sizes as in use; then smaller ones, first for one purpose and then for all; and those that
     the model is frozen to.
     """
     dims, lengths, sounds = open_dimensions(specs), _frozen_lengths(specs), _sounds(specs)
     first, *smaller = _TYPICAL
     alone = [
-        first._replace(**{purpose: getattr(each, purpose)})
+        first._replace(**{purpose: getattr(scale, purpose)})
         for purpose in first._fields
-        for each in smaller
+        for scale in smaller
     ]
     for scale in (first, *alone, *smaller):
         share = min(scale.sequence / first.sequence, 1.0)
@@ -354,10 +350,10 @@ def _typical(specs: Sequence[InputSpec], frozen: Sequence[int]) -> Iterator[Size
 
 
 def _sounds(specs: Sequence[InputSpec]) -> Sizes:
-    """The open lengths of sounds: of samples where an input has nothing else, of frames where each
-    has several features.
+    """Lengths of the audio inputs that leave them open: in samples, or in frames where an input has
+    a feature axis.
     """
-    found: Sizes = {}
+    lengths: Sizes = {}
     for spec in specs:
         shape = spec.shape or ()
         names = [entry for entry in shape[1:] if isinstance(entry, str)]
@@ -369,8 +365,8 @@ def _sounds(specs: Sequence[InputSpec]) -> Sizes:
             continue
         features = [size for size in shape[1:] if size != 1 and size not in names]
         if len(features) <= 1:
-            found[names[0]] = _FRAMES if features else _SECOND
-    return found
+            lengths[names[0]] = _FRAMES if features else _SECOND
+    return lengths
 
 
 def _plain(dims: Mapping[str, Purpose], scale: Scale, lengths: Mapping[str, int]) -> Sizes:
@@ -396,10 +392,8 @@ def _spread(dims: Mapping[str, Purpose], scale: Scale, lengths: Mapping[str, int
 
 
 def _frozen_lengths(specs: Sequence[InputSpec]) -> dict[str, int]:
-    """The numbers of past and of new positions where the model has fixed them: a mask covers their
-    sum.
-    """
-    found: dict[str, int] = {}
+    """The past and sequence lengths that the model fixes: a mask covers their sum."""
+    lengths: dict[str, int] = {}
     for spec in specs:
         if spec.shape is None or len(spec.shape) < 2:
             continue
@@ -410,8 +404,8 @@ def _frozen_lengths(specs: Sequence[InputSpec]) -> dict[str, int]:
         else:
             continue
         if isinstance(size, int):
-            found.setdefault(purpose, size)
-    return found
+            lengths.setdefault(purpose, size)
+    return lengths
 
 
 def _frozen_sizes(model: onnx.ModelProto) -> list[int]:
@@ -425,15 +419,15 @@ def _frozen_sizes(model: onnx.ModelProto) -> list[int]:
             sizes |= {
                 size: None
                 for size in shape
-                if isinstance(size, int) and 1 < size <= _LARGEST_FROZEN
+                if isinstance(size, int) and 1 < size <= _MAX_FROZEN_SIZE
             }
     stored = {size for tensor in model.graph.initializer for size in tensor.dims}
-    # A number that is the size of no weight is more likely to be one of the example.
+    # A number that is no size of a weight more likely comes from the exporter's example input.
     further = sorted(_sizes_in_shapes(model.graph), key=lambda size: size in stored)
     return (
-        list(sizes)[:_MOST_FROZEN]
+        list(sizes)[:_MAX_FROZEN]
         + _unrolled(model.graph)
-        + [size for size in further if size not in sizes][:_MOST_FROZEN]
+        + [size for size in further if size not in sizes][:_MAX_FROZEN]
     )
 
 
@@ -446,8 +440,8 @@ def _constants(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
 
 
 def _unrolled(graph: onnx.GraphProto) -> list[int]:
-    """The lengths of axes whose elements are read one by one, as by a loop that an exporter has
-    written out.
+    """The lengths of axes whose elements are read one by one, as in a loop that the exporter
+    unrolled.
     """
     tensors, read = _constants(graph), defaultdict[tuple[str, ...], set[int]](set)
     for node in graph.node:
@@ -455,27 +449,27 @@ def _unrolled(graph: onnx.GraphProto) -> list[int]:
         if index is not None and not index.dims and not is_external(index):
             axis = (str(a.i) for a in node.attribute)
             read[node.input[0], *axis].add(int(onnx.numpy_helper.to_array(index)))
-    whole = (
+    lengths = (
         len(places)
         for places in read.values()
         if len(places) > _FEW and places == {*range(len(places))}
     )
-    return list(dict.fromkeys(whole))[:_MOST_FROZEN]
+    return list(dict.fromkeys(lengths))[:_MAX_FROZEN]
 
 
 def _sizes_in_shapes(graph: onnx.GraphProto) -> list[int]:
-    """The numbers in constants that nodes read as shapes, or put together to shapes, in order."""
+    """The numbers in constants that nodes read as shapes, or join to shapes, in order."""
     tensors = _constants(graph)
     read = [
         node.input[1:2] if node.op_type != "Concat" else node.input
         for node in graph.node
         if node.op_type in _SHAPED
     ]
-    found = [tensors[name] for names in read for name in names if name in tensors]
+    constants = [tensors[name] for names in read for name in names if name in tensors]
     vectors = [
         t
-        for t in found
-        if t.data_type == onnx.TensorProto.INT64 and len(t.dims) == 1 and t.dims[0] <= _MOST_FROZEN
+        for t in constants
+        if t.data_type == onnx.TensorProto.INT64 and len(t.dims) == 1 and t.dims[0] <= _MAX_FROZEN
     ]
     numbers = [int(n) for t in vectors if not is_external(t) for n in onnx.numpy_helper.to_array(t)]
-    return list(dict.fromkeys(n for n in numbers if 1 < n <= _LARGEST_FROZEN))
+    return list(dict.fromkeys(n for n in numbers if 1 < n <= _MAX_FROZEN_SIZE))

@@ -1,5 +1,4 @@
-"""A model in 64-bit floats: where two models differ by rounding alone, they agree here to many more
-digits.
+"""Models in float64, where two that differ by rounding alone agree to many more digits.
 
 All tensors, types and casts of the one narrow type that a model computes in become double.
 Operators without a kernel for double become local functions of operators that have one.
@@ -26,10 +25,10 @@ NARROW: Final = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _TYPED: Final = frozenset(("to", "dtype", "output_dtype", "output_datatype", "softmax_precision"))
 """Attributes that name an element type."""
 _LARGE: Final = 1 << 16  # bytes of weights that are handed to onnxruntime outside the protobuf
-_FRACTION: Final = 6  # binary places after the point, and in all, of a number that was not rounded
-_DIGITS: Final = 16
-_LEAST_OPSET: Final = 13
-"""Before, some operators that the functions use have no kernels for double."""
+_FRACTION_BITS: Final = 6  # after the point, of a number that was not rounded
+_BITS: Final = 16  # in all
+_MIN_OPSET: Final = 13
+"""In earlier opsets, some operators that the functions use have no kernels for double."""
 
 
 class DoubleModel(NamedTuple):
@@ -59,7 +58,7 @@ def in_doubles(
     if narrow == wide:
         return None
     if narrow is None or any(
-        o.domain in ("", "ai.onnx") and o.version < _LEAST_OPSET for o in model.opset_import
+        o.domain in ("", "ai.onnx") and o.version < _MIN_OPSET for o in model.opset_import
     ):
         return None
     large = large_tensors(model, _LARGE)
@@ -69,12 +68,12 @@ def in_doubles(
         if is_external(tensor) or (tensor.name in large and tensor.data_type == narrow)
     }
     copy = light_copy(model, weights.keys())
-    copy.ir_version = max(copy.ir_version, 8)  # with local functions
+    copy.ir_version = max(copy.ir_version, 8)  # the first with local functions
     _store_constants(copy.graph)
     for tensor in copy.graph.initializer:
         if tensor.name in weights and tensor.data_type == narrow:
             tensor.data_type = wide
-    # the inner ones first: a graph that changes has other nodes
+    # inner graphs first: a split graph has copies of its nodes
     if wide == TensorProto.DOUBLE:
         for graph in reversed(_graphs(copy)):
             split_operators(graph)
@@ -101,70 +100,60 @@ def _wide_array(tensor: TensorProto, base_dir: Path | None, narrow: int, wide: i
 def _widened(array: np.ndarray, wide: int) -> np.ndarray:
     """Numbers in a wide type.
 
-    The largest of the narrow type becomes the largest, as it stands for infinity in masks and
-    bounds.
+    The narrow type's maximum becomes the wide type's: in masks and bounds, it stands for infinity.
     """
     dtype = np.float64 if wide == TensorProto.DOUBLE else np.float32
     numbers = array.astype(dtype)
-    most = float(ml_dtypes.finfo(array.dtype).max)  # type: ignore[no-untyped-call]
-    return np.where(np.abs(numbers) == most, np.sign(numbers) * np.finfo(dtype).max, numbers)
+    largest = float(ml_dtypes.finfo(array.dtype).max)  # type: ignore[no-untyped-call]
+    return np.where(np.abs(numbers) == largest, np.sign(numbers) * np.finfo(dtype).max, numbers)
 
 
 def narrow_type(model: onnx.ModelProto) -> int | None:
-    """The one type below double in which a model computes, ``None`` if there are several or
-    none.
-    """
-    found = element_types(model)
-    narrow = [element for element in NARROW if element in found]
+    """The one type below double in which a model computes; ``None`` if several or none."""
+    elements = element_types(model)
+    narrow = [element for element in NARROW if element in elements]
     return narrow[0] if len(narrow) == 1 else None
 
 
 def element_types(model: onnx.ModelProto) -> set[int]:
     """The element types that a model names: of inputs, outputs, constants and results of casts."""
-    found = {tensor.data_type for tensor in model.graph.initializer}
+    elements = {tensor.data_type for tensor in model.graph.initializer}
     for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
-        found.add(value.type.tensor_type.elem_type)
+        elements.add(value.type.tensor_type.elem_type)
     for node in _all_nodes(model):
         for attribute in node.attribute:
             if attribute.type == AttributeProto.TENSOR:
-                found.add(attribute.t.data_type)
+                elements.add(attribute.t.data_type)
             elif attribute.name in _TYPED:
-                found.add(attribute.i)
-    return found
+                elements.add(attribute.i)
+    return elements
 
 
 def own_constants(model: Located, other: Located) -> dict[str, np.ndarray]:
-    """The rounded constants in the main graph of a model that another one may compute with in
-    another form, by name.
+    """The rounded constants in a model's main graph that the other model may hold in another form,
+    by name.
 
-    These are the constants that the other model lacks, and all single numbers: an operator may
-    contain them.
+    These are the constants that it lacks, and all single numbers: an operator may contain them.
     """
-    known = {_key(array) for _, array in _constants(*other)}
+    other_keys = {_key(array) for _, array in _constants(*other)}
     own = {
         name: array
         for name, array in _constants(*model)
-        if array.size == 1 or _key(array) not in known
+        if array.size == 1 or _key(array) not in other_keys
     }
     return {name: array for name, array in own.items() if not _is_round(array)}
 
 
 def _is_round(array: np.ndarray) -> bool:
-    """Whether all numbers have few digits, such as 0.5 or 3: they were written so, and not
-    rounded.
-    """
+    """Whether all numbers have few digits, such as 0.5 or 3, and so were not rounded."""
     wide = array.astype(np.float64)
     with np.errstate(all="ignore"):
-        scaled = np.abs(wide) * 2.0**_FRACTION
-    return bool(
-        np.all(~np.isfinite(wide) | ((scaled == np.rint(scaled)) & (scaled < 2.0**_DIGITS)))
-    )
+        scaled = np.abs(wide) * 2.0**_FRACTION_BITS
+    return bool(np.all(~np.isfinite(wide) | ((scaled == np.rint(scaled)) & (scaled < 2.0**_BITS))))
 
 
 def _key(array: np.ndarray) -> tuple[str, int, int, int]:
-    """A key that equal arrays share, also after a transposition: the sum and the exclusive or of
-    their bits.
-    """
+    """A key that equal arrays share, also transposed: the sum and exclusive or of their bits."""
     pattern = np.ascontiguousarray(array).reshape(-1).view(np.dtype(f"u{array.dtype.itemsize}"))
     return (
         array.dtype.str,
@@ -287,10 +276,10 @@ def _add_functions(model: onnx.ModelProto) -> None:
             continue
         needed.setdefault(name, make_function(name, opset))
         node.op_type, node.domain = name, DOMAIN
-        known = {attribute.name for attribute in needed[name].attribute_proto} | set(
+        declared = {attribute.name for attribute in needed[name].attribute_proto} | set(
             needed[name].attribute
         )
-        kept = [attribute for attribute in node.attribute if attribute.name in known]
+        kept = [attribute for attribute in node.attribute if attribute.name in declared]
         copies = [AttributeProto.FromString(attribute.SerializeToString()) for attribute in kept]
         del node.attribute[:]
         node.attribute.extend(copies)

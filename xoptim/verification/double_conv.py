@@ -1,5 +1,5 @@
-"""Convolutions in 64-bit floats, for which onnxruntime has no kernel: one MatMul for each position
-of the kernel.
+"""Convolutions in float64, for which onnxruntime has no kernel: an Einsum, or a Mul where they are
+depthwise, for each position of the kernel.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from onnx import FunctionProto, NodeProto, helper
 
 _LETTERS: Final = "hwd"
-_MOST_PLACES: Final = 64  # of a window
-_MOST_GROUPS: Final = 8
+_MAX_POSITIONS: Final = 64  # of a kernel
+_MAX_GROUPS: Final = 8
 _END: Final = (1 << 63) - 1
 
 
@@ -61,7 +61,7 @@ def window_of(node: NodeProto, weight: Sequence[int] | None) -> Window | None:
     ones, zeros = (1,) * axes, (0,) * (2 * axes)
     groups = int(attributes.get("group", 1))
     is_depthwise = groups > 1 and weight[1] == 1 and weight[0] == groups
-    found = Window(
+    window = Window(
         tuple(weight[2:]),
         tuple(attributes.get("strides", ones)),
         tuple(attributes.get("dilations", ones)),
@@ -70,9 +70,9 @@ def window_of(node: NodeProto, weight: Sequence[int] | None) -> Window | None:
         is_depthwise,
         len(node.input) > 2 and bool(node.input[2]),
     )
-    places = math.prod(found.kernel)
-    is_small = 0 < places <= _MOST_PLACES and (is_depthwise or groups <= _MOST_GROUPS)
-    return found if is_small and min(found.pads, default=0) >= 0 else None
+    places = math.prod(window.kernel)
+    is_small = 0 < places <= _MAX_POSITIONS and (is_depthwise or groups <= _MAX_GROUPS)
+    return window if is_small and min(window.pads, default=0) >= 0 else None
 
 
 def conv_function(window: Window, domain: str, opset: int) -> FunctionProto:
@@ -113,7 +113,7 @@ class _Builder:
         yield helper.make_node("Add", ["summed", "bias"], ["y"])
 
     def _at(self, place: Sequence[int], result: str) -> Iterator[NodeProto]:
-        """The part of one place of the window."""
+        """The part that one position of the kernel adds."""
         window, axes = self._window, self._axes
         pairs = list(zip(place, window.kernel, window.dilations, strict=True))
         starts = [at * step for at, _, step in pairs]

@@ -29,9 +29,7 @@ section 6.2.2.
 
 
 def replacement(node: NodeProto, opset: int) -> str | None:
-    """The function that computes what a node computes, ``None`` for an operator that has kernels or
-    that has none.
-    """
+    """The function that computes what a node computes; ``None`` where there is none."""
     domain = standard_domain(node.domain)
     if domain == "" and node.op_type == "Gelu":
         is_tanh = any(a.name == "approximate" and a.s == b"tanh" for a in node.attribute)
@@ -70,8 +68,8 @@ _SNAPPED: Final = (
     + "al = Mul(alpha, sixty) ar = Round(al) ad = Sub(al, ar) aa = Abs(ad) near = Less(aa, least)"
     " aq = Div(ar, sixty)" + " slope = Where(near, aq, alpha) "
 )
-"""A slope of a sixth, rounded to seven digits or to 32 bits in an attribute, is a sixth: HardSwish
-computes with that.
+"""A slope close to a multiple of 1/60 is that multiple: HardSwish computes with 1/6, which an
+attribute rounds.
 """
 _SOFTPLUS: Final = (
     _ZERO_ONE
@@ -79,7 +77,7 @@ _SOFTPLUS: Final = (
     + "f = Sub(p, one) lost = Sub(e, f) c = Div(lost, p) k = Add(l, c) m = Max(x, zero) s ="
     " Add(m, k) "
 )
-"""Log(1 + Exp(x)), with what 1 + e loses of a small e: all digits of results near 0."""
+"""Log(1 + Exp(x)) with all digits near 0: adds what 1 + e loses of a small e."""
 _HALF: Final = _number("half", 0.5) + _number("one", 1.0)
 _TANH_GELU: Final = (
     _HALF + _number("c", 0.044715) + _number("r", 0.7978845608028654)
@@ -93,8 +91,8 @@ _ERF_GELU: Final = (
 
 
 def _erf() -> str:
-    """The error function of Chebyshev polynomials, summed by Clenshaw's recurrence: one step of a
-    Scan a coefficient.
+    """The error function as a Chebyshev series, summed by Clenshaw's recurrence: a Scan with one
+    step per coefficient.
     """
     first, *others = _ERFC
     listed = ", ".join(map(repr, reversed(others)))

@@ -1,5 +1,5 @@
-"""Operators that do not compute in double as the operators they stand for: FusedGemm and FusedConv,
-and Attention in part.
+"""Operators that compute in double only when split: FusedGemm, FusedConv, and Attention, which
+rounds its scale.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from xoptim.facts.protos import standard_domain
 
 _DOMAIN: Final = "com.microsoft"
 _UNFUSED: Final[Mapping[str, str]] = {"FusedGemm": "Gemm", "FusedConv": "Conv"}
-_SMALLEST: Final = 1e-4
-"""The least scale of Attention that may belong to the size of a head."""
+_SMALLEST_SCALE: Final = 1e-4
+"""The smallest scale of Attention that may be 1 / sqrt(head size)."""
 _PREFIX: Final = "activation_"
 _PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
     "LeakyRelu": ("alpha",),
@@ -39,10 +39,10 @@ def split_operators(graph: GraphProto) -> None:
 
 
 def _scaled_attention(node: NodeProto) -> Iterator[NodeProto]:
-    """Attention of queries that are scaled before: within, the root of the scale is rounded to 32
-    bits, and so is Softmax.
+    """Attention of queries that a Mul scales: the operator itself rounds the root of the scale, and
+    Softmax, to 32 bits.
     """
-    attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     query, result = node.input[0], node.output[0]
     scale, scaled = f"{result}/scale", f"{result}/scaled"
     if "scale" in attributes:
@@ -57,9 +57,7 @@ def _scaled_attention(node: NodeProto) -> Iterator[NodeProto]:
 
 
 def _usual_scale(query: str, scale: str, heads: int) -> Iterator[NodeProto]:
-    """One over the root of the size of a head: of the last axis, or of its share where it holds all
-    heads.
-    """
+    """1 / sqrt(head size), where the last axis of the query holds ``heads`` heads."""
     steps = [f"{scale}/{name}" for name in ("width", "number", "heads", "size", "root")]
     width, number, count, size, root = steps
     yield helper.make_node("Shape", [query], [width], start=-1)
@@ -71,8 +69,8 @@ def _usual_scale(query: str, scale: str, heads: int) -> Iterator[NodeProto]:
 
 
 def _not_rounded(scale: float) -> float:
-    """One over the root of a whole number, where the scale is that in 32 bits; else the scale."""
-    if not _SMALLEST < scale <= 1:
+    """1 / sqrt(n) if, for a whole n, the scale is that number in 32 bits; else the scale."""
+    if not _SMALLEST_SCALE < scale <= 1:
         return scale
     usual = 1 / math.sqrt(round(scale**-2))
     return usual if np.float32(usual) == np.float32(scale) else scale
@@ -85,7 +83,7 @@ def _constant(name: str, number: float) -> NodeProto:
 
 
 def _without_activation(node: NodeProto) -> Iterator[NodeProto]:
-    attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     activation = attributes.pop("activation", b"").decode()
     parameters = _parameters(attributes, activation)
     operands = list(node.input[:3])
@@ -111,10 +109,10 @@ def _without_activation(node: NodeProto) -> Iterator[NodeProto]:
 def _parameters(attributes: dict[str, Any], activation: str) -> dict[str, Any]:
     """The parameters of the activation, which are taken out of the attributes."""
     listed = attributes.pop(f"{_PREFIX}params", ())
-    found: dict[str, Any] = dict(zip(_PARAMETERS.get(activation, ()), listed, strict=False))
+    values: dict[str, Any] = dict(zip(_PARAMETERS.get(activation, ()), listed, strict=False))
     for name in [name for name in attributes if name.startswith(_PREFIX)]:
-        found[name.removeprefix(_PREFIX)] = attributes.pop(name)
-    return found
+        values[name.removeprefix(_PREFIX)] = attributes.pop(name)
+    return values
 
 
 _SPLITS: Final[Mapping[tuple[str, str], Callable[[NodeProto], Iterator[NodeProto]]]] = {

@@ -8,7 +8,7 @@ import numpy as np
 
 _ZERO: Final = -(1 << 14)  # used as the exponent of 0, below any other
 _REACH: Final = 2  # powers of two by which elements may be larger and still count as similar
-_FEWEST: Final = 32  # similar elements that are compared: the noise of a few may be small by chance
+_MIN_SIMILAR: Final = 32  # elements: the noise of fewer may be small by chance
 
 
 class ErrorBin(NamedTuple):
@@ -58,19 +58,23 @@ def add_bins(bins: MutableMapping[int, ErrorBin], more: Iterator[tuple[int, Erro
         )
 
 
-def explains(noise: Mapping[int, ErrorBin], found: Mapping[int, ErrorBin], multiple: float) -> bool:
+def explains(
+    noise: Mapping[int, ErrorBin], differences: Mapping[int, ErrorBin], multiple: float
+) -> bool:
     """Whether every difference that breaks the rule is as small as the noise of similar or smaller
     elements allows.
 
-    ``multiple`` is the largest allowed ratio of a difference to the noise, which rounding makes in
-    the elements of an output.
+    ``noise`` is the effect of rounding on the same output, ``multiple`` the largest allowed ratio
+    of a difference to it.
     """
     powers = sorted(noise)
     levels = list(accumulate((noise[power].largest for power in powers), max))
     counts = list(accumulate(noise[power].elements if power != _ZERO else 0 for power in powers))
-    enough = next((i for i, count in enumerate(counts) if count >= _FEWEST), len(powers) - 1)
-    for power, each in found.items():
+    enough = next((i for i, count in enumerate(counts) if count >= _MIN_SIMILAR), len(powers) - 1)
+    for power, difference in differences.items():
         similar = sum(1 for other in powers if other <= power + _REACH) - 1
-        if each.broken and (not powers or each.broken > multiple * levels[max(similar, enough)]):
+        if difference.broken and (
+            not powers or difference.broken > multiple * levels[max(similar, enough)]
+        ):
             return False
     return True

@@ -1,4 +1,4 @@
-"""What the results of the original say: which outputs no run gives evidence for."""
+"""Outputs for which no run of the original gives evidence."""
 
 from collections.abc import Sequence
 
@@ -21,16 +21,16 @@ def hollow_reason(runs: Sequence[RunReport], graph: onnx.GraphProto) -> str:
     if not hollow:
         return ""
     filled = {name for name, c, _ in compared if c.count}
-    what = "had no finite value in any run"
+    defect = "had no finite value in any run"
     if filled.isdisjoint(hollow):
-        what = "had no element in any run"
+        defect = "had no element in any run"
     sizes = [c.scale for name, c, _ in compared if name in hollow and c.judged]
     if sizes:
-        what = f"grew to {min(sizes):.2g} or more in every run, where rounding hides differences"
-    which = "the outputs"
+        defect = f"grew to {min(sizes):.2g} or more in every run, where rounding hides differences"
+    subject = "the outputs"
     if len(hollow) < len(graph.output):
-        which = f"output {', '.join(map(repr, hollow[:4]))}{', ...' if len(hollow) > 4 else ''}"
-    return f"{which} of the original {what}; give inputs with --feeds"
+        subject = f"output {', '.join(map(repr, hollow[:4]))}{', ...' if len(hollow) > 4 else ''}"
+    return f"{subject} of the original {defect}; give inputs with --feeds"
 
 
 def _is_empty(declared: onnx.TypeProto) -> bool:

@@ -1,9 +1,9 @@
 """Models whose matrix multiplications of uint8 by int8 are exact on CPUs without VNNI.
 
 There, onnxruntime adds two products in 16 bits (``vpmaddubsw``), and sums saturate: up to half of a
-value is lost. ONNX defines these operators by exact integers. Its kernels for uint8 by uint8 are
-exact on every CPU, so that verification runs the same numbers as uint8: 128 more, with a zero point
-that is 128 more.
+value is lost, although ONNX defines exact integers. The kernels for uint8 by uint8 are exact on
+every CPU. Verification therefore runs the same numbers as uint8: 128 is added to int8 operands and
+to their zero points.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ ort = lazy_module("onnxruntime")
 
 _MIDDLE: Final = 128
 """What is added to int8 to make it uint8."""
-_LARGEST_READ: Final = 8192  # bytes of a constant that inference may read
+_MAX_READ_BYTES: Final = 8192  # of a constant that inference may read
 
 
 class _Factor(NamedTuple):
     """An operand of int8 that a kernel multiplies by one of uint8.
 
     Attributes:
-        signed: place of the operand.
-        zero: place of its zero point.
-        unsigned: place of the other operand, ``None`` where the kernel quantizes it.
+        signed: position of the operand.
+        zero: position of its zero point.
+        unsigned: position of the other operand, ``None`` where the kernel quantizes it.
     """
 
     signed: int
@@ -83,7 +83,7 @@ def with_exact_integers(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    inferred = inferred_graph(model, _LARGEST_READ) or model.graph
+    inferred = inferred_graph(model, _MAX_READ_BYTES) or model.graph
     _Widening().widen(copy.graph, inferred, {})
     return copy
 
@@ -102,18 +102,18 @@ class _Widening:
         Args:
             graph: is changed.
             inferred: the same graph with the types of its results.
-            outer: element types, or small constants, of what a subgraph can read.
+            outer: element types, or small constants, of the outer values that it can read.
         """
-        known = {**outer, **_known(graph, inferred)}
+        types = {**outer, **_types(graph, inferred)}
         nodes = [NodeProto.FromString(node.SerializeToString()) for node in graph.node]
         del graph.node[:]
-        done = dict[str, str]()
+        replaced = dict[str, str]()
         for node, typed in zip(nodes, inferred.node, strict=True):
             for body, other in zip(own_graphs(node), own_graphs(typed), strict=True):
-                self.widen(body, other, known)
+                self.widen(body, other, types)
             for factor in _FACTORS.get((standard_domain(node.domain), node.op_type), ()):
-                if _is_inexact(node, factor, known):
-                    self._replace(graph, node, factor, done, known)
+                if _is_inexact(node, factor, types):
+                    self._replace(graph, node, factor, replaced, types)
             graph.node.append(node)
 
     def _replace(
@@ -121,15 +121,15 @@ class _Widening:
         graph: GraphProto,
         node: NodeProto,
         factor: _Factor,
-        done: dict[str, str],
-        known: Mapping[str, TensorProto | int],
+        replaced: dict[str, str],
+        types: Mapping[str, TensorProto | int],
     ) -> None:
         node.input.extend([""] * (factor.zero + 1 - len(node.input)))
         for place in (factor.signed, factor.zero):
             name = node.input[place]
-            if name not in done or not name:
-                done[name] = self._moved(graph, name, known.get(name))
-            node.input[place] = done[name]
+            if name not in replaced or not name:
+                replaced[name] = self._moved(graph, name, types.get(name))
+            node.input[place] = replaced[name]
 
     def _moved(self, graph: GraphProto, name: str, value: TensorProto | int | None) -> str:
         """The name of an operand plus 128, or of 128 for an absent zero point."""
@@ -154,31 +154,31 @@ class _Widening:
         return result
 
 
-def _known(graph: GraphProto, inferred: GraphProto) -> dict[str, TensorProto | int]:
-    """The element types of what a graph defines; small constants as they are."""
+def _types(graph: GraphProto, inferred: GraphProto) -> dict[str, TensorProto | int]:
+    """The element types of the values that a graph defines; small constants as they are."""
     declared = (*graph.input, *graph.value_info, *inferred.value_info, *graph.output)
-    found: dict[str, TensorProto | int] = {
+    types: dict[str, TensorProto | int] = {
         value.name: value.type.tensor_type.elem_type for value in declared
     }
     for tensor in graph.initializer:
-        is_small = len(tensor.raw_data) + 4 * len(tensor.int32_data) <= _LARGEST_READ
+        is_small = len(tensor.raw_data) + 4 * len(tensor.int32_data) <= _MAX_READ_BYTES
         is_stored = is_small and tensor.data_location != TensorProto.EXTERNAL
-        found[tensor.name] = tensor if is_stored else tensor.data_type
+        types[tensor.name] = tensor if is_stored else tensor.data_type
     overridable = {value.name for value in graph.input}
     return {
         name: value.data_type if isinstance(value, TensorProto) and name in overridable else value
-        for name, value in found.items()
+        for name, value in types.items()
     }
 
 
-def _is_inexact(node: NodeProto, factor: _Factor, known: Mapping[str, TensorProto | int]) -> bool:
+def _is_inexact(node: NodeProto, factor: _Factor, types: Mapping[str, TensorProto | int]) -> bool:
     """Whether a node multiplies uint8 by int8."""
-    if len(node.input) <= factor.signed or _type(node, factor.signed, known) != TensorProto.INT8:
+    if len(node.input) <= factor.signed or _type(node, factor.signed, types) != TensorProto.INT8:
         return False
     unsigned = factor.unsigned
-    return unsigned is None or _type(node, unsigned, known) == TensorProto.UINT8
+    return unsigned is None or _type(node, unsigned, types) == TensorProto.UINT8
 
 
-def _type(node: NodeProto, place: int, known: Mapping[str, TensorProto | int]) -> int:
-    value = known.get(node.input[place], TensorProto.UNDEFINED)
+def _type(node: NodeProto, place: int, types: Mapping[str, TensorProto | int]) -> int:
+    value = types.get(node.input[place], TensorProto.UNDEFINED)
     return value.data_type if isinstance(value, TensorProto) else value

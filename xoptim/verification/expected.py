@@ -1,4 +1,4 @@
-"""A model whose results are known from elsewhere, such as a Python function or a torch module."""
+"""A model compared with expected results, such as those of a Python function or torch module."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def judge_expected(
     results are as far from their values in 64-bit floats, or, where these are not known, where the
     results of the model move as much when all of its numbers move by one unit in the last place.
     """
-    reports = [_compared(each, outputs, options) for each in runs]
-    here = replace(options.settings, providers=("cpu",))
-    reach = Reach.of(model.proto, [each.run for each in runs], model.base_dir, here).coverage()
+    reports = [_compared(run, outputs, options) for run in runs]
+    on_cpu = replace(options.settings, providers=("cpu",))
+    reach = Reach.of(model.proto, [each.run for each in runs], model.base_dir, on_cpu).coverage()
     if options.considers_noise:
         _measure_noise(reports, runs, model, outputs, options)
 
@@ -104,18 +104,16 @@ def judge_expected(
 
 
 def _is_hopeless(run: RunReport, comparison: Comparison) -> bool:
-    """Whether rounding alone moves an output as much as it differs, but by too much to accept
-    that.
-    """
+    """Whether rounding alone moves a rejected output as much as it differs."""
     noise = run.noise.get(comparison.output)
     return noise is not None and noise.explains
 
 
 def _compared(
-    each: ExpectedRun, outputs: Sequence[Port], options: VerificationOptions
+    expected_run: ExpectedRun, outputs: Sequence[Port], options: VerificationOptions
 ) -> RunReport:
     """The comparison of one run, with the rounding error of the expected results."""
-    run, expected = each
+    run, expected = expected_run
     triples = zip(outputs, expected.results, run.results, strict=True)
     comparisons = tuple(
         c for port, e, a in triples for c in compare_values(port.name, e, a, options.rules)
@@ -147,7 +145,7 @@ def _noise(
     report: RunReport, levels: dict[str, dict[int, ErrorBin]], multiple: float
 ) -> dict[str, Noise]:
     """The effect of rounding on the outputs that differ by finite numbers, where it is known."""
-    found = dict(report.noise)
+    noise = dict(report.noise)
     for c in report.comparisons:
         is_number = c.fault == "value" and c.tolerance is not None and math.isfinite(c.excess)
         if not is_number or report.accepts(c) or c.output not in levels:
@@ -156,8 +154,8 @@ def _noise(
         level = max((each.largest for each in moved.values()), default=0.0)
         explained = explains(moved, c.error_bins, multiple)
         accepted = explained and multiple * level <= HOPELESS * c.top
-        found[c.output] = Noise(level, explained, accepted)
-    return found
+        noise[c.output] = Noise(level, explained, accepted)
+    return noise
 
 
 def _measure_noise(

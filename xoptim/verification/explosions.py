@@ -1,4 +1,4 @@
-"""Results that explode: so large, next to the values that led to them, that rounding hides terms.
+"""Results that explode: so large, compared with the inputs, that rounding hides terms.
 
 Such results are no evidence. A model whose usual values lead to them also runs on smaller values.
 """
@@ -24,7 +24,7 @@ from xoptim.verification.runs import Feeding, Planning, ReferenceRun, RunPlan
 from xoptim.verification.session import Value
 
 _SCALES: Final = tuple(4.0**-power for power in range(1, 9))
-_PROPORTIONAL: Final = 2.0  # largest ratio of the growth of a result at two scales
+_PROPORTIONAL: Final = 2.0  # largest factor by which a proportional result may miss its scale
 _SCALED: Final = ("free", "positive", "unit")  # kinds of floats that may have any scale
 _MAX_ELEMENTS: Final = 1 << 16  # of a constant that is read
 
@@ -42,7 +42,7 @@ class _Trouble(NamedTuple):
         return self.outputs <= other.outputs and self.elements <= other.elements
 
     def is_half_of(self, other: _Trouble) -> bool:
-        """Whether there is at most half of the trouble, as masks may always hold infinities."""
+        """Whether at most half of the trouble is left: some infinities of masks may remain."""
         return 2 * self.outputs <= other.outputs and 2 * self.elements <= other.elements
 
 
@@ -55,11 +55,14 @@ class Explosions:
         self._is_linear = False
 
     def leveled(self, runs: Iterable[ReferenceRun]) -> list[ReferenceRun]:
-        """Runs with the largest magnitude of their values, and of constants where that matters."""
+        """The runs, with the magnitude that their results are compared with."""
         return [replace(run, level=self._level(run)) for run in runs]
 
     def _level(self, run: ReferenceRun) -> float:
-        """At least 1, infinite where the results are proportional to the values."""
+        """At least 1: the largest magnitude of inputs, and of constants where results are large.
+
+        Infinite where the results are proportional to the inputs.
+        """
         if self._is_linear:
             return math.inf
         largest = max(map(largest_magnitude, _arrays(run.feeds.values())), default=0.0)
@@ -70,8 +73,10 @@ class Explosions:
         return max(level, self._largest_constant())
 
     def calm(self, runs: Iterable[ReferenceRun], probe: Probe) -> list[ReferenceRun]:
-        """Runs like those whose results explode, on smaller values: each at the largest scale at
-        which as few results explode as at the smallest one; none where that does not help.
+        """For runs whose results explode, runs on smaller values.
+
+        Each is at the largest scale at which as few results explode as at the smallest one. None is
+        added where that does not help.
         """
         calm = [self._calmer(run, probe) for run in runs]
         return [replace(run, is_probe=False) for run in calm if run is not None]
@@ -134,8 +139,8 @@ def _times(value: Value, scale: float) -> Value:
 
 
 def _is_proportional(run: ReferenceRun, scaled: ReferenceRun) -> bool:
-    """Whether all large results on the first scale are about that scale times the usual ones: they
-    are large by the weights, for the values of the user as well.
+    """Whether all large results shrink about as much as the inputs: then the weights make them
+    large, for the user's values as well.
     """
     pairs = zip(_floats(run.results), _floats(scaled.results), strict=False)
     medians = [(median_magnitude(first), median_magnitude(second)) for first, second in pairs]
@@ -163,7 +168,7 @@ def _is_wide(element: int) -> bool:
 
 
 def _small_tensors(model: onnx.ModelProto) -> Iterator[np.ndarray]:
-    """The numbers of the stored tensors that are not long."""
+    """The elements of the small float tensors that a model stores."""
     for tensor in stored_tensors(model):
         is_short = math.prod(tensor.dims) <= _MAX_ELEMENTS
         if is_short and _is_wide(tensor.data_type) and not is_external(tensor):

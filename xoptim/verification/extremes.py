@@ -1,11 +1,11 @@
-"""Sizes at the ends: above the numbers that a model is written for, 1, and 0.
+"""Extreme sizes: above the numbers in a model, 1, and 0.
 
 Some rewrites are right for small sizes only: a Slice that ends at 512 takes all of 9 positions, and
-a Clip of a length has no effect. Axes of length 1 broadcast, and Squeeze drops them. An empty axis
-is the other end, such as the past of a decoder at its first step. The first two axes of inputs,
-batch and length, are taken not to be empty unless the default set of assumptions is switched off;
-nor are images that a window moves over, where ONNX gives the result a size below 1 and onnxruntime
-returns a result nevertheless.
+a Clip of a length has no effect. Axes of length 1 broadcast, and Squeeze drops them. An axis may be
+empty, such as the past of a decoder at its first step. The first two axes of inputs, batch and
+length, are not made empty unless the default set of assumptions is switched off. Images under a
+window, as in a pool, are not either: ONNX gives the result a size below 1, and onnxruntime returns
+one nevertheless.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,18 +29,16 @@ _CRASHING: Final = operators_with(Trait.RECURRENT) | {
 """Operators whose kernels end the process when an axis is empty, instead of raising an error."""
 _ODD_STEP: Final = 3
 _EQUAL: Final = 3  # rows and columns of a small square
-_MOST_DOUBLED: Final = 3
-_MOST_EXACT: Final = 1024
-_MOST_BOUNDS: Final = 4
-_MOST_ALONE: Final = 4  # axes that have the length 1 next to longer ones
+_MAX_DOUBLED: Final = 3
+_MAX_EXACT: Final = 1024
+_MAX_BOUNDS: Final = 4
+_MAX_ALONE: Final = 4  # axes of length 1 while the others are longer
 _LENGTHS: Final[tuple[Purpose, ...]] = ("sequence", "past", "space")
 _EMPTY: Final[tuple[Purpose, ...]] = ("past", "sequence", "space", "batch")
 
 
 def may_divide_by_zero(model: SizedModel) -> bool:
-    """Whether integers are divided by a computed number, which ends the process in some versions
-    when it is 0.
-    """
+    """Whether integers are divided by a computed number: 0 ends the process in some versions."""
     if model.graph is None:
         return True
     nodes = (
@@ -58,11 +56,11 @@ def may_divide_by_zero(model: SizedModel) -> bool:
 
 
 class Ends:
-    """Assignments of sizes at both ends, made from one, ``base``, on which the original runs.
+    """Assignments of extreme sizes, made from ``base``, on which the original runs.
 
-    ``models`` are the original and a model that is compared with it, whose numbers count as well.
-    ``fixed`` are sizes that the user has chosen; ``work`` returns the work of a run. Sizes hold the
-    assumptions.
+    ``models`` are the original and the model that is compared with it: the numbers in both count.
+    ``fixed`` are sizes that the user has chosen; ``work`` returns the work of a run. All
+    assignments meet the assumptions.
     """
 
     def __init__(
@@ -82,12 +80,12 @@ class Ends:
             for name, purpose in self._purposes.items()
             if name not in fixed and name in base
         }
-        found = (
+        bounds = (
             {bound for model in models for bound in size_bounds(model)}
             if self._free
             else set[Bound]()
         )
-        self._bounds = sorted(found, key=by_size)
+        self._bounds = sorted(bounds, key=by_size)
         leading = {
             name for spec in specs for entry in (spec.shape or ())[:2] for name in names_in(entry)
         }
@@ -104,20 +102,19 @@ class Ends:
         self._may_be_empty = () if unsafe else _EMPTY[:1] if operators & WINDOWED else _EMPTY
 
     def large(self) -> list[list[list[Sizes]]]:
-        """For each axis that meets numbers, assignments with increasing sizes of it, the largest
-        above all of them.
+        """For each dimension that the model compares with numbers, its increasing sizes, the
+        largest above all the numbers.
 
-        Of the entries of one rung, the caller runs the first that can be run: the axis grows alone,
-        or with all lengths, so that those that must be equal stay equal.
+        Each size has alternatives, of which the caller runs the first that can be run: the
+        dimension grows alone, or with all lengths, as some must be equal.
         """
-        steps = self._steps()
         lengths = [name for name, purpose in self._free.items() if purpose in _LENGTHS]
         axes = []
-        for name, found in steps.items():
+        for name, steps in self._steps().items():
             group = lengths if name in lengths else [name]
             pairs = (
                 (self._grown({name: step}), self._grown(dict.fromkeys(group, step)))
-                for step in sorted(found)
+                for step in sorted(steps)
                 if step > 0
             )
             axes.append(
@@ -126,7 +123,7 @@ class Ends:
         return axes
 
     def _steps(self) -> dict[str, set[int]]:
-        """By how much each dimension grows to be next to a number, or above it."""
+        """By how much each dimension grows to get close to a number, or above it."""
         steps: dict[str, set[int]] = {}
         for bound in self._bounds:
             for name, step in self._raised(bound):
@@ -134,8 +131,8 @@ class Ends:
         return steps
 
     def _raised(self, bound: Bound) -> list[tuple[str, int]]:
-        """Steps that bring a size above a number: of its cheapest dimension, or of all lengths when
-        these are unknown.
+        """Steps that bring a size above a number: of the cheapest dimension in it, or of all
+        lengths when its dimensions are unknown.
         """
         dims = self._lengths_of(bound.dims if bound.dims is not None else self._free)
         size = sum(self._base[name] for name in dims) if bound.dims is not None else 0
@@ -156,8 +153,8 @@ class Ends:
         return [name for name in self._purposes if name in names and name in self._base]
 
     def single(self, sizes: Sizes) -> Sizes:
-        """The same with batches of one, but for a batch that has grown: it costs less, and lengths
-        meet the same numbers.
+        """The same sizes, and 1 for batches that have not grown: a cheaper run whose lengths are
+        the same.
         """
         batches = [
             name
@@ -167,23 +164,21 @@ class Ends:
         return self._fitted(sizes | dict.fromkeys(batches, 1))
 
     def ones(self) -> Iterator[Sizes]:
-        """Assignments in which axes have the length 1: all, then each of the first ones alone.
+        """Assignments in which axes have length 1: all, then each of the first few alone.
 
-        Totals cover the others.
-
-        Where a model has windows, such as a pool, one more has axes of the next length.
+        Totals follow from the others. For a model with windows, such as those of a pool, one more
+        has axes that are longer by 1.
         """
         steps = {
             name: 1 - self._base[name] for name, purpose in self._free.items() if purpose != "total"
         }
         yield self._grown(steps)
-        yield from (self._grown({name: steps[name]}) for name in list(steps)[:_MOST_ALONE])
-        if self._has_windows:  # which do not cut all sizes alike
+        yield from (self._grown({name: steps[name]}) for name in list(steps)[:_MAX_ALONE])
+        if self._has_windows:  # a window may ignore the last row of one size, not of the next
             yield self._grown(dict.fromkeys(steps, 1))
 
     def related(self) -> Iterator[Sizes]:
-        """Assignments in which sizes are odd, equal, twice each other, or the numbers that they
-        meet.
+        """Assignments in which sizes are odd, equal, twice each other, or numbers of the model.
 
         Some rewrites are right unless a size is the multiple of a number, or of another axis. Where
         a model has windows, no size becomes smaller.
@@ -198,13 +193,13 @@ class Ends:
             yield self._grown(highest)
 
     def _exact(self, free: Sequence[str]) -> Iterator[Sizes]:
-        """Assignments in which sizes are twice each other, and those in which one is a number that
-        it meets.
+        """An assignment in which sizes are twice each other, and assignments in which one size is a
+        number of the model.
         """
-        doubled = free[:_MOST_DOUBLED]
+        doubled = free[:_MAX_DOUBLED]
         yield self._made({name: _EQUAL << place for place, name in enumerate(doubled)})
-        exact = [bound for bound in self._bounds if bound.dims and 0 < bound.size <= _MOST_EXACT]
-        for bound in exact[:_MOST_BOUNDS]:
+        exact = [bound for bound in self._bounds if bound.dims and 0 < bound.size <= _MAX_EXACT]
+        for bound in exact[:_MAX_BOUNDS]:
             for name in self._lengths_of(bound.dims or ()):
                 if name in self._free:
                     yield self._made({name: bound.size})
@@ -219,8 +214,8 @@ class Ends:
         None when that could crash.
         """
         for purpose in self._may_be_empty:
-            mine = [name for name in self._free if self._free[name] == purpose]
-            names = [name for name in mine if purpose == "past" or name not in self._leading]
+            own = [name for name in self._free if self._free[name] == purpose]
+            names = [name for name in own if purpose == "past" or name not in self._leading]
             if any(self._base[name] for name in names):
                 yield self._grown({name: -self._base[name] for name in names})
 

@@ -1,6 +1,4 @@
-"""Optimizations of onnxruntime that end the process at some models: sessions leave them out
-there.
-"""
+"""Optimizations of onnxruntime that crash on some models: sessions disable them there."""
 
 from __future__ import annotations
 
@@ -13,16 +11,15 @@ from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, TypeProto
 from xoptim.facts.protos import every_node, inner_graphs
 
 AT_HALF: Final = ("NchwcTransformer",)
-"""It arranges convolutions of 32-bit floats in blocks.
-
-It crashes where a MatMul multiplies transposed 16-bit floats by a constant.
+"""Arranges float32 convolutions in blocks, and crashes where a MatMul multiplies transposed float16
+numbers by a constant.
 """
 _TYPED: Final = frozenset(("to", "dtype", "output_dtype", "output_datatype", "softmax_precision"))
 """Attributes that name an element type."""
 
 
 def fatal_optimizers(model: onnx.ModelProto) -> tuple[str, ...]:
-    """The optimizations of the level ``all`` that may end the process at a model, by name."""
+    """The names of optimizations of the level ``all`` that may crash on a model."""
     return AT_HALF if computes_in_half(model) else ()
 
 
@@ -60,7 +57,7 @@ def _declared(graph: GraphProto) -> Iterator[onnx.ValueInfoProto]:
 
 
 def _element(declared: TypeProto) -> int:
-    """The element type of a tensor, or of those in a sequence or optional; 0 for others."""
+    """The element type of a tensor, or of the tensors in a sequence or optional; 0 for others."""
     kind = declared.WhichOneof("value")
     if kind == "tensor_type":
         return declared.tensor_type.elem_type
@@ -81,5 +78,5 @@ def _makes_half(node: NodeProto) -> bool:
 
 def _has_half_tensor(node: NodeProto) -> bool:
     """Whether an attribute holds 16-bit floats."""
-    tensors = (each.t for each in node.attribute if each.type == AttributeProto.TENSOR)
+    tensors = (a.t for a in node.attribute if a.type == AttributeProto.TENSOR)
     return any(tensor.data_type == TensorProto.FLOAT16 for tensor in tensors)

@@ -10,23 +10,23 @@ from xoptim.facts.dtypes import bits, is_float, is_integer, is_signed_integer, n
 from xoptim.verification.feed_style import Style
 
 _SMALL_INTEGER: Final = 16  # width of the range of free integers of more than 8 bits
-# the same where values are wide; more may be the size of a result that fills the memory
+# the same for wide values; larger ones could be sizes that fill the memory
 _WIDE_INTEGER: Final = 1 << 11
 # factors; larger ones overflow in too many models
 _WIDE: Final = (8.0, 1.0, -8.0, 0.0, 1.0, 8.0, 1.0, -8.0)
-_MANTISSA: Final = 24  # bits of a float, which holds smaller integers only
-_DECADES: Final = 4.0  # powers of ten over which numbers of many magnitudes are spread
-_NEAR: Final = 1 / 3  # of the numbers that have many magnitudes are next to landmarks
+_MANTISSA: Final = 24  # bits of the integers that float32 can hold
+_DECADES: Final = 4.0  # far numbers are spread from 10**-4 to 10**4
+_NEAR: Final = 1 / 3  # share of far numbers that are close to landmarks
 _MAGNITUDES: Final = np.array([1e-30, 1e-13, 1.0, 1e13, 4e19, 1e30])
-"""Of numbers near the limits of float32, or whose squares are."""
+"""Of numbers that are, or whose squares are, near the limits of float32."""
 _MIXED: Final = 5  # turns in which numbers have several magnitudes
-_NOT_ZERO: Final = 0.95  # of them are not 0
+_NOT_ZERO: Final = 0.95  # share of far numbers, landmarks included, that are not 0
 _AROUND: Final = np.array([1.0, -1.0, 1.5, 0.5, 2.0, 1.001])
-"""Factors of numbers next to a landmark."""
+"""Factors that give numbers close to a landmark."""
 _TIES: Final = np.array([-1.5, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.5])
 _TINY: Final = 1e-5
 _OFFSET: Final = 1000.0
-_FEW: Final = 64  # elements of a tensor in which odd numbers are anywhere
+_FEW: Final = 64  # elements of a tensor that may hold odd numbers at any index
 _HOLES: Final = (np.nan, np.inf, -np.inf)
 _POWERS_OF_TWO: Final = 24  # FLOAT8E8M0, which has neither zero nor sign
 
@@ -81,8 +81,9 @@ def _styled(
 
 
 def _ranged(numbers: np.ndarray, rng: np.random.Generator, style: Style) -> np.ndarray:
-    """Numbers of magnitudes whose products leave float32, in turn of one magnitude in all inputs,
-    and of one in each row or at each place.
+    """Numbers whose products leave the range of float32.
+
+    In turn, all numbers of a run have one magnitude, or each row, or each element, has its own.
     """
     turn = style.run % (_MAGNITUDES.size + _MIXED)
     is_by_row = turn == _MAGNITUDES.size and bool(numbers.ndim)
@@ -94,8 +95,8 @@ def _ranged(numbers: np.ndarray, rng: np.random.Generator, style: Style) -> np.n
 
 
 def _arranged(numbers: np.ndarray, style: Style) -> np.ndarray:
-    """The numbers of each row in ascending order; or a 1 in each row, one column further than
-    above.
+    """The numbers of each row in ascending order; or zeros and, in each row, a 1 one column further
+    than in the row above.
     """
     if not numbers.ndim:
         return numbers
@@ -105,8 +106,8 @@ def _arranged(numbers: np.ndarray, style: Style) -> np.ndarray:
     columns = numbers.shape[-1]
     rows = numbers.size // max(1, columns)
     places = np.arange(rows)[:, None] % max(1, columns)
-    found: np.ndarray = (places == np.arange(columns)).reshape(numbers.shape)
-    return np.asarray(found.astype(np.float64))
+    ones: np.ndarray = (places == np.arange(columns)).reshape(numbers.shape)
+    return np.asarray(ones.astype(np.float64))
 
 
 def _widened(numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -121,43 +122,41 @@ def _widened(numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def _with_odd(
     numbers: np.ndarray, element: int, rng: np.random.Generator, style: Style
 ) -> np.ndarray:
-    """Numbers with odd ones among them, the first half of a large tensor without: a sum with NaN
-    hides all others.
+    """Numbers with odd ones among them, but not in the first half of a large tensor: a NaN in a sum
+    hides all other numbers.
     """
     info = ml_dtypes.finfo(numpy_dtype(element))  # type: ignore[no-untyped-call]
     ends = (-0.0, float(info.max), float(info.tiny), -float(info.max), 0.0)
     odd: tuple[float, ...] = _HOLES if style.numbers == "holes" else (*_HOLES, *ends)
-    # a few elements hold other ones in each run
+    # rotated, so that a small tensor holds other odd numbers in each run
     odd = (*odd[style.run % len(odd) :], *odd[: style.run % len(odd)])
     clean = numbers.size // 2 if numbers.size > _FEW else 0
     places = clean + rng.permutation(numbers.size - clean)[: max(len(odd), numbers.size // 8)]
-    found = numbers.reshape(-1)
-    found[places] = np.resize(odd, places.size)
-    return found.reshape(numbers.shape)
+    flat = numbers.reshape(-1)
+    flat[places] = np.resize(odd, places.size)
+    return flat.reshape(numbers.shape)
 
 
 def _scattered(
     numbers: np.ndarray, element: int, rng: np.random.Generator, style: Style
 ) -> np.ndarray:
-    """Numbers of many magnitudes, a third of them next to landmarks, of either sign, and zeros."""
+    """Numbers of many magnitudes and both signs, a third of them close to landmarks, and zeros."""
     largest = float(ml_dtypes.finfo(numpy_dtype(element)).max)  # type: ignore[no-untyped-call]
     scattered = numbers * 10.0 ** rng.uniform(-_DECADES, _DECADES, numbers.shape)
-    known = np.array([n for n in style.landmarks if abs(n) <= largest / 4] or [1.0])
+    landmarks = np.array([n for n in style.landmarks if abs(n) <= largest / 4] or [1.0])
     near = (
-        known[rng.integers(0, known.size, numbers.shape)]
+        landmarks[rng.integers(0, landmarks.size, numbers.shape)]
         * _AROUND[rng.integers(0, _AROUND.size, numbers.shape)]
     )
     drawn = rng.random(numbers.shape)
-    found = np.where(drawn < _NEAR, near, np.where(drawn > _NOT_ZERO, 0.0, scattered))
-    return np.asarray(np.clip(found, -largest / 2, largest / 2))
+    mixed = np.where(drawn < _NEAR, near, np.where(drawn > _NOT_ZERO, 0.0, scattered))
+    return np.asarray(np.clip(mixed, -largest / 2, largest / 2))
 
 
 def _integers(
     element: int, shape: tuple[int, ...], rng: np.random.Generator, style: Style
 ) -> np.ndarray:
-    """The whole range of types up to 8 bits, small numbers of wider ones, of both signs where there
-    are two.
-    """
+    """All numbers of a type up to 8 bits, small numbers of a wider one, negative ones included."""
     width = bits(element)
     if style.numbers == "ties":
         return _tied_integers(element, shape, rng, style)
@@ -180,7 +179,7 @@ def _integers(
 def _far_integers(
     element: int, shape: tuple[int, ...], rng: np.random.Generator, run: int
 ) -> np.ndarray:
-    """Integers of all magnitudes of a type, the largest at one place at least."""
+    """Integers of all magnitudes of a type, at least one of them the largest."""
     room = bits(element) - is_signed_integer(element)
     shifts = np.where(rng.random(shape) < 0.2, 0, rng.integers(0, room, shape)).astype(np.uint64)
     shifts.reshape(-1)[run % max(1, shifts.size) :][:1] = 0

@@ -8,35 +8,36 @@ Numbers: TypeAlias = Literal[
 
 
 class Style(NamedTuple):
-    """The range of the values.
+    """The kind of values that inputs get.
 
-    Masks hide a tail in run 0 of the assignments, then anything; ``gentle`` masks hide nothing, and
-    gentle integers are small and not negative. Free ``numbers`` that are ``wide`` are 0 in some
-    places and large in others, as a Clip or a comparison needs them to have an effect; ``far`` ones
-    have many magnitudes; ``ties`` are few different numbers, halves and zeros; ``sorted`` ones
-    ascend in each row, and of ``single`` ones a row has one 1 and zeros, as a unit matrix has;
-    ``tiny`` ones are close to 0, and those with an ``offset`` close to each other; ``holes`` are
-    NaN and infinities; those of a ``range`` are very large and very small ones of the type; ``odd``
-    numbers are, besides, the largest and smallest ones of the type, and
-    -0.
+    Masks hide a tail in even runs and anything in odd ones. ``gentle`` masks hide nothing, and
+    gentle integers are small and not negative. Free ``numbers`` of each kind:
+
+    - ``wide``: some are 0 and some large, as a Clip or a comparison needs to have an effect.
+    - ``far``: many magnitudes.
+    - ``ties``: a few different numbers, such as halves and 0.
+    - ``sorted``: ascending in each row.
+    - ``single``: one 1 in each row, else 0, as in a unit matrix.
+    - ``tiny``: close to 0.
+    - ``offset``: large and close to each other.
+    - ``holes``: NaN and infinities among others.
+    - ``odd``: as ``holes``, and the largest and smallest numbers of the type, 0 and -0.
+    - ``range``: very large and very small.
     """
 
     run: int = 0
     gentle: bool = False
     numbers: Numbers = "moderate"
     free: frozenset[str] = frozenset()
-    """Inputs that do not follow what their readers prefer: negative numbers for a Sqrt, any number
-    for a mask.
+    """Inputs whose values need not suit the nodes that read them: a Sqrt may get negative numbers,
+    a mask any.
     """
     landmarks: tuple[float, ...] = ()
-    """Numbers next to which a model may behave in another way.
-
-    Some of the free numbers are near them.
-    """
+    """Numbers near which a model may behave in another way; some free numbers are near them."""
     words: tuple[str, ...] = ()
     """Strings that the models contain."""
     texts: tuple[str, ...] = ()
-    """All that an input of strings gets, if there are any: each once where there is room."""
+    """The only strings that inputs get, if there are any: each once where there is room."""
     items: int = 2
     """The length of sequences."""
     uneven: bool = False
@@ -44,11 +45,8 @@ class Style(NamedTuple):
     level: float | None = None
     """One number for all elements of the free inputs."""
     hides_rows: bool = True
-    """Whether a mask may hide a whole row.
-
-    In 16 bits, rounding decides what is computed from it.
-    """
+    """Whether a mask may hide a complete row, whose results rounding decides in 16 bits."""
     steers: bool = True
-    """Whether integers may decide sizes, so that large ones could fill the memory, or divisors, so
-    that 0 ends the process.
+    """Whether integers may decide sizes or be divisors: large ones could fill the memory, and 0
+    could end the process.
     """

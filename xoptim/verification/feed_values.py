@@ -19,11 +19,11 @@ from xoptim.verification.session import Value
 _WORDS: Final = ("", "a", "onnx", "Graph", "two words", "3.5", "naïve", "a  b")
 _BEYOND: Final = 1 << 30  # larger than any axis
 _CONSTANTS: Final = {"zero": 0, "one": 1, "count": 3, "all": _BEYOND}
-_MOST_AXES: Final = 64
-"""Of an array of numpy."""
-_MOST_ELEMENTS: Final = 1 << 58
-"""Of an array of numpy, whose bytes are counted in 63 bits."""
-_FEW_COLUMNS: Final = 4  # elements of a row that has room for other numbers next to a landmark
+_MAX_AXES: Final = 64
+"""Of a numpy array."""
+_MAX_ELEMENTS: Final = 1 << 58
+"""Of a numpy array, whose bytes are counted in 63 bits."""
+_FEW_COLUMNS: Final = 4  # fewest elements of a row that holds a landmark and other numbers
 
 
 def make_feeds(
@@ -52,7 +52,7 @@ def make_feeds(
 
 
 def has_free_numbers(specs: Sequence[InputSpec], uses: Mapping[str, InputKind]) -> bool:
-    """Whether wide values would differ from the others."""
+    """Whether wide values would differ from usual ones."""
     return any(_is_free(spec, uses) and may_be_wide(spec.element_type) for spec in specs)
 
 
@@ -63,12 +63,12 @@ def _is_free(spec: InputSpec, uses: Mapping[str, InputKind]) -> bool:
 
 
 def has_free_floats(specs: Sequence[InputSpec], uses: Mapping[str, InputKind]) -> bool:
-    """Whether odd numbers and holes would differ from the others."""
+    """Whether odd numbers and holes would differ from usual ones."""
     return has_free_numbers([spec for spec in specs if is_float(spec.element_type)], uses)
 
 
 def has_daring_values(specs: Sequence[InputSpec], uses: Mapping[str, InputKind]) -> bool:
-    """Whether gentle values would differ from the others."""
+    """Whether gentle values would differ from usual ones."""
     return any(
         uses[s.name].kind == "mask" or (uses[s.name].kind == "free" and is_integer(s.element_type))
         for s in specs
@@ -76,9 +76,7 @@ def has_daring_values(specs: Sequence[InputSpec], uses: Mapping[str, InputKind])
 
 
 def preferring(specs: Sequence[InputSpec], uses: Mapping[str, InputKind]) -> list[str]:
-    """The inputs to which some readers prefer certain values, which the model does not need to
-    run.
-    """
+    """The inputs for which some nodes prefer certain values that the model does not need to run."""
     return [
         spec.name
         for spec in specs
@@ -102,7 +100,6 @@ def _value(
 
 
 def _item_shapes(spec: InputSpec, sizes: Mapping[str, int], style: Style) -> list[tuple[int, ...]]:
-    """The shapes of the items of a sequence."""
     name = first_unnamed(spec)
     if name is None or not style.uneven:
         return [concrete_shape(spec, sizes)] * style.items
@@ -125,13 +122,13 @@ def _tensor(
         raise FeedError(
             f"no value can be made for input {spec.name!r} of element type {spec.element_type}"
         ) from None
-    if len(shape) > _MOST_AXES:
+    if len(shape) > _MAX_AXES:
         raise FeedError(
-            f"input {spec.name!r} has {len(shape)} dimensions; values have {_MOST_AXES} at most"
+            f"input {spec.name!r} has {len(shape)} dimensions; values have {_MAX_AXES} at most"
         )
-    # numpy multiplies sizes of an empty array too
-    if math.prod(max(size, 1) for size in shape) > _MOST_ELEMENTS:
-        raise FeedError(f"input {spec.name!r} has more than {_MOST_ELEMENTS} elements")
+    # numpy multiplies the other sizes of an empty array as well
+    if math.prod(max(size, 1) for size in shape) > _MAX_ELEMENTS:
+        raise FeedError(f"input {spec.name!r} has more than {_MAX_ELEMENTS} elements")
     if spec.element_type == TensorProto.STRING:
         return _strings(use, shape, rng, style)
     numbers = _leveled(use, spec.element_type, shape, sizes, style)
@@ -153,7 +150,7 @@ def _tensor(
         )
     if use.was_mask and style.hides_rows and len(shape) > 1 and shape[0] > 1:
         numbers = np.array(numbers)
-        numbers[0] = 0  # a row that is masked whole
+        numbers[0] = 0  # a row that is completely masked
     if use.kind == "divisor":
         numbers = np.where(numbers == 0, 1, numbers)
     with np.errstate(all="ignore"):
@@ -163,7 +160,7 @@ def _tensor(
 def _leveled(
     use: InputKind, element: int, shape: tuple[int, ...], sizes: Mapping[str, int], style: Style
 ) -> np.ndarray | None:
-    """The same number everywhere, ``None`` where the style has none or the input cannot hold it."""
+    """The style's ``level`` everywhere; ``None`` if it has none, or the input cannot hold it."""
     if style.level is None or use.kind not in ("free", "divisor", "index", "place"):
         return None
     if element == TensorProto.BOOL:
@@ -171,15 +168,15 @@ def _leveled(
     if is_float(element):
         largest = float(ml_dtypes.finfo(numpy_dtype(element)).max)  # type: ignore[no-untyped-call]
         return np.full(shape, min(max(style.level, -largest), largest))
-    found = _integral((style.level,), element)
+    numbers = _integral((style.level,), element)
     if use.kind in ("index", "place"):
         low, high = _range(use, sizes)
-        found = [number for number in found if low <= number < high]
-    return np.full(shape, found[0]) if found else None
+        numbers = [number for number in numbers if low <= number < high]
+    return np.full(shape, numbers[0]) if numbers else None
 
 
 def _integral(numbers: Sequence[float], element: int) -> list[int]:
-    """The whole numbers of some that an integer type holds."""
+    """The whole numbers among ``numbers`` that an integer type can hold."""
     if not is_integer(element):
         return []
     width = bits(element) - is_signed_integer(element)
@@ -195,8 +192,8 @@ def _structured(
     if kind in ("boxes", "related") and use.relation is not None:
         return use.relation.values(shape, sizes, rng)
     if kind == "choice":
-        known: np.ndarray = np.array([c for c in use.choices if not isinstance(c, str)] or [0, 1])
-        picked: np.ndarray = known[rng.integers(0, known.size, shape)]
+        choices: np.ndarray = np.array([c for c in use.choices if not isinstance(c, str)] or [0, 1])
+        picked: np.ndarray = choices[rng.integers(0, choices.size, shape)]
         return picked
     if kind in _CONSTANTS:
         return np.full(shape, _CONSTANTS[kind])
@@ -215,12 +212,12 @@ def _structured(
 
 
 def _indices(low: int, high: int, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Indices of a half-open range: each of them, where there are as many elements."""
+    """Indices in a half-open range: all of them, if there are enough elements."""
     count = math.prod(shape)
     if count < high - low:
         return rng.integers(low, high, shape)
-    found: np.ndarray = rng.permutation(low + np.arange(count) % (high - low)).reshape(shape)
-    return found
+    indices: np.ndarray = rng.permutation(low + np.arange(count) % (high - low)).reshape(shape)
+    return indices
 
 
 def _range(use: InputKind, sizes: Mapping[str, int]) -> tuple[int, int]:
@@ -230,9 +227,9 @@ def _range(use: InputKind, sizes: Mapping[str, int]) -> tuple[int, int]:
     """
     if not use.limits:
         return 0, _BEYOND
-    known = [(size_of(size, sizes) or 1, offset) for size, offset in use.limits]
-    low = max(0, *(-offset for _, offset in known))
-    return low, max(low + 1, min(size - offset for size, offset in known))
+    limits = [(size_of(size, sizes) or 1, offset) for size, offset in use.limits]
+    low = max(0, *(-offset for _, offset in limits))
+    return low, max(low + 1, min(size - offset for size, offset in limits))
 
 
 def _with_landmarks(
@@ -242,17 +239,17 @@ def _with_landmarks(
     rng: np.random.Generator,
     further: Sequence[int],
 ) -> np.ndarray:
-    """Some of the numbers, and one in each row, replaced by values that the model compares with,
-    and by ``further`` ones.
+    """The numbers, some of them replaced, at least one in each longer row, by values that the model
+    compares with, or ``further`` ones.
     """
     low, high = _range(use, sizes)
-    known = (*use.landmarks, *further)
+    values = (*use.landmarks, *further)
     if use.kind == "place":
-        known = (*known, -high, -1, 0, high - 1)
-    elif use.kind == "index" and not known and high < _BEYOND:
-        known = (low, high - 1)
+        values = (*values, -high, -1, 0, high - 1)
+    elif use.kind == "index" and not values and high < _BEYOND:
+        values = (low, high - 1)
     low = -high if use.kind == "place" else low
-    landmarks = np.array([n for n in known if use.kind == "free" or low <= n < high], np.int64)
+    landmarks = np.array([n for n in values if use.kind == "free" or low <= n < high], np.int64)
     if not landmarks.size or not numbers.size or not numbers.ndim:
         return numbers
     length = numbers.shape[-1]
@@ -268,9 +265,9 @@ def _with_landmarks(
 
 
 def _mask(shape: tuple[int, ...], rng: np.random.Generator, style: Style) -> np.ndarray:
-    """Zeros and ones: all ones, a random number of leading ones a row, or anything.
+    """Zeros and ones: all ones, a random number of leading ones per row, or anything.
 
-    The first of a row is 1.
+    The first element of a row is 1.
     """
     if style.gentle or not shape:
         return np.ones(shape, np.int8)
@@ -293,15 +290,15 @@ def _strings(
         order = rng.permutation(len(style.texts))
         picked = np.resize(order, math.prod(shape))
         return np.array([style.texts[i] for i in picked], np.object_).reshape(shape)
-    known = [c for c in use.choices if isinstance(c, str)] or list(_WORDS)
+    words = [c for c in use.choices if isinstance(c, str)] or list(_WORDS)
     if style.words:
-        known = [*known, *(each for word in style.words for each in _varied(word))]
-    picked = rng.integers(0, len(known), shape)
-    return np.array([known[i] for i in picked.reshape(-1)], np.object_).reshape(shape)
+        words = [*words, *(text for word in style.words for text in _varied(word))]
+    picked = rng.integers(0, len(words), shape)
+    return np.array([words[i] for i in picked.reshape(-1)], np.object_).reshape(shape)
 
 
 def _varied(word: str) -> tuple[str, ...]:
-    """A word in other cases, with spaces, and between other words, which it may separate."""
+    """A word, in upper case, with spaces, and between letters that it may separate."""
     return word, word.upper(), f"{word} x", f" {word}  ", f"a{word}b{word}c"
 
 

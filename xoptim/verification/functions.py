@@ -1,4 +1,4 @@
-"""A model next to a Python function from arrays to arrays, such as a pipeline of scikit-learn."""
+"""A model compared with a Python function on arrays, such as a pipeline of scikit-learn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from xoptim.verification.session import Value
 from xoptim.verification.steady import unsteady_output
 from xoptim.verification.verify import with_record
 
-_FEWEST_RUNS: Final = 3  # the third one has a batch of 1
+_MIN_RUNS: Final = 3  # the third one has a batch of 1
 
 
 class FunctionError(RunError):
@@ -35,19 +35,20 @@ def verify_function(
 ) -> VerificationReport:
     """Compare a model with a function that takes the inputs of the model in order, as arrays.
 
-    It returns the outputs: one, several as a tuple or list, or by name. Numbers of another size
-    (64-bit floats for 32-bit ones) are rounded, and axes of length 1 may be missing. Values are
-    random and finite, at several sizes of the dynamic dimensions.
+    The function returns the outputs: one, several as a tuple or list, or by name. Numbers of
+    another width (64-bit floats for 32-bit ones) are rounded, and axes of length 1 may be missing.
+    Values are random and finite, at several sizes of the dynamic dimensions.
 
     The status is ``not verified`` when the model or the function cannot run, or when the function
-    does not repeat its own results. Raises `ChoiceError` and `ProviderUnavailable` as `compare`.
+    does not repeat its own results. Raises `ChoiceError` and `ProviderUnavailable` as `compare`
+    does.
     """
 
     def refused(reason: str, cause: Cause) -> VerificationReport:
         providers = tuple(options.providers)
         return VerificationReport("not verified", reason, cause=cause, providers=providers)
 
-    varied = replace(options, extremes=False, assignments=max(options.assignments, _FEWEST_RUNS))
+    varied = replace(options, extremes=False, assignments=max(options.assignments, _MIN_RUNS))
     try:
         proto, base_dir = read_original(model, varied)
         reference = run_reference(model, varied, proto)
@@ -72,7 +73,7 @@ def verify_function(
         reason = f"the function is not deterministic: {repeated.reason}"
         return refused(reason, "evidence")
     report = judge_expected(runs, located, reference.outputs, varied, notes)
-    # Rounding seems to move what depends on memory that nobody wrote: both are looked at.
+    # Results that depend on uninitialized memory can look like rounding.
     if any(not run.is_accepted() for run in report.runs):
         unsteady = unsteady_output(
             located, varied.settings, reference.outputs, reference.runs, varied.rules
@@ -94,22 +95,22 @@ class _Caller:
         """The results of the function on the values of a run; raises `FunctionError`."""
         # a function may change its operands
         values = [run.feeds[name] for name in self._inputs]
-        arguments = [np.copy(each) if isinstance(each, np.ndarray) else each for each in values]
+        arguments = [np.copy(v) if isinstance(v, np.ndarray) else v for v in values]
         start = time.perf_counter()
         try:
             returned = self._function(*arguments)
         except Exception as error:  # the caller's own code
-            shapes = ", ".join(str(list(getattr(each, "shape", ()))) for each in arguments)
+            shapes = ", ".join(str(list(getattr(v, "shape", ()))) for v in arguments)
             raise FunctionError(
                 f"the function fails on arrays of shape {shapes}: {type(error).__name__}: {error}; "
                 "give values that it accepts with feeds={...}"
             ) from error
         seconds = time.perf_counter() - start
-        found = [_by_key(_as_value(each)) for each in self._by_output(returned)]
-        pairs = list(zip(self._outputs, found, run.results, strict=True))
+        results = [_by_key(_as_value(result)) for result in self._by_output(returned)]
+        triples = list(zip(self._outputs, results, run.results, strict=True))
         return Expectation(
-            tuple(self._like(port.name, value, own) for port, value, own in pairs),
-            tuple(_accurate(value, own) for _, value, own in pairs),
+            tuple(self._like(port.name, value, own) for port, value, own in triples),
+            tuple(_accurate(value, own) for _, value, own in triples),
             seconds,
         )
 
@@ -124,13 +125,13 @@ class _Caller:
                 )
             return [returned[name] for name in names]
         is_one = len(names) == 1 and not isinstance(returned, tuple)
-        found = [returned] if is_one else list(returned)
-        if len(found) != len(names):
+        results = [returned] if is_one else list(returned)
+        if len(results) != len(names):
             raise FunctionError(
-                f"the function returns {counted(len(found), 'value')}, and the model has "
+                f"the function returns {counted(len(results), 'value')}, and the model has "
                 f"{counted(len(names), 'output')}: {', '.join(names)}"
             )
-        return found
+        return results
 
     def _like(self, name: str, value: Value, own: Value) -> Value:
         """A result in the type and the shape of an output, where only these differ."""
@@ -148,28 +149,28 @@ class _Caller:
 
 
 def _items_like(value: Value, own: Value) -> Value:
-    """Sequences and maps with numbers of the type of an output's."""
+    """Sequences and maps whose numbers have the types of an output."""
     if isinstance(value, list) and isinstance(own, list) and len(value) == len(own):
-        return [_items_like(each, its) for each, its in zip(value, own, strict=True)]
+        return [_items_like(item, own_item) for item, own_item in zip(value, own, strict=True)]
     if isinstance(value, dict) and isinstance(own, dict) and value.keys() == own.keys():
-        return {key: _items_like(value[key], its) for key, its in own.items()}
+        return {key: _items_like(value[key], own_item) for key, own_item in own.items()}
     if isinstance(value, np.ndarray) and isinstance(own, np.ndarray) and _is_wider(value, own):
         return value.astype(own.dtype)
     return value
 
 
 def _by_key(value: Value) -> Value:
-    """A list of maps with the same keys, as a classifier gives one for each row, as one map of
+    """A list of maps with the same keys, of which a classifier returns one per row, as one map of
     arrays.
 
-    The tolerance of an element depends on those next to it.
+    The tolerance of an element depends on the other rows.
     """
     if not isinstance(value, list) or not value or not isinstance(value[0], dict):
         return value
-    if any(each.keys() != value[0].keys() for each in value):
+    if any(row.keys() != value[0].keys() for row in value):
         return value
-    joined = {key: np.asarray([each[key] for each in value]) for key in value[0]}
-    # onnxruntime gives the 32-bit floats of maps as Python's
+    joined = {key: np.asarray([row[key] for row in value]) for key in value[0]}
+    # onnxruntime returns the 32-bit floats of maps as Python floats
     return {
         key: array.astype(np.float32) if array.dtype == np.float64 else array
         for key, array in joined.items()
@@ -196,7 +197,7 @@ def _accurate(value: Value, own: Value) -> np.ndarray | None:
 
 
 def _is_wider(value: np.ndarray, own: np.ndarray) -> bool:
-    """Whether a result is of the kind of the output's type, but of another size."""
+    """Whether a result has another type than the output, and both are floats or both integers."""
     if value.dtype == own.dtype:
         return False
     first, second = element_type(value.dtype), element_type(own.dtype)

@@ -35,11 +35,11 @@ from xoptim.verification.sized import SizedModel
 from xoptim.verification.string_plans import StringPlans
 from xoptim.verification.work import RunBudget
 
-# version of the file format; before it, an initializer that is an input is a constant
-_SINCE: Final = 4
+# IR version; before it, an initializer that is an input is a constant
+_OVERRIDABLE_SINCE: Final = 4
 _FEW: Final = 64  # integers that count as a parameter, such as axes or a shape, and not as weights
-_MOST_PARAMETERS: Final = 4
-_MOST_BYTES: Final = 1 << 26
+_MAX_PARAMETERS: Final = 4
+_MAX_BYTES: Final = 1 << 26
 
 
 def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Value]]]:
@@ -47,8 +47,8 @@ def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Val
     parameters one by one.
 
     Each entry lists alternatives, since a model refuses most axes and shapes: the caller runs the
-    first two that it accepts. Nothing is given for initializers in external files, or in the place
-    of more than 64 MB.
+    first two that it accepts. Initializers in external files are skipped, and all others if they
+    take more than 64 MB.
     """
     nodes = [
         *model.graph.node,
@@ -62,7 +62,7 @@ def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Val
         for t in model.graph.initializer
         if t.name in inputs & read and not is_external(t) and stored_bytes(t)
     ]
-    if model.ir_version < _SINCE or sum(map(stored_bytes, tensors)) > _MOST_BYTES:
+    if model.ir_version < _OVERRIDABLE_SINCE or sum(map(stored_bytes, tensors)) > _MAX_BYTES:
         return
     rng = np.random.default_rng(seed)
     arrays = {tensor.name: tensor_array(tensor, None) for tensor in tensors}
@@ -74,7 +74,7 @@ def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Val
             {name: other(arrays[name], rng) for name in weights}
             for other in (_other_weights, _multiples)
         ]
-    for name in [name for name in arrays if name not in weights][:_MOST_PARAMETERS]:
+    for name in [name for name in arrays if name not in weights][:_MAX_PARAMETERS]:
         yield [{name: other} for other in _other_parameters(arrays[name])]
 
 
@@ -98,16 +98,16 @@ def _multiples(array: np.ndarray, _: np.random.Generator) -> np.ndarray:
 
 
 def _other_parameters(array: np.ndarray) -> Iterator[np.ndarray]:
-    """Integers or Booleans in the reverse order, then changed by one."""
+    """Integers in reverse order, then changed by one; Booleans negated."""
     if array.dtype.kind == "b":
         yield np.asarray(np.logical_not(array))
     elif array.dtype.kind in "iu":
         flat = array.reshape(-1)
-        found = (flat[::-1], flat + 1, flat - 1, np.concatenate((flat[:1] + 1, flat[1:])))
+        variants = (flat[::-1], flat + 1, flat - 1, np.concatenate((flat[:1] + 1, flat[1:])))
         yield from (
-            each.astype(array.dtype).reshape(array.shape)
-            for each in found
-            if not np.array_equal(each, flat)
+            variant.astype(array.dtype).reshape(array.shape)
+            for variant in variants
+            if not np.array_equal(variant, flat)
         )
 
 
@@ -116,18 +116,16 @@ SHORT: Final = 1 << 31
 less.
 """
 TINY: Final = 1 << 20
-"""Operations of a run that takes less time than its call."""
+"""Operations of a run that takes less time than the overhead of its call."""
 _SMALL: Final = 1 << 22
-"""Operations of a run that is repeated at its own sizes where others take less time than their
-call.
-"""
-_MOST_INPUTS: Final = 6  # whose values are varied one by one
-_MOST_KEPT: Final = 6  # runs with other values of one operand
-_MOST_MIXED: Final = 4  # attempts with other values of all operands
+"""Most operations of a run whose sizes serve for further values."""
+_MAX_INPUTS: Final = 6  # whose values are varied one by one
+_MAX_KEPT: Final = 6  # runs with other values of one operand
+_MAX_MIXED: Final = 4  # attempts with other values of all operands
 _LARGEST_OPERAND: Final = 1 << 12
 _ROOM: Final = 1 << 27  # operations of a run with room for many strings
-_MOST_STRINGS: Final = 12  # runs on strings at the usual sizes
-_MOST_ATTEMPTS: Final = 96  # to reach branches
+_MAX_STRINGS: Final = 12  # runs on strings at the usual sizes
+_MAX_ATTEMPTS: Final = 96  # to reach branches
 _LEVELS: Final = (0.0, 1.0, -1.0, 100.0, -100.0, 1e6)
 _NOT_SMALLEST: Final = ("STFT", "DFT")
 """Operators whose kernels end the process for parameters that are 0 or negative."""
@@ -136,10 +134,10 @@ Probe: TypeAlias = Callable[[int, Planning], ReferenceRun | None]
 
 
 class Further:
-    """Adds runs to those that were found at usual values.
+    """Adds further runs to the runs on usual values.
 
-    ``probe`` runs the original at the sizes of the first run; in ``ones``, dynamic axes have the
-    length 1, all or one of them. ``work`` returns the operations of a run.
+    ``probe`` runs the original at the sizes of the first run; in ``ones``, all dynamic axes, or one
+    of them, have length 1. ``work`` returns the operations of a run.
     """
 
     def __init__(
@@ -157,22 +155,22 @@ class Further:
         self._probe = probe
         self._settings = settings
 
-    def overridden(self, found: list[ReferenceRun]) -> None:
+    def overridden(self, runs: list[ReferenceRun]) -> None:
         """Other values of initializers that a caller may override."""
         options = self._feeding.options
         for choices in overriding(self._feeding.model, options.seed):
-            self._add(found, [self._overriding(given) for given in choices], 2)
+            self._add(runs, [self._overriding(values) for values in choices], 2)
 
-    def _overriding(self, given: Mapping[str, Value]) -> Planning:
+    def _overriding(self, values: Mapping[str, Value]) -> Planning:
         def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
             usual = self._feeding.plan(sizes, run, gentle)
-            return replace(usual, source="overridden", feeds={**usual.feeds, **given})
+            return replace(usual, source="overridden", feeds={**usual.feeds, **values})
 
         return plan
 
     def values(
         self,
-        found: list[ReferenceRun],
+        runs: list[ReferenceRun],
         models: Callable[[], Collection[SizedModel]] | None,
         *,
         is_tiny: bool,
@@ -180,46 +178,46 @@ class Further:
     ) -> None:
         """Values of other kinds.
 
-        ``models``, whose operators decide on some of them, are ``None`` where a run takes long.
+        The operators of ``models`` decide some of them; ``None`` where a run takes long.
         """
-        # which errs more where numbers are not moderate
+        # an approximation errs more where numbers are not moderate
         is_moderate = self._feeding.options.exactness == "approximate"
         if not is_moderate:
-            self.free(found)
+            self.free(runs)
         if models is None:
             return
-        self._add(found, container_plans(self._feeding))
+        self._add(runs, container_plans(self._feeding))
         # errors of an approximation add up over many iterations
         if not is_moderate and has_loops(self._feeding.models):
-            self._add(found, LatePlans(self._feeding, models(), self._work).plans(found[0]))
-        self.strings(found, is_tiny=is_tiny)
+            self._add(runs, LatePlans(self._feeding, models(), self._work).plans(runs[0]))
+        self.strings(runs, is_tiny=is_tiny)
         if not is_moderate:
-            self.other_numbers(found, models(), is_tiny=is_tiny, is_on_gpu=is_on_gpu)
-        self.operands(found)
+            self.other_numbers(runs, models(), is_tiny=is_tiny, is_on_gpu=is_on_gpu)
+        self.operands(runs)
 
-    def strings(self, found: list[ReferenceRun], *, is_tiny: bool) -> None:
+    def strings(self, runs: list[ReferenceRun], *, is_tiny: bool) -> None:
         """Strings that the models tell apart, in inputs of strings."""
-        strings, sizes = StringPlans(self._feeding), found[0].sizes
+        strings, sizes = StringPlans(self._feeding), runs[0].sizes
         grown = strings.grown(sizes)
         has_room = is_tiny and self._work(grown) <= _ROOM
         many = [_at(grown, plan) for plan in strings.all(grown)] if has_room else []
-        if not self._add(found, many):
-            self._add(found, strings.all(sizes)[: _MOST_STRINGS if is_tiny else 1])
-        self._add(found, strings.stop_words())
+        if not self._add(runs, many):
+            self._add(runs, strings.all(sizes)[: _MAX_STRINGS if is_tiny else 1])
+        self._add(runs, strings.stop_words())
 
-    def free(self, found: list[ReferenceRun]) -> None:
-        """Any numbers in the inputs whose readers prefer some: in all of them, or else in each of a
-        few.
+    def free(self, runs: list[ReferenceRun]) -> None:
+        """Any numbers in the inputs for which nodes prefer certain values: in all of them or, where
+        that fails, in a few one by one.
         """
         feeding = self._feeding
-        if not feeding.preferring or self._add(found, [feeding.styled("free", Style())]):
+        if not feeding.preferring or self._add(runs, [feeding.styled("free", Style())]):
             return
-        names = sorted(feeding.preferring)[:_MOST_INPUTS]
-        self._add(found, [feeding.styled("free", Style(free=frozenset((name,)))) for name in names])
+        names = sorted(feeding.preferring)[:_MAX_INPUTS]
+        self._add(runs, [feeding.styled("free", Style(free=frozenset((name,)))) for name in names])
 
     def other_numbers(
         self,
-        found: list[ReferenceRun],
+        runs: list[ReferenceRun],
         models: Collection[SizedModel],
         *,
         is_tiny: bool,
@@ -229,14 +227,14 @@ class Further:
         where runs are tiny.
         """
         numbers = NumberPlans(self._feeding, models, is_tiny=is_tiny, is_on_gpu=is_on_gpu)
-        self._add(found, numbers.plans(found[0].feeds))
-        small = [run for run in found if run.work <= _SMALL]
-        largest = max(small, key=_total, default=found[0])
-        if is_tiny and _total(largest) > _total(found[0]):
-            self._add(found, [_at(largest.sizes, plan) for plan in numbers.levels()])
+        self._add(runs, numbers.plans(runs[0].feeds))
+        small = [run for run in runs if run.work <= _SMALL]
+        largest = max(small, key=_total, default=runs[0])
+        if is_tiny and _total(largest) > _total(runs[0]):
+            self._add(runs, [_at(largest.sizes, plan) for plan in numbers.levels()])
 
     def _add(
-        self, found: list[ReferenceRun], plans: Iterable[Planning], most: int | None = None
+        self, runs: list[ReferenceRun], plans: Iterable[Planning], limit: int | None = None
     ) -> int:
         """Add runs on the values of plans, as many as the original accepts.
 
@@ -244,28 +242,28 @@ class Further:
         """
         made = list(
             itertools.islice(
-                filter(None, (self._probe(len(found) + i, plan) for i, plan in enumerate(plans))),
-                most,
+                filter(None, (self._probe(len(runs) + i, plan) for i, plan in enumerate(plans))),
+                limit,
             )
         )
-        found += made
+        runs += made
         return len(made)
 
-    def operands(self, found: list[ReferenceRun]) -> None:
-        """Other values of the inputs that decide what operators do: each alone, then all; in axes
-        of length 1 if need be.
+    def operands(self, runs: list[ReferenceRun]) -> None:
+        """Other values of the inputs that decide what operators do: each alone, then all; those
+        that name axes at axes of length 1 as well.
         """
-        varied = dict(itertools.islice(self._varied(found[0].feeds), _MOST_INPUTS))
+        varied = dict(itertools.islice(self._varied(runs[0].feeds), _MAX_INPUTS))
         plans = [[self._with({name: value}) for value in values] for name, values in varied.items()]
         if len(varied) > 1:
             rng = np.random.default_rng(self._feeding.options.seed)
-            plans.append([self._with(_picked(varied, rng)) for _ in range(_MOST_MIXED)])
-        for each in plans:
-            self._add(found, each, _MOST_KEPT)
+            plans.append([self._with(_picked(varied, rng)) for _ in range(_MAX_MIXED)])
+        for group in plans:
+            self._add(runs, group, _MAX_KEPT)
         pairs = itertools.product(self._axes(varied), self._ones)
-        for name, sizes in itertools.islice(pairs, _MOST_INPUTS):
+        for name, sizes in itertools.islice(pairs, _MAX_INPUTS):
             self._add(
-                found, [_at(sizes, self._with({name: value})) for value in varied[name]], _MOST_KEPT
+                runs, [_at(sizes, self._with({name: value})) for value in varied[name]], _MAX_KEPT
             )
 
     def _axes(self, varied: Iterable[str]) -> list[str]:
@@ -282,12 +280,12 @@ class Further:
                     for n in self._feeding.landmarks.integers
                     if 2 < n <= _LARGEST_OPERAND
                 ]
-                found = [
-                    each
-                    for each in alternatives(kind, spec.element_type, value, bounds)
-                    if self._is_safe(each)
+                safe = [
+                    other
+                    for other in alternatives(kind, spec.element_type, value, bounds)
+                    if self._is_safe(other)
                 ]
-                yield from [(spec.name, found)] if found else []
+                yield from [(spec.name, safe)] if safe else []
 
     def _is_safe(self, value: np.ndarray) -> bool:
         """Whether a parameter does not end the process."""
@@ -301,34 +299,36 @@ class Further:
 
         return plan
 
-    def masks(self, found: list[ReferenceRun]) -> None:
+    def masks(self, runs: list[ReferenceRun]) -> None:
         """Masks that keep nothing, one position of a row, or all but one, while others vary."""
         uses = self._feeding.uses
         names = [spec.name for spec in self._feeding.random if uses[spec.name].kind == "mask"]
-        self._add(found, mask_plans(self._feeding, names[:_MOST_INPUTS]))
+        self._add(runs, mask_plans(self._feeding, names[:_MAX_INPUTS]))
 
     def conditions(
         self,
-        found: list[ReferenceRun],
+        runs: list[ReferenceRun],
         model: SizedModel,
         base_dir: Path | None,
         *,
         is_tiny: bool,
     ) -> None:
         """Inputs that decide a condition, while the others vary."""
-        feeding, base = self._feeding, found[0].sizes
+        feeding, base = self._feeding, runs[0].sizes
         goals = Goals(feeding.model, SizeGoals(model, base, feeding.fixed))
         evaluate = Evaluator(
             feeding.model, lambda made: Session(made, self._settings, base_dir=base_dir)
         )
-        small = [run for run in found if run.work <= _SMALL]
-        largest = max(small, key=_total, default=found[0]).sizes
-        runs = ConditionRuns(goals, GoalPlans(feeding, evaluate), evaluate, is_tiny=is_tiny)
-        runs.add(found, self._probe, largest)
+        small = [run for run in runs if run.work <= _SMALL]
+        largest = max(small, key=_total, default=runs[0]).sizes
+        condition_runs = ConditionRuns(
+            goals, GoalPlans(feeding, evaluate), evaluate, is_tiny=is_tiny
+        )
+        condition_runs.add(runs, self._probe, largest)
 
     def branches(
         self,
-        found: list[ReferenceRun],
+        runs: list[ReferenceRun],
         base_dir: Path | None,
         *,
         is_short: bool,
@@ -336,25 +336,25 @@ class Further:
     ) -> Coverage:
         """What the runs reach.
 
-        Where one ``is_short``, values are added that reach more. ``objection``: why nothing is
-        counted, if so.
+        If ``is_short``, adds runs that reach more. ``objection`` says why nothing is counted, if
+        so.
         """
         # Planning the memory of a run takes quadratic time in the number of branches.
         settings = replace(self._settings, memory_pattern=False)
         reach = Reach.of(
-            self._feeding.model, found, base_dir, settings, self._budget, objection=objection
+            self._feeding.model, runs, base_dir, settings, self._budget, objection=objection
         )
-        for plan in itertools.islice(self._attempts(), _MOST_ATTEMPTS if is_short else 0):
+        for plan in itertools.islice(self._attempts(), _MAX_ATTEMPTS if is_short else 0):
             if reach.is_complete() or self._budget.is_spent:
                 break
             try:
-                is_new = reach.is_new(plan(found[0].sizes, len(found), False).feeds)
+                is_new = reach.is_new(plan(runs[0].sizes, len(runs), False).feeds)
             except (FeedError, RunError):
                 continue
-            made = self._probe(len(found), plan) if is_new else None
+            made = self._probe(len(runs), plan) if is_new else None
             if made is not None:
                 reach.add(made.feeds)
-                found.append(replace(made, source="branches"))
+                runs.append(replace(made, source="branches"))
         return reach.coverage()
 
     def _attempts(self) -> Iterator[Planning]:
@@ -369,9 +369,9 @@ class Further:
             (*_LEVELS, *(number for bound in bounds for number in beyond(bound)))
         )
         yield from (feeding.styled("branches", Style(level=level)) for level in levels)
-        for spec in feeding.random[:_MOST_INPUTS]:
+        for spec in feeding.random[:_MAX_INPUTS]:
             yield from (self._one_level(spec.name, level) for level in levels)
-        for seed in range(_MOST_ATTEMPTS):
+        for seed in range(_MAX_ATTEMPTS):
             for style in (Style(), Style(numbers="wide"), Style(numbers="far")):
                 yield self._shifted(feeding.styled("branches", style), seed)
 

@@ -25,7 +25,7 @@ _STYLES: Final = (Style(), Style(numbers="wide"), Style(numbers="far"))
 _QUANTIZING: Final = frozenset(("QuantizeLinear", "DynamicQuantizeLinear"))
 """Operators whose steps are coarse for wide numbers: rounding alone then moves results far."""
 _FOLLOWING: Final = ("copy", "less", "quotient")
-"""Forms of a content that another value gives."""
+"""Forms of a content that depends on another value."""
 _POWERS: Final = np.array([0.5, 2.0, -4.0, 0.25, -1.0, 8.0, -0.125])
 """Numbers whose quotients are exact."""
 
@@ -44,33 +44,33 @@ class Evaluator:
         self._model = model
         self._open = open_session
         self._sessions: dict[frozenset[str], Session | None] = {}
-        self._known = {name for node in model.graph.node for name in node.output if name}
+        self._results = {name for node in model.graph.node for name in node.output if name}
 
     def __call__(self, names: Collection[str], feeds: Mapping[str, Value]) -> dict[str, Value]:
-        """The values of some results, those of inputs as they are; others are left out."""
-        found = {name: feeds[name] for name in names if name in feeds}
-        wanted = frozenset(names) & self._known
-        if not wanted:
-            return found
-        session = self._session(wanted)
+        """The values of inputs and results of the main graph; other names are skipped."""
+        fed = {name: feeds[name] for name in names if name in feeds}
+        computed = frozenset(names) & self._results
+        if not computed:
+            return fed
+        session = self._session(computed)
         if session is None:
             raise RunError("the inner results of the original cannot be read")
         results = session.run(feeds)
         ports = [port.name for port in session.outputs]
-        return {**found, **{n: r for n, r in zip(ports, results, strict=True) if n in wanted}}
+        return {**fed, **{n: r for n, r in zip(ports, results, strict=True) if n in computed}}
 
-    def _session(self, wanted: frozenset[str]) -> Session | None:
-        if wanted not in self._sessions:
+    def _session(self, names: frozenset[str]) -> Session | None:
+        if names not in self._sessions:
             model = onnx.ModelProto()
             model.CopyFrom(self._model)
             declared = {value.name for value in model.graph.output}
-            more = sorted(wanted - declared)
+            more = sorted(names - declared)
             model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in more)
             try:
-                self._sessions[wanted] = self._open(model)
+                self._sessions[names] = self._open(model)
             except LoadError:
-                self._sessions[wanted] = None
-        return self._sessions[wanted]
+                self._sessions[names] = None
+        return self._sessions[names]
 
 
 class GoalPlans:
@@ -105,8 +105,8 @@ class GoalPlans:
             usual = styled(chosen, run, gentle)
             feeds = dict(usual.feeds)
             rng = np.random.default_rng(usual.seed)
-            wanted = sorted(solution.inputs.items(), key=lambda item: item[1].form in _FOLLOWING)
-            for name, content in wanted:
+            contents = sorted(solution.inputs.items(), key=lambda item: item[1].form in _FOLLOWING)
+            for name, content in contents:
                 self._lead(content, feeds)
                 source = self._followed(content, feeds)
                 feeds[name] = _made(self._specs[name], content, feeds[name], source, rng)
@@ -116,24 +116,24 @@ class GoalPlans:
 
     def is_met(self, goal: Goal, feeds: Mapping[str, Value]) -> bool | None:
         """Whether a condition has the value that it should, ``None`` where that is not known."""
-        wanted = {goal.condition: goal.wanted, **dict(goal.around)}
+        truths = {goal.condition: goal.wanted, **dict(goal.around)}
         try:
-            values = self._evaluate(wanted.keys(), feeds)
+            values = self._evaluate(truths.keys(), feeds)
         except RunError:
             return False
-        known = {name: value for name, value in values.items() if value is not None}
-        is_met = all((np.asarray(value) == wanted[name]).all() for name, value in known.items())
-        return is_met if known or not is_met else None
+        present = {name: value for name, value in values.items() if value is not None}
+        is_met = all((np.asarray(value) == truths[name]).all() for name, value in present.items())
+        return is_met if present or not is_met else None
 
     def _lead(self, content: Wanted, feeds: dict[str, Value]) -> None:
-        """Give an input by which a number is divided values with exact quotients."""
+        """Give the divisor of a quotient, if it is an input, values with exact quotients."""
         value = feeds.get(content.source)
         is_input = content.form == "quotient" and content.source in self._specs
         if is_input and isinstance(value, np.ndarray) and value.dtype.kind == "f":
             feeds[content.source] = np.resize(_POWERS, value.shape).astype(value.dtype)
 
     def _followed(self, content: Wanted, feeds: Mapping[str, Value]) -> Value:
-        """The value that an input follows."""
+        """The value that the content of an input depends on."""
         if content.form not in _FOLLOWING:
             return None
         return self._evaluate([content.source], feeds).get(content.source)
@@ -168,10 +168,10 @@ def _numbers(
     if wanted.form == "sum":
         return _summed(usual, wanted)
     if wanted.form == "nonzero":
-        found = np.zeros(usual.shape)
+        numbers = np.zeros(usual.shape)
         places = rng.permutation(usual.size)[: int(wanted.value)]
-        found.reshape(-1)[places] = rng.integers(1, 6, places.size)
-        return found
+        numbers.reshape(-1)[places] = rng.integers(1, 6, places.size)
+        return numbers
     if wanted.form == "steps":
         columns = np.arange(usual.shape[-1] if usual.ndim else 1) * wanted.value
         first = usual[..., :1] if usual.ndim else usual
@@ -190,7 +190,7 @@ def _numbers(
 
 
 def _summed(usual: np.ndarray, wanted: Wanted) -> np.ndarray:
-    """Numbers with a sum along axes: all moved alike; of integers, one takes the rest."""
+    """Numbers with a sum along axes: all floats move alike; the first integer takes the rest."""
     axes = wanted.axes or tuple(range(usual.ndim))
     numbers = usual.astype(np.float64 if usual.dtype.kind == "f" else np.int64)
     rest = wanted.value - numbers.sum(axis=axes, keepdims=True)

@@ -1,4 +1,4 @@
-"""Sizes of dimensions with which a computed size has a value."""
+"""Sizes of dimensions that give a computed size a certain value."""
 
 from __future__ import annotations
 
@@ -39,34 +39,34 @@ class SizeGoals:
         return self._dim(name) is not None
 
     def solutions(self, name: str, value: Any) -> Iterator[Sizes]:
-        """The sizes that change so that a value is a number, fewest first; none for others."""
+        """Sizes that give a computed size a value, changes of one dimension first."""
         dim = self._dim(name)
         if dim is None or not float(value).is_integer():
             return
         names = sorted(self._names(dim) - self._fixed.keys())
-        for each in names:
-            yield from self._single(dim, each, int(value))
+        for symbol in names:
+            yield from self._single(dim, symbol, int(value))
         if len(names) > 1:
             pairs = (
                 {first: a, second: b}
                 for first, second in itertools.combinations(names, 2)
-                for a, b in _products()
+                for a, b in _size_pairs()
             )
             fitting = (sizes for sizes in pairs if self._at(dim, sizes) == value)
             yield from itertools.islice(fitting, _MAX_PAIRS)
 
     def products(self, name: str, value: Any) -> Iterator[Sizes]:
-        """Sizes with which the elements of a tensor have a number; of one dimension."""
+        """Sizes of one dimension with which a tensor has this number of elements."""
         info = self._info(name)
         if info is None or info.shape is None or not float(value).is_integer():
             return
         total = math.prod(info.shape, start=1)
         if isinstance(total, SymbolicDim):
-            for each in sorted(self._names(total) - self._fixed.keys()):
-                yield from self._single(total, each, int(value))
+            for symbol in sorted(self._names(total) - self._fixed.keys()):
+                yield from self._single(total, symbol, int(value))
 
     def at_least(self, name: str, size: int) -> Sizes:
-        """Sizes with which the axes of an input have some size at least."""
+        """Sizes of at least ``size`` for the dimensions of an input."""
         info = self._info(name)
         dims = info.shape if info is not None and info.shape is not None else ()
         names = {n for dim in dims if isinstance(dim, SymbolicDim) for n in self._names(dim)}
@@ -81,10 +81,10 @@ class SizeGoals:
         start, end = 1, MAX_SIZE  # sizes grow with their dimensions
         while start < end:
             middle = (start + end) // 2
-            found = self._at(dim, {name: middle})
-            if found is None:
+            reached = self._at(dim, {name: middle})
+            if reached is None:
                 return
-            is_enough = found >= value if high >= low else found <= value
+            is_enough = reached >= value if high >= low else reached <= value
             start, end = (start, middle) if is_enough else (middle + 1, end)
         if self._at(dim, {name: start}) == value:
             yield {name: start}
@@ -107,7 +107,7 @@ class SizeGoals:
         return next((info for info in infos if info.shape is not None or info.data), None)
 
 
-def _products() -> Iterator[tuple[int, int]]:
+def _size_pairs() -> Iterator[tuple[int, int]]:
     """Sizes of two dimensions, small ones first."""
     pairs = itertools.product(range(1, _SMALL + 1), repeat=2)
     return iter(sorted(((a, b) for a, b in pairs), key=lambda pair: (math.prod(pair), pair)))

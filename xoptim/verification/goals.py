@@ -1,9 +1,9 @@
 """Inputs that make a condition of a model true or false, found backwards from the condition.
 
-A run near a number of the model gives that number to all inputs: a branch behind ``mode == 7`` then
-runs on 7 everywhere. Here only what decides the condition is set, and the other inputs keep their
-ordinary variety: the condition is followed backwards through comparisons, logic, arithmetic and
-sizes, up to inputs and dimensions.
+Other runs give a number of the model to all inputs: the branch of ``mode == 7`` then runs on 7
+everywhere. Here, only inputs that decide the condition are set, and the others stay ordinary. The
+condition is followed backwards through comparisons, logic, arithmetic and sizes, up to inputs and
+dimensions.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ _SAME: Final = frozenset((
     "OptionalGetElement", "ReduceMax", "ReduceMean", "ReduceMin", "Relu", "Reshape", "Round",
     "SequenceAt", "Slice", "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze",
 ))  # fmt: skip
-"""Operators whose result is one number everywhere where their first operand is."""
+"""Operators whose result has the same number in all elements if their first operand has."""
 _EXTREMES: Final = ("ReduceMax", "ReduceMin")
 _KEEPING: Final = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 """Operators whose results have the numbers of their first operand."""
 _ORDERING: Final = frozenset(("Cast", "Identity", "Reshape", "Squeeze", "TopK", "Unsqueeze"))
-"""Operators whose result equals a tensor where their operand does, if it is sorted."""
+"""Operators whose result has the elements of their first operand, in the same order if sorted."""
 Form: TypeAlias = Literal[
     "fill", "sum", "nonzero", "length", "present", "copy", "less", "quotient", "steps"
 ]
 
 
 class Wanted(NamedTuple):
-    """What an input is to hold.
+    """What an input should hold.
 
     Attributes:
         form: ``fill``: one number everywhere; ``sum``: numbers with this sum along the axes;
-            ``nonzero``: so many numbers that are not 0; ``length``: of a sequence; ``present``:
+            ``nonzero``: this many numbers that are not 0; ``length``: of a sequence; ``present``:
             whether an optional has a value; ``copy``: the value of ``source``, plus ``value``;
             ``less``: ``value`` less ``source``; ``quotient``: ``value`` by ``source``; ``steps``:
             rows that ascend by ``value``.
@@ -86,8 +86,8 @@ class Solution(NamedTuple):
 
     def joined(self, other: Solution) -> Solution | None:
         """Both together, ``None`` where they contradict each other."""
-        for mine, its in ((self.inputs, other.inputs), (self.sizes, other.sizes)):
-            if any(its[name] != wanted for name, wanted in mine.items() if name in its):
+        for left, right in ((self.inputs, other.inputs), (self.sizes, other.sizes)):
+            if any(right[name] != content for name, content in left.items() if name in right):
                 return None
         return Solution({**self.inputs, **other.inputs}, {**self.sizes, **other.sizes})
 
@@ -152,7 +152,7 @@ class Goals:
         }
 
     def branches(self) -> Iterator[Goal]:
-        """Goals for both branches of each If, those around it reached."""
+        """Goals for both branches of each If, which also lead to the If itself."""
         for node in self._nodes:
             if node.op_type == "If" and not standard_domain(node.domain):
                 yield from self._goals(node, node.input[0])
@@ -167,14 +167,14 @@ class Goals:
         around = tuple(self._around(node))
         for wanted in (True, False):
             self._steps = _MAX_STEPS
-            found = [self._truth(condition, wanted, _DEPTH)]
-            found += [self._truth(name, value, _DEPTH) for name, value in around]
-            solutions: Iterator[Solution] = itertools.islice(_all_of(found), _MAX_SOLUTIONS)
-            if around:  # one number may be right for all, which each alone does not tell
-                alone = [(condition, wanted), *around]
-                more = itertools.chain(*(self._truth(*each, _DEPTH) for each in alone))
-                solutions = itertools.chain(solutions, itertools.islice(more, _MAX_SOLUTIONS))
-            yield from (Goal(condition, wanted, around, each) for each in _distinct(solutions))
+            parts = [self._truth(condition, wanted, _DEPTH)]
+            parts += [self._truth(name, value, _DEPTH) for name, value in around]
+            solutions: Iterator[Solution] = itertools.islice(_all_of(parts), _MAX_SOLUTIONS)
+            if around:  # a solution of one condition may happen to meet the others as well
+                truths = [(condition, wanted), *around]
+                single = itertools.chain(*(self._truth(*truth, _DEPTH) for truth in truths))
+                solutions = itertools.chain(solutions, itertools.islice(single, _MAX_SOLUTIONS))
+            yield from (Goal(condition, wanted, around, s) for s in _distinct(solutions))
 
     def _around(self, node: NodeProto) -> Iterator[tuple[str, bool]]:
         """The conditions of the branches that a node is in, with the values that lead there."""
@@ -207,7 +207,7 @@ class Goals:
         if kind == "Not":
             yield from self._truth(first, not wanted, depth - 1)
         elif kind in ("And", "Or"):
-            both = [self._truth(each, wanted, depth - 1) for each in (first, rest[0])]
+            both = [self._truth(operand, wanted, depth - 1) for operand in (first, rest[0])]
             is_joint = (kind == "And") == wanted
             yield from _all_of(both) if is_joint else itertools.chain(*both)
         elif kind in _COMPARISONS:
@@ -249,28 +249,27 @@ class Goals:
                     is_solved = True
                     yield solution
         if not is_solved and kind != "Equal":
-            yield _FREE  # ordinary values may do
+            yield _FREE  # ordinary values may be enough
 
     def _related(
         self, kind: str, first: str, second: str, wanted: bool, depth: int
     ) -> Iterator[Solution]:
-        """The same where both operands are computed: one of them follows the other."""
+        """What makes a comparison of computed operands true or false: one follows the other."""
         step = 0 if (kind in ("Equal", "LessOrEqual", "GreaterOrEqual")) == wanted else 1
         sign = -1 if kind.startswith("Less") == wanted else 1
-        for mine, other, offset in ((first, second, sign * step), (second, first, -sign * step)):
-            source = self._source(mine)
+        for operand, other, offset in ((first, second, sign * step), (second, first, -sign * step)):
+            source = self._source(operand)
             if source is not None and source != self._source(other):
                 yield Solution({source: Wanted("copy", offset, other)}, {})
         if kind == "Equal" and wanted:
             yield from self._spread(first, second, depth)
             yield from self._sized_pair(first, second, depth)
-            # both are one number, where the results of equal operands are equal
-            for value in (1, 0):
-                yield from _all_of([self._number(each, value, depth) for each in (first, second)])
+            for value in (1, 0):  # both are this number
+                yield from _all_of([self._number(name, value, depth) for name in (first, second)])
         yield _FREE
 
     def _spread(self, first: str, second: str, depth: int) -> Iterator[Solution]:
-        """The largest and the smallest element of one value: all are equal."""
+        """What makes the largest and the smallest element of a value equal: all are one number."""
         makers = [self._producers.get(name) for name in (first, second)]
         reduced = [node for node in makers if node is not None and node.op_type in _EXTREMES]
         operands = {node.input[0] for node in reduced}
@@ -279,7 +278,7 @@ class Goals:
                 yield from self._number(reduced[0].input[0], value, depth)
 
     def _sized_pair(self, first: str, second: str, depth: int) -> Iterator[Solution]:
-        """A size that is an element of a table: the element first."""
+        """What makes a size equal to an element of a constant table."""
         for size, other in ((first, second), (second, first)):
             if self._sizes.is_size(size):
                 for value in self._elements(other):
@@ -292,10 +291,10 @@ class Goals:
         while node is not None and node.op_type in _SAME:
             node = self._producers.get(node.input[0])
         table = self._constant(node.input[0]) if node is not None and node.input else None
-        return [] if table is None else [int(each) for each in table.reshape(-1)[:FACTORS]]
+        return [] if table is None else [int(number) for number in table.reshape(-1)[:FACTORS]]
 
     def _source(self, name: str) -> str | None:
-        """The input that has the elements of a value, in this order or sorted."""
+        """The input that has the elements of a value, in the same order or sorted by TopK."""
         while name not in self._inputs:
             node = self._producers.get(name)
             if node is None or node.op_type not in _ORDERING:
@@ -333,7 +332,7 @@ class Goals:
         first, kind = node.input[0] if node.input else "", node.op_type
         if kind in UNARY:
             with np.errstate(all="ignore"):
-                inverse = [float(each) for each in UNARY[kind](float(value))]
+                inverse = [float(number) for number in UNARY[kind](float(value))]
             for number in inverse:
                 if math.isfinite(number):
                     whole = int(number) if number.is_integer() else number
@@ -358,14 +357,14 @@ class Goals:
             yield Solution({name: wanted}, {})
 
     def _counted(self, node: NodeProto, count: Any) -> Iterator[Solution]:
-        """Numbers of an input that are not 0, which NonZero counts; or all elements of a tensor."""
-        above = self._producers.get(node.input[0])
-        if above is None:
+        """What gives a tensor a number of elements, or of elements that are not 0."""
+        producer = self._producers.get(node.input[0])
+        if producer is None:
             return
-        name = above.input[0]
-        if node.op_type == "ReduceProd" and above.op_type == "Shape":
+        name = producer.input[0]
+        if node.op_type == "ReduceProd" and producer.op_type == "Shape":
             yield from (Solution({}, sizes) for sizes in self._sizes.products(name, count))
-        elif above.op_type == "NonZero" and name in self._inputs and 0 <= count < MAX_SIZE:
+        elif producer.op_type == "NonZero" and name in self._inputs and 0 <= count < MAX_SIZE:
             sizes = self._sizes.at_least(name, int(count) + 1)
             yield Solution({name: Wanted("nonzero", count)}, sizes)
 
@@ -404,14 +403,14 @@ class Goals:
             yield from self._of_two(node, value, depth)
 
     def _of_two(self, node: NodeProto, value: Any, depth: int) -> Iterator[Solution]:
-        """A sum, difference or product of two computed operands."""
+        """What makes a sum, difference or product of two computed operands a number."""
         first, second = node.input[:2]
         sliced = [self._sliced(name) for name in (first, second)]
         if node.op_type == "Sub" and sliced[0] is not None and sliced[0] == sliced[1]:
             yield Solution({sliced[0]: Wanted("steps", value)}, {})
         forms: dict[str, Form] = {"Add": "less", "Sub": "copy", "Mul": "quotient"}
-        for mine, other in ((first, second), (second, first)):
-            source = self._source(mine)
+        for operand, other in ((first, second), (second, first)):
+            source = self._source(operand)
             if source is not None and source != self._source(other):
                 yield Solution({source: Wanted(forms[node.op_type], value, other)}, {})
         for a, b in self._parts(node, value):
@@ -425,7 +424,7 @@ class Goals:
         return self._source(node.input[0]) if is_slice and node is not None else None
 
     def _parts(self, node: NodeProto, value: Any) -> Iterator[tuple[Any, Any]]:
-        """Pairs of numbers that give a number."""
+        """Pairs of operands whose sum, difference or product is a number."""
         if node.op_type == "Sub":
             yield from ((value + part, part) for part in (1, 2, 5))
         elif node.op_type == "Mul":
@@ -448,8 +447,8 @@ class Goals:
         node = self._producers.get(name)
         if node is None or node.op_type != "Mul":
             return 0
-        constants = [one_of(self._constant(each)) for each in node.input]
-        number = next((each for each in constants if each is not None), 0)
+        constants = [one_of(self._constant(operand)) for operand in node.input]
+        number = next((constant for constant in constants if constant is not None), 0)
         return int(number) if float(number).is_integer() and number > 1 else 0
 
     def _constant(self, name: str) -> np.ndarray | None:
@@ -470,7 +469,6 @@ class Goals:
 
 
 def _stored(node: NodeProto) -> np.ndarray | None:
-    """The elements of a Constant."""
     for attribute in node.attribute:
         if attribute.type == AttributeProto.TENSOR:
             return numpy_helper.to_array(attribute.t)
@@ -486,13 +484,13 @@ def _all_of(parts: Iterable[Iterator[Solution]]) -> Iterator[Solution]:
     for part in parts:
         limited = [*itertools.islice(part, _MAX_SOLUTIONS)]
         pairs = (one.joined(other) for one in joined for other in limited)
-        joined = [*itertools.islice((each for each in pairs if each is not None), _MAX_JOINED)]
+        joined = [*itertools.islice((pair for pair in pairs if pair is not None), _MAX_JOINED)]
     yield from joined
 
 
 def _distinct(solutions: Iterable[Solution]) -> Iterator[Solution]:
     seen: list[Solution] = []
-    for each in solutions:
-        if each not in seen and each != _FREE:
-            seen.append(each)
-            yield each
+    for solution in solutions:
+        if solution not in seen and solution != _FREE:
+            seen.append(solution)
+            yield solution

@@ -42,7 +42,7 @@ PREFERENCES: Final[frozenset[ValueKind]] = frozenset(
 OPERANDS: Final[frozenset[ValueKind]] = frozenset(("zero", "one", "count", "all", "axes", "keep"))
 """Kinds of values that decide what an operator does, such as the bounds of a Slice."""
 
-# Operators through which a value is the same, and the inputs it may enter by (None: any).
+# Operators that pass on the values of an input, and of which inputs (None: any).
 TRANSPARENT: Final[dict[str, tuple[int, ...] | None]] = {
     **dict.fromkeys(
         (
@@ -117,7 +117,7 @@ _CONTRIB_SLOTS: Final[dict[tuple[str, int], ValueKind]] = {
 _INDEXING: Final = operators_with(Trait.INDEXES)
 _COMPARISONS: Final = operators_with(Trait.COMPARES)
 _REDUCING: Final = operators_with(Trait.REDUCES)
-_KNOWN_VALUES: Final = (
+_CATEGORIES: Final = (
     "keys_strings", "keys_int64s", "cats_strings", "cats_int64s", "pool_strings", "pool_int64s",
     "classlabels_strings", "string_vocabulary", "int64_vocabulary",
 )  # fmt: skip
@@ -149,7 +149,7 @@ class InputKind:
     was_mask: bool = False  # whether its readers prefer a mask, and it may be anything
 
     def opened(self, element: int) -> "InputKind":
-        """The widest use that a model accepts, where what its readers prefer is not followed."""
+        """The widest use that a model accepts, whatever the nodes that read the input prefer."""
         if self.kind in ("index", "position") and self._may_be_negative():
             return replace(self, kind="place")
         if self.kind == "position":
@@ -222,9 +222,9 @@ def _kind(flow: Dataflow, use: Use, result: InputKind, offset: int) -> ValueKind
         _limit(flow, use, place, result, offset)
         result.wraps &= not domain and node.op_type in _INDEXING
         return "index"
-    known = _known_values(node)
-    if known:
-        result.choices += known
+    categories = _categories(node)
+    if categories:
+        result.choices += categories
         return "choice"
     if domain:
         return _CONTRIB_SLOTS.get((node.op_type, slot)) if domain == "com.microsoft" else None
@@ -318,7 +318,7 @@ def _cast_target(node: NodeProto) -> int:
     return attribute(node, "to", 0) if node.op_type == "Cast" else 0
 
 
-def _known_values(node: NodeProto) -> list[Any]:
+def _categories(node: NodeProto) -> list[Any]:
     """Keys and categories in which an operator of ``ai.onnx.ml`` (or TfIdfVectorizer) looks up its
     input.
     """
@@ -326,6 +326,6 @@ def _known_values(node: NodeProto) -> list[Any]:
         return []
     values: list[Any] = []
     for a in node.attribute:
-        if a.name in _KNOWN_VALUES:
+        if a.name in _CATEGORIES:
             values += [s.decode("utf-8", "replace") for s in a.strings] or list(a.ints)
     return values

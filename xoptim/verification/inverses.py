@@ -1,4 +1,4 @@
-"""Numbers that give a number: arithmetic backwards, and the sides of a comparison."""
+"""Inverse arithmetic: operands that give a number, and numbers that decide a comparison."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx import NodeProto
 
 _BITS: Final = 64
 FACTORS: Final = 6
-"""Ways in which a number is made of others that are tried."""
+"""Most ways that are tried to compute a number from others."""
 MIRRORED: Final = {
     "Less": "Greater",
     "Greater": "Less",
@@ -29,7 +29,7 @@ UNARY: Final[Mapping[str, Any]] = {
     "Sign": lambda v: [3 * v],
     "BitwiseNot": lambda v: [-v - 1],
 }
-"""The operands that give a number."""
+"""The operands with which an operator gives a number."""
 
 
 def one_of(array: np.ndarray | None) -> Any:

@@ -1,6 +1,4 @@
-"""The judge: runs the optimized model on the values of the original, compares, and weighs the
-differences.
-"""
+"""Runs the optimized model on the values of the original, and judges the differences."""
 
 import logging
 import math
@@ -51,17 +49,17 @@ from xoptim.verification.signatures import compare_signatures
 from xoptim.verification.steady import unsteady_output
 from xoptim.verification.work import weight_bytes
 
-_DRAWS: Final = 4  # most times that the noise is measured
+_MAX_DRAWS: Final = 4  # times that the noise is measured
 _Levels: TypeAlias = dict[str, dict[int, ErrorBin]]
 """Differences that rounding makes in each output, by the magnitude of its elements."""
 _RANDOM: Final = operators_with(Trait.RANDOM)
 _LOGGER = logging.getLogger("xoptim")
 _SUSPICIOUS: Final = 4.0  # units in the last place; smaller differences need no values in double
 _SUSPICIOUS_HALF: Final = 1.0  # the same in 16 bits, where a bias hides in rounding
-_MOST_ARBITRATED: Final = 3  # runs that break the rule, and are repeated in double
-_MOST_TINY: Final = 32  # the same of a model that runs in next to no time
+_MAX_ARBITRATED: Final = 3  # runs that break the rule, and are repeated in double
+_MAX_TINY: Final = 32  # the same for a model that runs in almost no time
 _WORK: Final = 1 << 25  # operations; a run of more is repeated only if it breaks the rule
-_LIGHT: Final = 1 << 23  # bytes of weights; the same of a model with more
+_LIGHT: Final = 1 << 23  # bytes of weights; the same for a model with more
 # largest noise, relative to the largest elements of an output, at which a comparison is still
 # evidence
 HOPELESS: Final = 0.1
@@ -77,9 +75,9 @@ def judge(
     other: Located | None = None,
     name: str = "the optimized model",
 ) -> VerificationReport:
-    """Compare a model, its external data in ``base_dir``, with runs of the original.
+    """Compare a model, whose external data is in ``base_dir``, with runs of the original.
 
-    ``other`` is the model as it was read, if it was; ``name`` is what messages call it.
+    ``other`` is the same model if it was already read; ``name`` is what messages call it.
     ``is_part``: whether the models are sections of others, whose interior results may hold
     infinities and NaN.
     """
@@ -165,17 +163,15 @@ def values_text(run: RunPlan | RunReport) -> str:
 
 
 def _random_operator(model: onnx.ModelProto) -> str:
-    """An operator that draws other numbers at another place of the graph, ``""`` when there is
-    none.
-    """
+    """An operator whose random numbers depend on its position in the graph, ``""`` if none."""
     nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
     nodes += [node for graph in inner_graphs(nodes) for node in graph.node]
-    found = (
+    operators = (
         n.op_type
         for n in nodes
         if n.op_type in _RANDOM and all(a.name != "seed" for a in n.attribute)
     )
-    return next((f"{op_type} without a seed" for op_type in found), "")
+    return next((f"{op_type} without a seed" for op_type in operators), "")
 
 
 def _excused(c: Comparison) -> Comparison:
@@ -233,8 +229,7 @@ class Judge:
         if chosen:
             self._arbitrate(reference, candidate, other, chosen)
         for index, run in enumerate(self.runs):
-            # Differences next to the limits are no rounding, and no evidence without a value in
-            # double.
+            # Close to the type's limits, a difference counts only if values in double refute it.
             if run.source == "range" and not run.refuted:
                 self.runs[index] = replace(run, comparisons=tuple(map(_excused, run.comparisons)))
 
@@ -246,21 +241,20 @@ class Judge:
             arbiter = Arbiter(Located(reference.proto, reference.base_dir), other, settings)
             for index in chosen:
                 run = reference.runs[index]
-                found = arbiter.findings(
+                findings = arbiter.findings(
                     run, candidate.run(run.feeds), reference.outputs, self._rules_of(run)
                 )
-                self._settle(index, found)
+                self._settle(index, findings)
         # what cannot run in double (kernels, weights or memory are missing) is judged as usual
         except Exception as error:
             _LOGGER.debug("not run in 64-bit floats: %s", error)
 
     def ask_processor(self, reference: Reference, candidate: Session, other: Located) -> None:
-        """Accept differences on another execution provider that are not those of the optimized
-        model.
+        """Accept differences that another execution provider makes, and not the optimized model.
 
-        The kernels of the provider may compute the original wrongly, where the optimized model
-        gives the processor's results. On unusual values they may also overflow, or cancel digits,
-        where the processor finds no difference.
+        The provider's kernels may compute the original wrongly, while the optimized model agrees
+        with the original on the CPU. On unusual values they may also overflow, or cancel digits,
+        where the CPU finds no difference.
         """
         doubted = [
             index
@@ -274,23 +268,23 @@ class Judge:
             original = Session(reference.proto, settings, base_dir=reference.base_dir)
             repeated: Session | None = None
             for index in doubted:
-                run, its = reference.runs[index], self.runs[index]
-                right = original.run(run.feeds)
+                run, report = reference.runs[index], self.runs[index]
+                on_cpu = original.run(run.feeds)
                 alike = alike_outputs(
-                    run, reference.outputs, right, candidate.run(run.feeds), self._options
+                    run, reference.outputs, on_cpu, candidate.run(run.feeds), self._options
                 )
-                wrong = {c.output for c in its.comparisons if not its.accepts(c)} & alike
+                wrong = {c.output for c in report.comparisons if not report.accepts(c)} & alike
                 self._notes += [
                     note
                     for note in map(self._wrong_original, sorted(wrong))
                     if note not in self._notes
                 ]
-                if its.is_probe:
+                if report.is_probe:
                     repeated = repeated or Session(other.proto, settings, base_dir=other.base_dir)
                     alike |= alike_outputs(
-                        run, reference.outputs, right, repeated.run(run.feeds), self._options
+                        run, reference.outputs, on_cpu, repeated.run(run.feeds), self._options
                     )
-                self.runs[index] = replace(its, settled=its.settled | alike)
+                self.runs[index] = replace(report, settled=report.settled | alike)
         except (LoadError, RunError) as error:  # the processor lacks a kernel
             _LOGGER.debug("not run on the processor: %s", error)
 
@@ -302,8 +296,8 @@ class Judge:
         )
 
     def _doubtful(self, reference: Reference) -> list[int]:
-        """The runs to repeat in double: those that break the rule, the cheapest with a difference,
-        and the most different.
+        """The runs to repeat in double: the first that break the rule, the first cheap one with a
+        difference, and the most different tiny one.
         """
         if not self._options.considers_noise or self._options.exactness == "approximate":
             return []
@@ -318,8 +312,12 @@ class Judge:
         usual = [index for index in runs if is_light and reference.runs[index].work <= _WORK]
         cheapest = [index for index in usual if not self.runs[index].is_probe] or usual
         largest = [index for index in usual if reference.runs[index].work <= TINY]
-        most = _MOST_TINY if largest else _MOST_ARBITRATED
-        chosen = (*broken[:most], *cheapest[:1], *sorted(largest, key=self._by_difference)[-1:])
+        max_broken = _MAX_TINY if largest else _MAX_ARBITRATED
+        chosen = (
+            *broken[:max_broken],
+            *cheapest[:1],
+            *sorted(largest, key=self._by_difference)[-1:],
+        )
         return list(dict.fromkeys(chosen))
 
     def _by_difference(self, index: int) -> float:
@@ -328,10 +326,12 @@ class Judge:
     def _rules_of(self, run: ReferenceRun) -> ComparisonRules:
         return rules_of(run, self._options)
 
-    def _settle(self, index: int, found: Mapping[str, Finding]) -> None:
+    def _settle(self, index: int, findings: Mapping[str, Finding]) -> None:
         """Note what the values in double say about the outputs of a run."""
         run = self.runs[index]
-        wrong = {name: finding.difference for name, finding in found.items() if finding.difference}
+        wrong = {
+            name: finding.difference for name, finding in findings.items() if finding.difference
+        }
         comparisons = tuple(
             (
                 replace(c, fault="value", message=wrong[c.output], mismatches=max(1, c.mismatches))
@@ -340,7 +340,7 @@ class Judge:
             )
             for c in run.comparisons
         )
-        settled = frozenset(name for name, finding in found.items() if finding.is_rounding)
+        settled = frozenset(name for name, finding in findings.items() if finding.is_rounding)
         self.runs[index] = replace(
             run, comparisons=comparisons, settled=settled, refuted=frozenset(wrong)
         )
@@ -351,8 +351,8 @@ class Judge:
         unsteady = _random_operator(reference.proto) if broken else ""
         if broken and not unsteady and self._options.considers_noise:
             self._measure_noise(reference, broken)
-        # Most differences are rounding: the original is loaded once more for that, and only for a
-        # doubt a second time.
+        # Most differences are rounding, for which the original is loaded once more. It is loaded
+        # again only for the runs that are still in doubt.
         if not unsteady:
             unsteady = self._unsteady_output(reference)
         if unsteady:
@@ -395,9 +395,9 @@ class Judge:
         if not is_part and not any(c.count for run in self.runs for c in run.comparisons):
             self._notes.append("all outputs were empty")
         if self.skipped:
-            most = max(self.skipped, key=lambda each: sum(each.dims.values()))
+            largest = max(self.skipped, key=lambda run: sum(run.dims.values()))
             count = f"{len(self.skipped)} of {len(self.runs) + len(self.skipped)} runs"
-            self._notes.append(f"{count} skipped: one{where_text(most.dims)} {most.reason}")
+            self._notes.append(f"{count} skipped: one{where_text(largest.dims)} {largest.reason}")
         tried = {tuple(run.dims.items()) for run in self.runs if run.source == "random"}
         dynamic_dims = {name for run in self.runs for name in run.dims} - reference.chosen
         if len(tried) == 1 and dynamic_dims and self._options.assignments > 1:
@@ -405,14 +405,14 @@ class Judge:
         return self.report("equal")
 
     def _unsteady_output(self, reference: Reference) -> str:
-        """The output in which the original breaks a rule when it repeats a run whose difference
-        would be believed; empty when there is none.
+        """The output in which the original differs from itself when it repeats a run that is not
+        accepted; empty when there is none.
         """
         pairs = zip(reference.runs, self.runs, strict=False)
-        believed = [run for run, report in pairs if not report.is_accepted()]
+        rejected = [run for run, report in pairs if not report.is_accepted()]
         model = Located(reference.proto, reference.base_dir)
         return unsteady_output(
-            model, reference.settings, reference.outputs, believed, self._options.rules
+            model, reference.settings, reference.outputs, rejected, self._options.rules
         )
 
     def _measure_noise(self, reference: Reference, broken: Sequence[int]) -> None:
@@ -426,7 +426,7 @@ class Judge:
             session = Session(
                 model.proto, reference.settings, base_dir=reference.base_dir, weights=model.weights
             )
-            for _ in range(_DRAWS):
+            for _ in range(_MAX_DRAWS):
                 for index in broken:
                     run = reference.runs[index]
                     moved = session.run(model.feeds(run.feeds, rng))
@@ -443,8 +443,8 @@ class Judge:
             self._notes.append(f"the sensitivity to rounding is only partly known: {error}")
 
     def _noise(self, run: RunReport, levels: _Levels) -> dict[str, Noise]:
-        """The noise of the outputs that break the rule by finite differences, and whether it
-        excuses these.
+        """The noise of the outputs whose finite differences break the rule, and whether it explains
+        them.
         """
         noise: dict[str, Noise] = {}
         multiple = self._options.noise_multiple
@@ -464,8 +464,6 @@ class Judge:
         return any(c.output == comparison.output and run.is_close(c) for run, c in usual)
 
     def _is_hopeless(self, run: RunReport, comparison: Comparison) -> bool:
-        """Whether rounding alone moves an output as much as it differs, but by too much to accept
-        that.
-        """
+        """Whether rounding alone moves a rejected output as much as it differs."""
         noise = run.noise.get(comparison.output)
         return noise is not None and noise.explains and comparison.output not in run.refuted

@@ -31,9 +31,9 @@ _Pair: TypeAlias = tuple[onnx.ModelProto, "Path | None"]
 """A model, and the folder of its external data."""
 
 
-# of the memory that is free, the part for the stored weights of a section
+# free memory divided by the largest weights of a section
 _SHARE: Final = 2 * COPIES
-_MOST_BATCHES: Final = 8  # attempts to find values on which the original runs
+_MAX_BATCHES: Final = 8  # attempts to find values on which the original runs
 _UNCOUNTED: Final = "it is not known which branches ran: the models ran in sections"
 
 
@@ -84,7 +84,7 @@ def judge_in_sections(
         return judging.report("not verified", _too_heavy(heavy, limit), "memory")
     failures: list[Exception] = []
     need = MemoryNeed(SizedModel(before.proto, before.base_dir), options.memory_limit)
-    for plans in itertools.islice(planned_batches(before.proto, options), _MOST_BATCHES):
+    for plans in itertools.islice(planned_batches(before.proto, options), _MAX_BATCHES):
         runs = [_Run(plan) for plan in _possible(plans, need, failures)]
         report = (
             _Sections(before, after, sections, options).verdict(runs, failures) if runs else None
@@ -117,24 +117,24 @@ def _signature(pieces: Pieces, other: Pieces) -> tuple[list[Port], list[Port]]:
 
 
 def _type(name: str, pieces: Pieces, other: Pieces) -> str:
-    mine, its = pieces.known.get(name), other.known.get(name)
+    left, right = pieces.known.get(name), other.known.get(name)
     return (
-        type_name(mine.dtype)
-        if mine is not None and its is not None and mine.dtype and its.dtype
+        type_name(left.dtype)
+        if left is not None and right is not None and left.dtype and right.dtype
         else ""
     )
 
 
 def _sections(before: Pieces, after: Pieces, limit: int) -> Iterator[tuple[Piece, Piece]]:
-    known = frozenset(before.inputs)
+    available = frozenset(before.inputs)
     start = 0
     for end, carried in before.cuts(after, limit):
-        wanted = [
+        results = [
             name for name in before.made(start, end) if name in carried or name in before.outputs
         ]
-        if wanted:
-            yield before.piece(wanted, known), after.piece(wanted, known)
-        known = frozenset(before.inputs) | carried
+        if results:
+            yield before.piece(results, available), after.piece(results, available)
+        available = frozenset(before.inputs) | carried
         start = end
 
 
@@ -168,19 +168,19 @@ class _Sections:
         """
         worst: VerificationReport | None = None
         notes: dict[str, None] = {}
-        for number, (mine, its) in enumerate(self._sections):
-            reference = self._reference(mine, its, runs, failures)
+        for number, (piece, peer) in enumerate(self._sections):
+            reference = self._reference(piece, peer, runs, failures)
             if not runs:
                 return None
-            optimized = self._after.model(its, self._inputs(mine, its, runs[0]))
+            optimized = self._after.model(peer, self._inputs(piece, peer, runs[0]))
             report = judge(reference, optimized, self._options, self._after.base_dir, is_part=True)
             for run, compared in zip(runs, report.runs, strict=False):
                 run.reports.append(compared)
             notes |= dict.fromkeys(report.notes)
             if worst is None and not report.ok:
-                worst = self._placed(number, mine, report)
+                worst = self._placed(number, piece, report)
             if report.status == "different":
-                worst = self._placed(number, mine, report)
+                worst = self._placed(number, piece, report)
                 break
             self._forget(runs, number)
         return self._summed(runs, worst, list(notes))
@@ -218,35 +218,35 @@ class _Sections:
         )
 
     def _reference(
-        self, mine: Piece, its: Piece, runs: list[_Run], failures: list[Exception]
+        self, piece: Piece, peer: Piece, runs: list[_Run], failures: list[Exception]
     ) -> Reference:
         """Run a section of the original and keep its results. Runs that fail are removed."""
-        model = self._before.model(mine, self._inputs(mine, its, runs[0]))
+        model = self._before.model(piece, self._inputs(piece, peer, runs[0]))
         session = Session(model, self._options.settings, base_dir=self._before.base_dir)
-        done: list[ReferenceRun] = []
+        finished: list[ReferenceRun] = []
         for run in list(runs):
             plan = replace(
                 run.plan, feeds={port.name: run.values[port.name] for port in session.inputs}
             )
             try:
-                done.append(run_plan(session, plan))
+                finished.append(run_plan(session, plan))
             except (RunError, MemoryError) as error:
                 failures.append(error)
                 runs.remove(run)
                 continue
-            run.values |= dict(zip(mine.wanted, done[-1].results, strict=True))
+            run.values |= dict(zip(piece.wanted, finished[-1].results, strict=True))
         return Reference(
             model,
             self._before.base_dir,
             session.inputs,
             session.outputs,
-            done,
+            finished,
             settings=self._options.settings,
         )
 
-    def _inputs(self, mine: Piece, its: Piece, run: _Run) -> list[onnx.ValueInfoProto]:
-        """The known results that either section reads: both have the same inputs."""
-        names = [name for name in run.values if name in mine.reads or name in its.reads]
+    def _inputs(self, piece: Piece, peer: Piece, run: _Run) -> list[onnx.ValueInfoProto]:
+        """The values that either section reads: both get the same inputs."""
+        names = [name for name in run.values if name in piece.reads or name in peer.reads]
         return [_value_info(name, run.values[name]) for name in names]
 
     def _forget(self, runs: Sequence[_Run], number: int) -> None:

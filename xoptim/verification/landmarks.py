@@ -1,6 +1,4 @@
-"""Numbers next to which a model may behave in another way: bounds of a Clip or a Slice,
-thresholds.
-"""
+"""Numbers near which a model may behave in another way: bounds of a Clip or a Slice, thresholds."""
 
 import itertools
 import math
@@ -15,8 +13,8 @@ from xoptim.facts.protos import every_node, fed_inputs, is_external, own_graphs,
 from xoptim.operators.registry import Trait, operators_with
 
 _FEW: Final = 16  # elements of a constant that is read
-_MOST: Final = 12  # numbers of two models
-_LARGEST: Final = float(np.finfo(np.float32).max) / 4  # larger ones mean an infinity
+_MAX_NUMBERS: Final = 12  # of two models
+_LARGEST_BOUND: Final = float(np.finfo(np.float32).max) / 4  # larger ones mean an infinity
 _BOUNDING: Final = frozenset((
     *operators_with(Trait.COMPARES), "Clip", "Min", "Max", "Mod", "Where", "Slice", "Range",
     "TopK", "Trilu", "OneHot", "Sub", "Add", "NonMaxSuppression",
@@ -39,16 +37,14 @@ _KINKS: Final[Mapping[str, tuple[float, ...]]] = {
     "Softplus": (20.0,),
     "Exp": (80.0,),
 }
-"""Where operators that have no constant operand change what they do."""
+"""Numbers at which operators without constant operands change what they do."""
 _STEERING: Final[Mapping[str, int]] = {
     "Range": 0, "Expand": 1, "Tile": 1, "ConstantOfShape": 0, "Reshape": 1, "Resize": 1,
     "Upsample": 1, "OneHot": 1, "Pad": 1, "TopK": 1, "Loop": 0, "Slice": 1, "SplitToSequence": 1,
     "CenterCropPad": 1, "DFT": 1, "STFT": 1, "Trilu": 1, "BlackmanWindow": 0, "HannWindow": 0,
     "HammingWindow": 0, "MelWeightMatrix": 0, "EyeLike": 0, "Div": 1, "Mod": 1, "BitShift": 1,
 }  # fmt: skip
-"""Operators with an operand, from this one on, that decides the size of a result or ends the
-process if it is 0.
-"""
+"""The first of the operands that may decide the size of a result, or end the process if 0."""
 NARROW_LIMITS: Final[Mapping[int, tuple[int, ...]]] = {
     onnx.TensorProto.INT8: (127,),
     onnx.TensorProto.UINT8: (255,),
@@ -59,7 +55,7 @@ NARROW_LIMITS: Final[Mapping[int, tuple[int, ...]]] = {
     onnx.TensorProto.FLOAT16: (2048,),
     onnx.TensorProto.FLOAT: (2**24,),
 }
-"""The largest integer up to which types hold all others."""
+"""The largest integer up to which a type holds all integers."""
 _LIMITS: Final = frozenset(
     float(number) for numbers in NARROW_LIMITS.values() for number in numbers
 )
@@ -70,9 +66,7 @@ _MEASURING: Final = operators_with(Trait.MEASURES)
 
 
 class Landmarks(NamedTuple):
-    """The numbers of two models, of floats and of integers: all of them, and those that only one of
-    the models has.
-    """
+    """The numbers of two models: ``all``, and the ``floats`` and ``integers`` that only one has."""
 
     all: tuple[float, ...] = ()
     floats: tuple[float, ...] = ()
@@ -88,25 +82,27 @@ def landmarks(original: onnx.ModelProto, other: onnx.ModelProto | None = None) -
     """The bounds and thresholds in a model and in another one, those that only one of them has
     first.
     """
-    mine = set(_numbers(original))
-    its = mine if other is None else set(_numbers(other))
-    changed = [*sorted(mine ^ its, key=_order), *_between(mine ^ its)]
-    # What a Cast cuts off matters where only one model has it: both mask a sequence by floats, for
+    left = set(_numbers(original))
+    right = left if other is None else set(_numbers(other))
+    changed = [*sorted(left ^ right, key=_order), *_between(left ^ right)]
+    # Limits of a Cast matter only if one model lacks them: both may cast a mask to floats, for
     # instance.
-    common = sorted((bound for bound in mine & its if bound.number not in _LIMITS), key=_order)
+    common = sorted((bound for bound in left & right if bound.number not in _LIMITS), key=_order)
     numbers = dict.fromkeys(bound.number for bound in (*changed, *common))
     floats, integers = (
-        [bound.number for bound in changed if bound.is_float == wanted] for wanted in (True, False)
+        [bound.number for bound in changed if bound.is_float == kind] for kind in (True, False)
     )
     words = dict.fromkeys(
         word for model in (original, other) if model is not None for word in _words(model)
     )
-    is_new = bool(its - mine) or (other is not None and bool(_lengths(other) - _lengths(original)))
+    is_new = bool(right - left) or (
+        other is not None and bool(_lengths(other) - _lengths(original))
+    )
     return Landmarks(
-        tuple(numbers)[:_MOST],
-        tuple(floats[:_MOST]),
-        tuple(integers[:_MOST]),
-        tuple(words)[:_MOST],
+        tuple(numbers)[:_MAX_NUMBERS],
+        tuple(floats[:_MAX_NUMBERS]),
+        tuple(integers[:_MAX_NUMBERS]),
+        tuple(words)[:_MAX_NUMBERS],
         is_new,
     )
 
@@ -131,7 +127,7 @@ def _between(changed: Collection[_Bound]) -> Iterator[_Bound]:
     """Numbers between neighbours, which may be close to each other."""
     for is_float in (True, False):
         numbers = sorted(bound.number for bound in changed if bound.is_float == is_float)
-        for low, high in itertools.islice(itertools.pairwise(numbers), _MOST):
+        for low, high in itertools.islice(itertools.pairwise(numbers), _MAX_NUMBERS):
             yield _Bound((low + high) / 2 if is_float else float((low + high) // 2), is_float)
 
 
@@ -142,20 +138,20 @@ def _order(bound: _Bound) -> tuple[float, float]:
 def _numbers(model: onnx.ModelProto) -> Iterator[_Bound]:
     constants = _constants(model)
     for node in _nodes(model):
-        found = [_Bound(number, is_float=True) for number in _KINKS.get(node.op_type, ())]
+        bounds = [_Bound(number, is_float=True) for number in _KINKS.get(node.op_type, ())]
         if node.op_type in _BOUNDING:
-            found += [bound for name in node.input for bound in constants.get(name, ())]
+            bounds += [bound for name in node.input for bound in constants.get(name, ())]
         if node.op_type == "Cast":
-            found += [
+            bounds += [
                 _Bound(number, is_float=False)
                 for a in node.attribute
                 for number in NARROW_LIMITS.get(a.i, ())
             ]
-        found += _attributes(node)
+        bounds += _attributes(node)
         yield from (
             bound
-            for bound in found
-            if math.isfinite(bound.number) and 0 < abs(bound.number) < _LARGEST
+            for bound in bounds
+            if math.isfinite(bound.number) and 0 < abs(bound.number) < _LARGEST_BOUND
         )
 
 
@@ -177,11 +173,11 @@ def _words(model: onnx.ModelProto) -> Iterator[str]:
 
 
 def _attributes(node: NodeProto) -> list[_Bound]:
-    wanted = _ATTRIBUTES.get(node.op_type, ())
+    names = _ATTRIBUTES.get(node.op_type, ())
     return [
         bound
         for attribute in node.attribute
-        if attribute.name in wanted
+        if attribute.name in names
         for bound in _stored(attribute)
     ]
 
@@ -194,27 +190,26 @@ def _nodes(model: onnx.ModelProto) -> Iterator[NodeProto]:
 
 def _constants(model: onnx.ModelProto) -> dict[str, list[_Bound]]:
     """The elements of small numeric constants, by name."""
-    found = {tensor.name: _elements(tensor) for tensor in model.graph.initializer}
+    elements = {tensor.name: _elements(tensor) for tensor in model.graph.initializer}
     for node in _nodes(model):
         if node.op_type == "Constant" and node.attribute:
-            found[node.output[0]] = _stored(node.attribute[0])
+            elements[node.output[0]] = _stored(node.attribute[0])
         elif node.op_type in _OWNERS:
-            found |= {
+            elements |= {
                 tensor.name: _elements(tensor)
                 for graph in own_graphs(node)
                 for tensor in graph.initializer
             }
-    return found
+    return elements
 
 
 def _stored(attribute: AttributeProto) -> list[_Bound]:
-    """The numbers of an attribute."""
     if attribute.type == AttributeProto.TENSOR:
         return _elements(attribute.t)
     floats = [attribute.f] if attribute.type == AttributeProto.FLOAT else list(attribute.floats)
     integers = [attribute.i] if attribute.type == AttributeProto.INT else list(attribute.ints)
-    found = [_Bound(number, is_float=True) for number in floats[:_FEW]]
-    return found + [_Bound(float(number), is_float=False) for number in integers[:_FEW]]
+    bounds = [_Bound(number, is_float=True) for number in floats[:_FEW]]
+    return bounds + [_Bound(float(number), is_float=False) for number in integers[:_FEW]]
 
 
 def _elements(tensor: onnx.TensorProto) -> list[_Bound]:
@@ -231,23 +226,23 @@ def _elements(tensor: onnx.TensorProto) -> list[_Bound]:
 
 def steers(model: onnx.ModelProto) -> bool:
     """Whether values of inputs may decide the sizes of results, or divide integers."""
-    known = {value.name for value in fed_inputs(model)}
-    return _steers(list(model.graph.node), known) or any(
+    dependent = {value.name for value in fed_inputs(model)}
+    return _steers(list(model.graph.node), dependent) or any(
         _steers(list(f.node), set(f.input)) for f in model.functions
     )
 
 
-def _steers(nodes: list[NodeProto], known: set[str]) -> bool:
-    """The same of nodes in order; ``known`` are the values that depend on inputs, which grows."""
+def _steers(nodes: list[NodeProto], dependent: set[str]) -> bool:
+    """The same for nodes in order; ``dependent`` are values that depend on inputs, and grows."""
     for node in nodes:
         first = _STEERING.get(node.op_type)
-        if first is not None and known.intersection(node.input[first:]):
+        if first is not None and dependent.intersection(node.input[first:]):
             return True
         for attribute in node.attribute:
             if attribute.type == AttributeProto.GRAPH:
-                known.update(value.name for value in attribute.g.input)
-                if _steers(list(attribute.g.node), known):
+                dependent.update(value.name for value in attribute.g.input)
+                if _steers(list(attribute.g.node), dependent):
                     return True
-        if node.op_type not in _MEASURING and not known.isdisjoint(proto_reads(node)):
-            known.update(node.output)
+        if node.op_type not in _MEASURING and not dependent.isdisjoint(proto_reads(node)):
+            dependent.update(node.output)
     return False

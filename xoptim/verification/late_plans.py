@@ -18,7 +18,7 @@ from xoptim.verification.sized import SizedModel
 
 _LOOPS: Final = ("Loop", "Scan")
 _COUNTS: Final = (40, 300)
-"""Iterations: more than most warm-ups and caches have, and more than a byte counts."""
+"""Iterations: more than most warm-ups and caches have, and more than fit in a byte."""
 _BEYOND: Final = 3  # iterations past a number that a model compares with
 _MAX_COUNT: Final = 1 << 12
 _MAX_WORK: Final = 1 << 29
@@ -26,7 +26,7 @@ _MAX_WORK: Final = 1 << 29
 
 
 def has_loops(models: Iterable[onnx.ModelProto]) -> bool:
-    """Whether one of some models has a Loop or a Scan, in a function or a subgraph as well."""
+    """Whether a model has a Loop or a Scan, also in functions and subgraphs."""
     return any(
         node.op_type in _LOOPS
         for model in models
@@ -36,7 +36,7 @@ def has_loops(models: Iterable[onnx.ModelProto]) -> bool:
 
 
 class LatePlans:
-    """The plans for a model, by the loops of ``models``; there are none for one without loops.
+    """Plans for the loops of ``models``; none where there are no loops.
 
     ``work`` returns the operations of a run, without the iterations that an input decides.
     """
@@ -64,7 +64,7 @@ class LatePlans:
                 yield self._planned(sizes, {}, count)
 
     def _counts(self) -> list[int]:
-        """Numbers of iterations: a few, and one beyond the largest number of the models."""
+        """Numbers of iterations: the usual ones, and one above the largest number of the models."""
         bounds = [number for number in self._feeding.landmarks.all if float(number).is_integer()]
         largest = max((int(n) for n in bounds if n <= _MAX_COUNT), default=0) + _BEYOND
         return sorted({*_COUNTS, max(largest, *_COUNTS)})

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 try:  # Python's own parser is not a public module
     from re import _constants, _parser  # type: ignore[attr-defined]
-except ImportError:  # no string is made of a pattern then
+except ImportError:  # then no strings are made from patterns
     _constants = _parser = None
 
 _MAX_PATTERN: Final = 1000
@@ -22,7 +22,7 @@ _MAX_MISSED: Final = 24
 """Characters of a match that are changed one by one."""
 _UNBOUNDED: Final = 3  # repetitions beyond the least where there is no limit
 _CANDIDATES: Final = "a-Z0 _.x~é" + string.ascii_letters + string.digits + string.punctuation
-"""Characters for a set that names those that it lacks, unusual kinds first."""
+"""Characters for a negated set, one of each kind first."""
 _POSIX: Final = {
     "[:alpha:]": "a-zA-Z",
     "[:digit:]": "0-9",
@@ -35,8 +35,8 @@ _POSIX: Final = {
     "[:punct:]": "!-/:-@",
 }
 """Classes of characters that RE2 has and Python lacks."""
-_ENDS: Final = ((r"\z", r"\Z"), (r"\C", "."))
-"""The same for other forms."""
+_FORMS: Final = ((r"\z", r"\Z"), (r"\C", "."))
+"""Other forms of RE2, and Python's forms for them."""
 _CATEGORIES: Final = {
     "CATEGORY_DIGIT": "07",
     "CATEGORY_NOT_DIGIT": "a-",
@@ -54,7 +54,7 @@ _ESCAPES: Final = {
     "CATEGORY_NOT_WORD": r"\W",
 }
 _Item: TypeAlias = tuple[Any, Any]
-"""An operation of Python's parsed form, whose text is its name, and its operand."""
+"""An operation of Python's parsed form (as a string: its name), and its operand."""
 
 
 class _UnsupportedError(Exception):
@@ -72,7 +72,7 @@ def matches(pattern: str) -> list[str]:
         return []
     try:
         return _of_items(list(_parsed(pattern)))
-    except Exception:  # the private form may change; patterns of RE2 may be none of Python's
+    except Exception:  # the private form may change; Python may not read a pattern of RE2
         return []
 
 
@@ -92,22 +92,20 @@ def _other_than(character: str) -> str:
     return "x" if character != "x" else "-"
 
 
-def probing_strings(pattern: str, most: int) -> list[str]:
-    """Matches of a pattern, then strings that almost are the first match, then such of the others,
-    alternately.
-    """
+def probing_strings(pattern: str, limit: int) -> list[str]:
+    """Matches of a pattern, then near misses of the first match, then of all others in turn."""
     matching = matches(pattern)
     first, *others = map(near_misses, matching) if matching else ((),)
     rows = itertools.zip_longest(*others)
     mixed = (text for row in rows for text in row if text is not None)
-    return list(dict.fromkeys(itertools.islice(itertools.chain(matching, first, mixed), most)))
+    return list(dict.fromkeys(itertools.islice(itertools.chain(matching, first, mixed), limit)))
 
 
 def _parsed(pattern: str) -> Iterable[_Item]:
     for name, characters in _POSIX.items():
         pattern = pattern.replace(name, characters)
-    for its, ours in _ENDS:
-        pattern = pattern.replace(its, ours)
+    for re2_form, python_form in _FORMS:
+        pattern = pattern.replace(re2_form, python_form)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about sets, which Python may read otherwise one day
         items: Iterable[_Item] = _parser.parse(pattern)

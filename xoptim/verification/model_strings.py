@@ -31,8 +31,8 @@ class ModelStrings(NamedTuple):
     """The strings for two models.
 
     Attributes:
-        texts: strings, those for what only one of the models has first.
-        stop_words: words that are dropped.
+        texts: strings; first come those that test parts of only one model.
+        stop_words: words that StringNormalizer drops.
     """
 
     texts: tuple[str, ...] = ()
@@ -69,13 +69,13 @@ def _changed_first(sets: Sequence[Iterable[str]]) -> list[str]:
     return sorted(together, key=lambda text: all(text in texts for texts in ordered))
 
 
-def _attributes(nodes: Iterable[NodeProto], wanted: dict[str, str]) -> list[str]:
+def _attributes(nodes: Iterable[NodeProto], names: dict[str, str]) -> list[str]:
     """The strings of one attribute of some operators."""
     return [
         text
         for node in nodes
         for attribute in node.attribute
-        if attribute.name == wanted.get(node.op_type)
+        if attribute.name == names.get(node.op_type)
         for text in _stored(attribute)
     ]
 

@@ -16,14 +16,14 @@ from xoptim.facts.protos import fed_inputs, is_external, own_graphs, replace_ite
 from xoptim.verification.protos import inferred_graph, light_copy, tensor_array
 from xoptim.verification.session import Value
 
-_LARGEST_READ: Final = 8192  # bytes of a constant that inference may read
+_MAX_READ_BYTES: Final = 8192  # of a constant that inference may read
 _SMALLEST_WEIGHT: Final = 32  # elements
-_MOST_ELEMENTS: Final = 200_000_000  # moved in all, to bound time and memory
-_MOST_EXTERNAL: Final = 1 << 24  # of these, elements that lie in external files
-_LONGEST_AXIS: Final = 1 << 16  # for which every place gets a factor of its own
+_MAX_ELEMENTS: Final = 200_000_000  # moved in all, to bound time and memory
+_MOST_EXTERNAL: Final = 1 << 24  # the same for elements in external files
+_LONGEST_AXIS: Final = 1 << 16  # for which every index gets a factor of its own
 # of a result of static shape: fewer may be sizes that are computed as floats
-_FEWEST_ELEMENTS: Final = 8
-# version of the file format; before, the default of an input cannot be replaced
+_MIN_ELEMENTS: Final = 8
+# IR version; before it, the default of an input cannot be replaced
 _DEFAULTS_FROM: Final = 4
 _FACTOR_TYPES: Final = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 _ROUNDING_OPERATORS: Final = frozenset({
@@ -45,12 +45,12 @@ def noisy_weights(
     """Weights moved by one unit in the last place, up or down at random."""
     kept, scales = _special_weights(model)
     moved: dict[str, np.ndarray] = {}
-    left = {False: _MOST_ELEMENTS, True: _MOST_EXTERNAL}
+    left = {False: _MAX_ELEMENTS, True: _MOST_EXTERNAL}
     for tensor in sorted(model.graph.initializer, key=lambda tensor: math.prod(tensor.dims)):
-        count, place = math.prod(tensor.dims), is_external(tensor)
-        wanted = (count >= _SMALLEST_WEIGHT and tensor.name not in kept) or tensor.name in scales
-        if wanted and count <= left[place] and _is_measured(tensor.data_type):
-            left[place] -= count
+        count, is_outside = math.prod(tensor.dims), is_external(tensor)
+        is_weight = (count >= _SMALLEST_WEIGHT and tensor.name not in kept) or tensor.name in scales
+        if is_weight and count <= left[is_outside] and _is_measured(tensor.data_type):
+            left[is_outside] -= count
             moved[tensor.name] = move_one_ulp(tensor_array(tensor, base_dir), rng)
     return moved
 
@@ -58,8 +58,8 @@ def noisy_weights(
 class NoisyModel:
     """A model whose numbers can be moved: one session of it measures the noise as often as needed.
 
-    A multiplication follows each result of ``proto`` that rounds; ``weights`` belong to the main
-    graph, moved once.
+    In ``proto``, a Mul by a factor follows each result that rounds. ``weights`` are the moved
+    weights of the main graph, the same in all runs.
     """
 
     def __init__(
@@ -69,9 +69,7 @@ class NoisyModel:
         self.proto, self._factors = noisy_graph(model, self.weights)
 
     def feeds(self, feeds: Mapping[str, Value], rng: np.random.Generator) -> dict[str, Value]:
-        """Feeds with their numbers moved, and factors next to 1 for the results within the
-        model.
-        """
+        """Feeds with their numbers moved, and factors close to 1 for the results in the model."""
         return {
             **noisy_feeds(feeds, rng),
             **{name: move_one_ulp(ones, rng) for name, ones in self._factors.items()},
@@ -81,17 +79,16 @@ class NoisyModel:
 def noisy_graph(
     model: onnx.ModelProto, dropped: Collection[str] = ()
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """A copy in which a multiplication follows each result that rounds, and the factors of these,
-    all 1 by default.
+    """A copy in which a Mul by a factor follows each result that rounds, and the factors, all 1.
 
-    Subgraphs get them too: an iteration passes its rounding on. Only results that have a known type
-    and are not scalars get one; models before opset 7 get none. The copy lacks the data of
-    initializers that are ``dropped``.
+    Results in subgraphs get factors as well: an iteration passes its rounding on. Results of
+    unknown type and scalars get none, nor do models before opset 7. The copy lacks the data of
+    ``dropped`` initializers.
     """
     copy, factors = light_copy(model, dropped), dict[str, np.ndarray]()
     if any(opset.domain in ("", "ai.onnx") and opset.version < 7 for opset in model.opset_import):
         return copy, factors
-    inferred = inferred_graph(model, _LARGEST_READ) or model.graph
+    inferred = inferred_graph(model, _MAX_READ_BYTES) or model.graph
     _add_factors(copy.graph, inferred, factors)
     _add_defaults(copy, factors)
     return copy, factors
@@ -100,19 +97,19 @@ def noisy_graph(
 def _add_factors(
     graph: onnx.GraphProto, inferred: onnx.GraphProto, factors: dict[str, np.ndarray]
 ) -> None:
-    """Let a multiplication follow each result of a graph and its subgraphs that rounds.
+    """Multiply each result of a graph and its subgraphs that rounds by a factor.
 
     Args:
         graph: is changed.
         inferred: the same graph with the types of its results.
-        factors: those of all graphs, by name; grows.
+        factors: factors of all graphs, by name; grows.
     """
     types = _tensor_types(inferred)
     nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in graph.node]
     del graph.node[:]
-    for node, known in zip(nodes, inferred.node, strict=True):
-        for body, typed in zip(own_graphs(node), own_graphs(known), strict=True):
-            _add_factors(body, typed, factors)
+    for node, typed in zip(nodes, inferred.node, strict=True):
+        for body, typed_body in zip(own_graphs(node), own_graphs(typed), strict=True):
+            _add_factors(body, typed_body, factors)
         kind = types.get(node.output[0]) if node.op_type in _ROUNDING_OPERATORS else None
         ones = None if kind is None else _ones(kind)
         if ones is None:
@@ -151,7 +148,7 @@ def _ones(kind: onnx.TypeProto.Tensor) -> np.ndarray | None:
     if kind.elem_type not in _FACTOR_TYPES or not kind.HasField("shape") or not kind.shape.dim:
         return None
     sizes = [dim.dim_value for dim in kind.shape.dim]
-    if all(sizes) and math.prod(sizes) < _FEWEST_ELEMENTS:  # a dynamic dimension is 0 here
+    if all(sizes) and math.prod(sizes) < _MIN_ELEMENTS:  # a dynamic dimension is 0 here
         return None
     # Factors along the last axis fit any sizes of the other axes; an open or very long axis gets
     # one factor.
@@ -175,9 +172,7 @@ def _special_weights(model: onnx.ModelProto) -> tuple[set[str], set[str]]:
 
 
 def noisy_feeds(feeds: Mapping[str, Value], rng: np.random.Generator) -> dict[str, Value]:
-    """Feeds with their measured numbers moved by one unit in the last place, up or down at
-    random.
-    """
+    """Feeds with measured numbers moved by one unit in the last place, up or down at random."""
     return {name: _noisy(value, rng) for name, value in feeds.items()}
 
 

@@ -39,9 +39,7 @@ _UNEVEN: Final = frozenset(
 _SPREADING: Final = frozenset(
     ("Conv", "ConvTranspose", "FusedConv", "QuantizeLinear", "DynamicQuantizeLinear")
 )
-"""Operators on a GPU for which it is open where NaN goes: algorithms of convolutions mix all
-numbers of a tile.
-"""
+"""Operators that may spread NaN to any result on a GPU: convolutions mix all numbers of a tile."""
 _TYING: Final = frozenset(
     (
         "ArgMax",
@@ -66,17 +64,16 @@ _MIXING: Final = (
 )
 """Operators that add up products of their operands, in any order."""
 _RANGES: Final = 12  # runs on very large and very small numbers
-_TIMES: Final = 4  # runs of one kind where a run takes next to no time
-_MOST_LEVELS: Final = 3
+_TIMES: Final = 4  # runs of one kind where a run takes almost no time
+_MAX_LEVELS: Final = 3
 _USUAL_LEVELS: Final = (0.0, 1.0, -1.0)
 _ODD: Final = 3  # numbers that are not finite: NaN and two infinities
 
 
 class NumberPlans:
-    """The plans for a model, by the operators of ``models``: it, and the one that is compared with
-    it.
+    """The plans for a model, chosen by the operators in it and in the model compared with it.
 
-    ``is_tiny``: whether a run takes next to no time; ``is_on_gpu``: whether it is on a GPU.
+    ``models`` are both; ``is_tiny``: whether a run takes almost no time.
     """
 
     def __init__(
@@ -95,8 +92,9 @@ class NumberPlans:
         return [*plans, *self.levels(), *self._odd(usual), *self._ranges()]
 
     def _ranges(self) -> list[Planning]:
-        """Very large and very small numbers, where a run takes next to no time and nothing adds
-        products: there, any order of additions may overflow.
+        """Very large and very small numbers, where a run takes almost no time.
+
+        None where an operator adds products: a sum may overflow in one order only.
         """
         feeding = self._feeding
         options = feeding.options
@@ -111,10 +109,7 @@ class NumberPlans:
         return [self._feeding.styled("level", Style(level=level)) for level in levels]
 
     def _magnitudes(self) -> list[Planning]:
-        """Numbers of many magnitudes.
-
-        Zeros and large ones where operators treat these in another way.
-        """
+        """Numbers of many magnitudes, and zeros with large numbers where a run is tiny."""
         feeding = self._feeding
         if not feeding.may_be_wide:
             return []
@@ -142,7 +137,7 @@ class NumberPlans:
         return [ascending, self._feeding.styled("single", Style(numbers="single"))]
 
     def _repeated(self) -> list[Planning]:
-        """More runs on usual numbers, on small ones, and on those with a common term."""
+        """More runs on usual numbers, numbers close to 0, and numbers close to each other."""
         feeding = self._feeding
         plans: list[Planning] = []
         if feeding.random:
@@ -160,19 +155,19 @@ class NumberPlans:
         both.
         """
         feeding = self._feeding
-        found: list[float] = []
+        levels: list[float] = []
         for spec in feeding.random:
-            known = (
+            own_numbers = (
                 feeding.landmarks.floats
                 if is_float(spec.element_type)
                 else feeding.landmarks.integers
             )
             if feeding.uses[spec.name].kind in ("free", "positive", "unit"):
-                found += known
+                levels += own_numbers
             if spec.shape == () or self._is_tiny:
-                found += feeding.landmarks.all
-        most = _MOST_LEVELS * (_TIMES if self._is_tiny else 1)
-        bounds = list(dict.fromkeys(found))[:most]
+                levels += feeding.landmarks.all
+        limit = _MAX_LEVELS * (_TIMES if self._is_tiny else 1)
+        bounds = list(dict.fromkeys(levels))[:limit]
         usual = _USUAL_LEVELS if self._is_tiny and feeding.random else ()
         near = (number for bound in bounds for number in beyond(bound))
         return list(dict.fromkeys((*usual, *near)))

@@ -20,7 +20,7 @@ _NUMBERS: Final[dict[str, tuple[int, ...]]] = {
 """For each kind, numbers in place of the one that any model runs with."""
 _FRACTIONS: Final = (0.5, 1.5, 2.0, 3.0)
 """The same for an operand that is a float, such as the scales of a Resize."""
-_FEW: Final = 4  # elements that get another value alone
+_FEW: Final = 4  # elements that are changed one by one
 
 
 def alternatives(
@@ -60,9 +60,9 @@ def _alternatives(kind: ValueKind, element: int, usual: np.ndarray) -> Iterator[
 
 def _one_of(usual: np.ndarray, place: int, number: float) -> np.ndarray:
     """The usual numbers with one changed."""
-    found = usual.astype(np.float64).reshape(-1)
-    found[place] = number
-    return found.reshape(usual.shape)
+    numbers = usual.astype(np.float64).reshape(-1)
+    numbers[place] = number
+    return numbers.reshape(usual.shape)
 
 
 def _axes(usual: np.ndarray) -> Iterator[np.ndarray]:
@@ -77,8 +77,8 @@ def _axes(usual: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _targets(usual: np.ndarray) -> Iterator[np.ndarray]:
-    """Target shapes that fit any number of elements: the rest at another place, or an axis that is
-    copied.
+    """Target shapes for any number of elements: -1 at another index, with ones, copied axes (0), or
+    a factor.
     """
     length = usual.shape[-1]
     for place in range(1, length):

@@ -1,4 +1,4 @@
-"""Libraries of further operators, which onnxruntime loads from files."""
+"""Libraries of custom operators, which onnxruntime loads from files."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def library_file(name: str) -> str:
     module = _PACKAGES.get(name.replace("_", "-"))
     if module is not None:
         try:
-            found: str = importlib.import_module(module).get_library_path()
+            path: str = importlib.import_module(module).get_library_path()
         except ImportError as error:
             raise ChoiceError(f"the package {name} is not installed: pip install {name}") from error
-        return found
+        return path
     if not Path(name).is_file():
         raise ChoiceError(f"there is no custom operator library {name!r}")
     file = str(Path(name).resolve())

@@ -27,12 +27,12 @@ class RunValues:
         feeds: values of inputs by name, for instance ``numpy.load("feeds.npz")``; inputs without
             one get random values.
         test_data: folder with ``test_data_set_*/input_*.pb``, or with such files, to run on instead
-            of random values; what measures takes the first set.
+            of random values; measurements take the first set.
         seed: of the random values, and of the order of measured runs.
         custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
         software_device: whether an execution provider that has no device here runs on the processor
             instead (``webgpu``).
-        assume: assumptions about sizes and values, which the values of a run hold.
+        assume: assumptions about sizes and values, which all runs meet.
         assume_from_model: also use the assumptions in the metadata of the models. The author of a
             file wrote them.
     """
@@ -62,8 +62,8 @@ class VerificationOptions(RunValues):
         rtol: relative tolerance of floating-point outputs instead of the one of their type. With
             ``rtol`` or ``atol`` given, the sensitivity of the model to rounding is not considered.
         atol: absolute tolerance, likewise.
-        of_largest: whether the relative tolerance is also a part of the largest number of an
-            output, in place of the median.
+        of_largest: whether the tolerance scales with the largest magnitude of an output instead of
+            the median.
         ulp: units in the last place that floating-point outputs may differ by, in place of
             tolerances.
         integer_atol: allowed difference of integer outputs.
@@ -73,7 +73,7 @@ class VerificationOptions(RunValues):
             that of float16.
         threads: threads within an operator; 0 leaves the choice to onnxruntime.
         assignments: number of runs, on different sizes where dimensions are dynamic.
-        typical: whether to prefer sizes that models have in use to small ones: to measure at.
+        typical: whether to prefer sizes as in use to small ones, to measure at.
         extremes: whether to add, where dimensions are dynamic and ``assignments`` is above 1, for
             each of them a run in which it is longer than the numbers that the model compares it
             with, and a run in which it is 0, if the original runs with them and the budget allows
@@ -84,10 +84,10 @@ class VerificationOptions(RunValues):
         max_attempts: runs of the original that may fail before the search for sizes ends.
         time_limit: seconds after which the search for sizes ends.
         run_limit: seconds after which one run of a model is stopped, ``None`` for no limit.
-        memory_limit: bytes beyond which a run is not tried, by the least memory of its results; by
-            default the free memory.
-        sections: whether to run the models section by section, which needs the weights of one
-            section in memory only; by default when the weights of the whole would not fit.
+        memory_limit: bytes of memory; a run whose results need more is not tried. By default the
+            free memory.
+        sections: whether to run the models section by section, with the weights of only one section
+            in memory; by default when all weights would not fit.
         noise_multiple: a difference beyond the tolerance still counts as rounding when it is at
             most this many times the effect of moving all numbers by one unit in the last place.
             Never for ``exact`` rewrites.

@@ -19,8 +19,8 @@ from xoptim.system.machine import set_variable
 from xoptim.verification.errors import ProviderUnavailable
 
 ort = lazy_module("onnxruntime")
-_OLDEST: Final = "1.24"
-"""The version of onnxruntime from which it loads plug-ins."""
+_MIN_VERSION: Final = "1.24"
+"""The first version of onnxruntime that loads plug-ins."""
 _FATAL: Final = 4  # log severity: errors arrive as exceptions
 SOFTWARE_DEVICE: Final = "--software-device"
 _ALLOWED: Final = "ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER"
@@ -33,7 +33,7 @@ class Plugin:
     Attributes:
         name: its short name.
         provider: its full name, by which onnxruntime lists its devices.
-        package: the package on PyPI, which is also the extra ``name`` of this package.
+        package: the package on PyPI, which the extra ``name`` of xoptim installs.
         module: the module of the package; its ``get_library_path()`` names the library.
         files: options whose values are libraries of the package, without the prefix and the ending
             of the system.
@@ -128,36 +128,35 @@ PLUGINS: Final[dict[str, Plugin]] = {
 
 
 _LOADED: Final[dict[str, str]] = {}
-"""Libraries that are loaded, by the name of the provider: onnxruntime refuses a second time."""
+"""Loaded libraries, by the name of the provider: onnxruntime refuses to load one twice."""
 
 
 def plugin_named(name: str) -> Plugin | None:
     """The plug-in of a short or full name, in any case; ``None`` when there is none."""
     key = name.lower()
-    names = ((each, (each.name, each.provider.lower())) for each in PLUGINS.values())
-    return next((each for each, known in names if key in known), None)
+    return next((p for p in PLUGINS.values() if key in (p.name, p.provider.lower())), None)
 
 
 @cache
 def _built_in() -> frozenset[str]:
     """The providers of onnxruntime itself.
 
-    Asked before a plug-in is loaded: then it is listed as well.
+    First called before a plug-in is loaded: afterwards onnxruntime lists that as well.
     """
     return frozenset(ort.get_available_providers())
 
 
 def plugged_in(providers: Iterable[str]) -> list[Plugin]:
     """The plug-ins among some providers, which are given by their full names."""
-    found = (plugin_named(name) for name in providers if name not in _built_in())
-    return [each for each in found if each is not None]
+    plugins = (plugin_named(name) for name in providers if name not in _built_in())
+    return [plugin for plugin in plugins if plugin is not None]
 
 
 def coarsest_type(providers: Iterable[str]) -> int:
     """The coarsest element type to which one of some providers may round 32-bit floats."""
-    types = [each.rounds_to for each in map(plugin_named, providers) if each is not None]
+    types = [plugin.rounds_to for plugin in map(plugin_named, providers) if plugin is not None]
     order = (TensorProto.BFLOAT16, TensorProto.FLOAT16)
-    return next((each for each in order if each in types), TensorProto.FLOAT)
+    return next((element for element in order if element in types), TensorProto.FLOAT)
 
 
 def provider_of(name: str) -> str | None:
@@ -169,24 +168,24 @@ def provider_of(name: str) -> str | None:
     if plugin is None:
         return None
     if not plugin.is_installed:
-        what = f"the execution provider {plugin.name!r}"
-        raise ProviderUnavailable(f"{what} is not installed: {plugin.install}")
+        message = f"the execution provider {plugin.name!r} is not installed: {plugin.install}"
+        raise ProviderUnavailable(message)
     return plugin.provider
 
 
 def load(plugin: Plugin, *, software_device: bool = False) -> None:
-    """Load the library of a plug-in, once a process.
+    """Load the library of a plug-in, once per process.
 
     Raises `ProviderUnavailable` when it is not installed, or cannot be loaded. With
-    ``software_device``, a plug-in that can also run on the processor does, where there is no other
-    device; this counts when it is loaded.
+    ``software_device``, a plug-in that can run on the processor does so where there is no other
+    device; the call that loads the library decides this.
     """
     if plugin.provider in _LOADED:
         return
     provider_of(plugin.provider)
     if not hasattr(ort, "register_execution_provider_library"):
-        told = f"onnxruntime {ort.__version__} does not load plug-in execution providers"
-        raise ProviderUnavailable(f"{told}; install {_OLDEST} or later")
+        reason = f"onnxruntime {ort.__version__} does not load plug-in execution providers"
+        raise ProviderUnavailable(f"{reason}; install {_MIN_VERSION} or later")
     if software_device and plugin.has_software_device:
         set_variable(_ALLOWED, "1")
         use_software_driver()
@@ -197,15 +196,15 @@ def load(plugin: Plugin, *, software_device: bool = False) -> None:
         ort.register_execution_provider_library(plugin.provider, library)
     except Exception as error:  # neither the packages nor onnxruntime have a common base class
         reason = " ".join(str(error).split())
-        what = f"the execution provider {plugin.name!r}"
-        raise ProviderUnavailable(f"{what} cannot be loaded: {reason}") from error
+        subject = f"the execution provider {plugin.name!r}"
+        raise ProviderUnavailable(f"{subject} cannot be loaded: {reason}") from error
     _LOADED[plugin.provider] = library
 
 
 def devices_of(plugin: Plugin) -> list[Any]:
     """The devices (``onnxruntime.OrtEpDevice``) of a loaded plug-in, the preferred one first."""
-    found = [each for each in ort.get_ep_devices() if each.ep_name == plugin.provider]
-    return sorted(found, key=lambda each: plugin.devices.index(kind_of(each)))
+    devices = [device for device in ort.get_ep_devices() if device.ep_name == plugin.provider]
+    return sorted(devices, key=lambda device: plugin.devices.index(kind_of(device)))
 
 
 def kind_of(device: Any) -> str:
@@ -214,16 +213,16 @@ def kind_of(device: Any) -> str:
 
 
 def provider_options(plugin: Plugin, *, float32: bool = False) -> dict[str, str]:
-    """The options of a plug-in that is loaded, files of its package with their paths.
+    """The options of a loaded plug-in, files of its package with their paths.
 
-    With ``float32``, those with which it does not round 32-bit floats.
+    With ``float32``, also the options with which it does not round 32-bit floats.
     """
     library = Path(_LOADED[plugin.provider])
     prefix = "lib" if library.name.startswith("lib") else ""
-    found = dict(plugin.float32_options) if float32 else {}
+    options = dict(plugin.float32_options) if float32 else {}
     for name, stem in plugin.files.items():
-        found[name] = str(library.with_name(f"{prefix}{stem}{library.suffix}"))
-    return found
+        options[name] = str(library.with_name(f"{prefix}{stem}{library.suffix}"))
+    return options
 
 
 def add_plugin(
@@ -243,8 +242,8 @@ def add_plugin(
         raise ProviderUnavailable(f"a session takes one plug-in execution provider, not {names}")
     (plugin,) = plugins
     load(plugin, software_device=software_device)
-    found = devices_of(plugin)
-    if not found:
-        what = f"the execution provider {plugin.name!r}"
-        raise ProviderUnavailable(f"{what} finds no device here; {plugin.advice}")
-    options.add_provider_for_devices(found[:1], provider_options(plugin, float32=float32))
+    devices = devices_of(plugin)
+    if not devices:
+        subject = f"the execution provider {plugin.name!r}"
+        raise ProviderUnavailable(f"{subject} finds no device here; {plugin.advice}")
+    options.add_provider_for_devices(devices[:1], provider_options(plugin, float32=float32))

@@ -41,8 +41,7 @@ _NOWHERE = "in-memory"  # location written into stubs; it is never opened
 def read_proto(
     model: ModelLike, base_dir: Path | None = None
 ) -> tuple[onnx.ModelProto, Path | None]:
-    """The protobuf of a model, external data left outside, and the folder against which their
-    locations resolve.
+    """The protobuf of a model without its external data, and the folder that contains the data.
 
     Raises `ModelError` when the file cannot be read, or is not a model.
     """
@@ -72,9 +71,7 @@ def stored_bytes(tensor: TensorProto) -> int:
 
 
 def initializer_bytes(model: onnx.ModelProto) -> int:
-    """Bytes of all initializers within the protobuf (``ByteSize`` would serialize the model to
-    count them).
-    """
+    """Bytes of all initializers within the protobuf (``ByteSize`` would serialize the model)."""
     return sum(map(stored_bytes, model.graph.initializer))
 
 
@@ -140,7 +137,7 @@ def loadable_copy(
 
     ``None`` when the copy would be the same.
 
-    Equal names of nodes differ in it, and external data is where this system finds it.
+    In the copy, names of nodes are unique, and external data is where this system finds it.
     """
     try:
         proto, folder = read_proto(model, base_dir)

@@ -1,4 +1,4 @@
-"""Which subgraphs the runs of a model have reached, as a session of the model that counts tells."""
+"""Which subgraphs the runs of a model reach: a session of a copy that counts them tells."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class Reach:
             model = unfolded(model)
         except ModelError as error:
             return cls(reason=_unknown(str(error)))
-        many = count_bodies(model)
-        if many and objection:
+        bodies = count_bodies(model)
+        if bodies and objection:
             return cls(reason=_unknown(objection))
         counted = counting(model)
         if counted is None:
-            return cls(reason=_uncounted(model, many))
+            return cls(reason=_uncounted(model, bodies))
         try:
             session = Session(counted.proto, settings, base_dir=base_dir)
             reach = cls(session, counted.bodies, budget=budget)
@@ -102,7 +102,7 @@ class Reach:
             seen.add(count)
 
     def is_complete(self) -> bool:
-        """Whether runs have reached everything."""
+        """Whether runs have reached every branch and number of trips."""
         pairs = zip(self._bodies, self._seen, strict=True)
         return not any(body.missed(seen) for body, seen in pairs)
 
@@ -120,9 +120,9 @@ def _unknown(reason: str) -> str:
     return f"it is not known which branches ran: {reason}"
 
 
-def _uncounted(model: onnx.ModelProto, many: int) -> str:
+def _uncounted(model: onnx.ModelProto, bodies: int) -> str:
     """Why the subgraphs of a model are not counted; empty where it has none."""
-    if many > MOST:
+    if bodies > MOST:
         limit = f"at most {MOST} are counted"
-        return f"it is not known which of {many} branches and loop bodies ran: {limit}"
-    return _unknown("there is a Scan of operator set 8") if many and has_old_scan(model) else ""
+        return f"it is not known which of {bodies} branches and loop bodies ran: {limit}"
+    return _unknown("there is a Scan of operator set 8") if bodies and has_old_scan(model) else ""

@@ -1,6 +1,4 @@
-"""Runs of the original, on given values or on sizes and values that a search within a budget finds
-it to accept.
-"""
+"""Runs of the original, on given values or on sizes and values that a search finds."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -49,8 +47,8 @@ from xoptim.verification.work import (
 )
 
 _FURTHER_ATTEMPTS: Final = 8  # for another assignment, once one works
-_MOST_PROBES: Final = 6  # runs to find the largest size of one axis that the original accepts
-_RELATED_WORK: Final = 1 << 25  # operations of a run with sizes that stand in a relation
+_MAX_PROBES: Final = 6  # runs to find the largest size of one axis that the original accepts
+_RELATED_WORK: Final = 1 << 25  # operations of a run with sizes such as multiples of each other
 _PROBE_BYTES: Final = 1 << 30  # that the results of a run with large sizes may take at one time
 _HOUR: Final = 3600.0
 _SHORT_SEARCH: Final = 10.0  # seconds of the search for sizes that a message names
@@ -60,9 +58,9 @@ class Search:
     """The search for sizes and values on which the original runs, and whose results the store
     keeps.
 
-    ``skipped`` lists the runs that were skipped because of what they cost; ``coverage`` tells which
+    ``skipped`` lists the runs that were skipped because of their cost; ``coverage`` tells which
     branches the others reached. ``other`` is a model to compare with: sizes and values are also
-    chosen next to numbers that only it contains.
+    chosen close to numbers that only it contains.
     """
 
     def __init__(
@@ -101,48 +99,47 @@ class Search:
         return self._feeding.fixed
 
     def runs(self) -> list[ReferenceRun]:
-        """The number of runs in the options: on different sizes if they are found, else on other
-        values.
-        """
+        """As many runs as the options require, on different sizes if possible, and further runs."""
         feeding = self._feeding
-        found: list[ReferenceRun] = []
+        runs: list[ReferenceRun] = []
         failures: list[Exception] = []
         preferred: Sizes | None = None
         for sizes in feeding.assignments():
             preferred = sizes if preferred is None else preferred
-            late = bool(found or failures) and time.perf_counter() > self._deadline
-            if len(found) >= feeding.wanted or late or len(failures) >= self._patience(bool(found)):
+            late = bool(runs or failures) and time.perf_counter() > self._deadline
+            if len(runs) >= feeding.wanted or late or len(failures) >= self._patience(bool(runs)):
                 break
             if self._budget.allows(self._work.of(sizes)):
-                self._try(sizes, found, failures)
-        if not found and self._processor is not None:
-            self._processor = None  # which may lack what a GPU has
+                self._try(sizes, runs, failures)
+        if not runs and self._processor is not None:
+            self._processor = None  # the CPU may lack what a GPU has
             return self.runs()
-        if not found:
+        if not runs:
             check_agreement(feeding.specs, feeding.given, self._options.dims)
-        if not found and not feeding.random:
+        if not runs and not feeding.random:
             raise failures[0]
-        if not found:
+        if not runs:
             raise RunError(self._failed(failures))
-        if found[0].sizes != preferred:
-            found[0] = replace(found[0], refused=preferred or {})
-        for _ in range(len(found), feeding.wanted):
-            self._try(found[0].sizes, found, failures)
-        self._add_calm(found)
+        if runs[0].sizes != preferred:
+            runs[0] = replace(runs[0], refused=preferred or {})
+        for _ in range(len(runs), feeding.wanted):
+            self._try(runs[0].sizes, runs, failures)
+        self._add_calm(runs)
         if feeding.wanted > 1 and self._options.extremes:
-            self._add_ends(found)
+            self._add_ends(runs)
         if self._options.assignments > 1 and self._options.extremes:
-            self._add_further(found)
-        return self._explosions.leveled(found) if feeding.random else found
+            self._add_further(runs)
+        return self._explosions.leveled(runs) if feeding.random else runs
 
-    def _add_calm(self, found: list[ReferenceRun]) -> None:
-        """Add runs on smaller values than those of the usual runs whose results explode."""
+    def _add_calm(self, runs: list[ReferenceRun]) -> None:
+        """Add runs on smaller values for the runs whose results explode."""
         if self._feeding.random and self._options.assignments > 1:
-            found += self._explosions.calm(found, self._probe)
+            runs += self._explosions.calm(runs, self._probe)
 
     def _failed(self, failures: Sequence[Exception]) -> str:
-        """Why the model does not run on random values, with sizes that it runs with, if the
-        caller has chosen others.
+        """Why the model does not run on random values.
+
+        If the caller has chosen sizes, names others with which it runs.
         """
         first = shortened(str(failures[0]))
         chosen = self._options.dims
@@ -170,11 +167,11 @@ class Search:
         except (FeedError, RunError):
             return {}
 
-    def _add_further(self, found: list[ReferenceRun]) -> None:
+    def _add_further(self, runs: list[ReferenceRun]) -> None:
         """Add runs on values of other kinds, if the original runs with them and the budget allows
         it.
         """
-        sizes = found[0].sizes
+        sizes = runs[0].sizes
         is_cheap = not self._is_spent(sizes) and not self._objection(sizes)
         work = self._work.of(sizes)
         self.is_short = is_cheap and work <= SHORT
@@ -183,29 +180,29 @@ class Search:
         further = Further(self._feeding, probe, self._ones, settings, self._work.of, self._budget)
         is_varied = self.is_short and self._options.is_by_type
         if is_cheap:
-            further.overridden(found)
+            further.overridden(runs)
         if is_cheap and self._feeding.random:
             models, is_tiny = self._models if is_varied else None, work <= TINY
-            further.values(found, models, is_tiny=is_tiny, is_on_gpu=self._is_on_gpu)
+            further.values(runs, models, is_tiny=is_tiny, is_on_gpu=self._is_on_gpu)
             if models is not None:
-                further.masks(found)
-                further.conditions(found, self._sized, self._base_dir, is_tiny=is_tiny)
-        objection = "" if self.is_short else self._objection_to_counting(found)
+                further.masks(runs)
+                further.conditions(runs, self._sized, self._base_dir, is_tiny=is_tiny)
+        objection = "" if self.is_short else self._objection_to_counting(runs)
         self.coverage = further.branches(
-            found, self._base_dir, is_short=is_varied, objection=objection
+            runs, self._base_dir, is_short=is_varied, objection=objection
         )
 
-    def _objection_to_counting(self, found: Sequence[ReferenceRun]) -> str:
+    def _objection_to_counting(self, runs: Sequence[ReferenceRun]) -> str:
         """Why runs that take long are not repeated by the model that counts branches, if so."""
         if not fits_into_memory(self._model, self._options.memory_limit):
             return "there is not enough memory for the model that counts them"
-        if sum(run.seconds for run in found) > self._budget.limit:
+        if sum(run.seconds for run in runs) > self._budget.limit:
             return "the runs would have to be repeated, which takes too long (--verify-budget)"
         return ""
 
     def _models(self) -> list[SizedModel]:
-        """The original, and the other model if it has further bounds: it takes time to infer its
-        shapes.
+        """The original, and the other model if it has bounds of its own: inferring its shapes takes
+        time.
         """
         if self._other is None or not self._feeding.landmarks.is_new:
             return [self._sized]
@@ -213,41 +210,41 @@ class Search:
             self._other_sized = SizedModel(self._other, self._options.optimized_dir)
         return [self._sized, self._other_sized]
 
-    def _add_ends(self, found: list[ReferenceRun]) -> None:
-        """Add runs with a long axis each, with axes of 1, and with an empty one, if the original
-        and the budget allow them.
+    def _add_ends(self, runs: list[ReferenceRun]) -> None:
+        """Add runs with a long axis, with axes of length 1, with empty axes, and with related
+        sizes, if the original and the budget allow them.
         """
         feeding = self._feeding
         ends = Ends(
             feeding.specs,
             self._models(),
-            found[0].sizes,
+            runs[0].sizes,
             feeding.fixed,
             self._work.of,
             feeding.assumptions,
         )
-        tried = [run.sizes for run in found]
+        tried = [run.sizes for run in runs]
         for rungs in ends.large():
             run = self._largest(ends, rungs, tried)
             if run is not None:
                 tried.append(run.sizes)
-                found.append(run)
+                runs.append(run)
         self._ones = list(ends.ones())
         related = [sizes for sizes in ends.related() if self._work.of(sizes) <= _RELATED_WORK]
-        for wanted in (
+        for candidates in (
             *([sizes] for sizes in self._ones),
             ends.empty(),
             *([sizes] for sizes in related),
         ):
             allowed = (
-                sizes for sizes in wanted if sizes not in tried and not self._objection(sizes)
+                sizes for sizes in candidates if sizes not in tried and not self._objection(sizes)
             )
-            made = next(
+            run = next(
                 filter(None, (self._probe(sizes, len(tried) + 1) for sizes in allowed)), None
             )
-            if made is not None:
-                tried.append(made.sizes)
-                found.append(made)
+            if run is not None:
+                tried.append(run.sizes)
+                runs.append(run)
 
     def _largest(
         self, ends: Ends, rungs: Sequence[Sequence[Sizes]], tried: Sequence[Sizes]
@@ -257,12 +254,12 @@ class Search:
         """
         cheap = [rung for rung in rungs if any(self._affordable(ends, rung[:1]))]
         if len(cheap) < len(rungs):
-            least = ends.single(rungs[-1][0])
-            self.skipped.append(SkippedRun(least, self._objection(least)))
+            skipped = ends.single(rungs[-1][0])
+            self.skipped.append(SkippedRun(skipped, self._objection(skipped)))
         best: ReferenceRun | None = None
         low, high = 0, len(cheap)
         middle = high - 1
-        for _ in range(_MOST_PROBES):
+        for _ in range(_MAX_PROBES):
             if low >= high:
                 break
             candidates = (
@@ -280,7 +277,7 @@ class Search:
         return best
 
     def _affordable(self, ends: Ends, rung: Sequence[Sizes]) -> Iterator[Sizes]:
-        """The assignments with a batch of one that do not cost too much when they are asked for."""
+        """The assignments with a batch of 1 that do not cost too much by the time they are used."""
         yield from (single for single in map(ends.single, rung) if not self._objection(single))
 
     def _objection(self, sizes: Sizes) -> str:
@@ -305,23 +302,24 @@ class Search:
         return ""
 
     def _probe(self, sizes: Sizes, run: int, plan: Planning | None = None) -> ReferenceRun | None:
-        """A run with sizes or values that the original may refuse, stopped when it takes the whole
-        budget, and not begun when that is spent.
+        """A run with sizes or values that the original may refuse.
+
+        It is stopped when it takes the whole budget, and not started when the budget is spent.
         """
         if self._is_spent(sizes):
             return None
-        found: list[ReferenceRun] = []
-        self._try(sizes, found, [], run, plan)
-        if not found and self._budget.spent > self._budget.limit:
+        runs: list[ReferenceRun] = []
+        self._try(sizes, runs, [], run, plan)
+        if not runs and self._budget.spent > self._budget.limit:
             reason = (
                 f"was stopped after {self._budget.limit:.2g} s, the budget of all runs "
                 "(--verify-budget)"
             )
             self.skipped.append(SkippedRun(sizes, reason))
-        return replace(found[0], is_probe=True) if found else None
+        return replace(runs[0], is_probe=True) if runs else None
 
     def _is_spent(self, sizes: Sizes) -> bool:
-        """Whether no further run is allowed; one with these sizes is noted as skipped then."""
+        """Whether the budget is spent: then a run with these sizes is noted as skipped."""
         if self._budget.is_spent:
             reason = (
                 f"was not begun: the budget of all runs, {self._budget.limit:.2g} s, is spent "
@@ -330,17 +328,17 @@ class Search:
             self.skipped.append(SkippedRun(sizes, reason))
         return self._budget.is_spent
 
-    def _patience(self, found: bool) -> int:
-        """Allowed number of failures: fewer once there is a result, none when there is nothing to
-        vary.
+    def _patience(self, has_run: bool) -> int:
+        """The number of failures that ends the search: fewer once there is a run, 1 when there is
+        nothing to vary.
         """
-        most = self._options.max_attempts if self._feeding.random else 1
-        return min(_FURTHER_ATTEMPTS, most) if found else most
+        limit = self._options.max_attempts if self._feeding.random else 1
+        return min(_FURTHER_ATTEMPTS, limit) if has_run else limit
 
     def _try(
         self,
         sizes: Sizes,
-        found: list[ReferenceRun],
+        runs: list[ReferenceRun],
         failures: list[Exception],
         run: int | None = None,
         plan: Planning | None = None,
@@ -350,7 +348,7 @@ class Search:
         ``plan`` makes the values of a probe. Raises `RunStoppedError` when the first run takes
         longer than it may.
         """
-        is_probe, run = run is not None, len(found) if run is None else run
+        is_probe, run = run is not None, len(runs) if run is None else run
         ended_by = WATCH.end_at(sizes)
         if ended_by:
             reason = f"is as small as one that ended the process ({ended_by})"
@@ -369,7 +367,7 @@ class Search:
                 work = self._work.of(sizes)
                 self._budget.charge(work, made.seconds)
                 self._budget.spend(time.perf_counter() - start - made.seconds)
-                found.append(self._store.keep(replace(made, work=work)))
+                runs.append(self._store.keep(replace(made, work=work)))
                 return
             except (FeedError, RunError) as error:
                 # the frames of the traceback would keep the memory of the session
@@ -378,7 +376,7 @@ class Search:
                 failures.append(RunError("there is not enough memory for a run"))
             self._budget.spend(time.perf_counter() - start)
             is_endless = isinstance(failures[-1], RunStoppedError)
-            if is_endless and not found and not is_probe:
+            if is_endless and not runs and not is_probe:
                 raise failures[-1]  # other values and sizes may take as long
             if time.perf_counter() > self._deadline:
                 return
@@ -404,7 +402,7 @@ def _on_processor(
 
 
 class Reference(NamedTuple):
-    """The original, external data left outside, with its inputs, outputs and at least one run.
+    """The original without its external data, its inputs, its outputs and at least one run.
 
     ``chosen`` are the dimensions whose sizes the caller determined, ``coverage`` tells which
     branches the runs reached. ``is_short``: whether a run takes so little time that many are worth
@@ -454,7 +452,7 @@ def run_reference(
     Raises:
         LoadError: onnxruntime refuses the model, or it would unfold to too many nodes.
         FeedError: an input cannot be fed, or a choice does not fit the model.
-        RunError: it fails on the values given, or on all sizes that were tried.
+        RunError: the model fails on the given values, or on all sizes that were tried.
         ProviderUnavailable: an execution provider is missing.
     """
     if proto is None:
@@ -476,14 +474,16 @@ def run_reference(
         data = test_feeds(options.test_data, proto, options)
         plans = (RunPlan("test data", {}, options.seed, feeds) for feeds in data)
         runs = [store.keep(run_plan(session, plan)) for plan in plans]
-        found = Reference(proto, base_dir, session.inputs, session.outputs, runs, settings=settings)
+        reference = Reference(
+            proto, base_dir, session.inputs, session.outputs, runs, settings=settings
+        )
         if options.assignments == 1 or not options.extremes:
-            return found
-        return found._replace(coverage=Reach.of(proto, runs, base_dir, settings).coverage())
+            return reference
+        return reference._replace(coverage=Reach.of(proto, runs, base_dir, settings).coverage())
     search = Search(session, proto, base_dir, options, store, other)
     runs, chosen = search.runs(), frozenset(search.chosen)
-    found = Reference(proto, base_dir, session.inputs, session.outputs, runs, chosen, settings)
-    return found._replace(
+    reference = Reference(proto, base_dir, session.inputs, session.outputs, runs, chosen, settings)
+    return reference._replace(
         skipped=tuple(search.skipped),
         coverage=search.coverage,
         is_short=search.is_short,

@@ -18,8 +18,8 @@ from xoptim.verification.dims import size_of
 
 Size: TypeAlias = "int | str"
 """A number, or the name of a dimension."""
-_LARGEST: Final = 6
-"""Of a size that an operator takes from an operand and that may be anything."""
+_MAX_FREE_SIZE: Final = 6
+"""Largest value for an operand that may be any size."""
 
 
 def _number(size: Size, sizes: Mapping[str, int]) -> int:
@@ -28,8 +28,8 @@ def _number(size: Size, sizes: Mapping[str, int]) -> int:
 
 
 class Boxes(NamedTuple):
-    """Rectangles within a picture: each row has the number of a picture, if ``batch`` says how many
-    there are, and two corners.
+    """Rectangles within a picture: each row has two corners, after the index of a picture if
+    ``batch``, the number of pictures, is set.
     """
 
     across: Size  # extent of the first and third coordinate
@@ -44,14 +44,14 @@ class Boxes(NamedTuple):
     ) -> np.ndarray:
         """Boxes that cover a part of a picture, many of which overlap."""
         rows = math.prod(shape[:-1])
-        extents = np.array([_number(each, sizes) for each in (self.across, self.down)])
+        extents = np.array([_number(size, sizes) for size in (self.across, self.down)])
         low = rng.uniform(0.0, 0.6, (rows, 2)) * extents / self.scale
         length = rng.uniform(0.3, 0.4, (rows, 2)) * extents / self.scale
-        found = np.concatenate((low, length if self.is_centered else low + length), axis=1)
+        boxes = np.concatenate((low, length if self.is_centered else low + length), axis=1)
         if self.batch is not None:
             pictures = rng.integers(0, _number(self.batch, sizes), (rows, 1))
-            found = np.concatenate((pictures, found), axis=1)
-        return np.resize(found, shape)
+            boxes = np.concatenate((pictures, boxes), axis=1)
+        return np.resize(boxes, shape)
 
 
 class Targets(NamedTuple):
@@ -66,12 +66,12 @@ class Targets(NamedTuple):
         """The sizes, the last one for elements beyond them."""
         count = math.prod(shape)
         elements = [self.elements[min(at, len(self.elements) - 1)] for at in range(count)]
-        free = rng.integers(2, _LARGEST, count, endpoint=True)
-        found = [
+        free = rng.integers(2, _MAX_FREE_SIZE, count, endpoint=True)
+        targets = [
             int(other) if size is None else _number(size, sizes)
             for size, other in zip(elements, free, strict=True)
         ]
-        return np.reshape(found, shape)
+        return np.reshape(targets, shape)
 
 
 class Parts(NamedTuple):
@@ -93,8 +93,8 @@ class Parts(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """Lengths between two sums of sizes, the first of which is the largest; ``minus`` is taken from
-    that.
+    """Lengths from the sum of ``least`` to that of ``most`` without ``minus``; the first is the
+    largest.
     """
 
     least: tuple[Size, ...]
@@ -107,13 +107,13 @@ class Filled(NamedTuple):
     ) -> np.ndarray:
         """The lengths."""
         low, high, less = (
-            sum(_known(each, sizes) for each in part)
+            sum(_number_or_zero(size, sizes) for size in part)
             for part in (self.least, self.most, self.minus)
         )
         high -= less
-        found = rng.integers(min(low, high), high, math.prod(shape), endpoint=True)
-        found[:1] = high
-        return np.reshape(found, shape)
+        lengths = rng.integers(min(low, high), high, math.prod(shape), endpoint=True)
+        lengths[:1] = high
+        return np.reshape(lengths, shape)
 
 
 class Places(NamedTuple):
@@ -128,10 +128,10 @@ class Places(NamedTuple):
         return rng.permutation(math.prod(shape)).reshape(shape)
 
 
-def _known(size: Size, sizes: Mapping[str, int]) -> int:
-    """A size, which may be 0 as that of a past."""
-    found = size_of(size, sizes)
-    return 1 if found is None else found
+def _number_or_zero(size: Size, sizes: Mapping[str, int]) -> int:
+    """A size, which may be 0 (the length of a past); one that is unknown counts as 1."""
+    number = size_of(size, sizes)
+    return 1 if number is None else number
 
 
 Relation: TypeAlias = Boxes | Targets | Parts | Filled | Places
@@ -139,13 +139,13 @@ Relation: TypeAlias = Boxes | Targets | Parts | Filled | Places
 
 def _size(shape: Shape | None, axis: int) -> Size:
     """The size of an axis; one that is unknown counts as 1."""
-    found = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
-    return 1 if found is None else found
+    size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
+    return 1 if size is None else size
 
 
 def _scale(node: NodeProto) -> float:
-    found = next((float(a.f) for a in node.attribute if a.name == "spatial_scale"), 1.0)
-    return found if math.isfinite(found) and found > 0 else 1.0
+    scale = next((float(a.f) for a in node.attribute if a.name == "spatial_scale"), 1.0)
+    return scale if math.isfinite(scale) and scale > 0 else 1.0
 
 
 def _regions(flow: Dataflow, use: Use) -> Relation:
@@ -180,8 +180,8 @@ def _any_sizes(_: Dataflow, __: Use) -> Relation:
 
 def _parts(flow: Dataflow, use: Use) -> Relation | None:
     """The lengths into which Split and SplitToSequence split an axis."""
-    wanted = flow.shape(use.operand(use.slot))
-    if wanted is not None and not wanted:  # a length for all parts
+    shape = flow.shape(use.operand(use.slot))
+    if shape is not None and not shape:  # a length for all parts
         return None
     axis = attribute(use.node, "axis", 0)
     return Parts(_size(flow.shape(use.operand(0)), axis))
@@ -213,8 +213,8 @@ def _key_count(flow: Dataflow, use: Use) -> Relation:
 def _rows_written(flow: Dataflow, use: Use) -> Relation:
     """Where TensorScatter begins to write: the update ends with the axis at the latest."""
     axis = attribute(use.node, "axis", -2)
-    whole, update = (_size(flow.shape(use.operand(slot)), axis) for slot in (0, 1))
-    return Filled((0,), (whole,), (update,))
+    length, update = (_size(flow.shape(use.operand(slot)), axis) for slot in (0, 1))
+    return Filled((0,), (length,), (update,))
 
 
 def _places(_: Dataflow, __: Use) -> Relation:
@@ -222,7 +222,7 @@ def _places(_: Dataflow, __: Use) -> Relation:
 
 
 def _lengths(flow: Dataflow, use: Use) -> Relation | None:
-    """The lengths of texts, which an attention takes in place of a mask of two axes or more."""
+    """The sequence lengths that an attention takes in place of a mask of two axes or more."""
     shape = flow.shape(use.operand(use.slot))
     if shape is None or len(shape) != 1:
         return None
@@ -262,8 +262,8 @@ _RELATED: Final[dict[tuple[str, str, int], Callable[[Dataflow, Use], Relation | 
 def relation_of(flow: Dataflow, use: Use) -> Relation | None:
     """What relates an operand to others, ``None`` for one that nothing does."""
     key = (standard_domain(use.node.domain), use.node.op_type, use.slot)
-    made = _RELATED.get(key)
-    return None if made is None else made(flow, use)
+    maker = _RELATED.get(key)
+    return None if maker is None else maker(flow, use)
 
 
 class Derived(NamedTuple):
@@ -285,7 +285,7 @@ def derived_sizes(model: onnx.ModelProto) -> list[Derived]:
     """The dimensions of offsets and masks of DeformConv, which are those of its result."""
     nodes = [node for node in model.graph.node if node.op_type == "DeformConv"]
     flow = Dataflow(model) if nodes else None
-    return [each for node in nodes if flow is not None for each in _derived(flow, node)]
+    return [dim for node in nodes if flow is not None for dim in _derived(flow, node)]
 
 
 def _derived(flow: Dataflow, node: NodeProto) -> Iterator[Derived]:
@@ -310,10 +310,10 @@ def _derived(flow: Dataflow, node: NodeProto) -> Iterator[Derived]:
 
 
 def with_derived(derived: Sequence[Derived], sizes: Mapping[str, int]) -> dict[str, int]:
-    """Sizes of dimensions, those that are derived from others computed."""
-    found = dict(sizes)
-    for each in derived:
-        size = each.size(found)
-        if each.name in found and size is not None:
-            found[each.name] = size
-    return found
+    """The sizes, with derived dimensions computed from the others."""
+    completed = dict(sizes)
+    for dim in derived:
+        size = dim.size(completed)
+        if dim.name in completed and size is not None:
+            completed[dim.name] = size
+    return completed

@@ -1,4 +1,4 @@
-"""A session in a process of its own: a provider that ends the process is an error, no more."""
+"""A session in a process of its own: a provider that ends the process only causes an error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from xoptim.verification.session_settings import SessionSettings
 
 _CODE: Final = "from xoptim.verification.serving import serve; serve()"
-_LAST: Final = 4096  # bytes at the end of the error output that are read
+_TAIL_BYTES: Final = 4096  # at the end of the error output that are read
 
 
 GONE: Final = (EOFError, OSError, pickle.UnpicklingError)
@@ -73,12 +73,12 @@ class RemoteSession:
         return results
 
     def _ask(self, question: object, kind: type[XoptimError]) -> Any:
-        """The answer to a question; an error of the kind when the process ended."""
+        """The answer to a question. Raises an error of the kind when the process has ended."""
         try:
             answer = ask(self._process, question)
         except GONE:
-            what = f"the process of the execution provider {self._provider!r}"
-            raise kind(f"{what} {self._end()}") from None
+            subject = f"the process of the execution provider {self._provider!r}"
+            raise kind(f"{subject} {self._end()}") from None
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -93,10 +93,10 @@ class RemoteSession:
 def last_line(errors: IO[bytes]) -> str:
     """The last line of the error output of a process, as the end of a message."""
     size = errors.seek(0, 2)
-    errors.seek(max(0, size - _LAST))
+    errors.seek(max(0, size - _TAIL_BYTES))
     lines = errors.read().decode(errors="replace").split("\n")
-    told = next((" ".join(line.split()) for line in reversed(lines) if line.strip()), "")
-    return f": {told[-300:]}" if told else ""
+    text = next((" ".join(line.split()) for line in reversed(lines) if line.strip()), "")
+    return f": {text[-300:]}" if text else ""
 
 
 def _end(process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
@@ -105,6 +105,6 @@ def _end(process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
         kill_group(process)
     process.wait()
     for stream in (process.stdin, process.stdout, errors):
-        with suppress(OSError):  # what was not sent cannot be any more
+        with suppress(OSError):  # unsent data cannot be flushed any more
             if stream is not None:
                 stream.close()

@@ -23,17 +23,17 @@ differ, and their metadata list assumptions that were not given.
 """
 
 
-_MOST_NAMED: Final = 2  # branches in a line
+_MAX_NAMED: Final = 2  # branches in a line
 _WAY: Final = (
     "give values that reach it with --feeds FILE, or several sets of values with --test-data FOLDER"
 )
 GROWTH: Final = 1e6
-"""How many times larger than the values that led to it a result is before it explodes: a term of
-their size is then less than a tenth of the relative tolerance of float32.
+"""A result explodes if it is more than this many times larger than the values that led to it: a
+term of their size is then less than a tenth of the relative tolerance of float32.
 """
 _VAST: Final = 1e12
-"""The same for results that are no evidence: terms a million times larger than the values vanish
-too.
+"""The same for results that are no evidence: even terms a million times larger than the values
+vanish.
 """
 # of the largest number; results of large values that differ by no more are rounding
 _COARSE: Final = 0.005
@@ -43,9 +43,9 @@ _COARSE: Final = 0.005
 class Noise:
     """The change of an output when all numbers in the model move by one unit in the last place."""
 
-    level: float  # largest difference that this makes, absolute
-    # whether the differences of the optimized model are as small as those that this makes in
-    # similar elements
+    level: float  # largest absolute difference that this makes
+    # whether the differences of the optimized model are no larger than this makes in similar
+    # elements
     explains: bool
     # whether the differences are excused for this reason: not when the noise exceeds the limit
     accepted: bool
@@ -90,22 +90,20 @@ class RunReport:
 
     @property
     def telling(self) -> tuple[Comparison, ...]:
-        """The comparisons whose differences say something: not those that are accepted among large
-        numbers only, or among numbers that explode.
-        """
+        """The comparisons whose differences say something."""
         return tuple(c for c in self.comparisons if not self.is_silent(c))
 
     def is_silent(self, comparison: Comparison) -> bool:
-        """Whether an output is accepted that holds numbers that explode, or is excused as coarse:
-        its difference says nothing.
+        """Whether an accepted output explodes, or is accepted only as coarse: its difference says
+        nothing.
         """
         is_vast = comparison.top > GROWTH * self.level
         is_excused = is_vast or not self._accepts_strictly(comparison)
         return is_excused and self.accepts(comparison)
 
     def is_close(self, comparison: Comparison) -> bool:
-        """Whether an output that counts as equal differs by little of its largest number, if at
-        all.
+        """Whether an output counts as equal, and its differences are small relative to its largest
+        number.
         """
         return (
             self.is_evidence(comparison)
@@ -114,7 +112,7 @@ class RunReport:
         )
 
     def is_evidence(self, comparison: Comparison) -> bool:
-        """Whether an output has finite elements, and is not so large that nothing else is seen."""
+        """Whether an output has finite elements, and is not so large that rounding hides terms."""
         return comparison.judged > 0 and comparison.scale <= _VAST * self.level
 
     def is_accepted(self) -> bool:
@@ -133,9 +131,7 @@ def is_small(comparison: Comparison) -> bool:
 
 
 class SkippedRun(NamedTuple):
-    """A run that was skipped because of what it costs, which ``reason`` says as the end of a
-    sentence.
-    """
+    """A run that was skipped because of its cost; ``reason`` is the end of a sentence."""
 
     dims: Mapping[str, int]
     reason: str
@@ -155,11 +151,11 @@ class VerificationReport:
         runs: the runs on which the models were compared.
         notes: limits of the evidence, and facts that decided the verdict.
         cause: for ``not verified``, the kind of the reason.
-        sections: number of sections in which the models were run, 0 when they were run whole.
-        skipped: runs that were skipped because of what they cost.
-        assumptions: those under which the models were compared, next to the default set.
+        sections: number of sections in which the models were run, 0 when they were run as one.
+        skipped: runs that were skipped because of their cost.
+        assumptions: assumptions in force, in addition to the default set.
         unreached: the branches and loop bodies that no run reached.
-        uncounted: why it is not known which of them ran; empty where it is.
+        uncounted: why it is not known which of them ran; empty where it is known.
     """
 
     status: Status
@@ -220,8 +216,8 @@ class VerificationReport:
     @property
     def largest(self) -> Comparison | None:
         """The worst fault, or, without one, the output that came closest to its tolerance."""
-        found = [c for run in self.runs for c in run.telling] + list(self.faults)
-        return max(found, key=lambda c: (bool(c.fault), c.excess, c.max_abs), default=None)
+        comparisons = [c for run in self.runs for c in run.telling] + list(self.faults)
+        return max(comparisons, key=lambda c: (bool(c.fault), c.excess, c.max_abs), default=None)
 
     @property
     def rounded(self) -> tuple[str, ...]:
@@ -305,19 +301,18 @@ def gap_text(unreached: Sequence[str], uncounted: str, *, are_named: bool = Fals
 
 
 def _few(names: Sequence[str]) -> str:
-    """The first names of a list."""
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{', '.join(names[:_MOST_NAMED])}{more}"
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return f"{', '.join(names[:_MAX_NAMED])}{more}"
 
 
 def rounding_note(runs: Sequence[RunReport]) -> list[str]:
     """The outputs whose differences are rounding, in one line, or none."""
-    found = _noise_by_output(runs)
-    if len(found) < 2:
-        return _rounding_lines(found)
-    name = max(found, key=lambda name: found[name].level)
+    noise = _noise_by_output(runs)
+    if len(noise) < 2:
+        return _rounding_lines(noise)
+    name = max(noise, key=lambda name: noise[name].level)
     return [
-        f"{len(found)} outputs: the differences are rounding, {_origin(found[name])} in {name!r}"
+        f"{len(noise)} outputs: the differences are rounding, {_origin(noise[name])} in {name!r}"
     ]
 
 
@@ -330,10 +325,10 @@ def _noise_by_output(runs: Sequence[RunReport]) -> dict[str, Noise]:
     }
 
 
-def _rounding_lines(found: Mapping[str, Noise]) -> list[str]:
+def _rounding_lines(noise_by_output: Mapping[str, Noise]) -> list[str]:
     return [
         f"output {name!r}: the difference is rounding, {_origin(noise)}"
-        for name, noise in found.items()
+        for name, noise in noise_by_output.items()
     ]
 
 

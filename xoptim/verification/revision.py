@@ -21,7 +21,7 @@ _POINTER: Final = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\n"
 )
 """The beginning of a file that stands for one in Git LFS."""
-_MOST_POINTER: Final = 1024  # bytes, as Git LFS defines it
+_MAX_POINTER: Final = 1024  # bytes, as Git LFS defines it
 
 
 class Revision:
@@ -56,7 +56,7 @@ class Revision:
             raise ModelError(f"{name!r} is not a file at {self.name!r}")
         missing = f"{name!r} at {self.name!r} is not on this machine; fetch it with git"
         content = _git(self._folder, "cat-file", "blob", blob, missing=missing)
-        pointer = _POINTER.match(content) if len(content) <= _MOST_POINTER else None
+        pointer = _POINTER.match(content) if len(content) <= _MAX_POINTER else None
         return content if pointer is None else self._stored(pointer[1].decode(), name)
 
     def _stored(self, digest: str, name: str) -> bytes:
@@ -121,5 +121,5 @@ def _git(
     except FileNotFoundError as error:
         raise ModelError("git is not installed") from error
     except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip().splitlines()
-        raise ModelError(f"{missing}{f' ({said[-1]})' if said else ''}") from error
+        lines = error.stderr.decode(errors="replace").strip().splitlines()
+        raise ModelError(f"{missing}{f' ({lines[-1]})' if lines else ''}") from error

@@ -60,8 +60,8 @@ FeedSource: TypeAlias = Literal[
     "strings", "items", "absent", "iterations", "small",
 ]  # fmt: skip
 """``drawn``: elements of an example; ``overridden``: values of initializers; ``wide``: zeros and
-large numbers; ``odd``: NaN, infinities; ``free``: also what a reader does not prefer; ``far``: many
-magnitudes; ``ties``: few different numbers; ``sorted``: ascending rows; ``single``: a 1 a row;
+large numbers; ``odd``: NaN, infinities; ``free``: also where nodes prefer others; ``far``: many
+magnitudes; ``ties``: few different numbers; ``sorted``: ascending rows; ``single``: one 1 per row;
 ``tiny``, ``offset``: close to 0, to each other; ``level``: one number; ``operands``: bounds, axes,
 targets; ``branches``, ``goal``: what reaches a branch, decides a condition; ``mask``: nothing, one
 or all but one kept; ``range``: very large and very small; ``strings``: matches of patterns;
@@ -95,7 +95,7 @@ Raises `FeedError` when it cannot.
 class ReferenceRun(RunPlan):
     """One run of the original on the values of a plan.
 
-    A failure is not an error of a probe, a run with extreme sizes.
+    A failure of a probe, such as a run with extreme sizes, is no error.
     """
 
     results: list[Value]
@@ -107,9 +107,7 @@ class ReferenceRun(RunPlan):
 
 
 class ResultStore:
-    """Keeps runs while another model is loaded: small arrays in memory, further ones in temporary
-    files, mapped.
-    """
+    """Keeps runs while another model is loaded: arrays in memory, then in mapped files."""
 
     def __init__(self) -> None:
         self._left = _IN_MEMORY
@@ -159,17 +157,17 @@ def load_test_data(folder: Path, model: onnx.ModelProto) -> list[dict[str, Value
         (path for path in folder.glob("test_data_set_*") if path.is_dir()), key=_number
     ) or [folder]
     inputs = fed_inputs(model)
-    size = sum(path.stat().st_size for each in sets for path in _input_files(each))
+    size = sum(path.stat().st_size for data_set in sets for path in _input_files(data_set))
     free = available_memory()
     if free is not None and size > free:
         raise ChoiceError(
             f"the test data in {str(folder)!r} has {bytes_text(size)}, and {bytes_text(free)} of "
             "memory is free"
         )
-    found = [_load_set(path, inputs) for path in sets]
-    if not any(found):
+    data_sets = [_load_set(path, inputs) for path in sets]
+    if not any(data_sets):
         raise ChoiceError(f"no test data (input_0.pb, ...) in {str(folder)!r}")
-    return [feeds for feeds in found if feeds]
+    return [feeds for feeds in data_sets if feeds]
 
 
 def test_feeds(
@@ -179,14 +177,14 @@ def test_feeds(
 
     Raises `ChoiceError` when they do not fit the model, or break what is assumed of it.
     """
-    known = _assumed(model, options)
+    assumptions = _assumed(model, options)
     specs = {
         spec.name: spec for spec in input_specs(model, [value.name for value in fed_inputs(model)])
     }
-    found = [given_feeds(feeds, specs, specs) for feeds in load_test_data(folder, model)]
-    for feeds in found:
-        check_values(known, list(specs.values()), feeds)
-    return found
+    data_sets = [given_feeds(feeds, specs, specs) for feeds in load_test_data(folder, model)]
+    for feeds in data_sets:
+        check_values(assumptions, list(specs.values()), feeds)
+    return data_sets
 
 
 def _assumed(model: onnx.ModelProto, options: VerificationOptions) -> Assumptions:
@@ -242,8 +240,8 @@ class Feeding:
     """The inputs with given values, those with random values and their use, and the sizes that are
     fixed.
 
-    ``other`` is a model that is compared with this one: values are also chosen next to numbers that
-    only it contains.
+    ``other`` is a model that is compared with this one: values are also chosen close to numbers
+    that only it contains.
     """
 
     def __init__(
@@ -266,7 +264,7 @@ class Feeding:
         self.styles = (False, True) if has_daring_values(self.random, self.uses) else (False,)
         self.may_be_wide = has_free_numbers(self.random, self.uses)
         self.may_be_odd = has_free_floats(self.random, self.uses)
-        # number of runs, without those at the ends
+        # number of runs, without those on extreme sizes and further values
         self.wanted = options.assignments if self.random else 1
         self.preferring = frozenset(preferring(self.random, self.uses))
         self._derived = derived_sizes(model)
@@ -290,7 +288,7 @@ class Feeding:
     def _is_narrow(self) -> bool:
         """Whether one of the models computes in 16 bits."""
         if self._narrow is None:
-            self._narrow = any(not element_types(each).isdisjoint(_NARROW) for each in self.models)
+            self._narrow = any(not element_types(m).isdisjoint(_NARROW) for m in self.models)
         return self._narrow
 
     def _steering(self) -> bool:
@@ -300,12 +298,12 @@ class Feeding:
         return self._steers
 
     def assignments(self) -> Iterator[Sizes]:
-        """Sizes for all dynamic dimensions, as they are assumed to be, the strongest test first."""
+        """Sizes for all dynamic dimensions that meet the assumptions, the strongest test first."""
         typical = self.options.typical
         return assignments(self.specs, self.model, self.fixed, self._fitted, typical=typical)
 
     def _fitted(self, sizes: Sizes) -> Sizes:
-        """Sizes as they are assumed to be, and as operators relate them."""
+        """Sizes that meet the assumptions and the relations between operands."""
         return with_derived(self._derived, self.assumptions.fitted(sizes)) | self.fixed
 
     def plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
@@ -319,14 +317,12 @@ class Feeding:
         )
 
     def styled(self, source: FeedSource, style: Style) -> Planning:
-        """Values of one style, in all inputs whose readers only prefer others, unless the style
-        names some.
-        """
+        """Values of one style, free in all inputs with preferences unless it names some."""
         chosen = style if style.free else style._replace(free=self.preferring)
-        known = self.landmarks
+        numbers, words = self.landmarks.all, self.landmarks.words
         hides_rows, steers = not self._is_narrow(), self._steering()
-        found = chosen._replace(
-            landmarks=known.all, words=known.words, steers=steers, hides_rows=hides_rows
+        complete = chosen._replace(
+            landmarks=numbers, words=words, steers=steers, hides_rows=hides_rows
         )
 
         def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
@@ -335,7 +331,7 @@ class Feeding:
                 source,
                 sizes,
                 seed,
-                self._values(sizes, seed, found._replace(run=run, gentle=gentle)),
+                self._values(sizes, seed, complete._replace(run=run, gentle=gentle)),
             )
 
         return plan
@@ -349,11 +345,11 @@ class Feeding:
         )
 
     def held(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
-        """Values with what is assumed of them, and those of the caller as they are."""
+        """Values that meet the assumptions, and the caller's values as they are."""
         return hold(self.assumptions, feeds) | self.given
 
     def _values(self, sizes: Sizes, seed: int, style: Style) -> dict[str, Value]:
-        """The given values, and random ones that hold what is assumed."""
+        """The given values, and random ones that meet the assumptions."""
         return self.given | hold(
             self.assumptions, make_feeds(self.random, self.uses, sizes, seed, style)
         )
@@ -362,8 +358,7 @@ class Feeding:
 def planned_batches(
     model: onnx.ModelProto, options: VerificationOptions
 ) -> Iterator[list[RunPlan]]:
-    """Values for a model that cannot run whole: batches of as many as the options require, the next
-    if one fails.
+    """Values for a model that runs in sections: batches of the required runs, to try in turn.
 
     Raises `FeedError` when an input cannot be fed, or a choice of the user does not fit the model.
     """
@@ -379,7 +374,7 @@ def planned_batches(
         batch += [batch[0]] * (feeding.wanted - len(batch))
         for gentle in feeding.styles:
             with contextlib.suppress(FeedError):  # sizes that do not fit an input: others may
-                yield [feeding.plan(each, run, gentle) for run, each in enumerate(batch)]
+                yield [feeding.plan(chosen, run, gentle) for run, chosen in enumerate(batch)]
 
 
 def given_feeds(
@@ -391,9 +386,9 @@ def given_feeds(
     """
     unknown = feeds.keys() - set(inputs)
     if unknown:
-        name, known = min(unknown), list(inputs)
+        name, names = min(unknown), list(inputs)
         raise ChoiceError(
-            f"the model has no input {abridged(name)} (it has {listed(known)}){meant(name, known)}"
+            f"the model has no input {abridged(name)} (it has {listed(names)}){meant(name, names)}"
         )
     if isinstance(feeds, Archive):  # before its data is read
         for name in feeds.keys() & specs.keys():
@@ -410,7 +405,7 @@ def warn_of_missing(model: ModelLike, feeds: Mapping[str, Value]) -> None:
     """Log the inputs of a model for which the user's values have none: they get random ones."""
     if not feeds:
         return
-    with contextlib.suppress(ModelError):  # who uses the model tells that it cannot be read
+    with contextlib.suppress(ModelError):  # the user of the model reports that it is unreadable
         needed = [value.name for value in fed_inputs(read_proto(model)[0])]
         names = ", ".join(abridged(name) for name in needed if name not in feeds)
         if names:
@@ -445,15 +440,15 @@ def _check_value(spec: InputSpec, value: Value) -> None:
     fits = spec.shape is None or (
         len(spec.shape) == value.ndim
         and all(
-            size == found
-            for size, found in zip(spec.shape, value.shape, strict=True)
+            size == actual
+            for size, actual in zip(spec.shape, value.shape, strict=True)
             if isinstance(size, int)
         )
     )
     if not fits and spec.shape is not None:
-        wanted = ", ".join("?" if ":" in str(size) else str(size) for size in spec.shape)
+        shape = ", ".join("?" if ":" in str(size) else str(size) for size in spec.shape)
         raise ChoiceError(
-            f"the values of input {spec.name!r} have shape {list(value.shape)}, not [{wanted}]"
+            f"the values of input {spec.name!r} have shape {list(value.shape)}, not [{shape}]"
         )
 
 
@@ -488,13 +483,13 @@ def _fixed_sizes(
     """The sizes that follow from given arrays, and those that the user has chosen, which take
     precedence.
     """
-    known = open_dimensions(specs)
-    unknown = chosen.keys() - known.keys()
+    dims = open_dimensions(specs)
+    unknown = chosen.keys() - dims.keys()
     if unknown:
-        raise ChoiceError(unknown_dimension(min(unknown), known))
+        raise ChoiceError(unknown_dimension(min(unknown), dims))
     sizes: Sizes = {}
     for spec in specs:
         value = given.get(spec.name)
         if isinstance(value, np.ndarray):
             sizes |= bind_sizes(spec, value.shape)
-    return {name: size for name, size in sizes.items() if name in known} | dict(chosen)
+    return {name: size for name, size in sizes.items() if name in dims} | dict(chosen)

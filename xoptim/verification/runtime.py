@@ -1,6 +1,4 @@
-"""Both models under onnxruntime's own graph optimizations, as users run them: these may compute a
-form wrongly.
-"""
+"""Both models under onnxruntime's own graph optimizations, as users run them: they may be wrong."""
 
 from __future__ import annotations
 
@@ -46,16 +44,17 @@ _FUSIONS: Final = (
     "DynamicQuantizeMatMulFusion",
     "MatMulIntegerToFloatFusion",
 )
-"""The optimizations of onnxruntime that write them."""
+"""The optimizations of onnxruntime that write these operators."""
 
 
 class RuntimeOutcome(NamedTuple):
-    """A difference that onnxruntime's optimizations make in the optimized model alone, and what
-    they do to the original.
+    """Effects of onnxruntime's optimizations.
 
-    The difference is a doubt where the models differ about as much without the optimizations, and
-    that was taken for rounding. Where onnxruntime's kernels for integers make it, only the note
-    tells. ``unsteady`` is the output that the original does not repeat, and how.
+    Attributes:
+        difference: a difference in the optimized model only, not made by kernels for integers.
+        note: effects on the original, or of kernels for integers.
+        is_doubt: whether the difference is about as large as the rounding without optimizations.
+        unsteady: the output that the original does not repeat, and how.
     """
 
     difference: str = ""
@@ -87,30 +86,32 @@ def under_optimizations(
     run, report = min(pairs, key=lambda pair: pair[0].work, default=(None, None))
     if run is None or report is None:
         return RuntimeOutcome()
-    its = _worst(reference, run, optimized, other, rules)
-    if not its.is_wrong and run.work > TINY:
-        # it takes time to load the original, only to tell that it is computed wrongly
+    worst = _worst(reference, run, optimized, other, rules)
+    if not worst.is_wrong and run.work > TINY:
+        # loading the original takes time, and could only tell that it is computed wrongly
         return RuntimeOutcome()
-    mine = _worst(
+    original = _worst(
         reference, run, reference.proto, Located(reference.proto, reference.base_dir), rules
     )
     note = (
-        f"ORT graph optimizations change the results of the original: {mine.text}"
-        if mine.is_wrong
+        f"ORT graph optimizations change the results of the original: {original.text}"
+        if original.is_wrong
         else ""
     )
-    if mine.is_wrong and not its.is_wrong:
+    if original.is_wrong and not worst.is_wrong:
         note += "; the results of the optimized model are right"
-    if not its.is_wrong or mine.is_wrong or its.share <= _MULTIPLE * mine.share:
+    if not worst.is_wrong or original.is_wrong or worst.share <= _MULTIPLE * original.share:
         return RuntimeOutcome(note=note)
     kernels = integer_kernels(optimized, reference.settings, other)
     if kernels and not _worst(reference, run, optimized, other, rules, _FUSIONS).is_wrong:
-        return RuntimeOutcome(note=f"{note}{'; ' * bool(note)}{_by_kernels(kernels, its, mine)}")
+        return RuntimeOutcome(
+            note=f"{note}{'; ' * bool(note)}{_by_kernels(kernels, worst, original)}"
+        )
     unsteady = _unsteady(reference, run, rules)
     if unsteady:
         return RuntimeOutcome(note=note, unsteady=unsteady)
     rounding = max((_share(c).share for c in report.comparisons), default=0.0)
-    return RuntimeOutcome(its.text, note, is_doubt=its.share <= _MULTIPLE * rounding)
+    return RuntimeOutcome(worst.text, note, is_doubt=worst.share <= _MULTIPLE * rounding)
 
 
 def _unsteady(reference: Reference, run: ReferenceRun, rules: ComparisonRules) -> str:
@@ -124,11 +125,15 @@ def _unsteady(reference: Reference, run: ReferenceRun, rules: ComparisonRules) -
     )
 
 
-def _by_kernels(kernels: Sequence[str], its: _Worst, mine: _Worst) -> str:
+def _by_kernels(kernels: Sequence[str], worst: _Worst, original: _Worst) -> str:
     """What kernels of onnxruntime do to the optimized model, and how much the original changes."""
-    own = f"{mine.share:.2%} of the largest value" if math.isfinite(mine.share) else mine.text
+    own = (
+        f"{original.share:.2%} of the largest value"
+        if math.isfinite(original.share)
+        else original.text
+    )
     return (
-        f"with ORT graph optimizations, {', '.join(kernels)} changes {its.text}; the original "
+        f"with ORT graph optimizations, {', '.join(kernels)} changes {worst.text}; the original "
         f"changes by {own}"
     )
 
@@ -158,9 +163,7 @@ def integer_kernels(model: ModelLike, settings: SessionSettings, read: Located) 
 
 
 class _Worst(NamedTuple):
-    """The largest difference, as a part of the largest number of its output, infinite for one of
-    another kind.
-    """
+    """The largest difference, relative to the largest number of its output; infinite for others."""
 
     share: float = 0.0
     text: str = ""
@@ -189,8 +192,8 @@ def _worst(
         return _Worst(math.inf, f"it does not run: {error}")
     except ProviderUnavailable:
         return _Worst()
-    found = [_share(c) for c in _compared(reference, run.results, results, rules)]
-    return max(found, default=_Worst())
+    differences = [_share(c) for c in _compared(reference, run.results, results, rules)]
+    return max(differences, default=_Worst())
 
 
 def _compared(
@@ -212,5 +215,5 @@ def _share(comparison: Comparison) -> _Worst:
     if not is_number or not comparison.top:
         return _Worst(math.inf, text)
     if comparison.max_abs <= _ABSOLUTE:
-        return _Worst()  # next to the bound of a function, such as a Sigmoid that is nearly 0
+        return _Worst()  # close to a limit of a function, such as a Sigmoid that is almost 0
     return _Worst(comparison.max_abs / comparison.top, text)

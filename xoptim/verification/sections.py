@@ -16,7 +16,7 @@ from xoptim.facts.shapes import Info
 from xoptim.graph.load import load_model
 from xoptim.graph.propagate import quietly
 
-_LEAST_IR_VERSION = 4  # before, initializers had to be inputs too
+_MIN_IR_VERSION = 4  # before, initializers had to be inputs as well
 
 
 class Cut(NamedTuple):
@@ -41,9 +41,7 @@ class Piece(NamedTuple):
 
 
 class Pieces:
-    """A model to be cut, which is only read: ``known`` types and shapes of results, and bytes of
-    the weights by name.
-    """
+    """A model to be cut: ``known`` are types and shapes of results, ``weights`` bytes, by name."""
 
     def __init__(self, proto: onnx.ModelProto, base_dir: Path | None) -> None:
         self.proto = proto
@@ -75,8 +73,8 @@ class Pieces:
         """Places to cut at, the end last: as far apart as possible with less than ``limit`` bytes
         of weights in between.
 
-        Where there is no such place, more lie in between. The other model must have the results at
-        the cuts too.
+        A section has more where there is no such place. The other model must have the results at
+        the cuts as well.
         """
         last = {
             name: at
@@ -84,7 +82,7 @@ class Pieces:
             for name in reads
             if name in self._makers
         }
-        found: list[Cut] = []
+        cuts: list[Cut] = []
         start = best = at = size = unfit = 0
         seen: set[str] = set()
         dying: dict[int, int] = {}
@@ -92,7 +90,7 @@ class Pieces:
             new = {name for name in self._reads[at] if name in self.weights} - seen
             grown = size + sum(self.weights[name] for name in new)
             if grown > limit and best > start:
-                found.append(self._cut(best, last))
+                cuts.append(self._cut(best, last))
                 # At a cut, every carried result exists in the other model: counting starts again.
                 start, at, size, unfit, seen, dying = best, best, 0, 0, set(), {}
                 continue
@@ -101,7 +99,7 @@ class Pieces:
             at += 1
             if not unfit:
                 best = at
-        return [*found, Cut(len(self._reads), frozenset())]
+        return [*cuts, Cut(len(self._reads), frozenset())]
 
     def _count_unfit(
         self, at: int, other: Pieces, last: dict[str, int], dying: dict[int, int]
@@ -119,23 +117,23 @@ class Pieces:
     def _is_common(self, name: str, other: Pieces) -> bool:
         if name not in other._makers:
             return False
-        mine, its = self.known.get(name), other.known.get(name)
+        left, right = self.known.get(name), other.known.get(name)
         if (
-            mine is None
-            or its is None
-            or not mine.is_tensor
-            or not mine.dtype
-            or mine.dtype != its.dtype
+            left is None
+            or right is None
+            or not left.is_tensor
+            or not left.dtype
+            or left.dtype != right.dtype
         ):
             return False
-        if mine.shape is None or its.shape is None:
+        if left.shape is None or right.shape is None:
             return True
         pairs = [
             pair
-            for pair in zip(mine.shape, its.shape, strict=False)
+            for pair in zip(left.shape, right.shape, strict=False)
             if all(type(dim) is int for dim in pair)
         ]
-        return len(mine.shape) == len(its.shape) and all(a == b for a, b in pairs)
+        return len(left.shape) == len(right.shape) and all(a == b for a, b in pairs)
 
     def _cut(self, end: int, last: dict[str, int]) -> Cut:
         return Cut(
@@ -183,7 +181,7 @@ class Pieces:
         graph.sparse_initializer.extend(
             self._sparse[name] for name in stored if name in self._sparse
         )
-        version = max(self.proto.ir_version, _LEAST_IR_VERSION)
+        version = max(self.proto.ir_version, _MIN_IR_VERSION)
         model = onnx.ModelProto(
             ir_version=version, opset_import=self.proto.opset_import, graph=graph
         )

@@ -58,10 +58,10 @@ _PACKAGES: Final = {"cuda": "onnxruntime-gpu", "dml": "onnxruntime-directml"}
 """Builds of onnxruntime with further execution providers. They have the files of `onnxruntime`, so
 that only one of them can be installed.
 """
-_LONGEST: Final = 2000  # characters of an error message that are read
-# seconds, at most, that the node has to end that runs when a run is stopped
+_MAX_MESSAGE: Final = 2000  # characters of an error message that are read
+# seconds, at most, for the current node to end when a run is stopped
 _PATIENCE: Final = 10.0
-# inputs above which they are bound: otherwise a run takes quadratic time in their number
+# more inputs are bound: otherwise a run takes quadratic time in their number
 _MANY_INPUTS: Final = 256
 _FATAL: Final = 4  # log severity
 
@@ -72,8 +72,8 @@ def is_provider(name: str) -> bool:
     """
     if plugin_named(name) is not None:
         return True
-    known = {each.lower() for each in ort.get_all_providers()}
-    return not known.isdisjoint((name.lower(), f"{name.lower()}executionprovider"))
+    names = {provider.lower() for provider in ort.get_all_providers()}
+    return not names.isdisjoint((name.lower(), f"{name.lower()}executionprovider"))
 
 
 def resolve_providers(names: Sequence[str]) -> list[str]:
@@ -84,14 +84,14 @@ def resolve_providers(names: Sequence[str]) -> list[str]:
     a plug-in is missing.
     """
     available = {name.lower(): name for name in ort.get_available_providers()}
-    found: list[str] = []
+    providers: list[str] = []
     for name in names:
         key = name.lower()
         full = available.get(key) or available.get(f"{key}executionprovider") or provider_of(name)
         if full is None:
             raise ProviderUnavailable(_missing(name, available.values()))
-        found.append(full)
-    return list(dict.fromkeys([p for p in found if p != PROCESSOR] + [PROCESSOR]))
+        providers.append(full)
+    return list(dict.fromkeys([p for p in providers if p != PROCESSOR] + [PROCESSOR]))
 
 
 def _missing(name: str, available: Iterable[str]) -> str:
@@ -164,8 +164,8 @@ class Session:
         self._plain = all(is_plain(port.type) for port in self.outputs)
         self._device = "cuda" if CUDA in providers else "cpu"
         is_better = self._device != "cpu" or len(self.inputs) > _MANY_INPUTS
-        wanted = is_better if settings.io_binding is None else settings.io_binding
-        self._bound = wanted and all(
+        may_bind = is_better if settings.io_binding is None else settings.io_binding
+        self._bound = may_bind and all(
             is_numeric(port.type) for port in (*self.inputs, *self.outputs)
         )
 
@@ -176,9 +176,9 @@ class Session:
         base_dir: Path | None,
         weights: Mapping[str, np.ndarray],
     ) -> Any:
-        """A session of onnxruntime.
+        """A session of onnxruntime, for a `loadable_copy` where the model does not load.
 
-        Raises what that raises, unless a copy loads that differs in names only.
+        Raises the errors of onnxruntime.
         """
         options = session_options(settings)
         try:
@@ -188,12 +188,12 @@ class Session:
         except ProviderUnavailable:
             raise
         except Exception:  # onnxruntime has no common base class
-            found = loadable_copy(model, base_dir)
-            if found is None:
+            copy = loadable_copy(model, base_dir)
+            if copy is None:
                 raise
         options = session_options(settings)
         return inference_session(
-            self._source(found[0], options, found[1], weights), options, settings
+            self._source(copy[0], options, copy[1], weights), options, settings
         )
 
     def _source(
@@ -256,8 +256,8 @@ class Session:
         if self._plain and not any(is_special(value) for value in feeds.values()):
             return list(map(from_python, self._call(self._session.run, dict(feeds), limit)))
         values = {name: to_ort_value(value) for name, value in feeds.items()}
-        found = self._call(self._session.run_with_ort_values, values, limit)
-        return list(map(from_ort_value, found))
+        results = self._call(self._session.run_with_ort_values, values, limit)
+        return list(map(from_ort_value, results))
 
     def _call(
         self, run: Callable[..., Sequence[Any]], feeds: dict[str, Any], limit: float | None
@@ -265,7 +265,7 @@ class Session:
         """Run in a thread of its own, unless there is no limit: onnxruntime does not react to
         signals.
         """
-        limits = [each for each in (limit, self._run_limit) if each is not None]
+        limits = [seconds for seconds in (limit, self._run_limit) if seconds is not None]
         if not limits:
             return run(None, feeds)
         options, last = ort.RunOptions(), self._run_limit
@@ -279,15 +279,14 @@ class Session:
         except TimeoutError:
             raise RunStoppedError(f"a run was stopped after {min(limits):g} seconds") from None
         except NotEndingError:
-            how = "--run-limit SECONDS allows more time, --no-verify skips the run"
+            advice = "--run-limit SECONDS allows more time, --no-verify skips the run"
             raise UnstoppableError(
                 f"a run did not end within {last:g} seconds, and onnxruntime does not stop within "
-                f"a node; {how}"
+                f"a node; {advice}"
             ) from None
 
     def runner(self, feeds: Mapping[str, Value]) -> Callable[[], object]:
-        """A function without parameters that runs the model on these values, for timing: it does
-        nothing besides.
+        """A function without parameters that only runs the model on these values, for timing.
 
         Values that are bound to a device are copied there once; results stay where they are, and
         have been computed when the function returns.
@@ -315,8 +314,7 @@ class Session:
         return {name: value for name, value in feeds.items() if name in self.fed}
 
     def assigned(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """The full name of a provider and the names of the nodes of a part of the graph that it
-        runs, for each part.
+        """For each part of the graph, the full name of its provider and the names of its nodes.
 
         Needs the entry ``session.record_ep_graph_assignment_info`` of the settings. Raises
         `ProviderUnavailable` where this onnxruntime does not tell.
@@ -370,7 +368,7 @@ def _exact(model: ModelLike, base_dir: Path | None) -> tuple[ModelLike, Path | N
 def _light(
     model: onnx.ModelProto, base_dir: Path | None, weights: Mapping[str, np.ndarray]
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """A model that can be serialized, and the arrays of the initializers that it leaves out,
+    """A model that can be serialized, and the arrays of the initializers whose data it lacks,
     ``weights`` among them.
     """
     arrays = dict(weights)
@@ -395,7 +393,7 @@ def _portable(
 
 
 def _is_utf8(path: Path) -> bool:
-    """Whether onnxruntime can be given a path: it takes no other bytes."""
+    """Whether a path is valid UTF-8: onnxruntime takes no other."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -409,7 +407,7 @@ def inference_session(source: str | bytes, options: Any, settings: SessionSettin
     Raises its errors, and `ProviderUnavailable`.
     """
     providers = resolve_providers(settings.providers)
-    off = (
+    disabled = (
         {"disabled_optimizers": list(settings.disabled_optimizers)}
         if settings.disabled_optimizers
         else {}
@@ -420,20 +418,20 @@ def inference_session(source: str | bytes, options: Any, settings: SessionSettin
             options, plugins, software_device=settings.software_device, float32=settings.float32
         )
         with without_output():  # QNN writes to it
-            return ort.InferenceSession(source, options, enable_fallback=0, **off)
+            return ort.InferenceSession(source, options, enable_fallback=0, **disabled)
     tf32 = {CUDA: {"use_tf32": str(int(settings.tf32))}}
-    given = [(name, tf32.get(name, {})) for name in providers]
+    with_options = [(name, tf32.get(name, {})) for name in providers]
     if CUDA in providers:
         _load_cuda()
     # Without the fallback to other providers, which onnxruntime would take silently.
-    return ort.InferenceSession(source, options, providers=given, enable_fallback=0, **off)
+    return ort.InferenceSession(
+        source, options, providers=with_options, enable_fallback=0, **disabled
+    )
 
 
 @cache
 def _load_cuda() -> None:
-    """Load the libraries of CUDA that packages next to onnxruntime hold, which it does not look for
-    by itself.
-    """
+    """Load the libraries of CUDA from installed packages, where onnxruntime does not look."""
     with redirect_stdout(StringIO()):  # it prints what it does not find
         ort.preload_dlls()
     # each convolution would log the algorithms that it cannot use
@@ -445,7 +443,7 @@ def _one_line(error: Exception) -> str:
     repeats a whole model.
     """
     # it may have long names of the model, on which a regular expression takes long
-    full = str(error)[:_LONGEST]
+    full = str(error)[:_MAX_MESSAGE]
     text = (
         " ".join(re.sub(r"^.*\[ONNXRuntimeError\] : \d+ : ", "", full).split())
         or type(error).__name__

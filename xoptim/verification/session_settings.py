@@ -30,7 +30,7 @@ class SessionSettings:
     # graph optimizations that onnxruntime may apply itself; ``off`` runs the model as it is written
     level: Level = "off"
     threads: int = 0  # threads within an operator; 0 leaves the choice to onnxruntime
-    # Seconds after which a run is stopped, ``None`` for no limit. With one, Ctrl-C stops a run too
+    # Seconds after which a run is stopped, ``None`` for no limit. With one, Ctrl-C also stops a run
     run_limit: float | None = None
     tf32: bool = False  # whether CUDA may round the operands of MatMuls to 10 bits of mantissa
     # whether inputs and outputs are bound to the memory of the device; by default on CUDA
@@ -49,7 +49,7 @@ class SessionSettings:
     disabled_optimizers: tuple[str, ...] = ()
     # whether the memory of a run is planned from the run before, where shapes are equal
     memory_pattern: bool = True
-    # whether a node runs late, next to the one that needs its result, and not as early as possible
+    # whether a node runs just before its result is needed, and not as early as possible
     late: bool = False
     # Further settings of a session by name (``session.intra_op.allow_spinning``), as onnxruntime
     # documents them
@@ -66,7 +66,7 @@ class SessionSettings:
     # Whether integer operators that saturate on this CPU compute as ONNX defines them, at the level
     # ``off``; see `xoptim.verification.exact_integers`
     exact_integers: bool = False
-    # of the messages that onnxruntime writes to standard error, 0 for all; errors arrive as
+    # least severity of messages that onnxruntime writes to standard error; errors arrive as
     # exceptions
     log_severity: int = 4
 
@@ -77,11 +77,11 @@ class SessionSettings:
         )
 
     def without_copies(self) -> SessionSettings:
-        """The same for a model with large weights, which are neither packed when it is loaded nor
-        transposed all at once.
+        """The same for a model with large weights: they are not packed when it is loaded, and not
+        all transposed before they are needed.
 
-        Those in external files stay mapped, and results are freed at once. Unpacked MatMuls add up
-        in another order.
+        Weights in external files stay mapped, and results are freed at once. Unpacked MatMuls add
+        up in another order.
         """
         return replace(
             self,
@@ -91,7 +91,7 @@ class SessionSettings:
         )
 
     def safe_for(self, model: onnx.ModelProto) -> SessionSettings:
-        """The same without what may end the process at a model; see `xoptim.verification.fatal`."""
+        """The same without what may crash on a model; see `xoptim.verification.fatal`."""
         if self.level != "all":
             return self
         return self.without(fatal_optimizers(model))

@@ -13,11 +13,11 @@ Signature: TypeAlias = tuple[Sequence[Port], Sequence[Port]]
 def compare_signatures(
     expected: Signature, actual: Signature, *, fewer_inputs: bool = False
 ) -> tuple[Comparison, ...]:
-    """Faults of names, order and types of inputs and outputs; ``fewer_inputs`` may be missing."""
+    """Faults of names, order and types of ports; with ``fewer_inputs``, inputs may be missing."""
     (inputs, outputs), (other_inputs, other_outputs) = expected, actual
     if fewer_inputs:
-        found = {port.name for port in other_inputs}
-        inputs = [port for port in inputs if port.name in found]
+        names = {port.name for port in other_inputs}
+        inputs = [port for port in inputs if port.name in names]
     return (
         *_compare_ports("input", inputs, other_inputs),
         *_compare_ports("output", outputs, other_outputs),
@@ -25,24 +25,24 @@ def compare_signatures(
 
 
 def _compare_ports(kind: str, expected: Sequence[Port], actual: Sequence[Port]) -> list[Comparison]:
-    types, found = {p.name: p.type for p in expected}, {p.name: p.type for p in actual}
+    types, others = {p.name: p.type for p in expected}, {p.name: p.type for p in actual}
     faults = [
         Comparison(f"{kind} {name!r}", "missing", "only the original has it")
         for name in types
-        if name not in found
+        if name not in others
     ]
     faults += [
         Comparison(f"{kind} {name!r}", "structure", "the original does not have it")
-        for name in found
+        for name in others
         if name not in types
     ]
     faults += [
-        Comparison(f"{kind} {name!r}", "dtype", f"{found[name]} instead of {types[name]}")
+        Comparison(f"{kind} {name!r}", "dtype", f"{others[name]} instead of {types[name]}")
         for name in types
-        if found.get(name, types[name]) != types[name]
+        if others.get(name, types[name]) != types[name]
     ]
-    if not faults and list(types) != list(found):
+    if not faults and list(types) != list(others):
         faults.append(
-            Comparison(f"{kind}s", "structure", f"order {list(found)} instead of {list(types)}")
+            Comparison(f"{kind}s", "structure", f"order {list(others)} instead of {list(types)}")
         )
     return faults

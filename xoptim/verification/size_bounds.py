@@ -18,7 +18,7 @@ from xoptim.verification.sized import SizedModel
 
 _SMALL: Final = 1024  # most elements of a constant that is read
 _POSITIONS: Final = 4  # an axis this many times as long has most positions above a limit
-_LARGEST: Final = 1 << 16  # beyond, a number means "all", or an axis is too long to be tried
+_MAX_SIZE: Final = 1 << 16  # beyond, a number means "all", or an axis is too long to be tried
 _ANY: Final = frozenset({"?"})
 """A symbol that belongs to no input: the size is unknown."""
 _LOG: Final = frozenset({"log("})
@@ -54,7 +54,7 @@ _CARRYING: Final = TRANSPARENT | dict.fromkeys(
 _LIMITS: Final = ("min", "max", "local_window_size")
 """Attributes that bound sizes or values."""
 _Met: TypeAlias = Iterator[tuple[int, frozenset[str]]]
-"""Numbers, each with the symbols of the size that it meets."""
+"""Numbers, each with the symbols of the size that it is compared with."""
 
 
 class Bound(NamedTuple):
@@ -92,18 +92,18 @@ class _BoundSearch:
         """
 
     def bounds(self, graph: Graph) -> set[tuple[int, frozenset[str]]]:
-        """Each number, with the symbols of the size that it meets."""
+        """Each number, with the symbols of the size that it is compared with."""
         pairs: list[tuple[int, frozenset[str]]] = []
         for function in graph.model.functions:
             self._sizes = dict.fromkeys(function.body.inputs, _ANY)
             pairs += self._walk(function.body)
-        self._sizes = {}  # names of functions are their own
+        self._sizes = {}  # functions have names of their own
         pairs += self._walk(graph)
         scaled = (
             (abs(size) * (_LOG_FACTOR if symbols & _LOG else 1), symbols - _LOG)
             for size, symbols in pairs
         )
-        return {(size, symbols) for size, symbols in scaled if symbols and 1 < size < _LARGEST}
+        return {(size, symbols) for size, symbols in scaled if symbols and 1 < size < _MAX_SIZE}
 
     def _walk(self, graph: Graph) -> _Met:
         for node in graph.nodes:
@@ -197,7 +197,7 @@ class _BoundSearch:
                 yield from ((int(number) + 1, length.symbols) for number in constants)
 
     def _sliced(self, graph: Graph, node: Node) -> _Met:
-        """Ends along dynamic axes, and lengths of other axes that end at a size."""
+        """Constant ends along dynamic axes, and lengths of fixed axes whose ends are sizes."""
         shape = graph.info_of(node.input[0]).shape if node.input else None
         operands = [
             _elements(graph, node, slot, name) for slot, name in ((1, "starts"), (2, "ends"))
@@ -253,8 +253,8 @@ def _fixed(shape: Shape | None) -> int | None:
 
 
 def _length(shape: Shape | None, axis: Dim | None) -> Dim | None:
-    known = shape is not None and isinstance(axis, int) and -len(shape) <= axis < len(shape)
-    return shape[axis] if known else None  # type: ignore[index]
+    is_known = shape is not None and isinstance(axis, int) and -len(shape) <= axis < len(shape)
+    return shape[axis] if is_known else None  # type: ignore[index]
 
 
 def _symbols(dims: Iterable[Dim]) -> frozenset[str]:
@@ -279,5 +279,5 @@ def _numbers(graph: Graph, name: str) -> list[float]:
     ):
         return []
     numbers = np.asarray(tensor.numpy()).astype(np.float64).reshape(-1)
-    finite: list[float] = numbers[np.abs(numbers) < _LARGEST].tolist()
+    finite: list[float] = numbers[np.abs(numbers) < _MAX_SIZE].tolist()
     return finite

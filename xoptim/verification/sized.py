@@ -54,7 +54,7 @@ class SizedModel:
                         self._entries.setdefault(symbol, []).append(size)
 
     def has_any(self, operators: Collection[str]) -> bool:
-        """Whether the model has a node with one of some operators, in a subgraph or outside.
+        """Whether the model has one of the operators, in subgraphs as well.
 
         No if it cannot be loaded.
         """
@@ -65,12 +65,12 @@ class SizedModel:
         """The dynamic dimensions of some symbols of shapes, ``None`` when one of them is not a size
         of an input.
         """
-        found: list[str] = []
+        names: list[str] = []
         for symbol in symbols:
             if symbol not in self._entries:
                 return None
-            found += (name for entry in self._entries[symbol] for name in names_in(entry))
-        return frozenset(found)
+            names += (name for entry in self._entries[symbol] for name in names_in(entry))
+        return frozenset(names)
 
     def at(self, sizes: Mapping[str, int], unknown: int = 0) -> Sizing:
         """The shapes of results with these sizes of the dynamic dimensions.
@@ -92,7 +92,7 @@ class Sizing:
     def __init__(self, values: Mapping[str, int], unknown: int = 0) -> None:
         self._values = values
         self._unknown = unknown
-        self._known: dict[SymbolicDim, int] = {}
+        self._sizes: dict[SymbolicDim, int] = {}
 
     def shape(self, info: Info | None) -> tuple[int, ...] | None:
         """The shape of a tensor, ``None`` when its rank is unknown, or for other values."""
@@ -108,10 +108,10 @@ class Sizing:
         """The size of an axis."""
         if not isinstance(dim, SymbolicDim):
             return dim
-        size = self._known.get(dim)
+        size = self._sizes.get(dim)
         if size is None:
-            found = evaluated(dim, self._values)
-            size = self._known[dim] = self._unknown if found is None else max(found, 0)
+            value = evaluated(dim, self._values)
+            size = self._sizes[dim] = self._unknown if value is None else max(value, 0)
         return size
 
 

@@ -22,7 +22,7 @@ def unsteady_output(
 ) -> str:
     """The output that breaks a rule when a model repeats runs, and how; empty when none does.
 
-    A kernel may read memory that nobody wrote, which may hold the same numbers once more: filled
+    A kernel may read uninitialized memory, which may happen to hold the same numbers again: filled
     memory holds others.
     """
     repeated = list(runs)
@@ -35,8 +35,8 @@ def unsteady_output(
                 results = session.run(run.feeds)
             except RunError as error:
                 return f"it does not run on the same values again: {error}"
-            again = compare_results(outputs, run.results, results, rules)
-            wrong = next((c for c in again if not c.ok), None)
-            if wrong is not None:
-                return f"output {wrong.output!r}: {wrong.message}"
+            comparisons = compare_results(outputs, run.results, results, rules)
+            fault = next((c for c in comparisons if not c.ok), None)
+            if fault is not None:
+                return f"output {fault.output!r}: {fault.message}"
     return ""

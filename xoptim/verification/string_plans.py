@@ -12,11 +12,11 @@ from xoptim.verification.model_strings import model_strings
 from xoptim.verification.runs import Feeding, Planning
 
 LONG: Final = 64
-"""The length of the first open axis of strings, where a run takes next to no time."""
+"""The length of the first open axis of strings, where a run takes almost no time."""
 
 
 class StringPlans:
-    """The plans for a model with inputs of strings; there are none for another."""
+    """The plans for a model with inputs of strings; none for another."""
 
     def __init__(self, feeding: Feeding) -> None:
         self._feeding = feeding
@@ -24,7 +24,7 @@ class StringPlans:
         self._strings = model_strings(feeding.models) if self._specs else model_strings(())
 
     def grown(self, sizes: Sizes) -> Sizes:
-        """The sizes with room for many strings, where a dimension of theirs is open."""
+        """The sizes, with room for many strings where an input of strings has an open axis."""
         names = map(first_open, self._specs)
         longer = {name: LONG for name in names if name in sizes.keys() - self._feeding.fixed.keys()}
         return self._feeding.assumptions.fitted(sizes | longer)
@@ -37,7 +37,7 @@ class StringPlans:
         return [self._of(texts[start : start + count]) for start in starts]
 
     def stop_words(self) -> list[Planning]:
-        """Nothing but words that are dropped."""
+        """A plan with only words that are dropped."""
         return [self._of(self._strings.stop_words)] if self._strings.stop_words else []
 
     def _of(self, texts: tuple[str, ...]) -> Planning:

@@ -19,11 +19,11 @@ def ulp_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype.kind == "c":
         part = a.dtype.type(0).real.dtype
         pairs = (x.view(part).reshape(*x.shape, 2) for x in map(np.ascontiguousarray, (a, b)))
-        found: np.ndarray = ulp_distances(*pairs).max(axis=-1, initial=0.0)
-        return found
+        larger: np.ndarray = ulp_distances(*pairs).max(axis=-1, initial=0.0)
+        return larger
     x, y = _ordered(a), _ordered(b)
     distances: np.ndarray = np.abs(x.astype(np.float64) - y.astype(np.float64))
-    near = distances < 2.0**52  # beyond, float64 rounds the places themselves
+    near = distances < 2.0**52  # beyond, float64 rounds the positions themselves
     distances[near] = np.abs(x[near] - y[near])
     nan = [np.isnan(array.astype(np.float64)) for array in (a, b)]
     distances[nan[0] ^ nan[1]] = np.inf
@@ -32,7 +32,7 @@ def ulp_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _ordered(array: np.ndarray) -> np.ndarray:
-    """Place of each number in the order of all numbers of its type, 0 for zero."""
+    """Position of each number in the order of all numbers of its type, 0 for zero."""
     size = array.dtype.itemsize
     bits = np.ascontiguousarray(array).view(_PATTERNS[size]).astype(np.int64)
     sign = -(1 << (8 * size - 1))

@@ -21,8 +21,8 @@ from xoptim.verification.options import VerificationOptions
 from xoptim.verification.runs import Feeding, RunPlan, given_feeds
 from xoptim.verification.session import Value
 
-_FLOATS: Final = "fV"  # kinds of numpy; the second is that of the types of ml_dtypes
-_LARGEST_GROWN: Final = 4096  # of a size: longer axes of an example do not grow
+_FLOATS: Final = "fV"  # numpy kinds of floats; V are types of ml_dtypes
+_LARGEST_GROWN: Final = 4096  # longer axes of an example do not grow
 
 
 class VariedExample:
@@ -52,11 +52,11 @@ class VariedExample:
         self.sizes = self._sizes_of_example()
 
     def _sizes_of_example(self) -> Sizes:
-        known = open_dimensions(self._feeding.specs)
-        found: Sizes = {}
+        dims = open_dimensions(self._feeding.specs)
+        sizes: Sizes = {}
         for name, spec in self._specs.items():
-            found |= bind_sizes(spec, self._example[name].shape)
-        return {name: size for name, size in found.items() if name in known}
+            sizes |= bind_sizes(spec, self._example[name].shape)
+        return {name: size for name, size in sizes.items() if name in dims}
 
     def plans(self) -> Iterator[RunPlan]:
         """The example, values like it, random values, then values at other sizes, the strongest
@@ -66,8 +66,8 @@ class VariedExample:
         sizes of the example change together, and a size that is the sum of two others stays that.
         """
         yield RunPlan("given", self.sizes, self._seed, dict(self._example))
-        wanted = [self.sizes, *map(self._fitted, self._other_sizes())]
-        for number, sizes in enumerate(distinct(wanted)):
+        candidates = [self.sizes, *map(self._fitted, self._other_sizes())]
+        for number, sizes in enumerate(distinct(candidates)):
             yield self._drawn(sizes, self._seed + number)
             if number == 0:
                 yield from self._random()
@@ -84,13 +84,13 @@ class VariedExample:
         for size in free:
             changes += [own | {size: 1}, own | {size: _grown(size, size + 1)}]
         for change in changes if free else ():
-            found = dict(change)
+            changed = dict(change)
             for total, (a, b) in sums.items():
-                found[total] = found[a] + found[b]
-            yield {name: found.get(size, size) for name, size in self.sizes.items()} | fixed
+                changed[total] = changed[a] + changed[b]
+            yield {name: changed.get(size, size) for name, size in self.sizes.items()} | fixed
 
     def _random(self) -> Iterator[RunPlan]:
-        """Values by what the model reads them for, such as any row of an embedding."""
+        """Values that suit the use of each input, such as any row of an embedding."""
         try:
             yield self._feeding.plan(self.sizes, 0, False)
         except FeedError:
@@ -109,9 +109,9 @@ class VariedExample:
         example = self._example[spec.name].shape
         if spec.shape is None:
             return example
-        found = (size_of(entry, sizes) for entry in spec.shape)
+        lengths = (size_of(entry, sizes) for entry in spec.shape)
         return tuple(
-            old if size is None else size for size, old in zip(found, example, strict=True)
+            old if size is None else size for size, old in zip(lengths, example, strict=True)
         )
 
 
@@ -126,9 +126,9 @@ def _relations(sizes: Collection[int]) -> tuple[list[int], dict[int, tuple[int, 
     sums: dict[int, tuple[int, int]] = {}
     for total in different:  # the terms of a sum are smaller, unless one is 0
         pairs = combinations(filter(None, different), 2)
-        found = next((pair for pair in pairs if sum(pair) == total), None)
-        if found is not None:
-            sums[total] = found
+        terms = next((pair for pair in pairs if sum(pair) == total), None)
+        if terms is not None:
+            sums[total] = terms
     return [size for size in different if size not in sums], sums
 
 
@@ -137,7 +137,7 @@ def _grown(size: int, step: int) -> int:
 
 
 def _resampled(array: np.ndarray, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """An array of a shape, of elements of another one, which are drawn with replacement."""
+    """An array of this shape with elements of another one, drawn with replacement."""
     flat = array.reshape(-1)
     is_constant = flat.size < 2 or bool((flat == flat[0]).all())
     if array.dtype.kind in _FLOATS and is_constant:

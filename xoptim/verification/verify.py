@@ -53,7 +53,7 @@ def with_record(
 ) -> VerificationReport:
     """The verdict on models whose metadata list assumptions.
 
-    Those that the caller has not given are named, and a difference is no verdict then.
+    Names assumptions that the caller has not given: with them, a difference is no verdict.
     """
     left = unused(record, Assumptions.of(options.assume))
     if not left or options.assume_from_model:
@@ -66,12 +66,12 @@ def with_record(
 
 def _recorded(original: ModelLike, optimized: ModelLike) -> list[str]:
     """The assumptions in the metadata of two models that fit the original."""
-    found: list[str] = []
-    with suppress(ModelError):  # the comparison tells that one cannot be read
+    texts: list[str] = []
+    with suppress(ModelError):  # the comparison reports what cannot be read
         first = read_proto(original)[0]
-        found += noted(first).texts
-        found += fitting(noted(read_proto(optimized)[0]).texts, first)[0]
-    return list(dict.fromkeys(found))
+        texts += noted(first).texts
+        texts += fitting(noted(read_proto(optimized)[0]).texts, first)[0]
+    return list(dict.fromkeys(texts))
 
 
 def compare(
@@ -118,8 +118,8 @@ def compare(
 
 
 def _name_of(original: ModelLike, optimized: ModelLike) -> str:
-    """The name of the second model in messages: its file where two files are compared, none of
-    which need be the optimized one.
+    """The name of the second model in messages: its file where two files are compared, as it need
+    not be an optimized one.
     """
     are_files = not isinstance(original, onnx.ModelProto) and not isinstance(
         optimized, onnx.ModelProto
@@ -128,10 +128,7 @@ def _name_of(original: ModelLike, optimized: ModelLike) -> str:
 
 
 def _read(model: ModelLike, options: VerificationOptions) -> Located | None:
-    """The optimized model.
-
-    ``None`` when it cannot be read, which the report of the comparison tells.
-    """
+    """The optimized model; ``None`` when it cannot be read, which the report says later."""
     try:
         return Located(*read_proto(model, options.optimized_dir))
     except ModelError:
@@ -139,11 +136,9 @@ def _read(model: ModelLike, options: VerificationOptions) -> Located | None:
 
 
 def _assuming(options: VerificationOptions, original: onnx.ModelProto) -> VerificationOptions:
-    """The options with the assumptions of the caller alone, to which those in the metadata are
-    added if asked for.
-    """
+    """The options with the caller's assumptions and, if asked for, those in the metadata."""
     check_fit(Assumptions.of(options.assume), original)
     if not options.assume_from_model:
         return options
-    known = assumed_of(original, options.assume, from_model=True)
-    return replace(options, assume=known.texts, assume_from_model=False)
+    assumptions = assumed_of(original, options.assume, from_model=True)
+    return replace(options, assume=assumptions.texts, assume_from_model=False)

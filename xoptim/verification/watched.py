@@ -1,4 +1,4 @@
-"""Runs and loads of models that another process may leave out, if they ended this one."""
+"""Runs and loads of models that a later process skips if they ended this one."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from xoptim.verification.session_settings import SessionSettings
 
 
 def mark_of(model: ModelLike, settings: SessionSettings) -> str:
-    """What tells a session from others in the next process, empty where no process reads it.
+    """The key of a session for the next process; empty where no process reads it.
 
     Weights do not count: it would take time to read them.
     """
     if not WATCH.is_active:
         return ""
-    how = f"{settings.level} {','.join(settings.providers)}"
+    suffix = f"{settings.level} {','.join(settings.providers)}"
     if not isinstance(model, onnx.ModelProto):
-        return f"{model} {how}"
+        return f"{model} {suffix}"
     parts = [*model.graph.node, *model.graph.input, *model.graph.output, *model.functions]
-    found = 0
+    checksum = 0
     for part in parts:
-        found = zlib.crc32(part.SerializeToString(deterministic=True), found)
-    return f"{found:08x} {how}"
+        checksum = zlib.crc32(part.SerializeToString(deterministic=True), checksum)
+    return f"{checksum:08x} {suffix}"
 
 
 def digest_of(feeds: Mapping[str, Value]) -> str:
-    """What tells values from others in the next process."""
-    found = 0
+    """The key of values for the next process."""
+    checksum = 0
     for name, value in sorted(feeds.items()):
         is_plain = isinstance(value, np.ndarray) and not value.dtype.hasobject
         raw = np.ascontiguousarray(value).tobytes() if is_plain else repr(value).encode()
         shape = getattr(value, "shape", ())
-        found = zlib.crc32(raw, zlib.crc32(f"{name} {shape} ".encode(), found))
-    return f"{found:08x}"
+        checksum = zlib.crc32(raw, zlib.crc32(f"{name} {shape} ".encode(), checksum))
+    return f"{checksum:08x}"
 
 
 @contextmanager

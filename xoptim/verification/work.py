@@ -22,14 +22,11 @@ from xoptim.verification.protos import tensor_bytes
 from xoptim.verification.sized import SizedModel, Sizing
 
 COPIES: Final = 2
-"""Copies of the weights of a model in memory while it runs: as they are stored, and as they are
-packed.
-"""
+"""Copies of the weights in memory while a model runs: as they are stored, and packed."""
 MOST: Final = 1 << 200
 """Of bytes or operations that are counted; more may be too many for a float."""
 _MOST_PACKED: Final = 1 << 28
-"""Bytes of weights above which packing takes longer than the few runs of a verification gain by it.
-"""
+"""Bytes of weights above which packing takes longer than a verification gains by it."""
 
 
 def weight_bytes(proto: onnx.ModelProto) -> int:
@@ -59,8 +56,8 @@ def is_mapped(proto: onnx.ModelProto) -> bool:
 def fits_into_memory(
     proto: onnx.ModelProto, limit: int | None = None, copies: int = COPIES
 ) -> bool:
-    """Whether some copies of the weights of a model fit into memory: ``limit`` bytes, ``None`` for
-    the free ones.
+    """Whether some copies of the weights of a model fit into ``limit`` bytes, by default the free
+    memory.
     """
     free = available_memory() if limit is None else limit
     return free is None or copies * weight_bytes(proto) <= free
@@ -85,9 +82,7 @@ class MemoryNeed:
         )
 
     def check(self, sizes: Mapping[str, int]) -> None:
-        """Raise `RunError` unless a run with these sizes of the dynamic dimensions can fit into
-        memory.
-        """
+        """Raise `RunError` unless a run with these sizes can fit into memory."""
         free = available_memory() if self._limit is None else self._limit
         if (
             free is not None
@@ -99,17 +94,14 @@ class MemoryNeed:
             )
 
     def at_least(self, sizes: Mapping[str, int]) -> int:
-        """Bytes of all results that are alive at the same time, where their sizes are known.
-
-        The others count as 0.
-        """
+        """Bytes of all results that are alive at the same time; unknown sizes count as 0."""
         return 0 if self._graph is None else _peak(self._graph, self._model.at(sizes))
 
     def total(self, sizes: Mapping[str, int]) -> int:
         """Bytes of all results, alive at the same time or not: much faster to compute."""
-        known = self._model.at(sizes)
+        sizing = self._model.at(sizes)
         return sum(
-            count * _bytes(known, Info(dtype, shape))
+            count * _bytes(sizing, Info(dtype, shape))
             for (dtype, shape), count in self._kinds.items()
         )
 
@@ -153,15 +145,12 @@ def size_text(size: int) -> str:
     return f"{size / (1 << 30):,.1f} GiB" if size >= 1 << 30 else f"{size / (1 << 20):,.1f} MiB"
 
 
-_LEAST: Final = 5.0
+_MIN_SECONDS: Final = 5.0
 _RUNS: Final = 5
-"""The budget, unless it is chosen: seconds, or runs at the sizes of the first one, if they take
-longer.
-"""
-_RELIABLE: Final = 0.05  # seconds; a shorter run takes time that is not in proportion to its work
-# operations; neither does one with less work, whatever it took on a busy machine
-_WORTH: Final = 1 << 20
-_SLOWEST: Final = 2e-10  # seconds for one operation that are assumed then, at most
+"""The default budget: these seconds, or this many runs like the first one, if they take longer."""
+_RELIABLE: Final = 0.05  # seconds; the time of a shorter run is not in proportion to its work
+_WORTH: Final = 1 << 20  # operations; nor is that of a run with less work, on a busy machine
+_SLOWEST: Final = 2e-10  # most seconds per operation that are assumed after such a run
 
 
 class RunBudget:
@@ -174,14 +163,14 @@ class RunBudget:
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
         self._first: float | None = None
-        self._most = 0
+        self._largest_work = 0
         self._price = 0.0
         self.spent = 0.0
 
     @property
     def limit(self) -> float:
         """The budget in seconds."""
-        return self._seconds if self._seconds is not None else self.patience or _LEAST
+        return self._seconds if self._seconds is not None else self.patience or _MIN_SECONDS
 
     @property
     def patience(self) -> float | None:
@@ -189,7 +178,7 @@ class RunBudget:
 
         ``None`` before the first run.
         """
-        return None if self._first is None else max(_LEAST, _RUNS * self._first)
+        return None if self._first is None else max(_MIN_SECONDS, _RUNS * self._first)
 
     @property
     def is_spent(self) -> bool:
@@ -197,7 +186,7 @@ class RunBudget:
         return not self.allows(0)
 
     def spend(self, seconds: float) -> None:
-        """Note the time of a run that failed, or of what a run needs besides."""
+        """Note the time of a run that failed, or the overhead of a run."""
         self.spent += seconds
 
     def charge(self, work: int, seconds: float) -> None:
@@ -205,10 +194,10 @@ class RunBudget:
         self.spent += seconds
         if self._first is None:
             self._first = seconds
-        if work and work >= self._most:
+        if work and work >= self._largest_work:
             price = seconds / work
             is_telling = seconds >= _RELIABLE and work >= _WORTH
-            self._most, self._price = work, price if is_telling else min(price, _SLOWEST)
+            self._largest_work, self._price = work, price if is_telling else min(price, _SLOWEST)
 
     def estimate(self, work: int) -> float:
         """Seconds that a run is expected to take."""
@@ -231,22 +220,22 @@ def operations(node: Node, operands: KnownShapes, results: KnownShapes) -> int:
     The shape of an absent operand is ``()``. An operator of another domain counts as the standard
     one of its name, and one of which nothing is known as elementwise.
     """
-    known = operator_of(node.domain, node.op_type).operations
-    formula = known or operator_of("", node.op_type).operations or one_per_element
+    own = operator_of(node.domain, node.op_type).operations
+    formula = own or operator_of("", node.op_type).operations or one_per_element
     return formula(node, operands, results)
 
 
 class Work:
     """The work of a run of a model, in operations.
 
-    What is written counts too, and each node for what it takes to start it.
+    Writing results and starting nodes count as well.
     """
 
     def __init__(self, model: SizedModel) -> None:
         self._model = model
         self._kinds: dict[tuple[object, ...], tuple[Node, list[Info], list[Info], Shape]] = {}
         self._counts: dict[tuple[object, ...], int] = {}
-        self._found: dict[tuple[tuple[str, int], ...], int] = {}
+        self._totals: dict[tuple[tuple[str, int], ...], int] = {}
         for node, times in _nodes(model.graph, ()) if model.graph is not None else ():
             self._add(node, times)
 
@@ -268,24 +257,24 @@ class Work:
 
         An unknown axis is as long as the longest of them.
         """
-        asked = tuple(sorted(sizes.items()))
-        if asked not in self._found:
+        key = tuple(sorted(sizes.items()))
+        if key not in self._totals:
             sizing = self._model.at(sizes, max(sizes.values(), default=1))
             parts = (
                 count * self._of(sizing, *self._kinds[key]) for key, count in self._counts.items()
             )
-            self._found[asked] = sum(parts)
-        return self._found[asked]
+            self._totals[key] = sum(parts)
+        return self._totals[key]
 
     def _of(
         self, sizing: Sizing, node: Node, operands: list[Info], results: list[Info], times: Shape
     ) -> int:
         read, written = ([sizing.shape(info) for info in infos] for infos in (operands, results))
-        known = [shape or () for shape in written]
-        work = NODE + _ELEMENT * sum(math.prod(shape) for shape in known)
-        if None not in read and None not in written and known:
+        shapes = [shape or () for shape in written]
+        work = NODE + _ELEMENT * sum(math.prod(shape) for shape in shapes)
+        if None not in read and None not in written and shapes:
             with contextlib.suppress(IndexError):  # shapes that the operator does not take
-                work += operations(node, [shape or () for shape in read], known)
+                work += operations(node, [shape or () for shape in read], shapes)
         return min(work * math.prod(map(sizing.size, times)), MOST)
 
 
