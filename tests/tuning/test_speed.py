@@ -54,6 +54,25 @@ def test_a_family_that_makes_it_slower_is_dropped_and_named(timed: Timed) -> Non
     )
 
 
+class _Dropped:
+    """A rewrite that was dropped since it made the model compute something else."""
+
+    def avoided_by(self, options: OptimizationOptions) -> OptimizationOptions:
+        """The options that avoid it."""
+        return options
+
+
+def test_what_was_dropped_before_is_still_reported(timed: Timed) -> None:
+    """The result of the second optimization names the rewrites that the first one dropped."""
+    timed(by_groups(shapes=0.9, movement=1.5))
+    source, options, how = Source(parse(MODEL)), OptimizationOptions(), VerifyPlan()
+    first, dropped = optimize_verified(source, options, how), _Dropped()
+    first.dropped.append(dropped)  # type: ignore[arg-type]
+    verified, _ = keep_if_not_slower(source, first, options, how, BenchOptions(threads=1))
+    assert verified is not first
+    assert verified.dropped == [dropped]
+
+
 def test_as_few_families_are_dropped_as_it_takes(timed: Timed) -> None:
     """One is left out only where the model is slower than the original without the other one
     too.

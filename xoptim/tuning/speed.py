@@ -106,9 +106,9 @@ def keep_if_not_slower(
     chosen = replace(
         measurement.candidates.options(kept.recipe), drop_unused_inputs=options.drop_unused_inputs
     )
-    verified = optimize_verified(source, chosen, how)
-    verified.dropped = verified.dropped + verified.dropped
-    return verified, SpeedCheck(
+    faster = optimize_verified(source, chosen, how)
+    faster.dropped = verified.dropped + faster.dropped
+    return faster, SpeedCheck(
         before, after, tuple(sorted(kept.recipe.without)), not kept.recipe.rewrites
     )
 
