@@ -40,8 +40,7 @@ def verify_function(
     Values are random and finite, at several sizes of the dynamic dimensions.
 
     The status is ``not verified`` when the model or the function cannot run, or when the function
-    does not repeat its own results. Raises `ChoiceError` and `ProviderUnavailable` as `compare`
-    does.
+    does not repeat its own results. Raises `ChoiceError` and `ProviderUnavailable`, see `compare`.
     """
 
     def refused(reason: str, cause: Cause) -> VerificationReport:
