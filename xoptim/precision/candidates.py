@@ -305,6 +305,8 @@ def _weights_shape(subgraph: ResultSubgraph) -> tuple[int, int]:
     for node in subgraph.nodes:
         if node.op_type == "MatMulNBits":
             return get_node_attr_value(node, "K"), get_node_attr_value(node, "N")
+        if node.op_type == "QMoE":
+            return _experts_shape(node, subgraph)
     tensor = max(
         subgraph.initializers, key=lambda tensor: (math.prod(tensor.dims), len(tensor.dims))
     )
@@ -320,6 +322,17 @@ def _weights_shape(subgraph: ResultSubgraph) -> tuple[int, int]:
         is_transposed = len(transposes) % 2
         return largest[is_transposed], largest[1 - is_transposed]
     return (math.prod(largest[1:]), largest[0]) if largest else (0, 0)
+
+
+def _experts_shape(node: onnx.NodeProto, subgraph: ResultSubgraph) -> tuple[int, int]:
+    """The terms of all sums behind an element of the result, and so many columns that the weights
+    have the product as their number.
+    """
+    dims = {each.name: each.dims for each in subgraph.initializers}
+    first, last = (dims[node.input[place]] for place in (2, 5))  # (experts, columns, bytes)
+    terms = first[1] + last[2] * 8 // get_node_attr_value(node, "expert_weight_bits")
+    choices = get_node_attr_value(node, "k")
+    return choices * terms, last[0] * last[1] // choices
 
 
 def _transposes(node: onnx.NodeProto) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import onnx
 
-from xoptim.facts.protos import every_node, inner_graphs
+from xoptim.facts.protos import every_node, inner_graphs, proto_reads
 from xoptim.preparation.ports import defined_names
 
 
@@ -30,7 +30,7 @@ class ResultSubgraph(NamedTuple):
         own = {tensor.name for tensor in self.initializers} | {
             name for node in self.nodes for name in node.output
         }
-        return sorted({name for node in self.nodes for name in node.input if name} - own)
+        return sorted({name for node in self.nodes for name in proto_reads(node) if name} - own)
 
     @property
     def byte_size(self) -> int:
@@ -46,15 +46,30 @@ def original_subgraph(
     Args:
         makers: the node of each result.
         result: the result.
-        given: what is not computed.
+        given: what is not computed, with all that it is computed from.
     """
-    nodes, waiting, ends = list[onnx.NodeProto](), [result], {*given}
+    last, ends = makers[result], {*given}
+    if not makers.keys().isdisjoint({*proto_reads(last)} - ends):  # rare: most read constants
+        ends = _with_sources(makers, ends)
+    nodes, waiting = list[onnx.NodeProto](), [result]
     while waiting:
         node = makers.get(waiting.pop())
         if node is not None and not any(node is each for each in nodes):
             nodes.append(node)
-            waiting += [name for name in node.input if name and name not in ends]
+            waiting += [name for name in proto_reads(node) if name and name not in ends]
     return ResultSubgraph(nodes[::-1], [])
+
+
+def _with_sources(makers: Mapping[str, onnx.NodeProto], names: Iterable[str]) -> set[str]:
+    """Some values, and all values from which they are computed."""
+    sources, waiting = set[str](), [*names]
+    while waiting:
+        name = waiting.pop()
+        if name not in sources:
+            sources.add(name)
+            node = makers.get(name)
+            waiting += [] if node is None else proto_reads(node)
+    return sources
 
 
 def replaced_subgraphs(

@@ -10,6 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from xoptim.bench.rounds import best_times
+from xoptim.facts.protos import proto_reads
 from xoptim.precision.budget import SearchBudget
 from xoptim.precision.calibration import Probe
 from xoptim.precision.candidates import Candidate, Form, sharing_weights
@@ -48,7 +49,8 @@ def measure_costs(
         each.form: original_subgraph(makers, each.result, subgraphs[each.form].reads)
         for each in alone
     }
-    read = {name for subgraph in originals.values() for name in subgraph.reads}
+    both = [(originals[each.form], subgraphs[each.form]) for each in alone]
+    read = {name for pair in both for subgraph in pair for name in subgraph.reads}
     read |= {each.result for each in alone}
     values = Probe(model, folder, read & makers.keys(), settings).run(feeds)
 
@@ -66,9 +68,9 @@ def measure_costs(
         operands = {name: operand(name) for name in sorted({*original.reads, *quantized.reads})}
         kind = (*_kind(each, original), *(value.shape for value in operands.values()))
         if kind not in times:
-            both = original, quantized
+            pair = original, quantized
             times[kind] = _seconds(
-                model, both, each.result, operands, initializers.keys(), settings
+                model, pair, each.result, operands, initializers.keys(), settings
             )
         multiplications = max(np.asarray(values[each.result]).size * each.shape[0], 1)
         costs[each.form] = OperatorCost(multiplications, *times[kind])
@@ -127,7 +129,7 @@ def _operator_model(
         for node in subgraph.nodes
         if node.output[0] not in quantized and not (ends and node is last)
     ]
-    read = {name for node in nodes for name in node.input}
+    read = {name for node in nodes for name in proto_reads(node)}
     inside = {*constants} & read & operands.keys()
     values = {name: value for name, value in operands.items() if name in read - inside}
     values |= {

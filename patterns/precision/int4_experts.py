@@ -1,0 +1,35 @@
+from xoptim.match.block_rounding import BlockFormat
+from xoptim.match.quantization import BlockPattern
+
+from ._experts_examples import examples_of
+from ._quantized_experts import _QuantizedExperts
+
+
+class Int4ExpertsPattern(BlockPattern, _QuantizedExperts):
+    """Scan over experts of f(x · w1) · w2 → com.microsoft.QMoE(x, d, w1 in 4 bits, w2 in 4 bits)
+
+    What: quantizes the weights of a mixture of experts, as `ExpertsScan` writes it, to 4 bits,
+    rounded to nearest, with a scale and a zero point for each 32 rows of a column; options choose
+    2 to 8 bits, and 16 to 256 rows. The model keeps its TopK: d is a matrix of the factors of the
+    chosen experts, 0 elsewhere, from which QMoE takes the choice and the factors. Activations are
+    SwiGLU, also with limits, Relu, Gelu, SiLU, or none. Only where contrib operators are included.
+    Why: weights take 0.16 of the bytes, and a token waits for those of its experts: a mixture of 16
+    experts, 4 for each token, takes a quarter of the time for one token.
+    Refuses when:
+    1. the Scan is another one, the weights are not constant, or the rows are not tokens that are
+       repeated for each choice of a TopK.
+    2. a weight is not a finite 32-bit float, or the rows are no complete blocks.
+    3. a factor may be negative: QMoE skips such experts. Results of Softmax and Sigmoid are not.
+    4. the provider has no kernel.
+    """
+
+    bits = 4
+    width = 5.125
+    operators = ()
+    tags = ("int4", "onnxruntime", "extra")
+
+    @property
+    def blocks(self) -> BlockFormat:
+        return self.rounded.format
+
+    examples = examples_of([n % 16 for n in range(32)], bits=4)
