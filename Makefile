@@ -11,7 +11,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks lab docs setup.py
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-loaded test-old-cpu check-figures check quick test-torch test-recipes test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses batteries pairs mutation gate lint lock format types docs site release image nightly nightly-shard workarounds workflows oldest bench performance new-pattern clean
+.PHONY: help demo test test-loaded test-old-cpu check-figures check quick test-torch test-recipes test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses batteries pairs mutation gate lint lock format types docs site release image nightly nightly-shard coverage coverage-of-change workarounds workflows oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -216,8 +216,18 @@ batteries: $(VENV)/.test ## run all tests, with all cases of the large batteries
 	BATTERIES=all PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup
 
 SHARD ?= 1/10
-nightly-shard: $(VENV)/.test ## run one of ten parts of make batteries (SHARD=3/10): each test is in one of them
-	BATTERIES=all PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup --shard $(SHARD)
+nightly-shard: $(VENV)/.test ## run one of ten parts of make batteries (SHARD=3/10): each test is in one of them (COVERAGE=1: note lines)
+	BATTERIES=all PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup --shard $(SHARD) \
+		$(if $(COVERAGE),--cov --cov-report=)
+
+SUMMARY := $(or $(GITHUB_STEP_SUMMARY),/dev/stdout)
+coverage: $(VENV)/.test ## combine the data of shards in coverage/, and print the lines and branches that no test runs
+	$(BIN)/coverage combine coverage
+	$(BIN)/coverage report --format=markdown --skip-covered >>$(SUMMARY)
+
+coverage-of-change: $(VENV)/.test ## run all tests, and list changed lines that none of them runs (CHANGED_SINCE=main)
+	PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup --cov --cov-report=
+	$(BIN)/python -m lab.coverage_of_change $(or $(CHANGED_SINCE),main)
 
 near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every thirtieth one)
 	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_catalogue.py
@@ -225,9 +235,9 @@ near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: 
 pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and compare the numbers
 	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_pattern_pairs.py
 
-mutation: $(VENV)/.test ## try a sample of mutants of the rooms that keep models right
+mutation: $(VENV)/.test ## try a sample of mutants of the packages that keep models right, and print the share that tests notice
 	$(INSTALL) --editable ".[mutation]"
-	$(BIN)/python -m lab.mutation.sample
+	$(BIN)/python -m lab.mutation.sample --summary $(SUMMARY)
 
 WRONG ?= $(VENV)/wrong_models
 gate: $(VENV)/.test ## take guards out of patterns, and count the wrong models that the verification notices (WRONG=folder of them)

@@ -15,21 +15,21 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
 FILES: Final = (
-    "match/matcher.py",
     "match/pairing.py",
     "match/conditions.py",
     "match/literals.py",
     "match/easy.py",
     "match/easy_checks.py",
     "match/program.py",
-    "match/moved.py",
+    "match/trace.py",
     "match/view.py",
-    "match/functions.py",
+    "match/create.py",
     "graph/edit.py",
     "graph/graph.py",
     "graph/references.py",
@@ -37,11 +37,13 @@ FILES: Final = (
     "graph/propagate.py",
     "engine/engine.py",
     "engine/index.py",
-    "engine/worklist.py",
+    "engine/state.py",
     "passes/merge.py",
     "passes/fold.py",
     "passes/fold_conditions.py",
     "passes/cleanup.py",
+    "verification/compare.py",
+    "verification/judge.py",
 )
 """Files whose mistakes could make a wrong model."""
 TESTS: Final = (
@@ -54,6 +56,8 @@ TESTS: Final = (
     "--deselect",
     "tests/match/test_matching_benchmark.py",
 )
+TESTS_OF: Final = {"verification": ("tests/verification", "-m", "not slow")}
+"""Tests of a package, where `TESTS` are of others."""
 TIME_LIMIT: Final = 240.0
 IGNORED: Final = ("RemoveDecorator", "NumberReplacer", "BinaryOperator_BitOr")
 """Operators whose mutants say little: other numbers in limits and messages, other annotations."""
@@ -93,11 +97,13 @@ def survives(folder: Path, mutant: Any) -> bool | None:
 
     path, name, occurrence, _ = mutant
     with use_mutation(path, get_operator(name)(), occurrence) as (before, after):
-        return None if after is None or before == after else passes(folder)
+        return None if after is None or before == after else passes(folder, path.parent.name)
 
 
-def passes(folder: Path) -> bool:
-    """Whether the tests pass in a copy, which is imported instead of what is installed."""
+def passes(folder: Path, package: str = "") -> bool:
+    """Whether the tests of a package pass in a copy, which is imported instead of what is
+    installed.
+    """
     command = [
         sys.executable,
         "-m",
@@ -108,7 +114,7 @@ def passes(folder: Path) -> bool:
         "no:randomly",
         "-p",
         "no:cacheprovider",
-        *TESTS,
+        *TESTS_OF.get(package, TESTS),
     ]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
@@ -125,11 +131,27 @@ def passes(folder: Path) -> bool:
     return done.returncode == 0
 
 
+def table(verdicts: Mapping[str, Mapping[bool, int]]) -> str:
+    """How many mutants of each file tests notice, as Markdown; ``True`` counts survivors."""
+    lines = ["| file | mutants | noticed |", "|---|---:|---:|"]
+    total: Counter[bool] = Counter()
+    for file, counts in sorted(verdicts.items()):
+        total.update(counts)
+        lines.append(_row(file, counts))
+    return "\n".join([*lines, _row("all", total)]) + "\n"
+
+
+def _row(name: str, counts: Mapping[bool, int]) -> str:
+    number, noticed = sum(counts.values()), counts.get(False, 0)
+    return f"| {name} | {number} | {100 * noticed / max(number, 1):.0f} % |"
+
+
 def main() -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=150)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--summary", type=Path, help="append a table of the files to this file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "copy"
@@ -139,16 +161,19 @@ def main() -> int:
             symlinks=True,
             ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "*.egg-info"),
         )
-        if not passes(folder):
+        if not all(passes(folder, package) for package in ("", *TESTS_OF)):
             sys.stderr.write("the tests fail without a mutant\n")
             return 1
         start = time.perf_counter()
         verdicts: Counter[bool] = Counter()
+        by_file: dict[str, Counter[bool]] = {}
         for mutant in mutants(folder, options.count, options.seed):
             verdict = survives(folder, mutant)
             if verdict is None:
                 continue
             verdicts[verdict] += 1
+            file = mutant[0].relative_to(folder).as_posix()
+            by_file.setdefault(file, Counter())[verdict] += 1
             if verdict:
                 path, name, _, line = mutant
                 text = path.read_text(encoding="utf-8").splitlines()[line - 1].strip()
@@ -163,6 +188,9 @@ def main() -> int:
             f"killed {verdicts[False]} of {total} ({score:.0f} %) in "
             f"{time.perf_counter() - start:.0f} s\n"
         )
+    if options.summary is not None:
+        with options.summary.open("a", encoding="utf-8") as stream:
+            stream.write(table(by_file))
     return 0
 
 

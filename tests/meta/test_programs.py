@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.meta.sources import ROOT, sources
+from tests.meta.sources import ROOT, in_one_process, sources
 from tests.share import is_in_share
 
 PARTS = 20
@@ -47,6 +47,7 @@ ELSEWHERE = {
     "benchmarks.decoders": "tests/decoders/test_benchmark.py",
     "benchmarks.large": "tests/bench/test_large_benchmark.py",
     "benchmarks.performance": "tests/meta/test_performance.py",
+    "lab.coverage_of_change": "tests/meta/test_coverage_of_change.py",
     "lab.mutation.verification": "tests/mutation/test_guards.py",
     "tests.loaded": ".ci/run",
 }
@@ -92,15 +93,18 @@ def programs() -> Iterator[str]:
             yield source.path.removesuffix(".py").removesuffix("/__main__").replace("/", ".")
 
 
+@in_one_process
 def test_every_program_runs_somewhere() -> None:
     named = [*PROGRAMS, *WRITERS, *ELSEWHERE, *NOT_RUN]
     assert sorted(named) == sorted(programs())
     for name, path in ELSEWHERE.items():
         words = (ROOT / path).read_text(encoding="utf-8")
-        assert name in words or name.replace(".", " import ") in words or "test-loaded" in words
+        forms = (name, name.replace(".", " import "), "test-loaded")
+        assert any(form in words for form in forms), name
     assert all(NOT_RUN.values())
 
 
+@in_one_process
 def test_every_program_that_is_named_exists() -> None:
     """In pages, in the Makefile and in docstrings."""
     paths = [

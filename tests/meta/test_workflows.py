@@ -175,6 +175,8 @@ def test_the_lock_file_is_used_and_holds_what_is_installed() -> None:
         ("ci", "lint"),
         ("ci", "whole"),
         ("ci", "browser"),
+        ("ci", "coverage"),
+        ("nightly", "coverage"),
         ("nightly", "shard"),
         ("site", "build"),
     }
