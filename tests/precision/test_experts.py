@@ -12,6 +12,8 @@ from xoptim.precision.options import PrecisionOptions, Scheme
 from xoptim.precision.quantize import before_quantization, quantize
 from xoptim.precision.quantized import Quantized
 
+pytestmark = pytest.mark.usefixtures("faster")
+
 
 def trained() -> onnx.ModelProto:
     """A block whose weights have a spectrum that decays, as trained ones have."""
@@ -40,9 +42,9 @@ def precise(scheme: Scheme, tolerance: float, patterns: str = "default+onnxrunti
 @pytest.mark.parametrize(
     ("scheme", "tolerance", "patterns"),
     [
-        ("int4", 0.3, {"Int4Experts", "Int8Experts"}),  # the faster one
-        ("int4", 0.02, {"Int8Experts"}),
-        ("int8", 0.02, {"Int8Experts"}),
+        ("int4", 0.3, {"Int4Experts", "Int8Experts"}),  # by their costs, which are measured
+        ("int4", 0.03, {"Int8Experts"}),
+        ("int8", 0.03, {"Int8Experts"}),
         ("int4", 0.0005, set()),
     ],
 )
