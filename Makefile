@@ -235,9 +235,10 @@ near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: 
 pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and compare the numbers
 	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_pattern_pairs.py
 
-mutation: $(VENV)/.test ## try a sample of mutants of the packages that keep models right, and print the share that tests notice
+COUNT ?= 60
+mutation: $(VENV)/.test ## try a sample of mutants of the packages that keep models right, and print the share that tests notice (COUNT=60) (COUNT=60)
 	$(INSTALL) --editable ".[mutation]"
-	$(BIN)/python -m lab.mutation.sample --summary $(SUMMARY)
+	$(BIN)/python -m lab.mutation.sample --count $(COUNT) --summary $(SUMMARY)
 
 WRONG ?= $(VENV)/wrong_models
 gate: $(VENV)/.test ## take guards out of patterns, and count the wrong models that the verification notices (WRONG=folder of them)
