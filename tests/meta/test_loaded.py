@@ -1,6 +1,7 @@
 """The tests run a second time on a slowed machine, and none decides by a clock."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ def test_each_test_is_in_one_shard() -> None:
             shard_of(wrong)
 
 
+@pytest.mark.slow
 def test_the_shards_of_a_file_are_all_its_tests() -> None:
     def collected(shard: str) -> list[str]:
         words = ["--collect-only", "-q", "-p", "no:randomly", "--shard", shard]
@@ -47,7 +49,12 @@ def test_the_shards_of_a_file_are_all_its_tests() -> None:
 
     parts = [collected(f"{number}/2") for number in (1, 2)]
     assert all(parts)
-    assert sorted(parts[0] + parts[1]) == sorted(collected("1/1"))
+    assert set(parts[0]).isdisjoint(parts[1])
+    text = (ROOT / "tests" / "meta" / "test_limits.py").read_text(encoding="utf-8")
+    functions = set(re.findall(r"^def (test_\w+)", text, re.MULTILINE))
+    assert {
+        name.rpartition("::")[2].partition("[")[0] for name in (*parts[0], *parts[1])
+    } == functions
 
 
 def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
