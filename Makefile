@@ -236,7 +236,7 @@ pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and c
 	BATTERIES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_pattern_pairs.py
 
 COUNT ?= 60
-mutation: $(VENV)/.test ## try a sample of mutants of the packages that keep models right, and print the share that tests notice (COUNT=60) (COUNT=60)
+mutation: $(VENV)/.test ## try a sample of mutants of the packages that keep models right, and print the share that tests notice (COUNT=60)
 	$(INSTALL) --editable ".[mutation]"
 	$(BIN)/python -m lab.mutation.sample --count $(COUNT) --summary $(SUMMARY)
 

@@ -24,6 +24,7 @@ class ExpandNormalizationPattern(EasyPatternOptimization):
     """
 
     exactness = "rounding"
+    providers = ("cpu",)
     min_opset = 23
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol) -> Symbol:
