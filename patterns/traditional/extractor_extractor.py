@@ -1,7 +1,3 @@
-"""Selections of columns by ArrayFeatureExtractor."""
-
-import numpy as np
-
 from xoptim.match import (
     Constant,
     EasyPatternOptimization,
@@ -16,11 +12,7 @@ from xoptim.match import (
 from ._columns import DOMAIN, extraction_of
 
 
-class _Extractor(EasyPatternOptimization):
-    """An ArrayFeatureExtractor with constant columns."""
-
-
-class ExtractorExtractorPattern(_Extractor):
+class ExtractorExtractorPattern(EasyPatternOptimization):
     """ArrayFeatureExtractor(ArrayFeatureExtractor(x, i), j) → ArrayFeatureExtractor(x, i[j])
 
     What: takes the final columns at once.
@@ -51,34 +43,4 @@ class ExtractorExtractorPattern(_Extractor):
         "agraph (float[a,4] x) => (float[a,2] y) <int64[3] i = {3, 1, 0}, int64[2] j = {2, 0}> "
         "{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = ai.onnx.ml.ArrayFeatureExtractor(p, j) }",
         "<int64[2] i = {0, 3}> { y = ai.onnx.ml.ArrayFeatureExtractor(x, i) }",
-    )
-
-
-class IdentityExtractorPattern(_Extractor):
-    """ArrayFeatureExtractor(x, 0, 1, ..., n - 1) → x
-
-    What: drops a node that takes every column in its place.
-    Why: it copies the matrix element by element; a ColumnTransformer often takes all columns, one
-    after another.
-    Refuses when:
-    1. x is not a matrix of n columns.
-    2. the places are not 0, 1, 2, ...
-    """
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol, places: Constant) -> Symbol:
-        return g.op.ArrayFeatureExtractor(x, places, domain=DOMAIN)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        found = extraction_of(g, m.nodes[0].output[0])
-        is_all = found is not None and np.array_equal(found.places, np.arange(found.size))
-        # (1) (2)
-        return is_all or self.none(m.nodes[0], msg="the indices are not all columns in order")
-
-    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        return x
-
-    examples = Example.only(
-        "agraph (float[a,2] x) => (float[a,2] y) <int64[2] i = {0, 1}> "
-        "{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = Relu(p) }",
-        "{ y = Relu(x) }",
     )

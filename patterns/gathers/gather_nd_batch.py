@@ -1,20 +1,12 @@
-"""GatherND as Gather."""
-
 from collections.abc import Sequence
 from functools import partial
 
-from xoptim.facts.dims import is_nonzero
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._grids import columns_of, counted_column, grid_of
-from .._nodes import is_op, replaced_by
 
 
-class _GatherND(PatternOptimization):
-    """A GatherND whose indices are known."""
-
-
-class GatherNDBatchPattern(_GatherND):
+class GatherNDBatchPattern(PatternOptimization):
     """GatherND(x, Concat(0, 1, 2, ..., i)) → GatherND(x, i, batch_dims=1)
 
     What: leaves out the first columns of the indices, which count through the first axes of x.
@@ -78,46 +70,4 @@ class GatherNDBatchPattern(_GatherND):
         "y = GatherND(x, t) }",
         "{ y = GatherND <batch_dims = 1> (x, i) }",
         ranges=(("i", 0, 2),),
-    )
-
-
-class GatherNDRowsPattern(_GatherND):
-    """GatherND(x, Unsqueeze(i, -1)) → Gather(x, i)
-
-    What: takes the same positions of the first axis by the simpler operator; the same where the
-    indices are a constant column.
-    Why: a node less, and Gather is known to more patterns.
-    Refuses when:
-    1. there are batch axes, or the indices are neither constant nor the result of an Unsqueeze that
-       adds their last axis.
-    2. the indices are not known to be a column: more than the first axis may be indexed.
-    3. rows may be empty: onnxruntime's GatherND does not check the indices then.
-    """
-
-    anchors = ("GatherND",)
-    min_opset = 11
-
-    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        shape, above = g.try_infer_shape(node.input[1]), g.node_before(node.input[1])
-        if not shape or shape[-1] != 1 or node.attribute.get("batch_dims", 0):  # (1) (2)
-            return self.none(
-                node, msg="the last dimension of the indices is not 1, or batch_dims is set"
-            )
-        places, source = g.get_computed_constant(node.input[1]), g.try_infer_shape(node.input[0])
-        if not source or not all(map(is_nonzero, source[1:])):  # (3)
-            return self.none(node, msg="the rows may be empty")
-        if places is not None:
-            return MatchResult(self, [node], replaced_by("Gather", node.input[0], places[..., 0]))
-        axes = g.get_argument(above, "axes") if is_op(above, "Unsqueeze") else None
-        if above is None or axes not in ([-1], [len(shape) - 1]):  # (1)
-            return self.none(node, msg="no Unsqueeze adds the last axis")
-        return MatchResult(self, [node], replaced_by("Gather", node.input[0], above.input[0]))
-
-    examples = Example.pairs(
-        "agraph (float[9,4] x, int64[b] i) => (float[b,4] y) <int64[1] k = {-1}> { "
-        "u = Unsqueeze(i, k) y = GatherND(x, u) }",
-        "{ y = Gather(x, i) }",
-        "agraph (float[9,4] x) => (float[2,4] y) <int64[2,1] i = {3, -1}> { y = GatherND(x, i) }",
-        "<int64[2] i = {3, -1}> { y = Gather(x, i) }",
-        ranges=(("i", 0, 8),),
     )

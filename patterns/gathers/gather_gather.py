@@ -1,0 +1,49 @@
+from xoptim.match import (
+    Constant,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+
+class GatherGatherPattern(EasyPatternOptimization):
+    """Gather(Gather(x, i), j) → Gather(x, i[j]) for constant i and j on one axis
+
+    What: looks the positions up ahead of time.
+    Why: saves a copy.
+    Refuses when:
+    1. the axes differ, or cannot be compared because the rank is unknown.
+    2. i is not a vector, or j points outside of it.
+    """
+
+    derives = ("indices",)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, i: Constant, j: Constant) -> Symbol:
+        return g.op.Gather(g.op.Gather(x, i, axis=g.capture("axis")), j, axis=g.capture("other"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        rank, first, second = (
+            g.info(m.x).rank,
+            g.get_computed_constant(m.i),
+            g.get_computed_constant(m.j),
+        )
+        if m.axis != m.other and (not rank or m.axis % rank != m.other % rank):  # (1)
+            return self.none(m.nodes[1], msg="the axes differ")
+        if first is None or second is None or first.ndim != 1:  # (2)
+            return self.none(m.nodes[0], msg="the first indices are not a vector")
+        if ((second < -first.size) | (second >= first.size)).any():
+            return self.none(m.nodes[1], msg="an index is out of range")
+        return m.derive(indices=first[second])
+
+    def apply_pattern(self, g: PatternRewriter, x: str, axis: int, indices: object) -> str:
+        return g.op.Gather(x, indices, axis=axis)
+
+    examples = Example.only(
+        "agraph (float[a,5] x) => (float[a] y) <int64[2] i = {4, 1}, int64 j = {-2}> "
+        "{ t = Gather <axis = 1> (x, i) y = Gather <axis = 1> (t, j) }",
+        "<int64 i = {4}> { y = Gather <axis = 1> (x, i) }",
+    )

@@ -1,0 +1,46 @@
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+
+class TransposeGatherPattern(EasyPatternOptimization):
+    """Gather(Transpose(x), i, axis=k) → Gather(x, i, axis=...)
+
+    What: takes the same positions of x, if the remaining axes are then in order.
+    Why: the Transpose copies the whole tensor, and only a part is read.
+    Refuses when:
+    1. the rank of the indices is unknown, or it is not 0 and the axis is at another place in x.
+    2. the axes that remain are in another order than in x.
+    """
+
+    interior = "keep"
+    derives = ("place",)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, indices: Symbol) -> Symbol:
+        return g.op.Gather(
+            g.op.Transpose(x, perm=g.capture("perm")), indices, axis=g.capture("axis")
+        )
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        axis, rank = m.axis % len(m.perm), g.info(m.indices).rank
+        remaining = [place for position, place in enumerate(m.perm) if position != axis]
+        if rank is None or (rank and m.perm[axis] != axis):  # (1)
+            return self.none(m.nodes[1], msg="the Transpose moves the axis of the Gather")
+        if remaining != sorted(remaining):  # (2)
+            return self.none(m.nodes[0], msg="the Transpose reorders the axes that remain")
+        return m.derive(place=m.perm[axis])
+
+    def apply_pattern(self, g: PatternRewriter, x: str, indices: str, place: int) -> str:
+        return g.op.Gather(x, indices, axis=place)
+
+    examples = Example.only(
+        "agraph (float[a,b,3,c] x) => (float[a,b,c] y) <int64 i = {1}> "
+        "{ t = Transpose <perm = [2, 0, 1, 3]> (x) y = Gather <axis = 0> (t, i) }",
+        "<int64 i = {1}> { y = Gather <axis = 2> (x, i) }",
+    )

@@ -1,0 +1,73 @@
+from xoptim.match import (
+    ANY,
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+from .._deductions import reshapes_as_inferred
+from .._shapes import same_dims
+
+
+class UnsqueezeGatherReshapePattern(EasyPatternOptimization):
+    """Reshape(Gather(Unsqueeze(x), i)) → Gather(x, i), the same for Squeeze
+
+    What: takes the positions of the tensor without the new axes.
+    Why: two nodes less; torch writes ``x[None, i]`` this way, and the tokens of the experts of a
+    model.
+    Refuses when:
+    1. a shape is unknown, or the positions are taken along a new axis.
+    2. the result is not known to have the shape of the new Gather, whatever the sizes are at run
+       time.
+    """
+
+    interior = "keep"
+    min_opset = 5
+    derives = ("place",)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol, target: Symbol) -> Symbol:
+        taken = g.op.Gather(g.op.Unsqueeze(x, axes=g.capture("axes")), i, axis=g.capture("axis"))
+        if g.option("squeezed"):
+            return g.op.Squeeze(taken, axes=g.capture("dropped"))
+        return g.op.Reshape(taken, target, attributes=ANY)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        x, i, wide = (
+            g.try_infer_shape(m.x),
+            g.try_infer_shape(m.i),
+            g.try_infer_shape(m.nodes[0].output[0]),
+        )
+        # (1)
+        if (
+            x is None
+            or i is None
+            or wide is None
+            or m.axis % len(wide) in {axis % len(wide) for axis in m.axes}
+        ):
+            return self.none(
+                m.nodes[1], msg="a shape is unknown, or the Gather is along a new axis"
+            )
+        place = m.axis % len(wide)
+        place -= sum(axis % len(wide) < place for axis in m.axes)
+        shape = (*x[:place], *i, *x[place + 1 :])
+        # (2)
+        if not same_dims(shape, g.try_infer_shape(m.outputs[0])) or not reshapes_as_inferred(
+            g, m.nodes[2]
+        ):
+            return self.none(m.nodes[2], msg="the result has another shape")
+        return m.derive(place=place)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, i: str, place: int) -> str:
+        return g.op.Gather(x, i, axis=place)
+
+    examples = Example.only(
+        "agraph (float[9,4] x, int64[n] i) "
+        "=> (float[n,4] y) <int64[1] k = {0}, int64[2] t = {-1, 4}> { u = Unsqueeze(x, k) "
+        "g = Gather <axis = 1> (u, i) y = Reshape(g, t) }",
+        "{ y = Gather <axis = 0> (x, i) }",
+        ranges=(("i", 0, 8),),
+    )
