@@ -24,7 +24,7 @@ from .terminal import say
 if TYPE_CHECKING:
     from xoptim.workflow.page import Page
 
-_PAGES: Final = (".html", ".htm")
+_PAGE_SUFFIXES: Final = (".html", ".htm")
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def page_of(path: Path | None, model: Path, target: Path) -> Page | None:
         return None
     if path.absolute() in (model.absolute(), target.absolute()):
         raise click.UsageError(f"--report {str(path)!r} would replace a model")
-    if path.suffix.lower() not in _PAGES:
+    if path.suffix.lower() not in _PAGE_SUFFIXES:
         page = str(path.with_suffix(".html"))
         raise click.UsageError(f"--report writes HTML: name the file {page!r}, not {str(path)!r}")
     result = "standard output" if target == STANDARD_OUTPUT else target.name

@@ -201,15 +201,15 @@ def test_a_module(add_pack: AddPack, caplog: pytest.LogCaptureFixture) -> None:
     assert warnings(caplog) == []
 
 
-@pytest.mark.parametrize("pack", ["default", "exact", "extra"])
-def test_the_name_of_a_pack_is_no_preset(pack: str, add_pack: AddPack) -> None:
-    """A pack does not become a part of what its name means."""
-    before = {pattern.name() for pattern in select(pack)} if pack == "default" else set()
+@pytest.mark.parametrize("pack", ["default", "exact", "canonicalize"])
+def test_the_name_of_a_pack_does_not_change_what_it_means(pack: str, add_pack: AddPack) -> None:
+    before = {pattern.name() for pattern in select(pack)}
     discovery.refresh()
-    add_pack(pack, {"acme.py": SINH.format(name="AcmeSinhPattern")}, entry="acme")
+    source = SINH.format(name="AcmeSinhPattern")
+    source = source.replace("    exactness", '    phase = "target"\n    exactness')
+    add_pack(pack, {"acme.py": source}, entry="acme")
     assert "AcmeSinh" in {pattern.name() for pattern in select("all")}
-    assert "AcmeSinh" not in {pattern.name() for pattern in select("default")}
-    assert before <= {pattern.name() for pattern in select(pack)}
+    assert {pattern.name() for pattern in select(pack)} == before
 
 
 @pytest.mark.parametrize(("domain", "presets"), [("acme", {"all"}), ("", {"default", "all"})])

@@ -266,9 +266,11 @@ def _registered(patterns: Mapping[str, InstalledPattern]) -> Registry:
     """
     made = Registry(POSITIONS)
     for name, (item, pack) in patterns.items():
-        own = (pack,) if pack and pack not in VOCABULARY else ()
+        tags = ["extra"] if pack else []
+        if pack not in ("", *VOCABULARY):
+            tags.append(pack)
         try:
-            made.add(entry_for(item, *own, *(("extra",) if pack else ())))
+            made.add(entry_for(item, *tags))
         # a broken third-party pack must not break the optimizer
         except (TypeError, ValueError, UnknownPatternError) as error:
             _LOGGER.warning("pattern %s of %s is skipped: %s", name, item.__module__, error)
