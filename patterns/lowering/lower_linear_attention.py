@@ -1,19 +1,13 @@
 import math
-from typing import Any, ClassVar, Final
+from typing import Any
 
-from onnx import TensorProto
+from xoptim.match import Example, GraphView, Match, PatternRewriter
 
-from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
-from xoptim.match.trace import Optional, Symbol
-
-from .._nodes import size_along
 from ._attention import repeated_heads
-from ._lowering import _Lowering
-
-_ATTRIBUTES: Final = frozenset(("q_num_heads", "kv_num_heads", "scale", "chunk_size"))
+from ._linear_attention import _LowerLinearAttention, is_delta, is_gated, is_step
 
 
-class LowerLinearAttentionPattern(_Lowering):
+class LowerLinearAttentionPattern(_LowerLinearAttention):
     """com.microsoft.LinearAttention(q, k, v, past, g, beta) → state = past · Exp(g), present =
     state + k · (v - Σ state · k) · beta, y = Σ present · q
 
@@ -26,44 +20,10 @@ class LowerLinearAttentionPattern(_Lowering):
     4. the type is not a 32-bit float.
     """
 
-    min_opset = 13
-    operand_types = {"q": frozenset((TensorProto.FLOAT,))}  # (4)
-    operand_ranks = {"q": 3, "k": 3, "v": 3, "past": 4}
-    derives: ClassVar[tuple[str, ...]] = ("sizes", "shared", "decays")
-
-    def match_pattern(
-        self,
-        g: PatternBuilder,
-        q: Symbol,
-        k: Symbol,
-        v: Symbol,
-        past: Symbol,
-        decay: Optional,
-        beta: Optional,
-    ) -> Any:
-        return g.op.LinearAttention(
-            *(q, k, v, past, decay, beta),
-            domain="com.microsoft",
-            outputs=2,
-            update_rule=g.capture("rule"),
-            attributes=g.capture("written"),
-        )
-
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        node, (_, *sizes) = m.nodes[0], g.get_shape(m.past)
-        shapes = [g.get_shape(name) for name in (m.q, m.k, m.v)]
-        is_known = all(isinstance(size, int) for size in (*sizes, shapes[1][2]))
-        if not is_known or any(length != 1 for _, length, _ in shapes):  # (1)
-            return self.none(node, msg="a size or the number of tokens is not known, or not 1")
-        heads, key, _ = sizes
-        shared = [m.written["q_num_heads"], shapes[1][2] // key]
-        if not set(m.written) <= _ATTRIBUTES or any(heads % count for count in shared):  # (2)
-            return self.none(node, msg="more queries than states, or several states")
-        decays, rates = (size_along(g, name, 2) if name else 0 for name in (m.decay, m.beta))
-        has_decay = not _is_gated(m.rule) or decays in (heads, heads * key)
-        if not has_decay or (_is_delta(m.rule) and rates != heads):  # (3)
-            return self.none(node, msg="the decay or the rate is absent, or has another size")
-        return m.derive(sizes=sizes, shared=shared, decays=decays)
+        if not is_step(g, m):  # (1)
+            return self.none(m.nodes[0], msg="there may be several tokens")
+        return super().validate_mapping(g, m)
 
     def apply_pattern(
         self, g: PatternRewriter, past: str, rule: str, sizes: list[int], **m: Any
@@ -74,10 +34,10 @@ class LowerLinearAttentionPattern(_Lowering):
             for name, count in zip("qk", m["shared"], strict=True)
         )
         state, change = past, g.op.Reshape(m["v"], [-1, heads, 1, value])
-        if _is_gated(rule):
+        if is_gated(rule):
             factor = g.op.Reshape(g.op.Exp(m["decay"]), [-1, heads, m["decays"] // heads, 1])
             state = g.op.Mul(past, factor)
-        if _is_delta(rule):
+        if is_delta(rule):
             recalled = g.op.ReduceSum(g.op.Mul(state, keys), axes=[2], keepdims=1)
             rate = g.op.Reshape(m["beta"], [-1, heads, 1, 1])
             change = g.op.Mul(g.op.Sub(change, recalled), rate)
@@ -113,11 +73,3 @@ class LowerLinearAttentionPattern(_Lowering):
         "n = Mul(p, h) j = Mul(w, x) s = Add(n, j) aa = Mul(s, u) ab = ReduceSum(aa, a) "
         "ac = Mul(ab, half) y = Reshape(ac, t) }",
     )
-
-
-def _is_gated(rule: str) -> bool:
-    return rule in ("gated", "gated_delta")
-
-
-def _is_delta(rule: str) -> bool:
-    return rule in ("delta", "gated_delta")

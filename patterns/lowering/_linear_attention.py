@@ -1,0 +1,77 @@
+"""What the lowerings of LinearAttention share: its operands and their sizes."""
+
+from typing import Any, ClassVar, Final
+
+from onnx import TensorProto
+
+from xoptim.match import GraphView, Match, PatternBuilder
+from xoptim.match.trace import Optional, Symbol
+
+from .._nodes import size_along
+from ._lowering import _Lowering
+
+_ATTRIBUTES: Final = frozenset(("q_num_heads", "kv_num_heads", "scale", "chunk_size"))
+
+
+class _LowerLinearAttention(_Lowering):
+    """LinearAttention with a state for each head.
+
+    Refuses when:
+    1. a size or the number of heads is not known.
+    2. there are more queries than states, the state is absent or several states are kept.
+    3. the rate is one number for all heads, or an operand of the rule is absent.
+    4. the type is not a 32-bit float.
+    """
+
+    min_opset = 13
+    operand_types = {"q": frozenset((TensorProto.FLOAT,))}  # (4)
+    operand_ranks = {"q": 3, "k": 3, "v": 3, "past": 4}
+    derives: ClassVar[tuple[str, ...]] = ("sizes", "shared", "decays")
+
+    def match_pattern(
+        self,
+        g: PatternBuilder,
+        q: Symbol,
+        k: Symbol,
+        v: Symbol,
+        past: Symbol,
+        decay: Optional,
+        beta: Optional,
+    ) -> Any:
+        return g.op.LinearAttention(
+            *(q, k, v, past, decay, beta),
+            domain="com.microsoft",
+            outputs=2,
+            update_rule=g.capture("rule"),
+            attributes=g.capture("written"),
+        )
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        node, (_, *sizes) = m.nodes[0], g.get_shape(m.past)
+        widths = [g.get_shape(name)[2] for name in (m.q, m.k, m.v)]
+        if not all(isinstance(size, int) for size in (*sizes, *widths)):  # (1)
+            return self.none(node, msg="a size is not known")
+        heads, key, _ = sizes
+        shared = [m.written["q_num_heads"], widths[1] // key]
+        if not set(m.written) <= _ATTRIBUTES or any(heads % count for count in shared):  # (2)
+            return self.none(node, msg="more queries than states, or several states")
+        decays, rates = (size_along(g, name, 2) if name else 0 for name in (m.decay, m.beta))
+        has_decay = not is_gated(m.rule) or decays in (heads, heads * key)
+        if not has_decay or (is_delta(m.rule) and rates != heads):  # (3)
+            return self.none(node, msg="the decay or the rate is absent, or has another size")
+        return m.derive(sizes=sizes, shared=shared, decays=decays)
+
+
+def is_step(g: GraphView, m: Match) -> bool:
+    """Whether there is one token."""
+    return all(g.get_shape(name)[1] == 1 for name in (m.q, m.k, m.v))
+
+
+def is_gated(rule: str) -> bool:
+    """Whether the state decays."""
+    return rule in ("gated", "gated_delta")
+
+
+def is_delta(rule: str) -> bool:
+    """Whether the value of a key is replaced, and not added to."""
+    return rule in ("delta", "gated_delta")
