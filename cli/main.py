@@ -95,11 +95,9 @@ class DefaultGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands in groups."""
-        for title, names in GROUPS.items():
+        for title, rows in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl(
-                    [(name, self.commands[name].get_short_help_str(limit=200)) for name in names]
-                )
+                formatter.write_dl([*rows.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Commands, and files: the first word may be a model."""

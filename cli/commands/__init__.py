@@ -9,11 +9,34 @@ from typing import Final
 import click
 
 GROUPS: Final = {
-    "Commands": ("optimize", "explain", "verify", "bench", "tune", "batch", "check", "place"),
-    "Models": ("stats", "diff", "extract"),
-    "Patterns and setup": ("list", "apply", "new-pattern", "bisect", "replay", "doctor", "mcp"),
+    "Commands": {
+        "optimize": "Optimize MODEL, verify the result, and write it.",
+        "explain": "Say why PATTERN does not apply in MODEL, the nearest miss first.",
+        "verify": "Compare two models, or a model with its torch module.",
+        "bench": "Measure the latency of MODELS side by side.",
+        "tune": "Find the fastest options on this machine by measuring.",
+        "batch": "Optimize many models: a folder, a glob, or a text file of paths.",
+        "check": "Fail in CI if MODELS can be optimized or differ from a commit.",
+        "place": "Show which nodes of MODEL run on a target, and why others do not.",
+    },
+    "Models": {
+        "stats": "Print the size, operations, memory, inputs and outputs of MODEL.",
+        "diff": "Compare the graphs of FIRST and SECOND.",
+        "extract": "Write a subgraph of MODEL as a model.",
+    },
+    "Patterns and setup": {
+        "list": "List the patterns, or describe the pattern NAME.",
+        "apply": "Apply PATTERN at one node of MODEL, and verify the result.",
+        "new-pattern": "Create the file of a new pattern, with an example.",
+        "bisect": "Find the rewrite that makes MODEL differ.",
+        "replay": "Recheck rewrites that DUMPPATTERNS=FOLDER (environment) dumped.",
+        "doctor": "Report versions, providers, targets, settings, and problems.",
+        "mcp": "Serve agents over the Model Context Protocol (MCP).",
+    },
 }
-"""The names of all commands as the help lists them, the frequent ones first."""
+"""All commands as the help lists them, the frequent ones first, each with the first sentence of its
+own help: to read it there, every command would be imported.
+"""
 
 
 class Commands(MutableMapping[str, click.Command]):

@@ -90,7 +90,14 @@ def test_help_lists_each_command_once() -> None:
     assert sorted(grouped) == sorted(name.replace("_", "-") for name in modules)
     assert sorted(grouped) == list(COMMANDS)
     assert [command.name for command in COMMANDS.values()] == list(COMMANDS)
-    assert next(iter(GROUPS.values()))[:5] == ("optimize", "explain", "verify", "bench", "tune")
+    assert [*GROUPS["Commands"]][:5] == ["optimize", "explain", "verify", "bench", "tune"]
+
+
+def test_help_has_the_first_sentence_of_each_command() -> None:
+    sentences = {name: text for group in GROUPS.values() for name, text in group.items()}
+    assert sentences == {
+        name: command.get_short_help_str(limit=200) for name, command in COMMANDS.items()
+    }
 
 
 @pytest.mark.parametrize("words", [("--help",), ("-h",), ("optimize", "--help"), ("verify", "-h")])

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
-from onnx_ir import tensor_adapters
 
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.words import counted
@@ -20,8 +19,10 @@ from xoptim.verification.session import Value
 
 if TYPE_CHECKING:
     import torch
+    from onnx_ir import tensor_adapters
     from torch.utils import _pytree as pytree
 else:
+    tensor_adapters = lazy_module("onnx_ir.tensor_adapters")
     torch = lazy_module("torch")
     pytree = lazy_module("torch.utils._pytree")
 
