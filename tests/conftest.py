@@ -12,6 +12,7 @@ from zlib import crc32
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.share import is_slow_in_share
 from xoptim.verification.session_settings import SessionSettings, session_options
 from xoptim.verification.work import RunBudget
 
@@ -179,6 +180,14 @@ def is_in_share(path: Path, share: str) -> bool:
     return crc32(path.name.encode()) % count == number
 
 
+def _is_left_out(item: pytest.Item) -> bool:
+    """Whether a test is slow, and not in the share of slow tests."""
+    if item.get_closest_marker("slow") is None:
+        return False
+    module = vars(getattr(item, "module", None) or item)
+    return not is_slow_in_share(item.nodeid, item.path, module)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
@@ -195,6 +204,10 @@ def pytest_collection_modifyitems(
         if is_in_share(item.path, config.option.share)
         and is_in_shard(item.nodeid, config.option.shard)
     ]
+    if config.args_source is not config.ArgsSource.ARGS:  # named files run whole
+        left = [item for item in items if _is_left_out(item)]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if not _is_left_out(item)]
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
@@ -230,4 +243,6 @@ def pytest_terminal_summary(
     """Say what was not run."""
     dropped = config.stash.get(SKIPPED, 0)
     if dropped and config.option.markexpr:
-        terminalreporter.write_line(f"{dropped} slow tests left out: make test runs them")
+        terminalreporter.write_line(f"{dropped} slow tests left out: make test runs some of them")
+    elif dropped:
+        terminalreporter.write_line(f"{dropped} slow tests left out: make batteries runs all")

@@ -6,10 +6,12 @@ cases run than the share: all of the folders and patterns that differ from a rev
 """
 
 import os
-from typing import Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 from zlib import crc32
 
-from tests.changes import is_touched, touches
+from tests.changes import ROOT, is_touched, touches
 
 PART: Final = 1
 """The part that runs, of as many as a battery is divided into."""
@@ -26,6 +28,9 @@ FOUNDATION: Final = (
 """Packages that all patterns use: a mistake there shows in few cases of any battery."""
 LARGER: Final = 4
 """How many parts run instead of one when the foundation differs."""
+_SLOW_PARTS: Final = 3
+_ALWAYS: Final = ("tests/meta", "tests/seeds")
+"""Folders whose slow tests all run: documented commands, and interfaces that must keep working."""
 
 
 def is_whole(*folders: str) -> bool:
@@ -50,6 +55,32 @@ def is_pattern_in_share(pattern: type, name: str, parts: int) -> bool:
 def shared_parts(count: int, step: int, *folders: str) -> list[int]:
     """The parts of a battery that run: one of ``step``, the first one among them."""
     return [part for part in range(count) if is_whole(*folders) or part % step < _count()]
+
+
+def is_slow_in_share(name: str, path: Path, module: Mapping[str, Any]) -> bool:
+    """Whether a slow test runs: where its file or the package that it tests differs, in a file that
+    chooses a share itself, and in `_ALWAYS`; of the others, one of `_SLOW_PARTS`.
+
+    Args:
+        name: of the test.
+        path: of its file.
+        module: what the file defines.
+    """
+    place = path.relative_to(ROOT).as_posix()
+    chooses = any(getattr(each, "__module__", "") == __name__ for each in module.values())
+    return (
+        chooses
+        or place.startswith(tuple(f"{folder}/" for folder in _ALWAYS))
+        or is_in_share(name, _SLOW_PARTS, place, *packages_of(place))
+    )
+
+
+def packages_of(test: str) -> list[str]:
+    """The package that a file of the tests is about, by its path; of patterns, their family."""
+    folders = Path(test).parent.relative_to("tests").parts
+    package = "/".join(folders if folders[:1] == ("patterns",) else folders[:1])
+    places = (package, f"xoptim/{package}") if package else ()
+    return [place for place in places if (ROOT / place).is_dir()][:1]
 
 
 def _count() -> int:

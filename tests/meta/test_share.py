@@ -12,7 +12,15 @@ import pytest
 from tests import changes
 from tests.changes import files_since, is_touched, touched_modules, touches
 from tests.meta.sources import ROOT
-from tests.share import FOUNDATION, is_in_share, is_pattern_in_share, is_whole, shared_parts
+from tests.share import (
+    FOUNDATION,
+    is_in_share,
+    is_pattern_in_share,
+    is_slow_in_share,
+    is_whole,
+    packages_of,
+    shared_parts,
+)
 from xoptim import installed_patterns
 
 Changed = Callable[..., None]
@@ -48,6 +56,30 @@ def test_a_battery_is_whole_where_its_folder_differs(changed: Changed) -> None:
         assert not is_whole()
     changed("docs/precision.md", "xoptim/precision_budget.py")
     assert not is_whole("xoptim/precision")
+
+
+def test_slow_tests_run_where_they_or_their_package_differ(changed: Changed) -> None:
+    path = ROOT / "tests" / "verification" / "test_goals.py"
+    names = [f"{path}::test_{number}" for number in range(300)]
+
+    def chosen(**module: object) -> int:
+        return sum(is_slow_in_share(name, path, module) for name in names)
+
+    assert 70 < chosen(parse=path) < 130
+    assert chosen(part=is_in_share) == 300
+    for place in ("xoptim/verification/dims.py", "tests/verification/test_goals.py"):
+        changed(place)
+        assert chosen() == 300
+    changed("xoptim/precision/budget.py", "tests/verification/test_judge.py")
+    assert chosen() < 130
+    assert all(is_slow_in_share(name, ROOT / "tests/meta/test_snippets.py", {}) for name in names)
+
+
+def test_the_package_of_a_file() -> None:
+    assert packages_of("tests/cli/commands/test_list.py") == ["cli"]
+    assert packages_of("tests/verification/test_goals.py") == ["xoptim/verification"]
+    assert packages_of("tests/patterns/slices/test_sorted.py") == ["patterns/slices"]
+    assert packages_of("tests/hostile/test_mcp.py") == packages_of("tests/test_doc.py") == []
 
 
 @pytest.mark.parametrize("folder", FOUNDATION)
