@@ -57,7 +57,7 @@ class Parts:
 
     @property
     def whole(self) -> Box:
-        """The part that is everything."""
+        """The part that covers the tensor."""
         return tuple(slice(0, dim) for dim in self.shape)
 
     @property
@@ -84,7 +84,7 @@ class Parts:
             start, stop = start - low * inner, stop - low * inner
             box.append(slice(low, high))
             if high - low > 1:
-                box += [slice(0, each) for each in self.shape[axis + 1 :]]
+                box += [slice(0, size) for size in self.shape[axis + 1 :]]
                 break
             assert high <= dim
         return self.read(tuple(box)).reshape(-1)[start:stop]
@@ -98,10 +98,10 @@ class Parts:
         if place is None or bits(self.dtype) < 8:
             return False
         path, offset, _ = place
-        if any(each.stop <= each.start for each in box):
+        if any(span.stop <= span.start for span in box):
             return False
-        first = flat_position(self.shape, [each.start for each in box])
-        last = flat_position(self.shape, [each.stop - 1 for each in box])
+        first = flat_position(self.shape, [span.start for span in box])
+        last = flat_position(self.shape, [span.stop - 1 for span in box])
         return is_hole(
             path, offset + byte_size(self.dtype, first), byte_size(self.dtype, last + 1 - first)
         )
@@ -117,8 +117,9 @@ class Parts:
         return True
 
     def sample(self, number: int) -> bytes:
-        """Some of the bytes: tensors of a type and shape differ where samples of the same number,
-        less than `SAMPLES`, do.
+        """Some of the bytes; ``number`` is less than `SAMPLES`.
+
+        Tensors of the same type and shape differ if their samples of the same number do.
         """
         if self._sample is None:
             self._sample = {}
@@ -144,10 +145,10 @@ class Parts:
         return self.to_raw()[place * width : (place + count) * width]
 
     def digest(self) -> bytes:
-        """A hash of the bits, which are read in parts: equal for two tensors of a type and shape
-        exactly when their bits are.
+        """A hash of the bits, which are read in parts.
 
-        A hole of a sparse file has a hash of its own, so that its zeros are not read.
+        Two tensors of the same type and shape have equal bits if their hashes are equal. A hole of
+        a sparse file has a hash of its own, so that its zeros are not read.
         """
         if self._digest is None:
             digest = hashlib.blake2b(digest_size=20)
