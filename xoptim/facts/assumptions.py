@@ -55,7 +55,6 @@ _MAX_DIVISOR: Final = 1 << 20
 _MAX_LENGTH: Final = 400
 """The time of a regular expression may grow with the square of the length of a text."""
 _MAX_ASSUMPTIONS: Final = 1000
-"""About one model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +75,7 @@ class SizeFact:
         )
 
     def nearest(self, size: int) -> int:
-        """A size that the fact allows: ``size`` itself where it does, and where possible different
-        results for different sizes.
-        """
+        """An allowed size: ``size`` itself, or if possible different ones for different sizes."""
         size = size if size >= self.least else size + self.least
         size += (self.rest - size) % self.divisor
         return (
@@ -189,7 +186,7 @@ class Assumptions:
     def _settled(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Sizes by name, changed where no alternative holds.
 
-        Other sizes get other alternatives, so that runs with several sizes see all of them.
+        Other sizes get other alternatives: runs with several sizes see all of them.
         """
         result, facts = dict(sizes), dict(self.sizes)
         for alternatives in self.either:
@@ -319,7 +316,7 @@ def _alternatives(text: str, options: Sequence[str]) -> Alternatives:
 
 
 def _follows(alternatives: Alternatives, sizes: Mapping[str, SizeFact]) -> bool:
-    """Whether a size is known to be in one of the ranges."""
+    """Whether a size is known to be in a range."""
     return any(
         name in sizes and fact.meet(sizes[name]) == sizes[name] for name, fact in alternatives
     )
@@ -338,7 +335,7 @@ def _check_alternatives(
 
 
 def _bounded(texts: tuple[str, ...]) -> Iterator[str]:
-    """The texts; raises `AssumptionError` for too many texts, and for one that is too long."""
+    """The texts; raises `AssumptionError` for too many or too long ones."""
     if len(texts) > _MAX_ASSUMPTIONS:
         raise AssumptionError(
             f"{len(texts)} assumptions are given; at most {_MAX_ASSUMPTIONS} are supported"

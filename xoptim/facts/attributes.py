@@ -70,14 +70,14 @@ MOVED: Final[dict[tuple[str, str], Moved]] = {
 """By operator and attribute.
 
 Sources: the operators' changelogs. Operands that never were attributes, such as the steps of Slice,
-are listed as well, so that patterns write them in the same way.
+are listed so that they are written in the same way.
 """
 
 MOVED_DEFAULTS: Final[dict[tuple[str, str], float]] = {
     ("Pad", "value"): 0.0,
     ("Dropout", "ratio"): 0.5,
 }
-"""Values of such operands when they are omitted; no number expresses the others' defaults."""
+"""Values of omitted operands; no number expresses the other defaults."""
 
 
 @cache
@@ -172,7 +172,7 @@ def is_of_kind(value: Any, kind: int | None) -> bool:
     """Whether a value can be an attribute of a type, an ``AttributeProto.AttributeType`` or
     ``None`` for any.
 
-    An integer is not a float here; an empty list can be of any type of lists.
+    An integer is not a float; an empty list can be of any type of lists.
     """
     value_kind = _KINDS.get(type(value))
     if value_kind is None and isinstance(value, (list, tuple)):

@@ -107,8 +107,8 @@ def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
     """Kernels of the installed onnxruntime by provider, domain and operator; without its registry,
     those documented for the CPU.
 
-    The registry instantiates every provider, which crashes the process where a library cannot be
-    loaded, as often with TensorRT.
+    The registry instantiates all providers; one whose library is missing, as often TensorRT's,
+    crashes the process.
     """
     try:
         is_safe = _BUILT_IN.issuperset(_registry_of_onnxruntime.get_available_providers())
@@ -232,8 +232,8 @@ class _Signature(NamedTuple):
 def _any_schema(op_type: str, domain: str, opset: int) -> Any:
     """The schema in force, of onnx or of onnxruntime, which has operators of its own.
 
-    ``None`` for an unknown operator. A few of onnxruntime's operators are in the standard domain,
-    some of them before the standard has them.
+    ``None`` for an unknown operator. A few are in the standard domain, some before the standard has
+    them.
     """
     of_onnx = schema(op_type, domain, opset)
     if of_onnx is not None:
