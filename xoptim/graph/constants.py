@@ -79,8 +79,7 @@ def constant_array(graph: Graph, name: str) -> np.ndarray | None:
                 ),
             )
         results = evaluate(node, inputs) if complete and size <= LARGEST_RESULT else None
-        # Failures are remembered as well: otherwise a region that cannot be computed would be
-        # evaluated again at every lookup.
+        # Failures are remembered: otherwise every lookup would evaluate them again.
         values: Sequence[np.ndarray | None] = (
             results if results is not None else (None,) * len(node.output)
         )

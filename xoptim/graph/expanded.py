@@ -253,9 +253,8 @@ class ExpandedTensor(Tensor):
         return node
 
     def _original(self, graph: Graph, name: str) -> Node | None:
-        """The node that computed the constant in the model, if its operands are as they were.
-
-        Operands that were removed because nothing else read them are stored again.
+        """The node that computed the constant in the model, if its operands are as they were;
+        removed ones are stored again.
         """
         if self._maker is None or self._maker[0].output != (name,):
             return None
@@ -292,10 +291,10 @@ class ExpandedTensor(Tensor):
 
 
 def expanded(graph: Graph, tensor: Tensor, maker: Node | None = None) -> ExpandedTensor | None:
-    """A constant that a graph is going to store, as one that repeats.
+    """A constant that a graph is going to store, as one that repeats; ``maker`` computes it.
 
-    ``maker`` is the node that computes it, if any. ``None`` when the constant is external, small,
-    does not repeat, or the model cannot make it from its elements.
+    ``None`` when it is external, small, does not repeat, or the model cannot make it from its
+    elements.
     """
     if isinstance(tensor, ExpandedTensor):
         return tensor

@@ -119,7 +119,7 @@ class Parts:
     def sample(self, number: int) -> bytes:
         """Some of the bytes; ``number`` is less than `SAMPLES`.
 
-        Tensors of the same type and shape differ if their samples of the same number do.
+        Tensors of a type and shape differ where their samples do.
         """
         if self._sample is None:
             self._sample = {}
@@ -147,8 +147,8 @@ class Parts:
     def digest(self) -> bytes:
         """A hash of the bits, which are read in parts.
 
-        Two tensors of the same type and shape have equal bits if their hashes are equal. A hole of
-        a sparse file has a hash of its own, so that its zeros are not read.
+        Tensors of a type and shape with equal hashes have equal bits. A hole of a sparse file has a
+        hash of its own, so that its zeros are not read.
         """
         if self._digest is None:
             digest = hashlib.blake2b(digest_size=20)

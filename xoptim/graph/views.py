@@ -207,10 +207,7 @@ class Joined(View):
     def read(self, box: Box) -> np.ndarray:
         pieces, place, span = [], 0, box[self.axis]
         for part in self.operands:
-            low, high = (
-                max(span.start - place, 0),
-                min(span.stop - place, part.shape[self.axis]),
-            )
+            low, high = max(span.start - place, 0), min(span.stop - place, part.shape[self.axis])
             if low < high:
                 pieces.append(
                     part.read((*box[: self.axis], slice(low, high), *box[self.axis + 1 :]))
