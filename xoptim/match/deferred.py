@@ -29,7 +29,7 @@ class PatternSummary:
 class DeferredPattern(PatternOptimization):
     """A pattern of which only facts are known: its name, its metadata, and where it may match.
 
-    Whatever else is asked of it imports it. Matches belong to the imported pattern.
+    Matching imports it; matches belong to the imported pattern.
     """
 
     def __init__(
