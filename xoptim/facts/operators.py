@@ -316,7 +316,7 @@ def _objection_to_attributes(
     for name, value in attributes.items():
         kind = signature.attributes.get(name)
         if kind is None:
-            if name.startswith("__"):  # internal, onnx.checker ignores them too
+            if name.startswith("__"):  # internal: onnx.checker ignores them
                 continue
             return (
                 f"{label} has no attribute {name!r} (it has: "

@@ -98,7 +98,7 @@ def inner_graphs(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
 
 
 def every_node(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Some nodes, and those of their subgraphs, which follow their owner."""
+    """Some nodes, each followed by the nodes of its subgraphs."""
     for node in nodes:
         yield node
         for graph in own_graphs(node):
@@ -146,7 +146,7 @@ def own_names(graph: onnx.GraphProto) -> set[str]:
 
 
 def fed_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """The inputs that must be fed: before IR version 4 initializers were listed as inputs too."""
+    """The inputs that must be fed: before IR version 4, initializers were listed as inputs."""
     initialized = {t.name for t in model.graph.initializer} | {
         t.values.name for t in model.graph.sparse_initializer
     }
