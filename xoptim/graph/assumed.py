@@ -113,7 +113,7 @@ def derived(
 def note(proto: onnx.ModelProto, assumptions: Assumptions) -> None:
     """Add assumptions to the record in the metadata; the default set alone adds no entry.
 
-    What was recorded stays: the model was made from one that relies on it.
+    Recorded ones stay: the model was made from one that relies on them.
     """
     entries = proto.metadata_props
     try:

@@ -86,7 +86,7 @@ class Replacement:
             ]
         )
         for final, backup in backups.items():
-            with suppress(OSError):  # the others are put back all the same
+            with suppress(OSError):  # the others are put back nevertheless
                 if backup.exists() and not self._temporary[final].exists():
                     move(backup, final)
 

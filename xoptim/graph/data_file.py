@@ -223,8 +223,8 @@ def write_weights(weights: Sequence[Weight], stream: BinaryIO, folder: Path, loc
     """Write weights in order to an empty unbuffered file, and let their protobufs, emptied, refer
     to its ``location``.
 
-    Raises `OSError` when the disk has no room for it, or fails, and `ModelError` for a weight with
-    damaged or missing data.
+    Raises `OSError` when the disk is full, or fails, and `ModelError` for a weight with damaged or
+    missing data.
     """
     offsets, end = [], 0
     for _, tensor in weights:

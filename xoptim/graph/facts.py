@@ -37,7 +37,7 @@ class Definitions:
         # declares about them
         self.inputs: dict[str, Info] = {}
         self.initializers: dict[str, Tensor] = {}
-        # Initializers that are inputs too: a caller may pass another value, so they are not
+        # Initializers that are also inputs: a caller may pass another value, so they are not
         # constants
         self.overridable: set[str] = set()
         self._producers: dict[str, Node] = {}

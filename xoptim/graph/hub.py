@@ -165,7 +165,7 @@ def _fetched(
 
 
 def _check_size(remote: HubFile, file: str, folder: Path, limit: int | None) -> None:
-    """Raise `OSError` for a file that is too large, or for which there is no room on the disk.
+    """Raise `OSError` for a file that is too large, or does not fit on the disk.
 
     Where the size cannot be asked for, the download says why.
     """

@@ -129,7 +129,7 @@ class Parts:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether samples may differ: those of small tensors are empty."""
+        """Whether samples may differ: small tensors have empty ones."""
         return bits(self.dtype) >= 8 and self.nbytes > 2 * _SAMPLE
 
     def _find_sample(self, number: int) -> bytes:
