@@ -10,7 +10,7 @@ from xoptim.match.pattern import Key, MatchResult, PatternOptimization
 from xoptim.match.view import GraphView
 
 Path = tuple[Key, tuple[Key, ...]]
-"""The operator of an anchor, and those of the producers that must lead to it."""
+"""The operator of an anchor, and the operators of producers that must lead to it."""
 
 
 @dataclass(frozen=True)

@@ -83,19 +83,19 @@ class EasyPatternOptimization(DeclaredConditions):
       results from outside; annotate them with `Constant`, `Scalar`, `Optional` or `Variadic`.
     - ``validate_mapping(self, g, m)`` checks what the form of the subgraph cannot express; it
       passes values to ``apply_pattern`` by ``m.derive(name=value)``.
-    - ``apply_pattern(self, g, x, ...)`` makes the replacement and returns the results that take the
-      place of those of `match_pattern`: names in the same order, or a dictionary with the same
-      keys; ``None`` (or no entry) for one that is not read. A result may be an operand. Its
-      parameters are any of the captured results, attributes, answers and derived values, by name; a
-      capture of another variant is ``None``.
+    - ``apply_pattern(self, g, x, ...)`` makes the replacement and returns a result for each one of
+      `match_pattern`: names in the same order, or a dictionary with the same keys; ``None`` (or no
+      entry) for one that is not read. A result may be an operand. Its parameters are any of the
+      captured results, attributes, answers and derived values, by name; a capture of another
+      variant is ``None``.
 
     The class attributes of `DeclaredConditions` state conditions on operands.
 
     Class attributes:
         anchors: operators among which the engine chooses the anchor, where the search starts; all
             of the pattern when empty.
-        interior: the action when an interior result is read elsewhere too: ``refuse`` the match, or
-            ``keep`` its producer; ``g.keep(value)`` and ``g.exclusive(value)`` decide it for one
+        interior: the action when an interior result is also read elsewhere: ``refuse`` the match,
+            or ``keep`` its producer; ``g.keep(value)`` and ``g.exclusive(value)`` decide it for one
             result.
         derives: names of all values that the validation of a match passes to ``m.derive``.
     """

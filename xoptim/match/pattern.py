@@ -243,7 +243,7 @@ class PatternOptimization(Rewrite):
 
         Args:
             node: the node that does not fit.
-            lineno: line of the condition; that of the caller when not given.
+            lineno: line of the condition; by default the caller's.
             msg: the reason, or a function that makes it.
         """
         listen = listener()

@@ -82,9 +82,9 @@ def compile_trace(
     """Order the nodes of a pattern for matching: producers first, then consumers of known results.
 
     The anchor is the most selective node (see `_frequency`), the last one among equals; of the
-    operators in ``anchors``, if there are any. ``interior`` is that of the pattern. Raises
-    `TypeError` when the pattern is empty, not connected, returns results that it does not compute,
-    or has no such anchor.
+    operators in ``anchors``, if there are any. ``interior`` is the pattern's class attribute.
+    Raises `TypeError` when the pattern is empty, not connected, returns results that it does not
+    compute, or has no such anchor.
     """
     anchor = _anchor(trace, anchors)
     steps: list[MatchStep] = []

@@ -20,7 +20,7 @@ Range: TypeAlias = tuple[float, float]
 MASK: Final = 1e8
 """Numbers of this size, as in masks, are taken for infinity in conversions to 16 bits."""
 FEWEST_STORED: Final = 1024
-"""Constants of fewer numbers stay as they are: folding expands them again."""
+"""Smaller constants stay as they are: constant folding would undo the change."""
 LARGEST: Final = 2.0**100
 """Larger numbers are not quantized: rounded up, they might not be finite."""
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
