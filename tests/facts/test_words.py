@@ -32,7 +32,7 @@ def test_very_many_known_words_are_not_all_compared(monkeypatch: pytest.MonkeyPa
     ]
     wrong = known[70_707].replace("/self", "/sefl")
     assert similar(wrong, known) == [known[70_707]]
-    assert len(compared) * len(wrong) ** 2 <= words._MOST_STEPS
+    assert len(compared) * len(wrong) ** 2 <= words._MAX_COMPARISONS
 
 
 def test_long_known_words_are_not_read() -> None:

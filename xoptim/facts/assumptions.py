@@ -44,18 +44,17 @@ PROPERTIES: Final[Mapping[str, str]] = {
 }
 """The properties of values: each word with its meaning."""
 UNIT_ERROR: Final = 0.01
-"""By so much the length of a unit vector may differ from 1."""
+"""Maximal difference between the length of a unit vector and 1."""
 _COMPARISON: Final = re.compile(r"\s*(<=|>=|==|!=|<|>|=)\s*")
 _PROPERTY: Final = re.compile(r"(\w+)\s*(?:\(\s*(.*?)\s*\))?")
 _REMAINDER: Final = re.compile(r"(.+?)\s*%\s*(\d+)")
 _OR: Final = re.compile(r"\s+or\s+")
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
-_LARGEST: Final = 1 << 20
-"""Of a divisor, and of the least common multiple of the divisors of one size."""
-_LONGEST: Final = 400
-"""Of a text; the time of a regular expression may grow with the square of its length."""
-_MOST: Final = 1000
-"""Assumptions about one model."""
+_MAX_DIVISOR: Final = 1 << 20
+"""Also of the least common multiple of the divisors of one size."""
+_MAX_LENGTH: Final = 400
+"""The time of a regular expression may grow with the square of the length of a text."""
+_MAX_ASSUMPTIONS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +75,7 @@ class SizeFact:
         )
 
     def nearest(self, size: int) -> int:
-        """Such a size for a number: itself where it is one, and where possible other ones for other
-        numbers.
-        """
+        """An allowed size: ``size`` itself, or if possible different ones for different sizes."""
         size = size if size >= self.least else size + self.least
         size += (self.rest - size) % self.divisor
         return (
@@ -88,16 +85,16 @@ class SizeFact:
         )
 
     def meet(self, other: "SizeFact") -> "SizeFact | None":
-        """The sizes that are in both; ``None`` when there is none."""
+        """The sizes that both facts allow; ``None`` when there is none."""
         common, apart = math.gcd(self.divisor, other.divisor), other.rest - self.rest
         if apart % common:
             return None
         steps = apart // common * pow(self.divisor // common, -1, other.divisor // common)
         divisor = math.lcm(self.divisor, other.divisor)
         rest = (self.rest + self.divisor * steps) % divisor
-        ends = [each for each in (self.most, other.most) if each is not None]
-        found = SizeFact(max(self.least, other.least), min(ends, default=None), divisor, rest)
-        return found if found.holds(found.nearest(0)) else None
+        ends = [end for end in (self.most, other.most) if end is not None]
+        fact = SizeFact(max(self.least, other.least), min(ends, default=None), divisor, rest)
+        return fact if fact.holds(fact.nearest(0)) else None
 
     def texts(self, name: str) -> Iterator[str]:
         """The assumptions about a size of this name, in their canonical form."""
@@ -115,7 +112,7 @@ class SizeFact:
 
 
 Alternatives = tuple[tuple[str, SizeFact], ...]
-"""What is assumed of one size or of another one, by name."""
+"""Ranges of sizes by name, at least one of which holds."""
 
 
 def _text_of(alternatives: Alternatives) -> str:
@@ -144,7 +141,7 @@ class Assumptions:
     def of(cls, texts: Iterable[str]) -> "Assumptions":
         """Parse assumptions.
 
-        Raises `AssumptionError` when one is none, or two contradict each other.
+        Raises `AssumptionError` when a text is not an assumption, or two contradict each other.
         """
         if isinstance(texts, str):
             raise AssumptionError(f"assumptions must be a sequence of strings: ({texts!r},)")
@@ -154,7 +151,7 @@ class Assumptions:
     def texts(self) -> tuple[str, ...]:
         """The assumptions in their canonical form and order.
 
-        The default set is not listed while it is whole.
+        The default set is not listed while it is complete.
         """
         words = () if len(self.defaults) == len(DEFAULTS) else (NOTHING, *self.defaults)
         sizes = (text for name, fact in self.sizes for text in fact.texts(name))
@@ -172,61 +169,61 @@ class Assumptions:
         return word in self.defaults or (word, name) in self.values or (word, "") in self.values
 
     def about(self, word: str) -> list[str]:
-        """The names of the inputs that have a property, as far as it is assumed of single
-        inputs.
-        """
-        return [name for each, name in self.values if each == word and name]
+        """The inputs that are named with a property."""
+        return [name for prop, name in self.values if prop == word and name]
 
     def fitted(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Sizes by name, changed as little as the assumptions require."""
-        found, facts = self._settled(sizes), dict(self.sizes)
-        found |= {name: fact.nearest(found[name]) for name, fact in facts.items() if name in found}
+        result, facts = self._settled(sizes), dict(self.sizes)
+        result |= {
+            name: fact.nearest(result[name]) for name, fact in facts.items() if name in result
+        }
         for name, formula in self.equal:
-            if name in found and (size := _size(formula, found)) is not None:
-                found[name] = size
-        return found
+            if name in result and (size := _size(formula, result)) is not None:
+                result[name] = size
+        return result
 
     def _settled(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Sizes by name, changed where no alternative holds.
 
-        Other sizes get other alternatives, so that runs with several sizes see all of them.
+        Other sizes get other alternatives: runs with several sizes see all of them.
         """
-        found, facts = dict(sizes), dict(self.sizes)
+        result, facts = dict(sizes), dict(self.sizes)
         for alternatives in self.either:
-            known = [
-                (name, met)
+            options = [
+                (name, common)
                 for name, fact in alternatives
-                if name in found and (met := fact.meet(facts.get(name, SizeFact()))) is not None
+                if name in result and (common := fact.meet(facts.get(name, SizeFact()))) is not None
             ]
-            if known and not any(fact.holds(found[name]) for name, fact in known):
-                name, fact = known[sum(found.values()) % len(known)]
-                found[name] = fact.nearest(found[name])
-        return found
+            if options and not any(fact.holds(result[name]) for name, fact in options):
+                name, fact = options[sum(result.values()) % len(options)]
+                result[name] = fact.nearest(result[name])
+        return result
 
     def broken(self, sizes: Mapping[str, int]) -> str:
         """The first assumption that some sizes, by name, break; empty when they break none."""
         facts = ((name, text) for name, fact in self.sizes for text in fact.texts(name))
         for name, text in facts:
-            single = dict(_parsed((text,)).sizes)[name]
-            if name in sizes and not single.holds(sizes[name]):
+            condition = dict(_parsed((text,)).sizes)[name]
+            if name in sizes and not condition.holds(sizes[name]):
                 return text
         for name, formula in self.equal:
             if name in sizes and _size(formula, sizes) not in (None, sizes[name]):
                 return f"{name} == {formula}"
         for alternatives in self.either:
-            known = all(name in sizes for name, _ in alternatives)
-            if known and not any(fact.holds(sizes[name]) for name, fact in alternatives):
+            has_sizes = all(name in sizes for name, _ in alternatives)
+            if has_sizes and not any(fact.holds(sizes[name]) for name, fact in alternatives):
                 return _text_of(alternatives)
         return ""
 
     def names(self) -> dict[str, str]:
         """The names of sizes in the assumptions, each with an assumption about it."""
-        found = {name: next(fact.texts(name)) for name, fact in self.sizes}
+        texts = {name: next(fact.texts(name)) for name, fact in self.sizes}
         for name, formula in self.equal:
-            found |= dict.fromkeys((name, *symbols_of(formula)), f"{name} == {formula}")
+            texts |= dict.fromkeys((name, *symbols_of(formula)), f"{name} == {formula}")
         for alternatives in self.either:
-            found |= dict.fromkeys((name for name, _ in alternatives), _text_of(alternatives))
-        return found
+            texts |= dict.fromkeys((name for name, _ in alternatives), _text_of(alternatives))
+        return texts
 
 
 USUAL: Final = Assumptions()
@@ -234,9 +231,9 @@ USUAL: Final = Assumptions()
 
 
 def dimension(text: str) -> Dim:
-    """The size that a formula of names, or a name, means."""
-    found = formula_of(text)
-    return named(text) if found is None else found
+    """The dimension that a name, or a formula of names, stands for."""
+    size = formula_of(text)
+    return named(text) if size is None else size
 
 
 def symbols_of(formula: str) -> frozenset[str]:
@@ -267,42 +264,44 @@ def _parsed(texts: tuple[str, ...]) -> Assumptions:
             words += [] if word in PROPERTIES else [word]
             values |= {(word, name)} if word in PROPERTIES else set()
         for left, operator, right in _pairs(text, operands, operators):
-            name, found = _compared(text, left, operator, right)
-            if isinstance(found, str):
-                if equal.setdefault(name, found) != found or name in symbols_of(found):
+            name, condition = _compared(text, left, operator, right)
+            if isinstance(condition, str):
+                if equal.setdefault(name, condition) != condition or name in symbols_of(condition):
                     raise AssumptionError(
                         f"assumption {text!r}: a dimension can equal only one other dimension or "
                         "sum"
                     )
                 continue
-            given = sizes.get(name, SizeFact())
-            if math.lcm(given.divisor, found.divisor) > _LARGEST:
+            fact = sizes.get(name, SizeFact())
+            if math.lcm(fact.divisor, condition.divisor) > _MAX_DIVISOR:
                 raise AssumptionError(
                     f"assumption {text!r}: the divisors of a dimension may have a common multiple "
                     "of at most "
-                    f"{_LARGEST}"
+                    f"{_MAX_DIVISOR}"
                 )
-            met = given.meet(found)
-            if met is None:
-                known = (
+            common = fact.meet(condition)
+            if common is None:
+                limits = (
                     " and ".join(sizes[name].texts(name))
                     if name in sizes
                     else "a dimension is at least 0"
                 )
-                raise AssumptionError(f"assumption {text!r} cannot hold: {known}")
-            sizes[name] = met
+                raise AssumptionError(f"assumption {text!r} cannot hold: {limits}")
+            sizes[name] = common
     everywhere = {word for word, name in values if not name}
     values = {(word, name) for word, name in values if not name or word not in everywhere}
     defaults = tuple(word for word in DEFAULTS if NOTHING not in words or word in words)
     _check_alternatives(either, sizes, equal)
     facts, formulas = tuple(sorted(sizes.items())), tuple(sorted(equal.items()))
-    ordered = sorted((each for each in either if not _follows(each, sizes)), key=_text_of)
+    ordered = sorted(
+        (alternatives for alternatives in either if not _follows(alternatives, sizes)), key=_text_of
+    )
     return Assumptions(defaults, facts, formulas, tuple(sorted(values)), tuple(ordered))
 
 
 def _alternatives(text: str, options: Sequence[str]) -> Alternatives:
     """The ranges of sizes that an assumption lists."""
-    found: list[tuple[str, SizeFact]] = []
+    ranges: list[tuple[str, SizeFact]] = []
     for option in options:
         sizes = _parsed((option,)).sizes if _COMPARISON.search(option) else ()
         if len(sizes) != 1 or not any(sizes[0][1].texts(option)):
@@ -310,14 +309,14 @@ def _alternatives(text: str, options: Sequence[str]) -> Alternatives:
                 f"assumption {text!r}: write a range of each dimension, such as 'batch == 1 or seq "
                 "== 1'"
             )
-        found += sizes
-    if len({name for name, _ in found}) < len(found):
+        ranges += sizes
+    if len({name for name, _ in ranges}) < len(ranges):
         raise AssumptionError(f"assumption {text!r}: a dimension occurs twice")
-    return tuple(sorted(found, key=lambda each: each[0]))
+    return tuple(sorted(ranges, key=lambda item: item[0]))
 
 
 def _follows(alternatives: Alternatives, sizes: Mapping[str, SizeFact]) -> bool:
-    """Whether a size is known to be in one of the ranges."""
+    """Whether a size is known to be in a range."""
     return any(
         name in sizes and fact.meet(sizes[name]) == sizes[name] for name, fact in alternatives
     )
@@ -336,15 +335,17 @@ def _check_alternatives(
 
 
 def _bounded(texts: tuple[str, ...]) -> Iterator[str]:
-    """The texts, none of them long."""
-    if len(texts) > _MOST:
-        raise AssumptionError(f"{len(texts)} assumptions are given; at most {_MOST} are supported")
+    """The texts; raises `AssumptionError` for too many or too long ones."""
+    if len(texts) > _MAX_ASSUMPTIONS:
+        raise AssumptionError(
+            f"{len(texts)} assumptions are given; at most {_MAX_ASSUMPTIONS} are supported"
+        )
     for text in texts:
         if not isinstance(text, str):
             raise AssumptionError(f"an assumption is a string such as 'past >= 1', not {text!r}")
-        if len(text) > _LONGEST:
+        if len(text) > _MAX_LENGTH:
             raise AssumptionError(
-                f"assumption {abridged(text)} is longer than {_LONGEST} characters"
+                f"assumption {abridged(text)} is longer than {_MAX_LENGTH} characters"
             )
         yield text
 
@@ -365,8 +366,8 @@ def _pairs(text: str, operands: list[str], operators: list[str]) -> Iterator[tup
 
 
 def _property(text: str) -> tuple[str, str]:
-    found = _PROPERTY.fullmatch(text.strip())
-    word, name = (found[1], found[2] or "") if found else (text.strip(), "")
+    match = _PROPERTY.fullmatch(text.strip())
+    word, name = (match[1], match[2] or "") if match else (text.strip(), "")
     if word in PROPERTIES and (name or word == "finite") and (name or "(" not in text):
         return word, name
     if word in (NOTHING, *DEFAULTS) and "(" not in text:
@@ -375,17 +376,15 @@ def _property(text: str) -> tuple[str, str]:
         raise AssumptionError(
             f"assumption {text!r}: write the name of an input, such as '{word}(attention_mask)'"
         )
-    known = (*PROPERTIES, *DEFAULTS, NOTHING)
+    words = (*PROPERTIES, *DEFAULTS, NOTHING)
     likely = suggestion(
-        word, known, f"write 'past >= 1', 'n % 8 == 0', or one of {', '.join(known)}"
+        word, words, f"write 'past >= 1', 'n % 8 == 0', or one of {', '.join(words)}"
     )
     raise AssumptionError(f"unknown assumption {text!r}; {likely}")
 
 
 def _compared(text: str, left: str, operator: str, right: str) -> tuple[str, SizeFact | str]:
-    """The name of a size, and its range and remainder or the formula of others that it is equal
-    to.
-    """
+    """The name of a size, and its range and remainder or a formula that it is equal to."""
     if left.isdecimal() or (
         operator == "==" and not right.isdecimal() and formula_of(left) is not None
     ):
@@ -407,10 +406,10 @@ def _compared(text: str, left: str, operator: str, right: str) -> tuple[str, Siz
         raise AssumptionError(f"assumption {abridged(text)}: a dimension is below 2^63")
     if remainder:
         divisor = whole_number(remainder[2]) or 0
-        if operator != "==" or not 0 < divisor <= _LARGEST or number >= divisor:
+        if operator != "==" or not 0 < divisor <= _MAX_DIVISOR or number >= divisor:
             raise AssumptionError(
                 f"assumption {text!r}: write it as 'n % 8 == 0', with a divisor of at most "
-                f"{_LARGEST}"
+                f"{_MAX_DIVISOR}"
             )
         return name, SizeFact(divisor=divisor, rest=number)
     if operator in ("<", "<="):

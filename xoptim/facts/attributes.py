@@ -18,7 +18,7 @@ class Moved(NamedTuple):
     """The operand that took the place of an attribute: its position, the first operator set that
     has it, and what it holds.
 
-    A number has the element type of the first operand.
+    A ``number`` has the element type of the first operand.
     """
 
     place: int
@@ -69,15 +69,15 @@ MOVED: Final[dict[tuple[str, str], Moved]] = {
 }
 """By operator and attribute.
 
-Sources: the operators' changelogs. What has been an operand from the beginning, such as the steps
-of Slice, is here too, so that it can be written in the same way.
+Sources: the operators' changelogs. Operands that never were attributes, such as the steps of Slice,
+are listed so that they are written in the same way.
 """
 
 MOVED_DEFAULTS: Final[dict[tuple[str, str], float]] = {
     ("Pad", "value"): 0.0,
     ("Dropout", "ratio"): 0.5,
 }
-"""Values of some of them when they are omitted; no number expresses the meaning of the others."""
+"""Values of omitted operands; no number expresses the other defaults."""
 
 
 @cache
@@ -85,8 +85,8 @@ def moved(op_type: str, attribute: str, opset: int) -> Moved | None:
     """The operand that an attribute is in a version of the standard operator set, ``None`` when it
     is an attribute there.
     """
-    found = MOVED.get((op_type, attribute))
-    return found if found is not None and opset >= found.since else None
+    operand = MOVED.get((op_type, attribute))
+    return operand if operand is not None and opset >= operand.since else None
 
 
 @cache
@@ -129,18 +129,18 @@ def decode_attributes(proto: NodeProto) -> dict[str, Any]:
     """Values of the attributes of a node, by name.
 
     The standard leaves open what ``keepdims`` means beyond 0 and 1; onnx and onnxruntime keep axes
-    where it is 1 only.
+    only where it is 1.
     """
-    found = {each.name: decode_attribute(each) for each in proto.attribute}
-    kept = found.get("keepdims")
+    attributes = {attribute.name: decode_attribute(attribute) for attribute in proto.attribute}
+    keepdims = attributes.get("keepdims")
     if (
-        isinstance(kept, int)
-        and kept not in (0, 1)
+        isinstance(keepdims, int)
+        and keepdims not in (0, 1)
         and proto.op_type in _KEEPING
         and not standard_domain(proto.domain)
     ):
-        found["keepdims"] = 0
-    return found
+        attributes["keepdims"] = 0
+    return attributes
 
 
 def _text(raw: bytes) -> str | bytes:
@@ -169,31 +169,34 @@ _LISTS: dict[int, int] = {
 
 
 def is_of_kind(value: Any, kind: int | None) -> bool:
-    """Whether a value can be written as an attribute of a type, an ``AttributeProto.AttributeType``
-    or ``None`` for any.
+    """Whether a value can be an attribute of a type, an ``AttributeProto.AttributeType`` or
+    ``None`` for any.
 
-    An integer is an integer only; a list without elements can be of any type of lists.
+    An integer is not a float; an empty list can be of any type of lists.
     """
-    found = _KINDS.get(type(value))
-    if found is None and isinstance(value, (list, tuple)):
+    value_kind = _KINDS.get(type(value))
+    if value_kind is None and isinstance(value, (list, tuple)):
         types = set(map(type, value))  # forests have long lists
         kinds = {
-            _kind_of_item(next(item for item in value if type(item) is each)) for each in types
+            _kind_of_item(next(item for item in value if type(item) is item_type))
+            for item_type in types
         }
         if not kinds:
             return kind is None or kind in _LISTS.values()
         if kinds == {AttributeProto.INT, AttributeProto.FLOAT}:  # [0, 0.5] is a list of floats
             kinds = {AttributeProto.FLOAT}
-        found = _LISTS.get(kinds.pop() or AttributeProto.UNDEFINED) if len(kinds) == 1 else None
-    elif found is None:
-        found = _kind_of_item(value)
-    return found is not None and (kind is None or found == kind)
+        value_kind = (
+            _LISTS.get(kinds.pop() or AttributeProto.UNDEFINED) if len(kinds) == 1 else None
+        )
+    elif value_kind is None:
+        value_kind = _kind_of_item(value)
+    return value_kind is not None and (kind is None or value_kind == kind)
 
 
 def _kind_of_item(value: Any) -> int | None:
-    found = _KINDS.get(type(value))
-    if found is not None:
-        return found
+    kind = _KINDS.get(type(value))
+    if kind is not None:
+        return kind
     if isinstance(value, (np.integer, np.bool_)):
         return AttributeProto.INT
     if isinstance(value, np.floating):
@@ -209,8 +212,8 @@ _CONSTANTS: dict[str, tuple[tuple[type, ...], Any]] = {
 
 
 def constant_value(attributes: Mapping[str, Any]) -> np.ndarray | onnx.TensorProto | None:
-    """The value of a Constant by its attributes, ``None`` when it is one of the calling function's,
-    or sparse.
+    """The value of a Constant by its attributes, ``None`` when it is sparse, or when the caller of
+    the function sets it.
     """
     for name, value in attributes.items():
         if name == "value" and isinstance(value, (np.ndarray, onnx.TensorProto)):

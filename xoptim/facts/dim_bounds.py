@@ -9,11 +9,11 @@ from xoptim.facts.polynomials import Atom, Bounds, Monomial, Terms, merge_terms,
 _UNBOUNDED: Final = (None, None)
 INTEGER_BITS: Final = {"int32": 32, "int64": 64}
 """Operations that wrap around, and the number of bits that they keep."""
-_MOST_BITS: Final = 256
-_DEPTH: Final = 4
-"""Most atoms that a deduction of a bound opens, one after the other."""
+_MAX_BITS: Final = 256
+_MAX_DEPTH: Final = 4
+"""Maximal number of atoms that a deduction of a bound opens one after the other."""
 DEDUCTION_STEPS: Final = 32
-"""Most polynomials that a deduction of a bound visits in all."""
+"""Maximal number of polynomials that a deduction of a bound visits in all."""
 
 
 def _largest(numbers: Iterable[int | None]) -> int | None:
@@ -36,14 +36,14 @@ def integer_range(bits: int) -> tuple[int, int]:
 def operation_bounds(kind: str, operands: Sequence[Bounds]) -> Bounds:
     """Bounds of an operation from the bounds of its operands.
 
-    A bound of more than `_MOST_BITS` bits is dropped.
+    A bound of more than `_MAX_BITS` bits is dropped.
     """
     low, high = _operation_bounds(kind, operands)
     return _kept(low), _kept(high)
 
 
 def _kept(bound: int | None) -> int | None:
-    return None if bound is None or abs(bound) >> _MOST_BITS else bound
+    return None if bound is None or abs(bound) >> _MAX_BITS else bound
 
 
 def _operation_bounds(kind: str, operands: Sequence[Bounds]) -> Bounds:
@@ -87,8 +87,8 @@ def _quotient_bounds(dividend: Bounds, divisor: Bounds) -> Bounds:
     number = divisor[0]
     if number and number == divisor[1]:
         return None if low is None else low // number, None if high is None else high // number
-    # A divisor of 0 has no quotient, so at least 1: the quotient lies between the dividend and 0
-    # (or -1).
+    # There is no quotient by 0, so the divisor is at least 1: the quotient lies between the
+    # dividend and 0 (or -1).
     at_least = None if low is None else min(low, 0)
     return at_least, None if high is None else max(high, -1)
 
@@ -96,8 +96,8 @@ def _quotient_bounds(dividend: Bounds, divisor: Bounds) -> Bounds:
 def _truncated_quotient_bounds(dividend: Bounds, _divisor: Bounds) -> Bounds:
     if dividend[0] is None or dividend[1] is None:
         return _UNBOUNDED
-    most = max(abs(dividend[0]), abs(dividend[1]))
-    return -most, most
+    magnitude = max(abs(dividend[0]), abs(dividend[1]))
+    return -magnitude, magnitude
 
 
 def _remainder_bounds(dividend: Bounds, divisor: Bounds) -> Bounds:
@@ -146,7 +146,7 @@ def deduced_low(terms: Terms, constant: int) -> int | None:
     cancels what the operands share with the rest: ``n - min(n, 5)`` is at least both ``n - n`` and
     ``n - 5``. After `DEDUCTION_STEPS` polynomials the best bound so far is returned.
     """
-    return _Deduction().low(terms, constant, (), _DEPTH)
+    return _Deduction().low(terms, constant, (), _MAX_DEPTH)
 
 
 class _Deduction:

@@ -1,6 +1,4 @@
-"""Formulas that exporters write in place of the name of a dimension, such as ``past + seq``, and
-numbers.
-"""
+"""Formulas, such as ``past + seq``, and numbers that exporters write as names of dimensions."""
 
 import ast
 import operator
@@ -14,9 +12,9 @@ from xoptim.facts.symbolic import Dim, named
 
 _CALCULATION: Final = re.compile(r"[+*]|//| - ")
 _ALLOWED: Final = re.compile(r"[\w\s+*/()-]+")
-_LONGEST: Final = 200
-_LARGEST: Final = 1 << 63
-"""A size is less."""
+_MAX_LENGTH: Final = 200
+_SIZE_LIMIT: Final = 1 << 63
+"""Sizes are below it."""
 _OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -31,10 +29,10 @@ def formula_of(text: str) -> Dim | None:
 
     A number is one as well: exporters write fixed sizes as the names "2" and "16".
     """
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_LENGTH:
         return None
     if text.isascii() and text.isdecimal():
-        return int(text) if 0 < int(text) < _LARGEST else None
+        return int(text) if 0 < int(text) < _SIZE_LIMIT else None
     if not _CALCULATION.search(text) or not _ALLOWED.fullmatch(text):
         return None
     try:
@@ -43,11 +41,11 @@ def formula_of(text: str) -> Dim | None:
             size = _computed(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
         return None
-    return None if isinstance(size, int) and abs(size) >= _LARGEST else size
+    return None if isinstance(size, int) and abs(size) >= _SIZE_LIMIT else size
 
 
 def size_in(text: str, names: Collection[str]) -> Dim | None:
-    """The size that a formula of some dimensions gives, ``None`` for a text that is not one."""
+    """The size that a formula of these dimensions gives, ``None`` for any other text."""
     size = formula_of(text)
     return size if size is None or isinstance(size, int) or size.symbols <= {*names} else None
 
@@ -58,6 +56,6 @@ def _computed(tree: ast.expr) -> Dim:
         return size
     if isinstance(tree, ast.Name):
         return named(tree.id)
-    if isinstance(tree, ast.Constant) and type(tree.value) is int and tree.value < _LARGEST:
+    if isinstance(tree, ast.Constant) and type(tree.value) is int and tree.value < _SIZE_LIMIT:
         return tree.value
     raise ValueError

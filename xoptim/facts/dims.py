@@ -3,9 +3,9 @@ is identity.
 
 A polynomial is built over atoms: named symbols (the dimension names of a model), anonymous symbols,
 and operations that do not expand: floor division, modulo, maximum, minimum, the dimension that two
-dimensions broadcast to, and integers that wrap around. Every symbol is at least 0 unless it was
-made with ``fresh(nonnegative=False)``, and at most `LARGEST_SIZE`; every simplification holds for
-all such assignments. Division and modulo round as Python's do.
+dimensions broadcast to, and integers that wrap around. A symbol is in the range 0 to
+`LARGEST_SIZE`, unless it was created with ``nonnegative=False`` or other limits; simplifications
+hold for all values in range. Division and modulo round as Python's do.
 
 Expressions are small: a result that would be large, deep or of high degree is an anonymous symbol
 instead, the same one for the same operation on the same operands, with known bounds only.
@@ -75,13 +75,13 @@ def substitute(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
     """
     if type(dim) is not SymbolicDim:
         return dim
-    replaced: dict[str | Atom, Dim] = {}
+    replacements: dict[str | Atom, Dim] = {}
     for key, value in values.items():
         atom = key if isinstance(key, str) else single_atom(key)
         if atom is None or (isinstance(atom, Atom) and atom.args):
             raise ValueError(f"{key} is not a symbol")
-        replaced[atom] = value
-    return substituted(dim, replaced)
+        replacements[atom] = value
+    return substituted(dim, replacements)
 
 
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
@@ -112,9 +112,9 @@ def _divide_by_number(a: SymbolicDim, b: int) -> Dim:
             return a
     # Multiples of b leave the division. A coefficient keeps its sign, which keeps the bounds of
     # what remains tight.
-    whole = tuple((m, q) for m, c in a.terms if (q := abs(c) // b if c > 0 else -(abs(c) // b)))
-    quotient = make(whole, a.constant // b)
-    rest = make(add_terms(a.terms, whole, -b), a.constant % b)
+    multiples = tuple((m, q) for m, c in a.terms if (q := abs(c) // b if c > 0 else -(abs(c) // b)))
+    quotient = make(multiples, a.constant // b)
+    rest = make(add_terms(a.terms, multiples, -b), a.constant % b)
     if type(rest) is not SymbolicDim:
         return quotient
     low, high = bounds(rest)
@@ -179,9 +179,9 @@ def _reduce_by_number(a: SymbolicDim, b: int) -> Dim:
     low, high = bounds(a)
     if low is not None and high is not None and low >= 0 and high < b:
         return a
-    opened = _opened(rest, b)
-    if opened is not rest:
-        return mod(opened, b)
+    replacement = _opened(rest, b)
+    if replacement is not rest:
+        return mod(replacement, b)
     common = content(rest, b)
     if common > 1:
         # (g*x + c) mod (g*k) = g * ((x + floor(c/g)) mod k) + c mod g
@@ -196,10 +196,12 @@ def _opened(a: SymbolicDim, b: int) -> Dim:
         for atom, _ in monomial:
             if atom.kind == "%" and type(atom.args[1]) is int and not atom.args[1] % b:
                 rest = exact_quotient(make(((monomial, coefficient),), 0), of_atom(atom))
-                opened = a if rest is None else a + rest * (atom.args[0] - of_atom(atom))
+                replacement = a if rest is None else a + rest * (atom.args[0] - of_atom(atom))
                 # A product that is too large to expand is a symbol, next to which the factor stays.
-                is_gone = type(opened) is not SymbolicDim or monomial not in dict(opened.terms)
-                return opened if is_gone else a
+                is_gone = type(replacement) is not SymbolicDim or monomial not in dict(
+                    replacement.terms
+                )
+                return replacement if is_gone else a
     return a
 
 
@@ -239,7 +241,7 @@ def _exact_quotients(dim: Dim) -> list[Atom]:
 def multiplied_out(dim: Dim) -> Dim:
     """A product with x in place of ``n * (x // n)`` where n divides x, if that occurs once.
 
-    Other sizes as they are.
+    Any other dimension is returned unchanged.
     """
     exact = _exact_quotients(dim)
     rest = exact_quotient(dim, of_atom(exact[0]) * exact[0].args[1]) if len(exact) == 1 else None
@@ -251,11 +253,11 @@ RULES["%"] = mod
 
 
 MOST_OPERANDS: Final = 12
-"""Most operands of one operation; a symbol replaces more of them."""
+"""Maximal number of operands of one operation; a symbol stands for an operation on more."""
 
 
 def _operands(kind: str, dim: Dim) -> Sequence[Dim]:
-    """The operands of an operation of that kind; of anything else, itself."""
+    """The operands of an operation of that kind; any other dimension itself."""
     atom = single_atom(dim)
     return atom.args if atom is not None and atom.kind == kind else (dim,)
 
@@ -273,27 +275,31 @@ def _extreme(kind: str, dims: tuple[Dim, ...]) -> Dim:
         (_operands(kind, dim) for dim in dims),
         key=lambda group: (-len(group), [order_of(dim) for dim in group]),
     )
-    kept = list(groups[0])  # operands of one operation have been compared
+    operands = list(groups[0])  # operands of one operation have been compared
     for group in groups[1:]:
-        rest = kept
+        rest = operands
         for dim in group:
             if dim not in rest:
                 rest = _with_operand(kind, rest, dim)
-        kept = rest
-        if len(kept) > MOST_OPERANDS:
-            kept = [opaque(kind, tuple(kept))]
-    return kept[0] if len(kept) == 1 else compound(kind, tuple(sorted(kept, key=order_of)))
+        operands = rest
+        if len(operands) > MOST_OPERANDS:
+            operands = [opaque(kind, tuple(operands))]
+    return (
+        operands[0] if len(operands) == 1 else compound(kind, tuple(sorted(operands, key=order_of)))
+    )
 
 
-def _with_operand(kind: str, kept: list[Dim], dim: Dim) -> list[Dim]:
-    most = kind == "max"
-    if any(_is_at_most(dim, other) if most else _is_at_most(other, dim) for other in kept):
-        return kept
+def _with_operand(kind: str, operands: list[Dim], dim: Dim) -> list[Dim]:
+    is_max = kind == "max"
+    if any(
+        _is_at_most(dim, operand) if is_max else _is_at_most(operand, dim) for operand in operands
+    ):
+        return operands
     return [
         *(
-            other
-            for other in kept
-            if not (_is_at_most(other, dim) if most else _is_at_most(dim, other))
+            operand
+            for operand in operands
+            if not (_is_at_most(operand, dim) if is_max else _is_at_most(dim, operand))
         ),
         dim,
     ]
@@ -310,7 +316,7 @@ def dim_min(*dims: Dim) -> Dim:
 
 
 def broadcast(a: Dim, b: Dim) -> Dim:
-    """The dimension of an axis where ``a`` and ``b`` meet under multidirectional broadcasting.
+    """The dimension that ``a`` and ``b`` give under multidirectional broadcasting.
 
     It is the one that is not 1; where both may be 1, an atom represents the pair. Two numbers that
     are not broadcast-compatible give an anonymous dimension: there is no value.
@@ -321,14 +327,13 @@ def broadcast(a: Dim, b: Dim) -> Dim:
         return b if a == 1 else a if a == b else fresh()
     operands = dict.fromkeys((*_operands("broadcast", a), *_operands("broadcast", b)))
     dims = [dim for dim in sorted(operands, key=order_of) if dim != 1]
-    # A size above a cut of at least 2 does not broadcast with the cut: m meets min(m, 5) only where
-    # both are m.
-    dims = [dim for dim in dims if not any(_is_cut(dim, other) for other in dims)]
+    # m broadcasts with min(m, 5) only where both are m: for m > 5, they differ and neither is 1.
+    dims = [dim for dim in dims if not any(_is_cut(dim, operand) for operand in dims)]
     if len(dims) > 1:
-        certain = [dim for dim in dims if is_never_one(dim)]
-        if certain:
-            # In a valid model both are equal; a number is more precise than an expression.
-            return next((dim for dim in certain if type(dim) is int), certain[0])
+        never_one = [dim for dim in dims if is_never_one(dim)]
+        if never_one:
+            # In a valid model all are equal; a number is more precise than an expression.
+            return next((dim for dim in never_one if type(dim) is int), never_one[0])
         return (
             compound("broadcast", tuple(dims))
             if len(dims) <= MOST_OPERANDS
@@ -337,20 +342,20 @@ def broadcast(a: Dim, b: Dim) -> Dim:
     return dims[0] if dims else 1
 
 
-def _is_cut(dim: Dim, whole: Dim) -> bool:
-    """Whether a dimension, where it meets another one, is that one or 1.
+def _is_cut(dim: Dim, size: Dim) -> bool:
+    """Whether ``dim``, where it broadcasts with ``size``, is equal to it or 1.
 
-    That holds for the minimum of the other one and of sizes that are at least 2; and for the other
-    one as an integer of fewer bits: 1 stays 1, and any other size is either kept or not
-    broadcast-compatible with it, unless it becomes 1.
+    That holds for the minimum of ``size`` and dimensions that are at least 2. It also holds for
+    ``size`` as an integer of fewer bits: wrapping around keeps it, makes it 1, or gives a dimension
+    that is not broadcast-compatible with it.
     """
     atom = single_atom(dim)
-    if atom is None or not atom.args or whole not in atom.args:
+    if atom is None or not atom.args or size not in atom.args:
         return False
     if atom.kind in INTEGER_BITS:
-        return is_nonnegative(whole)
+        return is_nonnegative(size)
     return atom.kind == "min" and all(
-        arg is whole or (lower_bound(arg) or 0) >= 2 for arg in atom.args
+        arg is size or (lower_bound(arg) or 0) >= 2 for arg in atom.args
     )
 
 
@@ -370,8 +375,7 @@ RULES["broadcast"] = lambda *dims: functools.reduce(broadcast, dims)
 
 
 def as_integer(value: Dim, bits: int) -> Dim:
-    """The integer of 32 or 64 bits that sums, differences, products and conversions give where
-    ``value`` is exact.
+    """The result of integer arithmetic of 32 or 64 bits whose exact result is ``value``.
 
     It is the value itself where its bounds show that it is in range; else an operation ``int32``
     or ``int64`` stands for the one number in range that differs by a multiple of ``2**bits``.
@@ -391,12 +395,12 @@ def as_integer(value: Dim, bits: int) -> Dim:
 
 
 def _is_within(value: Dim, low: int, high: int) -> bool:
-    least, most = bounds(value)
-    return least is not None and most is not None and low <= least and most <= high
+    lower, upper = bounds(value)
+    return lower is not None and upper is not None and low <= lower and upper <= high
 
 
 def _reduced(value: Dim, bits: int) -> Dim:
-    """The same polynomial with coefficients of ``bits`` bits."""
+    """The polynomial with its coefficients wrapped around to ``bits`` bits."""
     half = 1 << bits - 1
     if type(value) is not SymbolicDim:
         return (value + half) % (half * 2) - half

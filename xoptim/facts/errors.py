@@ -14,14 +14,14 @@ class MissingWeightsError(ModelError):
 
 
 class AssumptionError(XoptimError, ValueError):
-    """An assumption cannot be read, contradicts another one or the model, or is about a size or
+    """An assumption cannot be parsed, contradicts another one or the model, or names a dimension or
     input that does not exist.
     """
 
 
 class UnstoppableError(XoptimError):
-    """A kernel of onnxruntime did not end in time, and goes on: the process must not wait for its
-    threads.
+    """A kernel of onnxruntime did not end in time and is still running: the process must not wait
+    for its threads.
     """
 
 
@@ -30,8 +30,8 @@ class RewriteError(XoptimError):
 
 
 class Declined(RewriteError):  # noqa: N818 - not an error of the pattern
-    """A rewrite detected, while it was made, that it does not apply here; nothing was applied, and
-    this is not a defect.
+    """A rewrite found while it was built that it does not apply here; nothing was applied, and this
+    is not a defect.
     """
 
 

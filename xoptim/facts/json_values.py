@@ -1,4 +1,4 @@
-"""Numbers as JSON values: JSON has neither NaN nor infinities. JSON that others have written."""
+"""Numbers as JSON values (JSON has neither NaN nor infinities), and parsing of untrusted JSON."""
 
 import json
 import math
@@ -26,9 +26,9 @@ def strict_json(value: Any) -> Any:
     if isinstance(value, float):
         return json_number(value)
     if isinstance(value, dict):
-        return {key: strict_json(each) for key, each in value.items()}
+        return {key: strict_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [strict_json(each) for each in value]
+        return [strict_json(item) for item in value]
     return value
 
 
@@ -47,8 +47,8 @@ def parse_json(text: str | bytes) -> Any:
 def read_json_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file.
 
-    Raises `OSError` when the file cannot be read, and `ValueError` as `parse_json`, or when there
-    is another value.
+    Raises `OSError` when the file cannot be read, and `ValueError` as `parse_json`, or for any
+    other value.
     """
     value = parse_json(read_file(path).decode("utf-8"))
     if not isinstance(value, dict):
@@ -59,6 +59,6 @@ def read_json_object(path: Path) -> dict[str, Any]:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
-        raise ValueError(f"the key {twice[:100]!r} is there twice")
+        (duplicate, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {duplicate[:100]!r} is there twice")
     return members

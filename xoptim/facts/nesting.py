@@ -1,27 +1,22 @@
-"""The depth of a text in the syntax of `onnx.parser`, which ends the process on a text that is
-nested too deeply.
-"""
+"""The nesting depth of ONNX text: `onnx.parser` crashes the process when it is too deep."""
 
 import re
 from typing import Final
 
-_DEEPEST: Final = 200
-"""Brackets within brackets; a protobuf of 100 levels needs fewer."""
+_MAX_DEPTH: Final = 200
+"""Maximal depth of brackets; a protobuf of 100 levels needs less."""
 _TOKEN: Final = re.compile(r'"(?:\\.|[^"\\])*"?|#[^\n]*|=>|[(<{\[]|[)>}\]]', re.DOTALL)
 
 
 def is_too_deep(text: str) -> bool:
-    """Whether brackets are nested too deeply for the parser.
-
-    Those in strings and comments do not count.
-    """
+    """Whether brackets outside strings and comments are nested too deeply for the parser."""
     depth = 0
-    for found in _TOKEN.finditer(text):
-        token = found[0]
+    for match in _TOKEN.finditer(text):
+        token = match[0]
         if token in "(<{[":
             depth += 1
         elif token in ")>}]":
             depth = max(depth - 1, 0)
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             return True
     return False

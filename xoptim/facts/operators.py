@@ -68,19 +68,19 @@ def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int)
     """
     name = short_name(provider)
     domain = standard_domain(domain)
-    known = _installed()
+    installed = _installed()
     kernels: tuple[_Kernel, ...] | None = None
     if name in _providers():
-        kernels = known.get((name, domain, op_type), ())
+        kernels = installed.get((name, domain, op_type), ())
     elif name == "cuda":
         kernels = _documented("cuda").get((domain, op_type))
     if kernels is None:
         return None
     since = since_version(op_type, domain, opset) or 1
-    serving = [kernel for kernel in kernels if _serves(kernel, since)]
-    if not serving:
+    candidates = [kernel for kernel in kernels if _serves(kernel, since)]
+    if not candidates:
         return False
-    if any(kernel.types is None or dtype in kernel.types for kernel in serving):
+    if any(kernel.types is None or dtype in kernel.types for kernel in candidates):
         return True
     return False if dtype else None  # a kernel exists, but an unknown type may be unsupported
 
@@ -105,10 +105,10 @@ def _serves(kernel: _Kernel, since: int) -> bool:
 @cache
 def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
     """Kernels of the installed onnxruntime by provider, domain and operator; without its registry,
-    of a recent CPU.
+    those documented for the CPU.
 
-    The registry makes one of each provider, and ends the process where a library cannot be loaded,
-    as TensorRT's often.
+    The registry instantiates all providers; one whose library is missing, as often TensorRT's,
+    crashes the process.
     """
     try:
         is_safe = _BUILT_IN.issuperset(_registry_of_onnxruntime.get_available_providers())
@@ -122,7 +122,7 @@ def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
         }
     # The registry names types as "tensor(float)".
     numbers = {f"tensor({entry.name})": number for number, entry in ELEMENT_TYPES.items()}
-    found: dict[_Key, list[_Kernel]] = {}
+    kernels: dict[_Key, list[_Kernel]] = {}
     for definition in definitions:
         constraints: dict[str, list[str]] = definition.type_constraints
         main = next((name for name in ("T", "T1", "V") if name in constraints), None)
@@ -133,8 +133,8 @@ def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
         )
         key = short_name(definition.provider), definition.domain, definition.op_name
         first, last = definition.version_range
-        found.setdefault(key, []).append(_Kernel(first, last, types))
-    return {key: tuple(kernels) for key, kernels in found.items()}
+        kernels.setdefault(key, []).append(_Kernel(first, last, types))
+    return {key: tuple(kernels) for key, kernels in kernels.items()}
 
 
 def operators_served(provider: str) -> int:
@@ -168,7 +168,7 @@ LETTERS: Final = {
 
 @cache
 def _documented(provider: str) -> dict[tuple[str, str], tuple[_Kernel, ...]]:
-    """Kernels of a provider by domain and operator, out of its table."""
+    """Kernels of a provider by domain and operator, from its table."""
     numbers = {
         LETTERS[entry.name]: number
         for number, entry in ELEMENT_TYPES.items()
@@ -210,13 +210,13 @@ limits.
 def _schemas_of_onnxruntime() -> dict[tuple[str, str], list[Any]]:
     """Schemas by domain and operator, older versions first."""
     try:
-        listed = _onnxruntime.get_all_operator_schema()
+        entries = _onnxruntime.get_all_operator_schema()
     except (ImportError, AttributeError):  # not installed, or a build without the registry
         return {}
-    found: dict[tuple[str, str], list[Any]] = {}
-    for each in sorted(listed, key=lambda each: int(each.since_version)):
-        found.setdefault((each.domain, each.name), []).append(each)
-    return found
+    schemas: dict[tuple[str, str], list[Any]] = {}
+    for entry in sorted(entries, key=lambda each: int(each.since_version)):
+        schemas.setdefault((entry.domain, entry.name), []).append(entry)
+    return schemas
 
 
 class _Signature(NamedTuple):
@@ -232,30 +232,29 @@ class _Signature(NamedTuple):
 def _any_schema(op_type: str, domain: str, opset: int) -> Any:
     """The schema in force, of onnx or of onnxruntime, which has operators of its own.
 
-    ``None`` for an unknown operator.
-
-    A few of them are in the standard domain, some of these before the standard has them.
+    ``None`` for an unknown operator. A few are in the standard domain, some before the standard has
+    them.
     """
     of_onnx = schema(op_type, domain, opset)
     if of_onnx is not None:
         return of_onnx
-    for own in reversed(_schemas_of_onnxruntime().get((domain, op_type), ())):
-        if own.since_version <= opset:
-            return own
+    for entry in reversed(_schemas_of_onnxruntime().get((domain, op_type), ())):
+        if entry.since_version <= opset:
+            return entry
     return None
 
 
 @cache
 def _signature(op_type: str, domain: str, opset: int) -> _Signature | None:
     """The signature in force, ``None`` for an unknown operator."""
-    known = _any_schema(op_type, domain, opset)
-    if known is None:
+    definition = _any_schema(op_type, domain, opset)
+    if definition is None:
         return None
-    attributes = known.attributes
+    attributes = definition.attributes
     return _Signature(
-        known.deprecated,
-        (known.min_input, known.max_input),
-        (known.min_output, known.max_output),
+        definition.deprecated,
+        (definition.min_input, definition.max_input),
+        (definition.min_output, definition.max_output),
         {name: int(formal.type.value) for name, formal in attributes.items()},
         tuple(name for name, formal in attributes.items() if formal.required),
     )
@@ -281,19 +280,19 @@ def objection(
     included.
     """
     label = operator_label(op_type, domain)
-    strange = next(
+    attribute = next(
         (name for name, value in attributes.items() if not is_of_kind(value, None)), None
     )
-    if strange is not None:
+    if attribute is not None:
         return (
-            f"attribute {strange!r} of {label} has a value for which ONNX has no type: "
-            f"{attributes[strange]!r:.60}"
+            f"attribute {attribute!r} of {label} has a value for which ONNX has no type: "
+            f"{attributes[attribute]!r:.60}"
         )
     if domain not in KNOWN_DOMAINS:
         return None
     opset = opsets.get(domain) or DOMAIN_VERSIONS.get(domain, 1)
-    known = _signature(op_type, domain, opset)
-    if known is None:
+    signature = _signature(op_type, domain, opset)
+    if signature is None:
         if domain == "com.microsoft" and not _schemas_of_onnxruntime():
             return None
         names = _names(domain)
@@ -302,31 +301,31 @@ def objection(
             f"operator {shortened(label)} does not exist in version {opset} of the operator "
             f"set{hint}"
         )
-    if known.deprecated:
+    if signature.deprecated:
         return f"operator {label} is deprecated in version {opset} of the operator set"
-    if not known.inputs[0] <= inputs <= known.inputs[1]:
-        return f"{label} does not take {inputs} operands ({_range(*known.inputs)})"
-    if not known.outputs[0] <= outputs <= known.outputs[1]:
-        return f"{label} does not give {outputs} results ({_range(*known.outputs)})"
-    return _objection_to_attributes(label, known, attributes)
+    if not signature.inputs[0] <= inputs <= signature.inputs[1]:
+        return f"{label} does not take {inputs} operands ({_range(*signature.inputs)})"
+    if not signature.outputs[0] <= outputs <= signature.outputs[1]:
+        return f"{label} does not give {outputs} results ({_range(*signature.outputs)})"
+    return _objection_to_attributes(label, signature, attributes)
 
 
 def _objection_to_attributes(
-    label: str, known: _Signature, attributes: Mapping[str, Any]
+    label: str, signature: _Signature, attributes: Mapping[str, Any]
 ) -> str | None:
     for name, value in attributes.items():
-        kind = known.attributes.get(name)
+        kind = signature.attributes.get(name)
         if kind is None:
-            if name.startswith("__"):  # internal, onnx.checker ignores them too
+            if name.startswith("__"):  # internal: onnx.checker ignores them
                 continue
             return (
                 f"{label} has no attribute {name!r} (it has: "
-                f"{', '.join(sorted(known.attributes)) or 'none'})"
+                f"{', '.join(sorted(signature.attributes)) or 'none'})"
             )
         if not is_of_kind(value, kind):
             wanted = AttributeProto.AttributeType.Name(kind).lower()
             return f"attribute {name!r} of {label} is of type {wanted}, not {value!r:.60}"
-    missing = next((name for name in known.required if name not in attributes), None)
+    missing = next((name for name in signature.required if name not in attributes), None)
     return None if missing is None else f"attribute {missing!r} of {label} is missing"
 
 
@@ -336,13 +335,13 @@ def objection_to_types(op_type: str, domain: str, opset: int, dtypes: Sequence[i
 
     A type is 0 for an operand that is unknown, omitted or not a tensor.
     """
-    bound: dict[str, int] = {}
+    bindings: dict[str, int] = {}
     for dtype, formal in zip(dtypes, _operands(op_type, domain, opset, len(dtypes)), strict=False):
         if not dtype:
             continue
         if formal.types and dtype not in formal.types:
             return f"{op_type} takes no operand of type {TensorProto.DataType.Name(dtype).lower()}"
-        if formal.parameter and bound.setdefault(formal.parameter, dtype) != dtype:
+        if formal.parameter and bindings.setdefault(formal.parameter, dtype) != dtype:
             return f"{op_type} takes no operands of different types"
     return None
 
@@ -352,8 +351,8 @@ def constant_types(opset: int) -> frozenset[int]:
     """The element types that a Constant may have: before operator set 9, floating-point numbers
     only.
     """
-    known: Any = schema("Constant", "", opset)
-    return frozenset() if known is None else _operand(known.outputs[0]).types
+    definition: Any = schema("Constant", "", opset)
+    return frozenset() if definition is None else _operand(definition.outputs[0]).types
 
 
 class _Operand(NamedTuple):
@@ -368,15 +367,17 @@ _TYPES: Final = {f"tensor({name.lower()})": number for name, number in TensorPro
 
 @cache
 def _operands(op_type: str, domain: str, opset: int, count: int) -> tuple[_Operand, ...]:
-    known: Any = schema(op_type, domain, opset)
+    definition: Any = schema(op_type, domain, opset)
     formals = (
-        () if known is None else (*known.inputs, *known.inputs[-1:] * (count - len(known.inputs)))
+        ()
+        if definition is None
+        else (*definition.inputs, *definition.inputs[-1:] * (count - len(definition.inputs)))
     )
     return tuple(map(_operand, formals[:count]))
 
 
 def _operand(formal: Any) -> _Operand:
-    types = frozenset(_TYPES[each] for each in formal.types if each in _TYPES)
+    types = frozenset(_TYPES[name] for name in formal.types if name in _TYPES)
     is_plain = len(types) == len(formal.types)  # otherwise sequences or maps may take its place
     parameter = (
         formal.type_str if is_plain and formal.is_homogeneous and "(" not in formal.type_str else ""
@@ -388,26 +389,26 @@ def _operand(formal: Any) -> _Operand:
 def convertible_places(
     op_type: str, domain: str, opset: int, counts: tuple[int, int], types: tuple[int, int]
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """The places of operands that may have either of two element types, and of results whose type
+    """The indices of operands that may have either of two element types, and of results whose type
     follows them.
 
     Args:
-        op_type: the operator; an unknown one has no such places.
+        op_type: the operator; an unknown one has no such operands.
         domain: its domain.
         opset: the version of its operator set.
         counts: the numbers of operands and of results.
         types: the two element types.
     """
-    known = _any_schema(op_type, domain, opset)
-    if known is None:
+    definition = _any_schema(op_type, domain, opset)
+    if definition is None:
         return frozenset(), frozenset()
-    wanted = {f"tensor({type_name(each)})" for each in types}
+    type_names = {f"tensor({type_name(dtype)})" for dtype in types}
     operands, results = (
         (*formals, *formals[-1:] * (count - len(formals)))[:count]
-        for formals, count in zip((known.inputs, known.outputs), counts, strict=True)
+        for formals, count in zip((definition.inputs, definition.outputs), counts, strict=True)
     )
     places = frozenset(
-        place for place, formal in enumerate(operands) if wanted <= set(formal.types)
+        place for place, formal in enumerate(operands) if type_names <= set(formal.types)
     )
     parameters = {_parameter(operands[place]) for place in places}
     return places, frozenset(
@@ -416,9 +417,9 @@ def convertible_places(
 
 
 def _parameter(formal: Any) -> str:
-    """The type parameter of an operand or a result, in the words of onnx or of onnxruntime."""
-    found: str = formal.type_str if hasattr(formal, "type_str") else formal.typeStr
-    return found
+    """The type parameter of an operand or a result in a schema of onnx or of onnxruntime."""
+    name: str = formal.type_str if hasattr(formal, "type_str") else formal.typeStr
+    return name
 
 
 def _range(low: int, high: int) -> str:
@@ -428,16 +429,16 @@ def _range(low: int, high: int) -> str:
 @cache
 def _versions(op_type: str, domain: str) -> tuple[_Signature, ...]:
     """The signatures of all versions of an operator, the newest first; none for an unknown one."""
-    found: list[_Signature] = []
+    signatures: list[_Signature] = []
     opset = _NEWEST
-    while (known := schema(op_type, domain, opset)) is not None:
-        signature = _signature(op_type, domain, known.since_version)
+    while (definition := schema(op_type, domain, opset)) is not None:
+        signature = _signature(op_type, domain, definition.since_version)
         assert signature is not None
-        found.append(signature)
-        opset = known.since_version - 1
-    if not found and (own := _signature(op_type, domain, _NEWEST)) is not None:
-        found.append(own)
-    return tuple(found)
+        signatures.append(signature)
+        opset = definition.since_version - 1
+    if not signatures and (contrib := _signature(op_type, domain, _NEWEST)) is not None:
+        signatures.append(contrib)
+    return tuple(signatures)
 
 
 def mistake_in(
@@ -458,20 +459,31 @@ def mistake_in(
             return None
         return f"there is no operator {shortened(label)}{meant(op_type, _names(domain))}"
     moved = {name for op, name in MOVED if op == op_type and not domain}
-    known = {name for version in versions for name in version.attributes} | moved
-    strange = next((name for name in attributes if name not in known), None)
-    if strange is not None:
-        return f"{label} has no attribute {abridged(strange)}{meant(strange, known)}"
+    names = {name for version in versions for name in version.attributes} | moved
+    attribute = next((name for name in attributes if name not in names), None)
+    if attribute is not None:
+        return f"{label} has no attribute {abridged(attribute)}{meant(attribute, names)}"
     low = min(version.inputs[0] for version in versions) - len(moved.intersection(attributes))
     high = max(version.inputs[1] for version in versions)
     if operands and (operands[-1] < low or operands[0] > high):
         return f"{label} does not take {operands[0]} operands ({_range(max(low, 0), high)})"
-    most = max(version.outputs[1] for version in versions)
-    return None if results <= most else f"{label} does not give {results} results (at most {most})"
+    max_results = max(version.outputs[1] for version in versions)
+    return (
+        None
+        if results <= max_results
+        else f"{label} does not give {results} results (at most {max_results})"
+    )
 
 
 def _names(domain: str) -> list[str]:
-    own = [name for key, name in _schemas_of_onnxruntime() if key == domain] if domain else []
+    contrib = [name for key, name in _schemas_of_onnxruntime() if key == domain] if domain else []
     return sorted(
-        {*own, *(each.name for each in onnx.defs.get_all_schemas() if each.domain == domain)}
+        {
+            *contrib,
+            *(
+                definition.name
+                for definition in onnx.defs.get_all_schemas()
+                if definition.domain == domain
+            ),
+        }
     )

@@ -48,9 +48,9 @@ class Table(Generic[Item]):
         entry.key = key
         while True:
             winner = self.entries.setdefault(key, entry)
-            found: Item | None = winner()
-            if found is not None:
-                return found
+            referent: Item | None = winner()
+            if referent is not None:
+                return referent
             self._forget(winner)
 
     def _forget(self, entry: Any) -> None:
@@ -99,17 +99,17 @@ class Atom:
         self.low, self.high = bounds  # ``None`` when unbounded
         self.digest = digest  # the structure in 16 bytes
         inside = [arg for arg in args if type(arg) is not int]
-        # Whether a symbol without a name of the model is inside
+        # whether it is or contains a symbol without a name in the model
         self.anonymous = any(arg.is_anonymous for arg in inside) or (not args and kind != "named")
         # number of atoms and numbers
         self.weight = 1 + sum(1 if type(arg) is int else arg.weight for arg in args)
         # how deeply operations are nested
         self.depth = 1 + max((arg.depth for arg in inside), default=0) if args else 0
-        # Atoms are sorted by it; no two share it. It depends on the structure and on the order in
-        # which anonymous symbols were made, on nothing else in the process
+        # Unique sort key. It depends on the structure and on the order in which anonymous symbols
+        # were created, on nothing else in the process
         rank = self._rank()
         self.key = (_KINDS[kind], rank)
-        # The place, in the order of creation, of the last symbol inside that has one; or -1
+        # serial number of the newest numbered symbol inside; -1 without one
         self.newest = max((arg.newest for arg in inside), default=-1)
         if kind == "anonymous":
             self.newest = rank
@@ -126,10 +126,9 @@ class Atom:
 def opaque_atom(digest: bytes, bounds: Bounds, *, numbered: bool) -> Atom:
     """A symbol, within some bounds, for the result of an operation.
 
-    The digest of operation and operands is its name too.
-
-    ``numbered``: whether a numbered symbol is among the operands. Without one, the operation is the
-    same in every process, and so is the place of the symbol among others.
+    Its name contains the digest of operation and operands. ``numbered``: whether a numbered symbol
+    is among the operands. Without one, the operation is the same in every process, and so is the
+    place of the symbol in the order.
     """
     atom = Atom("opaque", (), bounds, digest, f"?_{digest.hex()}")
     atom.newest = next(_serial) if numbered else -1
@@ -229,10 +228,10 @@ def divide_terms(dividend: Terms, divisor: Terms, most: int) -> Terms | None:
         if len(quotient) == most:
             return None
         monomial, coefficient = rest[0]
-        shared = _divide_monomial(monomial, lead)
-        if shared is None or coefficient % lead_coefficient:
+        ratio = _divide_monomial(monomial, lead)
+        if ratio is None or coefficient % lead_coefficient:
             return None
-        term = (shared, coefficient // lead_coefficient)
+        term = (ratio, coefficient // lead_coefficient)
         quotient.append(term)
         rest = add_terms(rest, multiply_terms((term,), divisor), -1)
     return tuple(quotient)

@@ -1,4 +1,4 @@
-"""Work on protobufs that several rooms need."""
+"""Helpers for protobufs that several packages need."""
 
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ _HEADROOM: Final = 4 << 20  # bytes; 1024 nodes with their wrappers take a third
 
 
 def with_headroom(elements: Iterable[Element]) -> Iterator[Element]:
-    """Iterate over many protobufs, and raise MemoryError while there is still some memory.
+    """Iterate over many protobufs, and raise MemoryError before memory is exhausted.
 
     Protobuf does not check whether memory for the Python object of a message was granted: without
     it, the process crashes.
@@ -44,8 +44,8 @@ def lack_of_memory() -> Iterator[None]:
 
 
 def copy_fields(source: Message, target: Message, but: Collection[str]) -> None:
-    """Copy the fields that are set in a protobuf, ``but`` for some names, into an empty one of the
-    same type.
+    """Copy the fields that are set in a protobuf, except those named in ``but``, into an empty one
+    of the same type.
     """
     for field, value in source.ListFields():
         if field.name in but:
@@ -53,17 +53,17 @@ def copy_fields(source: Message, target: Message, but: Collection[str]) -> None:
         if hasattr(value, "MergeFrom"):
             getattr(target, field.name).MergeFrom(value)
         elif isinstance(value, bytes) and field.type == FieldDescriptor.TYPE_STRING:
-            # protobuf reads such texts, but does not write them
+            # protobuf returns a text that is not UTF-8 as bytes, which a field does not accept
             setattr(target, field.name, value.decode(errors="replace"))
         else:
             setattr(target, field.name, value)
 
 
 def replace_items(field: Any, items: Iterable[Any]) -> None:
-    """Replace the elements of a repeated field, which may be among the new ones."""
-    kept = list(items)
+    """Replace the elements of a repeated field; the new ones may include old ones."""
+    elements = list(items)
     del field[:]
-    field.extend(kept)
+    field.extend(elements)
 
 
 def is_external(tensor: onnx.TensorProto) -> bool:
@@ -72,13 +72,13 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 
 
 def standard_domain(domain: str) -> str:
-    """A domain; the standard one, which has two names, as an empty text."""
+    """A domain; the standard one, which has two names, is an empty text."""
     return "" if domain == "ai.onnx" else domain
 
 
 def opset_versions(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
     """The versions of imported operator sets by domain."""
-    return {standard_domain(each.domain): each.version for each in imports}
+    return {standard_domain(entry.domain): entry.version for entry in imports}
 
 
 def own_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
@@ -98,7 +98,7 @@ def inner_graphs(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
 
 
 def every_node(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Some nodes, and those of their subgraphs, which follow their owner."""
+    """Some nodes, each followed by the nodes of its subgraphs."""
     for node in nodes:
         yield node
         for graph in own_graphs(node):
@@ -111,17 +111,17 @@ def hide_from_onnx(model: onnx.ModelProto, op_types: Collection[str]) -> None:
     """
     parts = [
         (model.opset_import, model.graph.node),
-        *((each.opset_import, each.node) for each in model.functions),
+        *((function.opset_import, function.node) for function in model.functions),
     ]
     for imports, nodes in parts:
-        hidden = [
+        targets = [
             node
             for node in every_node(nodes)
             if node.op_type in op_types and not standard_domain(node.domain)
         ]
-        for node in hidden:
+        for node in targets:
             node.domain = _UNKNOWN_TO_ONNX
-        if hidden and _UNKNOWN_TO_ONNX not in opset_versions(imports):
+        if targets and _UNKNOWN_TO_ONNX not in opset_versions(imports):
             imports.append(onnx.helper.make_opsetid(_UNKNOWN_TO_ONNX, 1))
 
 
@@ -132,10 +132,10 @@ def proto_reads(node: onnx.NodeProto) -> Iterator[str]:
     """
     yield from node.input
     for body in own_graphs(node):
-        own = own_names(body)
+        body_names = own_names(body)
         for inner in body.node:
-            yield from (name for name in proto_reads(inner) if name not in own)
-        yield from (value.name for value in body.output if value.name not in own)
+            yield from (name for name in proto_reads(inner) if name not in body_names)
+        yield from (value.name for value in body.output if value.name not in body_names)
 
 
 def own_names(graph: onnx.GraphProto) -> set[str]:
@@ -146,7 +146,7 @@ def own_names(graph: onnx.GraphProto) -> set[str]:
 
 
 def fed_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """The inputs that must be fed: before IR version 4 initializers were listed as inputs too."""
+    """The inputs that must be fed: before IR version 4, initializers were listed as inputs."""
     initialized = {t.name for t in model.graph.initializer} | {
         t.values.name for t in model.graph.sparse_initializer
     }
@@ -168,7 +168,7 @@ def unreadable_names(model: onnx.ModelProto) -> Iterator[bytes]:
     yield from _as_bytes([model.producer_name, model.producer_version])
     for nodes in (model.graph.node, *(function.node for function in model.functions)):
         for node in every_node(nodes):
-            yield from _as_bytes([node.doc_string, *[each.name for each in node.attribute]])
+            yield from _as_bytes([node.doc_string, *[text.name for text in node.attribute]])
             if len(node.metadata_props):
                 yield from _as_bytes(
                     [text for entry in node.metadata_props for text in (entry.key, entry.value)]
@@ -176,14 +176,11 @@ def unreadable_names(model: onnx.ModelProto) -> Iterator[bytes]:
 
 
 def _as_bytes(texts: Sequence[str | bytes]) -> Sequence[bytes]:
-    return [each for each in texts if isinstance(each, bytes)]
+    return [attribute for attribute in texts if isinstance(attribute, bytes)]
 
 
 def unreadable_texts(message: AnyMessage) -> Iterator[bytes]:
-    """Texts anywhere in a protobuf that are not in UTF-8.
-
-    They can be written but are read as bytes.
-    """
+    """Texts anywhere in a protobuf that are not in UTF-8; protobuf returns them as bytes."""
     for field, value in message.ListFields():
         values = (
             value
@@ -194,4 +191,4 @@ def unreadable_texts(message: AnyMessage) -> Iterator[bytes]:
             for inner in values:
                 yield from unreadable_texts(inner)
         elif field.type == FieldDescriptor.TYPE_STRING:
-            yield from (each for each in values if isinstance(each, bytes))
+            yield from (text for text in values if isinstance(text, bytes))

@@ -1,4 +1,4 @@
-"""Facts of the operator sets: defaults, domains, versions."""
+"""Facts about operator sets: defaults, domains, versions."""
 
 from functools import cache
 from typing import Any
@@ -7,11 +7,11 @@ import onnx
 
 from xoptim.facts.attributes import decode_attribute
 
-_COMPUTING_LESS = frozenset(("Dropout", "GRU", "LSTM", "LayerNormalization", "RNN"))
-"""Standard operators that compute the other results all the same when an optional one is omitted.
+_INDEPENDENT_RESULTS = frozenset(("Dropout", "GRU", "LSTM", "LayerNormalization", "RNN"))
+"""Standard operators whose other results do not change when an optional one is omitted.
 
-Elsewhere the number of results matters: in training, with earlier keys and values, or where
-onnxruntime has a kernel of its own for it.
+Elsewhere the number of results matters: in training mode, with a KV cache, or where onnxruntime has
+a separate kernel for it.
 """
 
 KNOWN_DOMAINS = frozenset(("", "ai.onnx.ml", "com.microsoft"))
@@ -20,9 +20,8 @@ state.
 """
 
 DOMAIN_VERSIONS = {"com.microsoft": 1, "ai.onnx.ml": 3}
-"""Versions to import of operator sets that a rewrite adds.
-
-1 for all others, but for the standard one.
+"""Versions to import of operator sets that a rewrite adds; 1 for all other domains but the standard
+one.
 """
 
 GRAPH_OPERATORS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
@@ -30,19 +29,16 @@ GRAPH_OPERATORS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 
 
 def may_own_graphs(domain: str, op_type: str) -> bool:
-    """Whether nodes with this operator may have subgraphs: few standard operators do, others
-    may.
-    """
+    """Whether nodes of an operator may have subgraphs; any operator of another domain may."""
     return bool(domain) or op_type in GRAPH_OPERATORS
 
 
 @cache
 def version_to_import(domain: str, ir_version: int) -> int:
-    """The version to import of an operator set that a model of some version of the file format has
-    not imported yet.
+    """The version to import of an operator set that a model of some IR version does not import yet.
 
-    Of the standard one it is the newest for which this version of the format was made: runtimes
-    that read the format know it.
+    Of the standard one it is the newest that this IR version was made for: runtimes that read such
+    models know it.
     """
     if domain:
         return DOMAIN_VERSIONS.get(domain, 1)
@@ -63,36 +59,38 @@ def schema(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
 @cache
 def since_version(op_type: str, domain: str, opset: int) -> int | None:
     """Operator set in which the version in force was introduced."""
-    found = schema(op_type, domain, opset)
-    return None if found is None else found.since_version
+    definition = schema(op_type, domain, opset)
+    return None if definition is None else definition.since_version
 
 
 @cache
 def attribute_defaults(op_type: str, domain: str, opset: int) -> dict[str, Any]:
     """Defaults written in the schema, by attribute name. Do not modify the result."""
-    found = schema(op_type, domain, opset)
-    if found is None:
+    definition = schema(op_type, domain, opset)
+    if definition is None:
         return {}
-    written = ((name, attribute.default_value) for name, attribute in found.attributes.items())
-    return {name: decode_attribute(default) for name, default in written if default.name}
+    defaults = (
+        (name, attribute.default_value) for name, attribute in definition.attributes.items()
+    )
+    return {name: decode_attribute(default) for name, default in defaults if default.name}
 
 
 @cache
 def attribute_names(op_type: str, domain: str, opset: int) -> frozenset[str] | None:
     """Attributes of the schema, ``None`` for an unknown operator."""
-    found = schema(op_type, domain, opset)
-    return None if found is None else frozenset(found.attributes)
+    definition = schema(op_type, domain, opset)
+    return None if definition is None else frozenset(definition.attributes)
 
 
 @cache
 def float_attributes(op_type: str, domain: str, opset: int) -> frozenset[str]:
     """Attributes that hold one floating-point number, or a list of them."""
-    found = schema(op_type, domain, opset)
+    definition = schema(op_type, domain, opset)
     kinds = onnx.defs.OpSchema.AttrType.FLOAT, onnx.defs.OpSchema.AttrType.FLOATS
     return (
         frozenset()
-        if found is None
-        else frozenset(n for n, a in found.attributes.items() if a.type in kinds)
+        if definition is None
+        else frozenset(n for n, a in definition.attributes.items() if a.type in kinds)
     )
 
 
@@ -100,21 +98,23 @@ def float_attributes(op_type: str, domain: str, opset: int) -> frozenset[str]:
 def has_variadic_results(op_type: str, domain: str) -> bool:
     """Whether nodes of an operator may have any number of results.
 
-    It then decides what each of them is.
+    The number then decides what each result is.
     """
-    found = schema(op_type, domain, onnx.defs.onnx_opset_version()) if not domain else None
-    last = found.outputs[-1] if found is not None and found.outputs else None
+    definition = schema(op_type, domain, onnx.defs.onnx_opset_version()) if not domain else None
+    last = definition.outputs[-1] if definition is not None and definition.outputs else None
     return last is not None and last.option == onnx.defs.OpSchema.FormalParameterOption.Variadic
 
 
 @cache
 def optional_results(op_type: str, domain: str, opset: int) -> tuple[int, ...]:
-    """Places of the results that a node may leave out without a change of the others."""
-    found = schema(op_type, domain, opset)
-    if found is None or domain or op_type not in _COMPUTING_LESS:
+    """Indices of the results that a node may omit without changing the others."""
+    definition = schema(op_type, domain, opset)
+    if definition is None or domain or op_type not in _INDEPENDENT_RESULTS:
         return ()
     optional = onnx.defs.OpSchema.FormalParameterOption.Optional
-    return tuple(place for place, each in enumerate(found.outputs) if each.option == optional)
+    return tuple(
+        place for place, formal in enumerate(definition.outputs) if formal.option == optional
+    )
 
 
 _ONES = frozenset(("strides", "dilations"))
@@ -146,7 +146,7 @@ def attribute_default(
 ) -> Any:
     """Value that an absent attribute has, defaults that depend on the rank included.
 
-    ``None`` for none or an unknown one.
+    ``None`` when there is none, or when it is unknown.
 
     ``rank`` is the rank of the first input, when known; otherwise ``kernel``, the value of
     ``kernel_shape``, determines the number of spatial axes.

@@ -63,8 +63,8 @@ def all_normalized(axes: Collection[int] | None, rank: int) -> list[int] | None:
     """Non-negative axes, ``None`` when they are unknown, or when one is out of range or occurs
     twice.
     """
-    found = [axis % rank for axis in axes or () if -rank <= axis < rank]
-    return found if axes is not None and len(set(found)) == len(axes) else None
+    result = [axis % rank for axis in axes or () if -rank <= axis < rank]
+    return result if axes is not None and len(set(result)) == len(axes) else None
 
 
 def broadcast_shapes(a: Shape | None, b: Shape | None) -> Shape | None:

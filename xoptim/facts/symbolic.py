@@ -30,9 +30,7 @@ from xoptim.facts.polynomials import (
 )
 
 LARGEST_SIZE: Final = 2**48 - 1
-"""No tensor of a run has more elements, so no axis is longer: a process addresses less memory than
-that.
-"""
+"""A process cannot address more memory, so no tensor has more elements, and no axis is longer."""
 SIZES: Final = (0, LARGEST_SIZE)
 """The limits of a size."""
 ALL_SIZES: Final = (0, 2**63 - 1)
@@ -80,14 +78,12 @@ class SymbolicDim:
 
     @property
     def newest(self) -> int:
-        """The place, in the order of creation, of the last symbol in the expression that has one;
-        -1 without one.
-        """
+        """Serial number of the newest numbered symbol in the expression; -1 without one."""
         return max(atom.newest for monomial, _ in self.terms for atom, _ in monomial)
 
     @property
     def atom(self) -> Atom | None:
-        """The atom that is the whole expression, if any."""
+        """The only atom of an expression that is nothing else, if it is one."""
         if not self.constant and len(self.terms) == 1:
             monomial, coefficient = self.terms[0]
             if coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
@@ -114,8 +110,8 @@ class SymbolicDim:
     def symbols(self) -> frozenset[str]:
         """Names of the symbols in the expression (``?12`` for an anonymous one)."""
         atoms = [atom for monomial, _ in self.terms for atom, _ in monomial]
-        inside = (arg.symbols for atom in atoms for arg in atom.args if type(arg) is not int)
-        return frozenset(atom.name for atom in atoms if not atom.args).union(*inside)
+        nested = (arg.symbols for atom in atoms for arg in atom.args if type(arg) is not int)
+        return frozenset(atom.name for atom in atoms if not atom.args).union(*nested)
 
     @property
     def weight(self) -> int:
@@ -144,7 +140,7 @@ class SymbolicDim:
 
     @property
     def order(self) -> Any:
-        """Sort key that no two dimensions share: in the order of the terms, before all numbers."""
+        """Unique sort key: by terms; symbolic dimensions precede numbers."""
         if self._order is None:
             self._order = (
                 0,
@@ -250,13 +246,13 @@ def _fits(terms: Terms) -> bool:
 
 
 def make(terms: Terms, constant: int) -> Dim:
-    """The one object for a polynomial."""
+    """The dimension of a polynomial, always the same object."""
     if not terms:
         return constant
     key = (terms, constant)
-    found = _find_dim(key)
-    if found is not None:
-        return found
+    dim = _find_dim(key)
+    if dim is not None:
+        return dim
     return DIMS.add(key, SymbolicDim(terms, constant))
 
 
@@ -264,9 +260,9 @@ def _grown(kind: str, left: Dim, right: Dim, terms: Terms, constant: int) -> Dim
     """The polynomial that an operation gives, or a symbol for the operation when it grows too
     large.
     """
-    found = _find_dim((terms, constant))
-    if found is not None:  # the lookup is cheaper than the test of the limits
-        return found
+    dim = _find_dim((terms, constant))
+    if dim is not None:  # the lookup is cheaper than the test of the limits
+        return dim
     return make(terms, constant) if _fits(terms) else opaque(kind, (left, right))
 
 
@@ -283,7 +279,7 @@ def from_full(terms: Terms) -> Dim:
 
 
 def single_atom(dim: Dim) -> Atom | None:
-    """The atom that is the whole expression, if any."""
+    """The only atom of an expression that is nothing else, if it is one."""
     return dim.atom if type(dim) is SymbolicDim else None
 
 
@@ -293,7 +289,7 @@ def of_atom(atom: Atom) -> SymbolicDim:
 
 
 def order_of(dim: Dim) -> Any:
-    """Sort key that no two dimensions share: symbolic ones first."""
+    """Unique sort key: symbolic dimensions first."""
     return dim.order if type(dim) is SymbolicDim else (1, (), dim)
 
 
@@ -321,8 +317,7 @@ def _operation_digest(kind: str, args: tuple[Dim, ...]) -> bytes:
 def opaque(kind: str, args: tuple[Dim, ...], limits: Bounds | None = None) -> SymbolicDim:
     """An anonymous symbol for the result of an operation on operands: always the same one.
 
-    The operation is one of `operation_bounds`, or any other text, which needs the limits of the
-    result.
+    An operation that `operation_bounds` does not know needs the limits of its result.
     """
     digest = _operation_digest(kind, args)
     atom = ATOMS.find(digest)
@@ -338,9 +333,9 @@ def compound(kind: str, args: tuple[Dim, ...]) -> SymbolicDim:
     key = (kind, args)
     atom = ATOMS.find(key)
     if atom is None:
-        inside = [arg for arg in args if type(arg) is SymbolicDim]
-        if sum(arg.weight for arg in inside) + len(args) > MOST_WEIGHT // 2 or any(
-            a.depth >= MOST_DEPTH for a in inside
+        operands = [arg for arg in args if type(arg) is SymbolicDim]
+        if sum(arg.weight for arg in operands) + len(args) > MOST_WEIGHT // 2 or any(
+            a.depth >= MOST_DEPTH for a in operands
         ):
             return opaque(kind, args)
         limits = operation_bounds(kind, [bounds(arg) for arg in args])
@@ -363,9 +358,9 @@ def named(name: str, limits: tuple[int, int] = SIZES) -> SymbolicDim:
 
 
 def fresh(nonnegative: bool = True, limits: tuple[int, int] = SIZES) -> SymbolicDim:
-    """A new anonymous symbol, equal only to itself. Numbered in the order of creation.
+    """A new anonymous symbol, equal only to itself; the number in its name is new as well.
 
-    It is a dimension within some limits or, without ``nonnegative``, any integer of 64 bits.
+    It is a dimension within the limits or, with ``nonnegative=False``, any integer of 64 bits.
     """
     number = next(_anonymous_serial)
     limits = limits if nonnegative else (-(2**63), 2**63 - 1)
@@ -417,8 +412,8 @@ def substituted(dim: Dim, values: Mapping[str | Atom, Dim]) -> Dim:
     def value(atom: Atom) -> Dim:
         if atom.args:
             return RULES[atom.kind](*[substituted(arg, values) for arg in atom.args])
-        found = values.get(atom)
-        return values.get(atom.name, of_atom(atom)) if found is None else found
+        replacement = values.get(atom)
+        return values.get(atom.name, of_atom(atom)) if replacement is None else replacement
 
     return with_atoms(dim, value) if type(dim) is SymbolicDim else dim
 

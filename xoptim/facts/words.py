@@ -1,4 +1,4 @@
-"""Words of messages: suggestions for those that do not exist, and numbers of things and bytes."""
+"""Texts in messages: suggestions for unknown words, and numbers of things and bytes."""
 
 import re
 import shlex
@@ -8,32 +8,27 @@ from itertools import islice
 from typing import Final
 
 LONGEST: Final = 100
-"""Maximal number of letters of a word that is compared with all others: the time grows with the
-length.
-"""
+"""Maximal length of a word that is compared with others: the time grows with the length."""
 
 
 def abridged(word: str) -> str:
-    """A word in quotation marks, without the end of one that is long."""
+    """A word in quotation marks, cut off when it is long."""
     return repr(word) if len(word) <= LONGEST else f"{word[:LONGEST]!r}..."
 
 
 def shortened(text: str) -> str:
-    """A text without the end of one that is long."""
+    """A text, cut off when it is long."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def shell_path(path: object) -> str:
-    """A file as a word of a shell, which is no option, for a command in a message."""
+    """A path quoted for a shell command in a message; it is never read as an option."""
     text = str(path)
     return shlex.quote(f"./{text}" if text.startswith("-") else text)
 
 
 def quoted(path: object) -> str:
-    """A path in quotation marks, as it is written: a backslash is not doubled.
-
-    Control characters are escaped.
-    """
+    """A path in quotation marks: control characters are escaped, backslashes are not doubled."""
     return repr(str(path)).replace("\\\\", "\\")
 
 
@@ -41,46 +36,46 @@ _MAX_LISTED: Final = 20
 
 
 def listed(words: Collection[str]) -> str:
-    """Words with commas in between: of many, the first ones; ``none`` when there is none."""
+    """Words separated by commas, of many only the first ones; ``none`` without words."""
     text = ", ".join(islice(words, _MAX_LISTED))
     more = len(words) - _MAX_LISTED
     return f"{text}, ... ({more:,} more)" if more > 0 else text or "none"
 
 
-_MOST_STEPS: Final = 2_000_000
-"""Pairs of letters that are compared for one word: about half a second."""
+_MAX_COMPARISONS: Final = 2_000_000
+"""Pairs of letters to compare for one word at most: about half a second."""
 
 
 def similar(word: str, known: Iterable[str], most: int = 1, one_of: int = 2) -> list[str]:
-    """The known words that are similar to a word, the most similar first; ``most`` of them.
+    """The known words that are similar to a word, at most ``most``, the most similar first.
 
-    At most one letter of ``one_of`` differs; the case of letters does not matter. Of very many
-    words, those are compared that begin and end like it.
+    At most one letter in ``one_of`` differs; case does not matter. Of very many words, only those
+    are compared that begin and end most like it.
     """
     if len(word) > LONGEST:
         return []
-    wanted = word.lower()
-    length = len(wanted)
+    target = word.lower()
+    length = len(target)
     candidates = [name for name in known if 2 * abs(len(name) - length) <= length]
     names = {name.lower(): name for name in sorted(candidates, reverse=True)}
-    steps = {name: _distance(wanted, name) for name in _most_alike(wanted, names)}
-    near = [name for name in steps if one_of * steps[name] <= length]
-    near.sort(key=lambda name: steps[name])
-    return [names[name] for name in near[:most]]
+    steps = {name: _distance(target, name) for name in _most_alike(target, names)}
+    matches = [name for name in steps if one_of * steps[name] <= length]
+    matches.sort(key=lambda name: steps[name])
+    return [names[name] for name in matches[:most]]
 
 
 def _most_alike(word: str, names: Collection[str]) -> list[str]:
     """The names to compare with a word: all, or as many as there is time for."""
-    count = _MOST_STEPS // max(1, 2 * len(word) ** 2)
+    count = _MAX_COMPARISONS // max(1, 2 * len(word) ** 2)
     if len(names) <= count:
         return list(names)
     ends = {name: _shared(word, name) + _shared(word[::-1], name[::-1]) for name in names}
-    chosen = nlargest(count, names, key=lambda name: ends[name])
-    return sorted(chosen, reverse=True)
+    closest = nlargest(count, names, key=lambda name: ends[name])
+    return sorted(closest, reverse=True)
 
 
 def _shared(a: str, b: str) -> int:
-    """The number of letters with which both words begin."""
+    """Length of the common prefix."""
     pairs = enumerate(zip(a, b, strict=False))
     return next((at for at, (x, y) in pairs if x != y), min(len(a), len(b)))
 
@@ -88,21 +83,15 @@ def _shared(a: str, b: str) -> int:
 def suggestion(
     word: str, known: Iterable[str], otherwise: str, most: int = 1, one_of: int = 2
 ) -> str:
-    """The question whether similar words, ``most`` of them, were meant.
-
-    ``otherwise`` when no word is similar (`similar`).
-    """
-    near = similar(word, known, most, one_of)
-    return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
+    """``did you mean 'x' or 'y'?`` with the `similar` words, or ``otherwise`` without any."""
+    matches = similar(word, known, most, one_of)
+    return f"did you mean {' or '.join(map(repr, matches))}?" if matches else otherwise
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """The end of a message about a word that does not exist: ``.
-
-    Did you mean 'x'?``, or nothing.
-    """
-    near = suggestion(word, known, "")
-    return f"; {near}" if near else ""
+    """The end of a message about an unknown word: ``; did you mean 'x'?``, or nothing."""
+    question = suggestion(word, known, "")
+    return f"; {question}" if question else ""
 
 
 def counted(count: int, noun: str) -> str:
@@ -120,15 +109,12 @@ def _distance(a: str, b: str) -> int:
     return row[-1]
 
 
-_MOST_DIGITS: Final = 19
+_MAX_DIGITS: Final = 19
 
 
 def whole_number(text: str) -> int | None:
-    """The number that a text of decimal digits writes.
-
-    ``None`` for any other text, and from 2^63 on.
-    """
-    if len(text) > _MOST_DIGITS or not text.isascii() or not text.isdigit():
+    """The number in a text of decimal digits, ``None`` for any other text and from 2^63 on."""
+    if len(text) > _MAX_DIGITS or not text.isascii() or not text.isdigit():
         return None
     number = int(text)
     return number if number < 1 << 63 else None
@@ -143,7 +129,7 @@ _UNITS: Final[Mapping[str, float]] = {
     "mib": 1 << 20,
     "gib": 1 << 30,
 }
-_MOST_BYTES: Final = 1 << 63
+_BYTE_LIMIT: Final = 1 << 63
 _AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[a-z]*)", re.IGNORECASE)
 
 
@@ -153,13 +139,13 @@ def byte_amount(text: str, whole: int | None = None) -> int:
 
     The case of letters does not matter. Raises `ValueError` for any other text.
     """
-    found = _AMOUNT.fullmatch(text.strip()) if len(text) <= LONGEST else None
-    unit = found[2].lower() if found else ""
+    match = _AMOUNT.fullmatch(text.strip()) if len(text) <= LONGEST else None
+    unit = match[2].lower() if match else ""
     units = _UNITS if whole is None else {**_UNITS, "%": whole / 100}
-    if found is None or unit not in units:
+    if match is None or unit not in units:
         raise ValueError(f"{abridged(text)}: a size such as 500kB or 4GB is expected")
-    amount = float(found[1]) * units[unit]
-    if amount >= _MOST_BYTES:
+    amount = float(match[1]) * units[unit]
+    if amount >= _BYTE_LIMIT:
         raise ValueError(f"{abridged(text)}: a size below 2^63 bytes is expected")
     return int(amount)
 
@@ -170,9 +156,9 @@ def bytes_text(count: int) -> str:
 
 
 def with_unit(number: float, units: Sequence[str]) -> str:
-    """A number with one of some units, each a thousand times the one before.
+    """A number with the unit that fits, each unit a thousand times the one before.
 
-    The first counts whole things.
+    In the first unit, it is written without decimals.
     """
     for unit in units:
         if number < 1000 or unit == units[-1]:

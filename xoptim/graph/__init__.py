@@ -1,1 +1,1 @@
-"""The model in memory, its nodes, names and tensors, and the verbs that change it."""
+"""The model in memory, its nodes, names and tensors, and the methods that change it."""

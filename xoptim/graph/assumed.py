@@ -24,9 +24,9 @@ from xoptim.facts.shapes import Info
 from xoptim.facts.words import listed, whole_number
 
 logger = logging.getLogger("xoptim")
-_SHOWN: Final = 8
+_MAX_LISTED: Final = 8
 """Assumptions that a line lists."""
-_LONGEST: Final = 200
+_MAX_LENGTH: Final = 200
 """Characters of a text from the metadata in a line."""
 
 
@@ -35,20 +35,22 @@ def recorded(proto: onnx.ModelProto) -> Assumptions:
 
     The author of the file wrote them: they are a record, and hold only where the caller says so.
     """
-    text = next((each.value for each in proto.metadata_props if each.key == ENTRY), "")
+    text = next((entry.value for entry in proto.metadata_props if entry.key == ENTRY), "")
     if not text:
         return Assumptions()
     try:
         return Assumptions.of(text.split("; "))
     except AssumptionError as error:
-        logger.warning("the metadata entry %s is ignored: %s", ENTRY, shorten(str(error), _LONGEST))
+        logger.warning(
+            "the metadata entry %s is ignored: %s", ENTRY, shorten(str(error), _MAX_LENGTH)
+        )
         return Assumptions()
 
 
 def noted(proto: onnx.ModelProto) -> Assumptions:
     """The recorded assumptions without those about sizes and inputs that the model has lost."""
-    found = recorded(proto)
-    return Assumptions.of(fitting(found.texts, proto)[0]) if found.texts else found
+    record = recorded(proto)
+    return Assumptions.of(fitting(record.texts, proto)[0]) if record.texts else record
 
 
 def unused(record: Iterable[str], known: Assumptions) -> tuple[str, ...]:
@@ -77,14 +79,14 @@ def assumed_of(
 
 def report_unused(proto: onnx.ModelProto, known: Assumptions) -> None:
     """Log one warning that names the assumptions in the metadata that are not in force, if any."""
-    if left := unused(noted(proto).texts, known):
-        logger.warning("%s", unused_text(left))
+    if texts := unused(noted(proto).texts, known):
+        logger.warning("%s", unused_text(texts))
 
 
 def unused_text(texts: Sequence[str]) -> str:
     """The line about assumptions in the metadata of a model that are not in force."""
-    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    first = ", ".join(repr(shorten(text, _LONGEST)) for text in texts[:_SHOWN])
+    more = f" and {len(texts) - _MAX_LISTED} more" if len(texts) > _MAX_LISTED else ""
+    first = ", ".join(repr(shorten(text, _MAX_LENGTH)) for text in texts[:_MAX_LISTED])
     return (
         f"the assumptions in the metadata are not used: {first}{more}; --assume-from-model uses "
         "them"
@@ -92,7 +94,7 @@ def unused_text(texts: Sequence[str]) -> str:
 
 
 def option_of(texts: Sequence[str]) -> str:
-    """The options of the command that assume something."""
+    """The options of ``xopt`` for some assumptions."""
     return " ".join(
         f"--assume {shlex.quote(text)}" if "'" in text else f"--assume '{text}'" for text in texts
     )
@@ -101,28 +103,27 @@ def option_of(texts: Sequence[str]) -> str:
 def derived(
     proto: onnx.ModelProto, texts: Iterable[str], *, from_model: bool = False
 ) -> Assumptions:
-    """The same for a model that was made from another one: without what concerns lost sizes and
-    inputs.
+    """As `assumed_of`, for a model that was made from another one: without assumptions about sizes
+    and inputs that it has lost.
     """
-    known = (*noted(proto).texts, *texts) if from_model else tuple(texts)
-    return Assumptions.of(fitting(known, proto)[0])
+    candidates = (*noted(proto).texts, *texts) if from_model else tuple(texts)
+    return Assumptions.of(fitting(candidates, proto)[0])
 
 
 def note(proto: onnx.ModelProto, assumptions: Assumptions) -> None:
-    """Add assumptions to the record in the metadata; without any next to the default set, there is
-    no entry.
+    """Add assumptions to the record in the metadata; the default set alone adds no entry.
 
-    What was recorded stays: the model was made from one that relies on it.
+    Recorded ones stay: the model was made from one that relies on them.
     """
     entries = proto.metadata_props
     try:
-        whole = Assumptions.of((*recorded(proto).texts, *assumptions.texts))
-    except AssumptionError:  # only a model that does not rely on the former ones can be meant
-        whole = assumptions
-    if not whole.texts:
+        record = Assumptions.of((*recorded(proto).texts, *assumptions.texts))
+    except AssumptionError:  # they contradict the record, so the model cannot rely on it
+        record = assumptions
+    if not record.texts:
         return
-    replace_items(entries, [each for each in entries if each.key != ENTRY])
-    entries.add(key=ENTRY, value=str(whole))
+    replace_items(entries, [entry for entry in entries if entry.key != ENTRY])
+    entries.add(key=ENTRY, value=str(record))
 
 
 def misfit(assumptions: Assumptions, proto: onnx.ModelProto) -> str:
@@ -183,11 +184,11 @@ def assumed_sizes(assumptions: Assumptions, names: Iterable[str] = ()) -> dict[s
     largest = LARGEST_SIZE if assumptions.has("addressable") else ALL_SIZES[1]
     if largest > LARGEST_SIZE:
         facts = {name: SizeFact() for name in names} | facts
-    found: dict[str, Dim] = {name: _dimension(name, fact, largest) for name, fact in facts.items()}
+    sizes: dict[str, Dim] = {name: _dimension(name, fact, largest) for name, fact in facts.items()}
     for name, formula in assumptions.equal:
-        size = substitute(dimension(formula), found)
-        found = {each: substitute(dim, {name: size}) for each, dim in found.items()} | {name: size}
-    return found
+        size = substitute(dimension(formula), sizes)
+        sizes = {key: substitute(dim, {name: size}) for key, dim in sizes.items()} | {name: size}
+    return sizes
 
 
 def dynamic_dims(proto: onnx.ModelProto) -> list[str]:
@@ -209,16 +210,16 @@ def assumed_info(name: str, info: Info, sizes: Mapping[str, Dim]) -> Info:
 
 
 def _dimension(name: str, fact: SizeFact, largest: int) -> Dim:
-    most = largest if fact.most is None else min(fact.most, largest)
-    if fact.least == most:
-        return most
+    maximum = largest if fact.most is None else min(fact.most, largest)
+    if fact.least == maximum:
+        return maximum
     if fact.divisor == 1:
-        return named(name, (fact.least, most))
+        return named(name, (fact.least, maximum))
     # Written as divisor * quotient + rest, a size is divided and compared by the rules of
     # polynomials.
-    least = -((fact.rest - fact.least) // fact.divisor)
+    minimum = -((fact.rest - fact.least) // fact.divisor)
     return (
-        named(f"({name}//{fact.divisor})", (least, (most - fact.rest) // fact.divisor))
+        named(f"({name}//{fact.divisor})", (minimum, (maximum - fact.rest) // fact.divisor))
         * fact.divisor
         + fact.rest
     )
@@ -229,15 +230,15 @@ def _declared(proto: onnx.ModelProto) -> dict[str, int | None]:
 
     ``None`` for an open one.
     """
-    found: dict[str, int | None] = {}
+    sizes: dict[str, int | None] = {}
     for value in fed_inputs(proto):
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             size = dimension(dim.dim_param) if dim.dim_param else None
             if isinstance(size, SymbolicDim):
-                found |= dict.fromkeys(sorted(size.symbols))
+                sizes |= dict.fromkeys(sorted(size.symbols))
             elif not dim.dim_param:
-                found[f"{value.name}:{axis}"] = dim.dim_value if dim.HasField("dim_value") else None
-    return found
+                sizes[f"{value.name}:{axis}"] = dim.dim_value if dim.HasField("dim_value") else None
+    return sizes
 
 
 def _dynamic(sizes: Mapping[str, int | None]) -> list[str]:

@@ -42,7 +42,7 @@ class Replacement:
     def reserve(self, path: Path, target: Path) -> Path:
         """Move a temporary file into place with the others, under a name that no file has.
 
-        Returns it. Raises `OSError`.
+        Returns the path. Raises `OSError`.
         """
         final = reserved(target)
         self._reserved.add(final)
@@ -53,28 +53,28 @@ class Replacement:
         """Move the written files into place: all of them, or none when an exception is raised.
 
         The last one, a model that refers to the others, replaces an older one in one step: there is
-        a whole model at any time. Other files that are replaced are kept until then.
+        a complete model at any time. Other files that are replaced are kept until then.
         """
-        kept: dict[Path, Path] = {}
+        backups: dict[Path, Path] = {}
         *earlier, last = self._temporary
         JOURNAL.note_moves(self._temporary)
         try:
             for final in earlier:
                 if final.exists() and final not in self._reserved:
-                    kept[final] = self._temporary[final].with_suffix(".old")
-                    copy(final, kept[final])
-                    JOURNAL.note(kept[final])
+                    backups[final] = self._temporary[final].with_suffix(".old")
+                    copy(final, backups[final])
+                    JOURNAL.note(backups[final])
                 move(self._temporary[final], final)
             move(self._temporary[last], last)
         except BaseException:
             # otherwise the last file, and with it every file, is in place
             if self._temporary[last].exists():
-                self._put_back(kept)
+                self._put_back(backups)
             raise
         finally:
-            remove_files(kept.values())
+            remove_files(backups.values())
 
-    def _put_back(self, kept: Mapping[Path, Path]) -> None:
+    def _put_back(self, backups: Mapping[Path, Path]) -> None:
         """Remove the files that were moved into place, and put back those that were there
         before.
         """
@@ -82,13 +82,13 @@ class Replacement:
             [
                 final
                 for final, path in self._temporary.items()
-                if final not in kept and not path.exists()
+                if final not in backups and not path.exists()
             ]
         )
-        for final, old in kept.items():
-            with suppress(OSError):  # the others are put back all the same
-                if old.exists() and not self._temporary[final].exists():
-                    move(old, final)
+        for final, backup in backups.items():
+            with suppress(OSError):  # the others are put back nevertheless
+                if backup.exists() and not self._temporary[final].exists():
+                    move(backup, final)
 
     def clean(self) -> None:
         """Remove the temporary files that are left."""
@@ -98,9 +98,7 @@ class Replacement:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Replacement]:
-    """Replace files together: all of them when the block ends, the last one opened last.
-
-    None when it raises.
+    """Replace files together when the block ends, the last one opened last; none when it raises.
 
     Raises `ModelError`, whose message names the target, when a file cannot be written; all files
     are then unchanged.

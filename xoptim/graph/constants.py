@@ -19,7 +19,7 @@ from xoptim.operators.registry import operator_of
 class EvaluationView:
     """The interface through which the numpy kernels read a node.
 
-    ``num_outputs`` counts omitted ones in the middle too.
+    ``num_outputs`` includes outputs omitted in the middle.
     """
 
     __slots__ = ("domain", "node", "num_outputs", "op_type", "opset")
@@ -65,8 +65,8 @@ def constant_array(graph: Graph, name: str) -> np.ndarray | None:
     node = scope.producer(name)
     if node is None:
         return None
-    known = scope.evaluated(name)
-    if isinstance(known, str):
+    cached = scope.evaluated(name)
+    if isinstance(cached, str):
         inputs = [constant_array(scope, i) if i else None for i in node.input]
         complete = not any(value is None and i for value, i in zip(inputs, node.input, strict=True))
         shape = scope.info_of(name).static_shape or ()
@@ -75,33 +75,35 @@ def constant_array(graph: Graph, name: str) -> np.ndarray | None:
             size = text_bytes(
                 size,
                 longest_result(
-                    node, [Tensor.from_array(each) for each in inputs if each is not None]
+                    node, [Tensor.from_array(operand) for operand in inputs if operand is not None]
                 ),
             )
-        found = evaluate(node, inputs) if complete and size <= LARGEST_RESULT else None
-        # Failures are remembered too: otherwise a region that cannot be computed would be evaluated
-        # again at every lookup.
+        results = evaluate(node, inputs) if complete and size <= LARGEST_RESULT else None
+        # Failures are remembered: otherwise every lookup would evaluate them again.
         values: Sequence[np.ndarray | None] = (
-            found if found is not None else (None,) * len(node.output)
+            results if results is not None else (None,) * len(node.output)
         )
         by_name = dict(zip(node.output, values, strict=False))
         scope.remember(by_name)
         return by_name[name]
-    return known
+    return cached
 
 
-_WRITTEN: Final = 32
-"""Characters of a number that is written as text, at most."""
+_MAX_NUMBER_LENGTH: Final = 32
+"""Characters of a number that is written as text."""
 
 
 def longest_result(node: Node, operands: Iterable[Tensor | int | None]) -> int:
-    """Characters that a text in the results of a node can have.
+    """Maximal number of characters of a text in the results of a node.
 
     An operand is a tensor, or the longest text in it.
     """
-    known = (each.longest_text() if isinstance(each, Tensor) else each or 0 for each in operands)
+    lengths = (
+        operand.longest_text() if isinstance(operand, Tensor) else operand or 0
+        for operand in operands
+    )
     longest = max(map(_longest_value, node.attribute.values()), default=0)
-    return sum(known) + longest + _WRITTEN
+    return sum(lengths) + longest + _MAX_NUMBER_LENGTH
 
 
 def _longest_value(value: Any) -> int:
@@ -109,7 +111,7 @@ def _longest_value(value: Any) -> int:
     if isinstance(value, TensorProto):
         return max(map(len, value.string_data), default=0)
     values = value if isinstance(value, (list, tuple)) else (value,)
-    return max((len(each) for each in values if isinstance(each, (str, bytes))), default=0)
+    return max((len(text) for text in values if isinstance(text, (str, bytes))), default=0)
 
 
 def evaluate(node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | None:

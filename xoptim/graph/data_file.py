@@ -1,5 +1,5 @@
-"""The external data of a model: which files hold it; and the writing of one: in order of use,
-aligned, in parts, threaded.
+"""The external data of a model: the files that hold it, and how one is written: in order of use,
+aligned, in parts, by several threads.
 """
 
 import math
@@ -54,7 +54,7 @@ def lacks_weights(proto: ModelProto, base_dir: Path) -> bool:
 
 
 def settle_locations(proto: ModelProto, base_dir: Path | None) -> None:
-    """Let the locations of external data have the separators of this system, in place."""
+    """Change the locations of external data to the separators of this system, in place."""
     for entry in (
         e for tensor in stored_tensors(proto) for e in tensor.external_data if e.key == "location"
     ):
@@ -68,12 +68,12 @@ def external_files(proto: ModelProto, base_dir: Path) -> list[Path]:
 
     Those that cannot be read are skipped.
     """
-    found: set[Path] = set()
+    files: set[Path] = set()
     for tensor in filter(is_external, stored_tensors(proto)):
         with suppress(ModelError):
             place = Tensor.from_proto(tensor, base_dir).place()
-            found.update(() if place is None else place[:1])
-    return sorted(found)
+            files.update(() if place is None else place[:1])
+    return sorted(files)
 
 
 def external_locations(proto: ModelProto) -> list[str]:
@@ -82,7 +82,7 @@ def external_locations(proto: ModelProto) -> list[str]:
     """
     tensors = filter(is_external, stored_tensors(proto))
     entries = ({entry.key: entry.value for entry in t.external_data} for t in tensors)
-    return sorted({each["location"] for each in entries if "location" in each})
+    return sorted({entry["location"] for entry in entries if "location" in entry})
 
 
 def has_external_data(proto: ModelProto) -> bool:
@@ -139,10 +139,7 @@ def data_path(target: Path, number: int) -> Path:
 
 
 def reserved(target: Path) -> Path:
-    """The first of these names without a file, for which an empty file is made.
-
-    Raises `OSError`.
-    """
+    """The first `data_path` without a file, where an empty file is made; raises `OSError`."""
     for number in count():
         path = data_path(target, number)
         try:
@@ -155,20 +152,20 @@ def reserved(target: Path) -> Path:
 
 
 def former_data(model: Path, taken: Collection[str]) -> list[Path]:
-    """The files of weights that were written with a model, and that it refers to, except files with
-    some names.
+    """The files of weights that were written with a model, and that it refers to, except those
+    named in ``taken``.
     """
     pattern = re.compile(rf"{re.escape(model.name)}(\.\d+)?\.data")
-    own = [
-        each
-        for each in _neighbors(model)
-        if pattern.fullmatch(each.name) and each.name not in taken
+    candidates = [
+        path
+        for path in _neighbors(model)
+        if pattern.fullmatch(path.name) and path.name not in taken
     ]
-    return [path for path in own if model.is_file() and _names(model, path)]
+    return [path for path in candidates if model.is_file() and _names(model, path)]
 
 
 def is_named(path: Path) -> bool:
-    """Whether a model in the folder of a file may refer to it, since it has its name in it."""
+    """Whether a model in the folder of a file contains its name, and so may refer to it."""
     return any(
         _names(model, path)
         for model in _neighbors(path)
@@ -184,7 +181,7 @@ def _neighbors(path: Path) -> list[Path]:
 
 
 def _names(model: Path, path: Path) -> bool:
-    """Whether the name of a file is in a model; yes where that cannot be read."""
+    """Whether a model contains the name of a file; True where it cannot be read."""
     try:
         with (
             model.open("rb") as stream,
@@ -210,8 +207,8 @@ _STRIP: Final = 2048
 """Stored rows of a transposed tensor that are mapped at a time."""
 _ZEROS: Final = 1 << 20
 """Bytes of a range that is skipped when it is zero."""
-_SHORTEST: Final = 64
-"""Stored elements of a transposed tensor that are read side by side, at least."""
+_MIN_RUN: Final = 64
+"""Minimal number of adjacent stored elements of a transposed tensor that are read."""
 _OF_THREAD: Final = local()
 
 
@@ -226,8 +223,8 @@ def write_weights(weights: Sequence[Weight], stream: BinaryIO, folder: Path, loc
     """Write weights in order to an empty unbuffered file, and let their protobufs, emptied, refer
     to its ``location``.
 
-    Raises `OSError` when the disk has no room for it, or fails, and `ModelError` for a weight with
-    damaged or missing data.
+    Raises `OSError` when the disk is full, or fails, and `ModelError` for a weight with damaged or
+    missing data.
     """
     offsets, end = [], 0
     for _, tensor in weights:
@@ -273,13 +270,13 @@ def _tasks(tensor: Tensor, offset: int) -> Iterator[partial[None]]:
     place = tensor.place()
     if place is not None:
         path, start, _ = place
-        for done in range(0, tensor.nbytes, 1 << 30):
+        for position in range(0, tensor.nbytes, 1 << 30):
             yield partial(
                 copy_range,
                 path,
-                start + done,
-                min(tensor.nbytes - done, 1 << 30),
-                offset=offset + done,
+                start + position,
+                min(tensor.nbytes - position, 1 << 30),
+                offset=offset + position,
             )
     elif bits(tensor.dtype) < 8 or not tensor.is_external:
         yield partial(_write_raw, tensor, offset)
@@ -309,10 +306,10 @@ def _write_box(tensor: Tensor, box: Box, offset: int, stream: BinaryIO) -> None:
         part = part.byteswap()
     runs = part.reshape(-1, math.prod(part.shape[axis:])).view(np.uint8)
     for run, index in zip(
-        runs, product(*(range(each.start, each.stop) for each in box[:axis])), strict=True
+        runs, product(*(range(span.start, span.stop) for span in box[:axis])), strict=True
     ):
-        first = flat_position(tensor.shape, [*index, *(each.start for each in box[axis:])])
-        _write_numbers(stream, offset + first * width, run)
+        position = flat_position(tensor.shape, [*index, *(span.start for span in box[axis:])])
+        _write_numbers(stream, offset + position * width, run)
 
 
 def _write_numbers(stream: BinaryIO, offset: int, raw: np.ndarray) -> None:
@@ -330,7 +327,7 @@ def _computed(tensor: Tensor, box: Box) -> np.ndarray:
     The stored rows that a transposed part is made of are mapped a few at a time: the system maps
     more of each than is read.
     """
-    shape = [each.stop - each.start for each in box]
+    shape = [span.stop - span.start for span in box]
     dtype = numpy_dtype(tensor.dtype)
     part = _buffer(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
     step = _STRIP if isinstance(tensor, View) and tensor.fast_axes() else max(shape[-1], 1)
@@ -339,19 +336,19 @@ def _computed(tensor: Tensor, box: Box) -> np.ndarray:
     return part
 
 
-def _fill(tensor: Tensor, box: Box, part: np.ndarray, places: range) -> None:
-    """Compute some places along the last axis of a part.
+def _fill(tensor: Tensor, box: Box, part: np.ndarray, indices: range) -> None:
+    """Compute some indices along the last axis of a part.
 
-    What lies in holes is not read, at whichever half it begins.
+    Holes are not read: a strip of which one half is in a hole is split.
     """
-    start, middle, stop = places.start, (places.start + places.stop) // 2, places.stop
+    start, middle, stop = indices.start, (indices.start + indices.stop) // 2, indices.stop
     strip, *halves = (
         (*box[:-1], slice(box[-1].start + low, box[-1].start + high))
         for low, high in ((start, stop), (start, middle), (middle, stop))
     )
     if tensor.is_hole(strip):
         part[..., start:stop] = 0
-    elif len(places) > _SHORTEST and any(tensor.is_hole(half) for half in halves):
+    elif len(indices) > _MIN_RUN and any(tensor.is_hole(half) for half in halves):
         _fill(tensor, box, part, range(start, middle))
         _fill(tensor, box, part, range(middle, stop))
     else:
@@ -374,8 +371,8 @@ def _boxes(tensor: Tensor) -> Iterator[Box]:
         (rank - 1, *fast, *reversed([a for a in range(rank - 1) if a not in fast]))
     ):
         # Runs that are written are long, those that are read are not too short.
-        most = budget // _SHORTEST if fast and number == 0 else budget
-        lengths[axis] = max(min(shape[axis], most), 1)
+        limit = budget // _MIN_RUN if fast and number == 0 else budget
+        lengths[axis] = max(min(shape[axis], limit), 1)
         budget = max(budget // lengths[axis], 1)
     for starts in product(
         *(range(0, dim, length) for dim, length in zip(shape, lengths, strict=True))
@@ -388,15 +385,15 @@ def _boxes(tensor: Tensor) -> Iterator[Box]:
 
 def _buffer(size: int) -> np.ndarray:
     """Bytes that this thread writes to: new memory would be cleared by the system each time."""
-    kept: np.ndarray | None = getattr(_OF_THREAD, "bytes", None)
-    if kept is None or kept.size < size:
-        _OF_THREAD.bytes = kept = np.empty(size, np.uint8)
-    return kept[:size]
+    buffer: np.ndarray | None = getattr(_OF_THREAD, "bytes", None)
+    if buffer is None or buffer.size < size:
+        _OF_THREAD.bytes = buffer = np.empty(size, np.uint8)
+    return buffer[:size]
 
 
 def uses(proto: ModelProto) -> Mapping[str, int]:
     """The names that nodes read, numbered in the order in which nodes read them first."""
-    found: dict[str, int] = {}
+    order: dict[str, int] = {}
     for name in (name for node in every_node(proto.graph.node) for name in node.input):
-        found.setdefault(name, len(found))
-    return found
+        order.setdefault(name, len(order))
+    return order

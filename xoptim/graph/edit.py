@@ -33,30 +33,28 @@ def find_places(
     try:
         place, region = find_place(graph, gone, new, insert_at)
     except Declined:
-        return _behind_operands(graph, gone, new), []
+        return _after_operands(graph, gone, new), []
     return [place, *new][: len(new)], region
 
 
-def _behind_operands(
-    graph: Graph, gone: Collection[Node], new: Sequence[Node]
-) -> list[Node | None]:
+def _after_operands(graph: Graph, gone: Collection[Node], new: Sequence[Node]) -> list[Node | None]:
     places: list[Node | None] = []
     follows: dict[str, Node | None] = {}
-    """For each new result the node that stays and that its producer comes after."""
+    """For each new result, the node of the graph after which its producer goes."""
     last: dict[Node | None, Node] = {}
     for node in new:
         operands = [
             follows[name] if name in follows else graph.producer(name) for name in reads(node)
         ]
         anchor = max(filter(None, operands), key=lambda n: n.label, default=None)
-        staying = (
+        consumers = (
             reader
             for name in node.output
             if name
             for reader in readers(graph, name)
             if reader not in gone
         )
-        if anchor is not None and any(reader.label <= anchor.label for reader in staying):
+        if anchor is not None and any(reader.label <= anchor.label for reader in consumers):
             raise Declined("the new nodes would form a cycle with the ones that stay")
         places.append(last.get(anchor, anchor))
         last[anchor] = node
@@ -67,35 +65,38 @@ def _behind_operands(
 def find_place(
     graph: Graph, gone: Collection[Node], new: Sequence[Node], insert_at: Node | None = None
 ) -> tuple[Node | None, list[Node]]:
-    """As `find_places`, for new nodes that stay together; the first of the results is one place."""
+    """As `find_places`, for new nodes that stay together, which have one place."""
     produced = dict.fromkeys(name for node in new for name in node.output if name)
     producers = (
         graph.producer(name) for node in new for name in reads(node) if name not in produced
     )
-    before = max(filter(None, producers), key=lambda node: node.label, default=None)
-    later = dict.fromkeys(
+    last_producer = max(filter(None, producers), key=lambda node: node.label, default=None)
+    consumers = dict.fromkeys(
         node for name in produced for node in readers(graph, name) if node not in gone
     )
-    limit = min((reader.label for reader in later), default=None)
+    limit = min((reader.label for reader in consumers), default=None)
     preferred = insert_at if insert_at is not None and insert_at.graph is graph else None
     for candidate in (preferred, max(gone, key=lambda n: n.label, default=None)):
         if (
             candidate is not None
-            and (before is None or before.label <= candidate.label)
+            and (last_producer is None or last_producer.label <= candidate.label)
             and (
                 limit is None
                 or candidate.label < limit
-                or (candidate.label == limit and before is not candidate)
+                or (candidate.label == limit and last_producer is not candidate)
             )
         ):
-            place = candidate if before is candidate else candidate.previous
+            place = candidate if last_producer is candidate else candidate.previous
             while place is not None and place in gone:
                 place = place.previous
             return place, []
-    if before is None or limit is None or limit > before.label:
-        return before, []
-    return before, _region(
-        graph, before, [reader for reader in later if reader.label <= before.label], new
+    if last_producer is None or limit is None or limit > last_producer.label:
+        return last_producer, []
+    return last_producer, _region(
+        graph,
+        last_producer,
+        [reader for reader in consumers if reader.label <= last_producer.label],
+        new,
     )
 
 
@@ -112,7 +113,7 @@ def _region(graph: Graph, place: Node, first: Sequence[Node], new: Sequence[Node
         node = pending.pop()
         if node in needed:
             raise Declined("the new nodes would form a cycle with the ones that stay")
-        for follower in (each for name in node.output for each in readers(graph, name)):
+        for follower in (reader for name in node.output for reader in readers(graph, name)):
             if follower.label <= place.label and follower not in region:
                 region[follower] = None
                 pending.append(follower)
@@ -259,8 +260,8 @@ class Edit(Graph):
         results = infer_node(self, node)
         check_results(self.target, node.output, results)
         self.link((node,))
-        known = [self.target.known(name) or UNKNOWN for name in node.output]
-        self._learn_results(node, list(map(refine, known, results)))
+        infos = [self.target.known(name) or UNKNOWN for name in node.output]
+        self._learn_results(node, list(map(refine, infos, results)))
 
     def _check_names(self, node: Node, freed: set[str]) -> None:
         """Raise if a node, subgraphs included, reads a name not defined before it, or defines one
@@ -306,7 +307,8 @@ class Edit(Graph):
     ) -> None:
         """Change the graph.
 
-        Everything is checked: only an interrupt or a listener can stop this, and then it is undone.
+        Everything has been checked: only an interrupt or a listener can stop this, and then it is
+        undone.
         """
         graph, model = self.target, self.target.model
         before = _Before(graph, gone, region)
@@ -342,20 +344,20 @@ class Edit(Graph):
         more precise facts again.
         """
         graph = self.target
-        learned: dict[Node, None] = {}
+        consumers: dict[Node, None] = {}
         for node in new:
             for name in filter(None, node.output):
                 graph.learn(name, self.info_of(name))
                 if known.get(name) is not None and self.info_of(name) is not known[name]:
-                    learned.update(dict.fromkeys(graph.consumers(name)))
+                    consumers.update(dict.fromkeys(graph.consumers(name)))
             if graph.learn_constness(node):
                 spread_constness(
                     graph, [reader for name in node.output for reader in graph.consumers(name)]
                 )
             if graph.sees_overridable():
                 graph.learn_dependence(node, reads(node))
-        if learned:
-            refresh(graph, list(learned))
+        if consumers:
+            refresh(graph, list(consumers))
 
 
 def _check_call(
@@ -381,18 +383,18 @@ def _check_call(
         raise RewriteError(
             f"a local function of the model hides operator {node.domain}::{node.op_type}"
         )
-    called = (node.domain, node.op_type, node.overload)
-    if called in model.function_keys() or any(called == function.key for function in functions):
+    key = (node.domain, node.op_type, node.overload)
+    if key in model.function_keys() or any(key == function.key for function in functions):
         return
-    wrong = objection(
+    reason = objection(
         node.op_type, node.domain, node.attribute, len(node.input), len(node.output), opsets
     )
-    if wrong is not None:
-        raise RewriteError(wrong)
+    if reason is not None:
+        raise RewriteError(reason)
 
 
 def _check_types(edit: Edit, node: Node) -> None:
-    """End the match if a new node cannot take the types of its operands, as few operators take
+    """Raise `Declined` if a new node cannot take the types of its operands: few operators take
     8-bit floats or strings.
     """
     if (
@@ -401,11 +403,11 @@ def _check_types(edit: Edit, node: Node) -> None:
     ):
         infos = [edit.info_of(name) if name else UNKNOWN for name in node.input]
         dtypes = [info.dtype if info.is_tensor else 0 for info in infos]
-        wrong = objection_to_types(
+        reason = objection_to_types(
             node.op_type, node.domain, edit.target.opsets.get(node.domain, 0), dtypes
         )
-        if wrong is not None:
-            raise Declined(wrong)
+        if reason is not None:
+            raise Declined(reason)
 
 
 class _Watched:
@@ -459,13 +461,13 @@ class _Before:
         for opsets, count in self._imports:
             for domain in list(opsets)[count:]:
                 del opsets[domain]
-        back = [node for node, _ in self._order if node.graph is None]
+        removed = [node for node, _ in self._order if node.graph is None]
         for node, previous in self._order:
             if node.graph is graph:
                 graph.nodes.unlink(node)
             graph.nodes.insert_after(previous, node)
             graph.link((node,))
-        self._reconnect(back)
+        self._reconnect(removed)
 
     def _reconnect(self, nodes: Iterable[Node]) -> None:
         """Record again what restored nodes read, now that everything is defined, and the facts

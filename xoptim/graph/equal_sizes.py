@@ -11,11 +11,9 @@ from xoptim.graph.walk import reads
 
 
 def equal_sizes(graph: Graph) -> dict[str, Dim]:
-    """The names of sizes of a main graph that can only be equal to others, or to a number, with
-    these.
-    """
+    """Input dimensions that must equal another one or a number: that size, by name."""
     order = {name: place for place, name in enumerate(_declared(graph))}
-    found: dict[str, Dim] = {}
+    sizes: dict[str, Dim] = {}
     differing = [
         (node, pair)
         for node in graph.nodes
@@ -24,31 +22,33 @@ def equal_sizes(graph: Graph) -> dict[str, Dim]:
     ]
     needed = _needed(graph) if differing else ()
     for node, pair in differing:
-        first, second = (substitute(dim, found) for dim in pair) if found else pair
-        solved = _solved(first - second, order) if node in needed else None
-        if solved is not None:
-            known = _known(*solved)
-            found = {each: substitute(dim, known) for each, dim in found.items()} | known
-    return found
+        first, second = (substitute(dim, sizes) for dim in pair) if sizes else pair
+        solution = _solved(first - second, order) if node in needed else None
+        if solution is not None:
+            replacement = _replacement(*solution)
+            sizes = {
+                name: substitute(dim, replacement) for name, dim in sizes.items()
+            } | replacement
+    return sizes
 
 
-def _known(symbol: SymbolicDim, size: Dim) -> dict[str, Dim]:
+def _replacement(symbol: SymbolicDim, size: Dim) -> dict[str, Dim]:
     """A size in place of a symbol.
 
-    The limits of both hold for either, where the size is a symbol too.
+    Where the size is a symbol as well, the limits of both hold for either.
     """
     if not isinstance(size, SymbolicDim) or not size.is_symbol:
         return {str(symbol): size}
-    (least, most), (low, high) = bounds(symbol), bounds(size)
+    (lower, upper), (low, high) = bounds(symbol), bounds(size)
     limits = (
-        [each for each in (least, low) if each is not None],
-        [each for each in (most, high) if each is not None],
+        [limit for limit in (lower, low) if limit is not None],
+        [limit for limit in (upper, high) if limit is not None],
     )
-    met = (max(limits[0]), min(limits[1]))
-    if met == (low, high) or met[0] > met[1]:
+    common = (max(limits[0]), min(limits[1]))
+    if common == (low, high) or common[0] > common[1]:
         return {str(symbol): size}
-    both = named(str(size), met)
-    return {str(symbol): both, str(size): both}
+    dim = named(str(size), common)
+    return {str(symbol): dim, str(size): dim}
 
 
 def with_sizes(info: Info, sizes: Mapping[str, Dim]) -> Info:
@@ -87,14 +87,14 @@ def _pairs(graph: Graph, node: Node) -> Iterator[tuple[Dim, Dim]]:
 
 
 def _solved(difference: Dim, order: Mapping[str, int]) -> tuple[SymbolicDim, Dim] | None:
-    """A symbol and the size for which a difference is 0: the last of the names of inputs for which
-    there is one.
+    """A symbol and the size for which a difference is 0: the last symbol of the inputs that has
+    one.
     """
     names = difference.symbols & order.keys() if isinstance(difference, SymbolicDim) else ()
-    # another size is computed from values
+    # a size that is not one of the inputs is computed from values
     if isinstance(difference, int) or len(names) != len(difference.symbols):
         return None
-    for name in sorted(names, key=lambda each: -order[each]):
+    for name in sorted(names, key=lambda name: -order[name]):
         symbol = difference.symbol(name)
         for size in () if symbol is None else (symbol - difference, symbol + difference):
             if (

@@ -59,36 +59,38 @@ def views_of(graph: Graph, node: Node, operands: Sequence[Tensor | None]) -> lis
     info = graph.known(node.output[0])
     shape = None if info is None else info.static_shape
     viewer = _VIEWERS.get(node.op_type) if not node.domain else None
-    present = [each for each in operands if each is not None]
+    tensors = [operand for operand in operands if operand is not None]
     if (
         viewer is None
         or shape is None
-        or len(present) != len(operands)
-        or not any(each.is_external for each in present)
+        or len(tensors) != len(operands)
+        or not any(tensor.is_external for tensor in tensors)
     ):
         return None
-    if max(each.nbytes for each in present) < VIEW_LEAST or any(
-        bits(each.dtype) < 8 for each in present
+    if max(tensor.nbytes for tensor in tensors) < VIEW_LEAST or any(
+        bits(tensor.dtype) < 8 for tensor in tensors
     ):
         return None
     try:
-        return viewer(EvaluationView(node), present, shape)
+        return viewer(EvaluationView(node), tensors, shape)
     except (ValueError, IndexError, TypeError):  # a malformed node
         return None
 
 
 def _values(operands: list[Tensor]) -> list[np.ndarray | None]:
-    """The operands after the first, which say how it is moved, as arrays."""
-    return [None, *(each.numpy() for each in operands[1:])]
+    """The operands as arrays, ``None`` for the first one, whose numbers are not read."""
+    return [None, *(operand.numpy() for operand in operands[1:])]
 
 
-def _moved(_: EvaluationView, operands: list[Tensor], shape: Sequence[int]) -> list[Tensor] | None:
+def _reshape(
+    _: EvaluationView, operands: list[Tensor], shape: Sequence[int]
+) -> list[Tensor] | None:
     return (
         [reshaped(operands[0], shape)] if np.prod(shape, dtype=object) == operands[0].size else None
     )
 
 
-def _transposed(
+def _transpose(
     node: EvaluationView, operands: list[Tensor], _: Sequence[int]
 ) -> list[Tensor] | None:
     rank = len(operands[0].shape)
@@ -96,41 +98,43 @@ def _transposed(
     return [transposed(operands[0], perm)] if sorted(perm) == list(range(rank)) else None
 
 
-def _sliced(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> list[Tensor] | None:
+def _slice(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> list[Tensor] | None:
     source = operands[0]
     ranges = slice_ranges(node, _values(operands), source.shape)
     if ranges is None:
         return None
-    taken = [range(dim)[each] for each, dim in zip(ranges, source.shape, strict=True)]
+    spans = [range(dim)[span] for span, dim in zip(ranges, source.shape, strict=True)]
     return (
-        [sliced(source, [r.start for r in taken], [r.step for r in taken], [len(r) for r in taken])]
-        if all(taken)
+        [sliced(source, [r.start for r in spans], [r.step for r in spans], [len(r) for r in spans])]
+        if all(spans)
         else None
     )
 
 
-def _parts(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> list[Tensor] | None:
+def _split(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> list[Tensor] | None:
     source = operands[0]
     axis = checked_axis(node.attribute("axis", 0), len(source.shape))
     lengths = split_lengths(node, _values(operands), source.shape[axis])
     if lengths is None or not all(lengths):
         return None
-    found = []
+    parts = []
     for end, length in zip(accumulate(lengths), lengths, strict=True):
         starts = [end - length if a == axis else 0 for a in range(len(source.shape))]
         shape = [length if a == axis else dim for a, dim in enumerate(source.shape)]
-        found.append(sliced(source, starts, [1] * len(shape), shape))
-    return found
+        parts.append(sliced(source, starts, [1] * len(shape), shape))
+    return parts
 
 
-def _joined(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> list[Tensor] | None:
+def _concat(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> list[Tensor] | None:
     axis = checked_axis(
         node.attribute("axis", 1 if node.opset < 4 else None), len(operands[0].shape)
     )
-    others = {(each.dtype, each.shape[:axis], each.shape[axis + 1 :]) for each in operands}
+    signatures = {
+        (operand.dtype, operand.shape[:axis], operand.shape[axis + 1 :]) for operand in operands
+    }
     return (
         [Joined(operands, axis)]
-        if len(others) == 1 and all(each.size for each in operands)
+        if len(signatures) == 1 and all(operand.size for operand in operands)
         else None
     )
 
@@ -147,13 +151,13 @@ def _cast(
     return [Elementwise(lambda x: x.astype(dtype), "Cast", operands, target, shape)]
 
 
-def _computed(
+def _elementwise(
     node: EvaluationView, operands: list[Tensor], shape: Sequence[int]
 ) -> list[Tensor] | None:
-    shapes = [each.shape for each in operands]
-    if {each.dtype for each in operands} - {_SINGLE} and {each.dtype for each in operands} - {
-        _DOUBLE
-    }:
+    shapes = [operand.shape for operand in operands]
+    if {operand.dtype for operand in operands} - {_SINGLE} and {
+        operand.dtype for operand in operands
+    } - {_DOUBLE}:
         return None  # onnxruntime computes chains of narrower floats in 32 bits
     if (
         len(operands) != 2
@@ -162,7 +166,7 @@ def _computed(
     ):
         return None
     is_no_larger = byte_size(operands[0].dtype, int(np.prod(shape, dtype=object))) == max(
-        each.nbytes for each in operands
+        operand.nbytes for operand in operands
     )
     return (
         [Elementwise(_UFUNCS[node.op_type], node.op_type, operands, operands[0].dtype, shape)]
@@ -172,17 +176,17 @@ def _computed(
 
 
 _VIEWERS: Final[dict[str, _Viewer]] = {
-    **dict.fromkeys(sorted(operators_with(Trait.VIEW)), _moved),
-    **dict.fromkeys(_UFUNCS, _computed),
-    "Transpose": _transposed,
-    "Slice": _sliced,
-    "Split": _parts,
-    "Concat": _joined,
+    **dict.fromkeys(sorted(operators_with(Trait.VIEW)), _reshape),
+    **dict.fromkeys(_UFUNCS, _elementwise),
+    "Transpose": _transpose,
+    "Slice": _slice,
+    "Split": _split,
+    "Concat": _concat,
     "Cast": _cast,
 }
 
-_LEAST: Final = 1 << 10
-"""Bytes up to which a constant is stored whole in any case."""
+_MIN_EXPANDED: Final = 1 << 10
+"""A constant of at most this many bytes is stored in full."""
 _BITS: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _FILLED_SINCE: Final = 9
 """Operator set of ConstantOfShape."""
@@ -241,33 +245,33 @@ class ExpandedTensor(Tensor):
         they were.
         """
         first = min(readers(graph, name), key=lambda node: node.label)
-        node = self._former(graph, name) or self._made(graph, name)
+        node = self._original(graph, name) or self._new(graph, name)
         graph.remove_initializer(name)
         graph.insert(node, first.previous)
         graph.learn(name, self.info())
         graph.learn_constness(node)
         return node
 
-    def _former(self, graph: Graph, name: str) -> Node | None:
-        """The node that computed the constant in the model, its operands stored again where nothing
-        else read them.
+    def _original(self, graph: Graph, name: str) -> Node | None:
+        """The node that computed the constant in the model, if its operands are as they were;
+        removed ones are stored again.
         """
         if self._maker is None or self._maker[0].output != (name,):
             return None
         node, operands = self._maker
-        present = [graph.tensor(operand) for operand in node.input]
+        tensors = [graph.tensor(operand) for operand in node.input]
         if any(
-            (now is not None and now.key() != then.key())
-            or (now is None and graph.scope(operand) is not None)
-            for operand, now, then in zip(node.input, present, operands, strict=True)
+            (current is not None and current.key() != original.key())
+            or (current is None and graph.scope(operand) is not None)
+            for operand, current, original in zip(node.input, tensors, operands, strict=True)
         ):
             return None
-        for operand, now, then in zip(node.input, present, operands, strict=True):
-            if now is None:
-                graph.add_initializer(operand, then)
+        for operand, current, original in zip(node.input, tensors, operands, strict=True):
+            if current is None:
+                graph.add_initializer(operand, original)
         return node
 
-    def _made(self, graph: Graph, name: str) -> Node:
+    def _new(self, graph: Graph, name: str) -> Node:
         sizes = np.array(self.shape, np.int64)
         if self.core.size == 1 and graph.opsets[""] >= _FILLED_SINCE:
             value = {"value": Tensor.from_array(self.core.reshape(1)).to_proto("")}
@@ -287,15 +291,14 @@ class ExpandedTensor(Tensor):
 
 
 def expanded(graph: Graph, tensor: Tensor, maker: Node | None = None) -> ExpandedTensor | None:
-    """A constant that a graph is going to store, not an external one, as one that repeats.
+    """A constant that a graph is going to store, as one that repeats; ``maker`` computes it.
 
-    ``maker`` computes it, if anything.
-
-    ``None`` when it does not repeat, is small, or the model cannot make it from its elements.
+    ``None`` when it is external, small, does not repeat, or the model cannot make it from its
+    elements.
     """
     if isinstance(tensor, ExpandedTensor):
         return tensor
-    if tensor.is_external or tensor.nbytes <= _LEAST or not _can_write(graph, tensor.dtype):
+    if tensor.is_external or tensor.nbytes <= _MIN_EXPANDED or not _can_write(graph, tensor.dtype):
         return None
     core = _core(tensor.numpy())
     if core is None:
@@ -321,7 +324,7 @@ def _can_write(graph: Graph, dtype: int) -> bool:
     return (
         opset >= _EXPAND_SINCE
         and dtype in _TYPES
-        and not any(("", each) in hidden for each in _MAKERS)
+        and not any(("", maker) in hidden for maker in _MAKERS)
     )
 
 
@@ -345,13 +348,13 @@ def _repeats(array: np.ndarray, first: np.ndarray, axis: int) -> bool:
 
 
 def _stored(graph: Graph, hint: str, array: np.ndarray) -> str:
-    """The name of a stored constant of a graph, which is added if there is none with this value."""
+    """The name of a stored constant of a graph; it is added if there is none with this value."""
     tensor = Tensor.from_array(array)
-    for name, other in graph.initializers.items():
-        is_alike = (other.dtype, other.shape) == (
+    for name, candidate in graph.initializers.items():
+        is_alike = (candidate.dtype, candidate.shape) == (
             tensor.dtype,
             tensor.shape,
         ) and name not in graph.overridable
-        if is_alike and other.key() == tensor.key():
+        if is_alike and candidate.key() == tensor.key():
             return name
     return store(graph, hint, array)

@@ -55,9 +55,9 @@ def export_model(model: Model, stand: ToProto = Tensor.to_proto) -> ModelProto:
 
 def _add_missing_domains(opsets: Mapping[str, int], proto: ModelProto | onnx.FunctionProto) -> None:
     """Import the operator sets that rewrites have added."""
-    present = opset_versions(proto.opset_import)
+    versions = opset_versions(proto.opset_import)
     for domain, version in opsets.items():
-        if domain not in present:
+        if domain not in versions:
             proto.opset_import.add(domain=domain, version=version)
 
 
@@ -77,23 +77,25 @@ def export_graph(graph: Graph, proto: GraphProto, stand: ToProto = Tensor.to_pro
 
 def _export_values(graph: Graph, proto: GraphProto) -> None:
     source = graph.source or GraphProto()
-    given_inputs, given_outputs = (
+    source_inputs, source_outputs = (
         {v.name: v for v in values} for values in (source.input, source.output)
     )
     for name in graph.inputs:
-        proto.input.append(given_inputs.get(name) or value_info(name, graph.info_of(name)))
+        proto.input.append(source_inputs.get(name) or value_info(name, graph.info_of(name)))
     for name in graph.outputs:
-        proto.output.append(_output(name, given_outputs.get(name), graph.info_of(name)))
-    kept = (v for v in with_headroom(source.value_info) if graph.defines(v.name))
+        proto.output.append(_output(name, source_outputs.get(name), graph.info_of(name)))
+    declarations = (v for v in with_headroom(source.value_info) if graph.defines(v.name))
     if graph.refutes_declared:
         proto.value_info.extend(
-            _redeclared(v, info) for v in kept if (info := graph.info_of(v.name)).dtype
+            _redeclared(v, info) for v in declarations if (info := graph.info_of(v.name)).dtype
         )
     else:
-        proto.value_info.extend(v for v in kept if not contradicts(graph.info_of(v.name), v))
-    declared = {v.name for v in (*proto.value_info, *proto.output)}
+        proto.value_info.extend(
+            v for v in declarations if not contradicts(graph.info_of(v.name), v)
+        )
+    names = {v.name for v in (*proto.value_info, *proto.output)}
     proto.value_info.extend(
-        value_info(name, info) for name, info in _scanned(graph).items() if name not in declared
+        value_info(name, info) for name, info in _scanned(graph).items() if name not in names
     )
     for name, annotation in graph.annotations.items():
         if graph.defines(name):
@@ -101,30 +103,34 @@ def _export_values(graph: Graph, proto: GraphProto) -> None:
             proto.quantization_annotation[-1].tensor_name = name
 
 
-def _output(name: str, given: ValueInfoProto | None, info: Info) -> ValueInfoProto:
-    """The declaration of an output, as it was given unless that is wrong."""
-    if given is not None and not _is_refuted(given, info):
-        return given
-    return value_info(name, info) if given is None else _redeclared(given, info)
+def _output(name: str, declaration: ValueInfoProto | None, info: Info) -> ValueInfoProto:
+    """The declaration of an output, as in the model unless that is wrong."""
+    if declaration is not None and not _is_refuted(declaration, info):
+        return declaration
+    return value_info(name, info) if declaration is None else _redeclared(declaration, info)
 
 
-def _redeclared(given: ValueInfoProto, info: Info) -> ValueInfoProto:
+def _redeclared(declaration: ValueInfoProto, info: Info) -> ValueInfoProto:
     """A declaration with the type and the shape that were inferred."""
-    made = deepcopy(given)
-    made.ClearField("type")
-    made.MergeFrom(value_info(given.name, info))
-    return made
+    corrected = deepcopy(declaration)
+    corrected.ClearField("type")
+    corrected.MergeFrom(value_info(declaration.name, info))
+    return corrected
 
 
-def _is_refuted(declared: ValueInfoProto, info: Info) -> bool:
+def _is_refuted(declaration: ValueInfoProto, info: Info) -> bool:
     """Whether a declared shape cannot be right, by its rank or by a number.
 
-    It may not have shown in the model as it came, in which an If with branches of different ranks
-    hid the shape, for example.
+    This may not have shown when the model was loaded, for example because an If with branches of
+    different ranks hid the shape.
     """
-    if info.shape is None or not info.is_tensor or not declared.type.tensor_type.HasField("shape"):
+    if (
+        info.shape is None
+        or not info.is_tensor
+        or not declaration.type.tensor_type.HasField("shape")
+    ):
         return False
-    dims = declared.type.tensor_type.shape.dim
+    dims = declaration.type.tensor_type.shape.dim
     if len(dims) != len(info.shape):
         return True
     return any(
@@ -134,42 +140,44 @@ def _is_refuted(declared: ValueInfoProto, info: Info) -> bool:
 
 
 def _scanned(graph: Graph) -> dict[str, Info]:
-    """Computed results that a Scan reads, with their fixed sizes.
+    """Computed results that a Scan reads, with their fixed dimensions.
 
     onnxruntime must find the rank of the results of a Scan when it loads the model. It may have
     found the rank at a node that a rewrite removed, such as the Reshape of a result of a Loop; so
     the rank is declared.
     """
-    found: dict[str, Info] = {}
+    infos: dict[str, Info] = {}
     for name in dict.fromkeys(name for node in graph.of_type("Scan") for name in node.input):
         info = graph.info_of(name)
         if graph.producer(name) is not None and info.dtype and info.shape is not None:
-            found[name] = Info(
+            infos[name] = Info(
                 info.dtype, tuple(d if isinstance(d, int) else fresh() for d in info.shape)
             )
-    return found
+    return infos
 
 
 def _has_other_initializers(model: Model) -> bool:
     """Whether the initializers have changed since the model was loaded."""
     graphs = list(model.graph.all_graphs())
-    came = [
+    loaded_names = [
         [] if graph.source is None else [tensor.name for tensor in graph.source.initializer]
         for graph in graphs
     ]
-    return any(list(graph.initializers) != names for graph, names in zip(graphs, came, strict=True))
+    return any(
+        list(graph.initializers) != names for graph, names in zip(graphs, loaded_names, strict=True)
+    )
 
 
 def _unlist_initializers(graph: Graph, proto: GraphProto) -> None:
     """Remove initializers, present or removed, from the list of inputs.
 
-    Before version 4 of the format all of them must be listed there; since then, callers may
-    override the listed ones.
+    Before IR version 4, all of them must be listed there; since then, callers may override the
+    listed ones.
     """
-    listed = (
+    names = (
         {tensor.name for tensor in graph.source.initializer} if graph.source is not None else set()
     )
-    replace_items(proto.input, [value for value in proto.input if value.name not in listed])
+    replace_items(proto.input, [value for value in proto.input if value.name not in names])
 
 
 def value_info(name: str, info: Info) -> ValueInfoProto:

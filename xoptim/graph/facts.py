@@ -37,7 +37,7 @@ class Definitions:
         # declares about them
         self.inputs: dict[str, Info] = {}
         self.initializers: dict[str, Tensor] = {}
-        # Initializers that are inputs too: a caller may pass another value, so they are not
+        # Initializers that are also inputs: a caller may pass another value, so they are not
         # constants
         self.overridable: set[str] = set()
         self._producers: dict[str, Node] = {}
@@ -203,13 +203,13 @@ class FactTable:
         """Whether the results of a node depend on constants only, so that they can be computed
         ahead of time.
         """
-        found = False
+        has_operand = False
         for name in node.input:
             if name:
                 if name not in self._computed and self._definitions.tensor(name) is None:
                     return False
-                found = True
-        return found and can_fold(node)
+                has_operand = True
+        return has_operand and can_fold(node)
 
     def learn_constness(self, node: Node) -> bool:
         """If the results of a node depend on constants only, record that.
@@ -218,9 +218,9 @@ class FactTable:
         """
         if not self.has_constant_inputs(node):
             return False
-        before = len(self._computed)
+        count = len(self._computed)
         self._computed.update(name for name in node.output if name)
-        return len(self._computed) > before
+        return len(self._computed) > count
 
     def evaluated(self, name: str) -> np.ndarray | Literal["unasked"] | None:
         """The value that was computed for a constant, ``None`` where that failed, ``"unasked"``
@@ -233,9 +233,7 @@ class FactTable:
         self._evaluated.update(values)
 
     def retry_failures(self) -> None:
-        """Let constants that could not be computed be tried again: their operands may be others
-        now.
-        """
+        """Let constants that could not be computed be tried again: operands may have changed."""
         for name in [name for name, value in self._evaluated.items() if value is None]:
             del self._evaluated[name]
 

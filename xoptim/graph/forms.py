@@ -104,12 +104,12 @@ def parse_text(raw: bytes, form: TextForm, label: str) -> onnx.ModelProto:
         ),
         *(DecodeError, RecursionError, ValueError, RuntimeError),
     ) as error:
-        said = (
+        message = (
             error.args[0]
             if error.args and isinstance(error.args[0], bytes)
             else str(error).encode()
         )
-        reason = " ".join(said.decode(errors="replace").split())
+        reason = " ".join(message.decode(errors="replace").split())
         raise ModelError(
             f"{label} not an ONNX model: parsed as {_WORDS[form]}, it fails with: {reason[:300]}"
         ) from error

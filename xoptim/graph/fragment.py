@@ -19,12 +19,12 @@ from xoptim.graph.walk import all_nodes, around, is_read_beyond, reads
 from xoptim.operators.inference.types import info_to_type_proto
 from xoptim.operators.inference.values import INTEGERS
 
-_LARGE = 1 << 20
+_MAX_BYTES = 1 << 20
 _FUNCTIONS_SINCE = 8
 
 
 def fragment(
-    graph: Graph, nodes: Sequence[Node], results: Sequence[str], *, largest: int = _LARGE
+    graph: Graph, nodes: Sequence[Node], results: Sequence[str], *, largest: int = _MAX_BYTES
 ) -> onnx.ModelProto:
     """A model of some nodes, in any order, that belong or belonged to a graph.
 
@@ -35,10 +35,12 @@ def fragment(
     included.
     """
     ordered = sorted(nodes, key=lambda node: node.label)
-    made = {name for node in ordered for name in node.output}
+    produced = {name for node in ordered for name in node.output}
     proto = onnx.GraphProto(name="fragment")
     proto.node.extend(map(export_node, ordered))
-    for name in dict.fromkeys(name for node in ordered for name in reads(node) if name not in made):
+    for name in dict.fromkeys(
+        name for node in ordered for name in reads(node) if name not in produced
+    ):
         tensor = graph.tensor(name)
         if tensor is not None and not tensor.is_external and tensor.nbytes <= largest:
             proto.initializer.append(tensor.to_proto(name))
@@ -72,28 +74,28 @@ def model_of(graph: Graph, proto: onnx.GraphProto, nodes: Sequence[Node]) -> onn
 
 def called_functions(graph: Graph, nodes: Sequence[Node]) -> list[onnx.FunctionProto]:
     """Local functions that the nodes call, directly or through other functions."""
-    known = {function.key: function for function in graph.model.functions}
-    if not known:
+    functions = {function.key: function for function in graph.model.functions}
+    if not functions:
         return []
     pending = list(all_nodes(nodes))
-    found = {}
+    called = {}
     while pending:
         node = pending.pop()
-        function = known.get((node.domain, node.op_type, node.overload))
-        if function is not None and function.key not in found:
-            found[function.key] = function
+        function = functions.get((node.domain, node.op_type, node.overload))
+        if function is not None and function.key not in called:
+            called[function.key] = function
             pending += all_nodes(function.body.nodes)
-    return [export_function(function) for key, function in known.items() if key in found]
+    return [export_function(function) for key, function in functions.items() if key in called]
 
 
-_SMALL = 1 << 20
+_MAX_STORED_BYTES = 1 << 20
 """Bytes up to which a constant is stored in the models.
 
 A larger one is an input of both, if both read it.
 """
-_CONTEXT = 100
+_MAX_CONTEXT = 100
 """Maximal number of nodes that are added around a match."""
-_BEHIND = 24
+_MAX_ONE_SIDED = 24
 """Maximal number of them that compute what only one side reads."""
 
 
@@ -101,19 +103,19 @@ _BEHIND = 24
 class _Fragment:
     """One of the two models under construction.
 
-    ``nodes`` can run in their order once the fragment is complete; ``made`` are their results,
+    ``nodes`` can run in their order once the fragment is complete; ``produced`` are their results,
     ``reads`` what they and their subgraphs read from outside, in order.
     """
 
     nodes: list[Node]
-    made: set[str] = field(default_factory=set)
+    produced: set[str] = field(default_factory=set)
     reads: dict[str, None] = field(default_factory=dict)
 
     def update(self) -> None:
-        """Update ``made`` and ``reads``."""
-        self.made = {name for node in self.nodes for name in node.output if name}
+        """Update ``produced`` and ``reads``."""
+        self.produced = {name for node in self.nodes for name in node.output if name}
         self.reads = {
-            name: None for node in self.nodes for name in reads(node) if name not in self.made
+            name: None for node in self.nodes for name in reads(node) if name not in self.produced
         }
 
 
@@ -127,40 +129,44 @@ def side_by_side(
     constants are stored, and for small integers that are computed from shapes, the nodes that
     compute them are added. Subgraphs and the local functions that are called are included.
 
-    The graph is as it is after the rewrite. Both ``matched`` and ``given`` are in order, nodes that
-    stay included.
+    The graph is the one after the rewrite. Both ``matched`` and ``given`` are in order, and include
+    nodes that stay.
     """
     fragments = _Fragment(list(matched)), _Fragment(list(given))
     stored = _complete(graph, fragments)
     before, after = fragments
-    kept = {name for name in (*before.reads, *after.reads) if name in stored}
-    differing = (before.reads.keys() ^ after.reads.keys()) & kept
-    # A constant that a pattern computed from others can be compared only when these are stored too.
-    inside = {name for name in kept if differing or stored[name].nbytes <= _SMALL}
-    inputs = dict.fromkeys(name for name in (*before.reads, *after.reads) if name not in inside)
-    made = {name for node in given for name in node.output}
-    results = [name for node in matched for name in node.output if name and name in made]
+    constants = {name for name in (*before.reads, *after.reads) if name in stored}
+    one_sided = (before.reads.keys() ^ after.reads.keys()) & constants
+    # A constant that a pattern computed from others can be compared only if these are stored.
+    initializers = {
+        name for name in constants if one_sided or stored[name].nbytes <= _MAX_STORED_BYTES
+    }
+    inputs = dict.fromkeys(
+        name for name in (*before.reads, *after.reads) if name not in initializers
+    )
+    produced = {name for node in given for name in node.output}
+    results = [name for node in matched for name in node.output if name and name in produced]
     results = [
         name
         for name in results
         if graph.info_of(name) != UNKNOWN or is_read_beyond(graph, name, given)
     ]
     types = _Types(graph)
-    both = []
+    models = []
     for fragment in fragments:
         body = onnx.GraphProto(name="fragment", node=map(export_node, fragment.nodes))
         body.initializer.extend(
-            _tensor_proto(name, stored[name]) for name in fragment.reads if name in inside
+            _tensor_proto(name, stored[name]) for name in fragment.reads if name in initializers
         )
         body.input.extend(map(types.declare, inputs))
         body.output.extend(map(types.declare, results))
         body.value_info.extend(
             types.declare(name)
-            for name in sorted(fragment.made - set(results))
+            for name in sorted(fragment.produced - set(results))
             if graph.info_of(name) != UNKNOWN
         )
-        both.append(model_of(graph, body, fragment.nodes))
-    return both[0], both[1]
+        models.append(model_of(graph, body, fragment.nodes))
+    return models[0], models[1]
 
 
 def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str, Tensor]:
@@ -174,31 +180,33 @@ def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str,
     before, after = _update(graph, fragments, stored)
     # Results that only one side reads are computed: as separate inputs, they could contradict the
     # other side.
-    apart = {name for name in before.keys() ^ after.keys() if stored[name] is None}
-    two_sided = not apart <= before.keys() and not apart <= after.keys()
-    line, context = set(apart), _Fragment([])
-    for _ in range(_CONTEXT):
+    one_sided = {name for name in before.keys() ^ after.keys() if stored[name] is None}
+    two_sided = not one_sided <= before.keys() and not one_sided <= after.keys()
+    line, context = set(one_sided), _Fragment([])
+    for _ in range(_MAX_CONTEXT):
         before, after = _update(graph, fragments, stored)
         context.update()
         # If each side reads such results, the nodes between them suffice, up to where a common
         # context contains all of them.
-        met = two_sided and apart <= context.made | context.reads.keys()
-        line_wanted = not met and len(context.nodes) < (_CONTEXT if two_sided else _BEHIND)
+        is_joined = two_sided and one_sided <= context.produced | context.reads.keys()
+        follows_line = not is_joined and len(context.nodes) < (
+            _MAX_CONTEXT if two_sided else _MAX_ONE_SIDED
+        )
         # Integers may be sizes or positions, for which random numbers would be invalid.
         open_names = [name for name in (*before, *after) if stored[name] is None]
-        wanted = [
+        names = [
             name
             for name in open_names
-            if (name in line and line_wanted) or graph.info_of(name).dtype in INTEGERS
+            if (name in line and follows_line) or graph.info_of(name).dtype in INTEGERS
         ]
-        found = [
+        producers = [
             (place, node)
-            for place, node in (_producer(graph, name) for name in wanted)
+            for place, node in (_producer(graph, name) for name in names)
             if node is not None
         ]
-        if not found:
+        if not producers:
             break
-        producer = max(found, key=lambda pair: pair[0])[1]
+        producer = max(producers, key=lambda pair: pair[0])[1]
         if not line.isdisjoint(producer.output):
             line.update(producer.input)
         for fragment in (*fragments, context):
@@ -236,7 +244,7 @@ def _constant(graph: Graph, name: str) -> Tensor | None:
     if tensor is not None:
         return tensor
     array = constant_array(graph, name)
-    return None if array is None or array.nbytes > _SMALL else Tensor.from_array(array)
+    return None if array is None or array.nbytes > _MAX_STORED_BYTES else Tensor.from_array(array)
 
 
 def _sorted(nodes: Sequence[Node]) -> list[Node]:
@@ -290,7 +298,7 @@ class _Types:
         """
         if re.search(r"[%']|(max|min|broadcast)\(", text):
             return self._fresh(text)
-        return re.sub(r"\?\d+", lambda found: self._fresh(found[0]), text)
+        return re.sub(r"\?\d+", lambda match: self._fresh(match[0]), text)
 
     def _fresh(self, text: str) -> str:
         return self._new.setdefault(text, f"unk__{len(self._new)}")

@@ -29,9 +29,9 @@ class Graph:
 
     A name that is not defined here is looked up in the enclosing graphs; a node of a subgraph that
     reads it is recorded there as a *capture*. Three tables, `Definitions`, `FactTable` and
-    `References`, are kept up to date by the verbs (`insert`, `remove`, `rename`, `add_initializer`,
-    `set_inputs`, `learn`); none is ever rebuilt. Other code reads and changes them through the
-    graph only.
+    `References`, are kept up to date by the methods that change the graph (`insert`, `remove`,
+    `rename`, `add_initializer`, `set_inputs`, `learn`); none is ever rebuilt. Other code reads and
+    changes them through the graph only.
     """
 
     def __init__(
@@ -245,14 +245,14 @@ class Graph:
 
     def owners(self) -> list[Node]:
         """The nodes with subgraphs, in order."""
-        found = [
+        owners = [
             node
             for key, nodes in self.types.items()
             if may_own_graphs(*key)
             for node in nodes
             if node.bodies
         ]
-        return sorted(found, key=lambda node: node.label)
+        return sorted(owners, key=lambda node: node.label)
 
     def declare_input(self, name: str, info: Info = UNKNOWN, *, listed: bool = True) -> None:
         """Add a value that no node computes and no `Tensor` stores: an input, or unlisted a sparse

@@ -20,7 +20,7 @@ from xoptim.system.reading import check_own_file, make_own_folder
 _hub = lazy_module("huggingface_hub")
 _SCHEME: Final = "hf://"
 _MAX_FILES: Final = 10_000
-"""Files of weights of a model that are downloaded."""
+"""Maximal number of files of weights that are downloaded for a model."""
 _BOOKKEEPING: Final = (".cache", ".huggingface")
 """Folders in a download where huggingface_hub notes what it has downloaded."""
 _FORM: Final = re.compile(r"hf://([\w.-]+/[\w.-]+)/([^@]+?)(?:@([^@]+))?")
@@ -40,19 +40,19 @@ def is_hub_address(text: str) -> bool:
 
 
 def local_file(path: str | Path) -> Path:
-    """The file of a path; that of an address is downloaded."""
+    """The file of a path; the file of an address is downloaded."""
     return download(path) if isinstance(path, str) and is_hub_address(path) else Path(path)
 
 
 def hub_file(address: str) -> HubFile:
     """The parts of an address; raises `ModelError` when it has another form."""
-    found = _FORM.fullmatch(address)
-    if found is None:
+    match = _FORM.fullmatch(address)
+    if match is None:
         raise ModelError(
             f"{address!r} is not an address of the Hub: hf://ORG/REPO/FILE.onnx, or with @REVISION "
             "at its end"
         )
-    repo, file, revision = found.groups(default="")
+    repo, file, revision = match.groups(default="")
     if not _is_inside(file) or _is_bookkeeping(file):
         raise ModelError(f"{address!r}: {file!r} is not a path in a repository")
     if any(not name.strip(".") for name in repo.split("/")):
@@ -76,7 +76,7 @@ def download(address: str) -> Path:
         ModelError: when the address is wrong, the file cannot be downloaded, or huggingface_hub is
             not installed.
     """
-    wanted = hub_file(address)
+    remote = hub_file(address)
     folder = hub_folder()
     if folder is None:
         raise ModelError(
@@ -84,7 +84,7 @@ def download(address: str) -> Path:
         )
     # Not the cache of the Hub, where files are symbolic links: weights behind a link that leads
     # out of the folder of the model are refused.
-    target = folder / wanted.repo / _folder_name(wanted.revision)
+    target = folder / remote.repo / _folder_name(remote.revision)
     try:
         make_own_folder(folder)
         target.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ def download(address: str) -> Path:
             f"cannot download {address!r} to {error.filename!r}: {error.strerror}; set "
             "XDG_CACHE_HOME"
         ) from None
-    model = _fetched(address, wanted, wanted.file, target, LARGEST_FILE)
+    model = _fetched(address, remote, remote.file, target, LARGEST_FILE)
     locations = external_locations(read_proto(model))
     if len(locations) > _MAX_FILES:
         raise ModelError(
@@ -101,9 +101,9 @@ def download(address: str) -> Path:
             f"{_MAX_FILES:,}; download it with `hf download`"
         )
     for location in locations:
-        file = _file_of(wanted, location)
+        file = _file_of(remote, location)
         if _is_inside(file):  # reading the model refuses other places
-            _fetched(address, wanted, file, target)
+            _fetched(address, remote, file, target)
     return model
 
 
@@ -112,15 +112,15 @@ def _folder_name(revision: str) -> str:
     return quote(revision or "main", safe="").replace(".", "%2E")
 
 
-def _file_of(wanted: HubFile, location: str) -> str:
+def _file_of(remote: HubFile, location: str) -> str:
     """The path of external data in the repository.
 
-    Raises `ModelError` when it is the place of a file of huggingface_hub.
+    Raises `ModelError` when it is in a folder of huggingface_hub.
     """
-    file = posixpath.normpath(posixpath.join(posixpath.dirname(wanted.file), location))
+    file = posixpath.normpath(posixpath.join(posixpath.dirname(remote.file), location))
     if _is_bookkeeping(file):
         raise ModelError(
-            f"{wanted.file!r} of {wanted.repo!r}: its external data {file[:100]!r} is in a folder "
+            f"{remote.file!r} of {remote.repo!r}: its external data {file[:100]!r} is in a folder "
             "of huggingface_hub"
         )
     return file
@@ -135,37 +135,37 @@ def _is_bookkeeping(file: str) -> bool:
 
 
 def _is_inside(file: str) -> bool:
-    """Whether a path leads to a file of the repository, in the shortest way."""
+    """Whether a path is normalized, and leads to a file of the repository."""
     is_relative = not posixpath.isabs(file) and not file.startswith("..")
     return is_relative and posixpath.normpath(file) == file
 
 
 def _fetched(
-    address: str, wanted: HubFile, file: str, folder: Path, most: int | None = None
+    address: str, remote: HubFile, file: str, folder: Path, limit: int | None = None
 ) -> Path:
-    """A file of the repository in a local folder; ``most``: bytes that it may have."""
+    """A file of the repository in a local folder; ``limit``: bytes that it may have."""
     place = folder / file
     with suppress(OSError):
         if place.is_symlink() or not (place.is_file() or place.is_dir()):
             place.unlink()
     try:
-        _check_size(wanted, file, folder, most)
-        found = _hub.hf_hub_download(
-            wanted.repo, file, revision=wanted.revision or None, local_dir=folder
+        _check_size(remote, file, folder, limit)
+        path = _hub.hf_hub_download(
+            remote.repo, file, revision=remote.revision or None, local_dir=folder
         )
-        check_own_file(Path(found))
+        check_own_file(Path(path))
     except ImportError:
         raise ModelError(f"{address!r} needs huggingface_hub: pip install 'xoptim[hub]'") from None
     # its errors extend these; they explain themselves in their first line
     except (OSError, ValueError) as error:
-        told = getattr(error, "strerror", None) or str(error)
-        reason = told.strip().partition("\n")[0] or type(error).__name__
-        raise ModelError(f"cannot download {file!r} of {wanted.repo!r}: {reason}") from None
-    return Path(found)
+        message = getattr(error, "strerror", None) or str(error)
+        reason = message.strip().partition("\n")[0] or type(error).__name__
+        raise ModelError(f"cannot download {file!r} of {remote.repo!r}: {reason}") from None
+    return Path(path)
 
 
-def _check_size(wanted: HubFile, file: str, folder: Path, most: int | None) -> None:
-    """Raise `OSError` for a file that is too large, or for which there is no room on the disk.
+def _check_size(remote: HubFile, file: str, folder: Path, limit: int | None) -> None:
+    """Raise `OSError` for a file that is too large, or does not fit on the disk.
 
     Where the size cannot be asked for, the download says why.
     """
@@ -173,10 +173,10 @@ def _check_size(wanted: HubFile, file: str, folder: Path, most: int | None) -> N
         return
     size: int | None = None
     with suppress(OSError, ValueError):
-        url = _hub.hf_hub_url(wanted.repo, file, revision=wanted.revision or None)
+        url = _hub.hf_hub_url(remote.repo, file, revision=remote.revision or None)
         size = _hub.get_hf_file_metadata(url).size
     if size is None:
         return
-    if most is not None and size > most:
-        raise OSError(f"it has {size:,} bytes, more than {most:,}")
+    if limit is not None and size > limit:
+        raise OSError(f"it has {size:,} bytes, more than {limit:,}")
     check_space(folder, size)

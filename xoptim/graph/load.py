@@ -82,9 +82,9 @@ def parse_proto(raw: bytes, label: str) -> onnx.ModelProto:
         ) from error
     if not proto.HasField("graph"):
         raise ModelError(f"{label} not an ONNX model: {kind_of(raw) or 'there is no graph'}")
-    wrong = next(unreadable_names(proto), None)
-    if wrong is not None:
-        raise ModelError(f"the model is damaged: {wrong!r} is not UTF-8")
+    text = next(unreadable_names(proto), None)
+    if text is not None:
+        raise ModelError(f"the model is damaged: {text!r} is not UTF-8")
     return proto
 
 
@@ -114,10 +114,10 @@ def load_model(
         raise
     # protobuf returns text that is not UTF-8 as bytes
     except (AttributeError, TypeError, ValueError) as error:
-        wrong = next(unreadable_texts(proto), None)
-        if wrong is None:
+        text = next(unreadable_texts(proto), None)
+        if text is None:
             raise
-        raise ModelError(f"the model is damaged: {wrong!r} is not UTF-8") from error
+        raise ModelError(f"the model is damaged: {text!r} is not UTF-8") from error
 
 
 def _load(
@@ -175,10 +175,10 @@ def infer_model(model: Model) -> None:
 
 
 def _opsets(imports: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:
-    wrong = next((o for o in imports if not 0 <= o.version < 1 << 31), None)
-    if wrong is not None:
+    entry = next((o for o in imports if not 0 <= o.version < 1 << 31), None)
+    if entry is not None:
         raise ModelError(
-            f"operator set {wrong.domain or 'ai.onnx'!r} has no version {wrong.version}"
+            f"operator set {entry.domain or 'ai.onnx'!r} has no version {entry.version}"
         )
     return opset_versions(imports)
 
@@ -212,16 +212,16 @@ def load_function(model: Model, proto: onnx.FunctionProto) -> Function:
 
 
 def check_imports(model: Model) -> None:
-    """Raise `ModelError` for standard operators of no version: each runtime takes its own newest
-    one.
+    """Raise `ModelError` for standard operators without an imported version: each runtime would
+    take its own newest one.
     """
     for graph in model.graphs():
-        used = (
+        ops = (
             [] if "" in graph.opsets else [op_type for domain, op_type in graph.types if not domain]
         )
-        if used:
+        if ops:
             raise ModelError(
-                f"the model has operators of ai.onnx, such as {used[0]}, but imports no version of "
+                f"the model has operators of ai.onnx, such as {ops[0]}, but imports no version of "
                 "it: add the version that it was written for to opset_import"
             )
 
@@ -229,12 +229,12 @@ def check_imports(model: Model) -> None:
 def _check_recursion(model: Model) -> None:
     keys = {f.key for f in model.functions}
     if len(keys) < len(model.functions):
-        twice = next(
+        duplicate = next(
             f
             for index, f in enumerate(model.functions)
             if any(f.key == g.key for g in model.functions[:index])
         )
-        raise ModelError(f"local function {twice.key[1]!r} is defined twice")
+        raise ModelError(f"local function {duplicate.key[1]!r} is defined twice")
     calls = {
         f.key: {(n.domain, n.op_type, n.overload) for g in f.body.all_graphs() for n in g.nodes}
         for f in model.functions

@@ -98,7 +98,7 @@ def _check_text(texts: Iterable[object]) -> None:
 
 
 def load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
-    """Add nodes to a graph without any, with their subgraphs; sort them where it is necessary.
+    """Add nodes and their subgraphs to a graph that has none, sorted where it is necessary.
 
     Raises `ModelError` as `load_model`.
     """
@@ -174,19 +174,19 @@ def load_bodies(graph: Graph, node: Node) -> None:
         return
     proto = node.untouched_proto
     if proto is not None:
-        found = {a.name: a.g for a in proto.attribute if a.type == AttributeProto.GRAPH}
+        subgraphs = {a.name: a.g for a in proto.attribute if a.type == AttributeProto.GRAPH}
     else:
-        found = {
+        subgraphs = {
             name: value for name, value in node.attribute.items() if isinstance(value, GraphProto)
         }
-    if found:
+    if subgraphs:
         if len(list(around(graph))) >= DEEPEST:
             raise ModelError(
                 f"its subgraphs are nested more than {DEEPEST} deep, which no protobuf can hold"
             )
         # before they are loaded: captures of one must be released even if the next is invalid
         node.bodies = bodies = {}
-        for name, source in found.items():
+        for name, source in subgraphs.items():
             bodies[name] = Graph(graph.model, parent=graph, owner=node)
             load_graph(bodies[name], source)
 

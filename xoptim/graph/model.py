@@ -1,4 +1,4 @@
-"""The model: the main graph, the local functions, other fields, which are kept unchanged; and the
+"""The model: the main graph, the local functions, and other fields, which are kept unchanged; and a
 record of changes.
 """
 
@@ -18,9 +18,7 @@ from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.references import Listener
 
 UNLISTED_SINCE = 4
-"""Version of the file format since which initializers may be absent from the inputs: a listed one
-may be overridden.
-"""
+"""IR version since which initializers need not be inputs; those that are may be overridden."""
 
 
 def call_domain(domain: str) -> str:
@@ -54,18 +52,18 @@ class Model:
         self.names = Names()  # all result names of the model, subgraphs and functions included
         # version of each operator set imported, by domain (``""`` for the standard one)
         self.opsets = opsets
-        # Version of the file format; a model without one is read as a model of the newest version
+        # IR version; a model without one is read as a model of the newest version
         self.ir_version = ir_version
         self.base_dir = base_dir  # folder of the file, for external data
         # The protobuf without graph and functions: producer, versions, metadata, training info
         self.shell = onnx.ModelProto()
-        # Names of sizes of inputs that can only be other ones, or numbers, with these
+        # Input dimensions that must equal another one or a number: that size, by name
         self.equal_sizes: dict[str, Dim] = {}
         self.assumptions = Assumptions()
-        # The dimensions that take the place of names of sizes of inputs because of them
+        # The dimensions that replace names of input dimensions because of the assumptions
         self.assumed_sizes: dict[str, Dim] = {}
         self.listeners: list[Listener] = []  # called after each change of any graph of the model
-        # local ones; new ones come last, and only the last ones are taken away
+        # local functions; new ones are appended, and only the last ones are removed
         self.functions: list[Function] = []
         self._last_function: Function | None = None
         self._function_keys: frozenset[tuple[str, str, str]] = frozenset()
@@ -110,7 +108,7 @@ class Model:
 
     @property
     def lists_initializers(self) -> bool:
-        """Whether the file format requires initializers among the inputs, although a caller cannot
+        """Whether the IR version requires initializers among the inputs, although a caller cannot
         override them.
         """
         return self.ir_version < UNLISTED_SINCE

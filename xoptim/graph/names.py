@@ -38,14 +38,14 @@ class Names:
         return name
 
     def next_count(self, hint: str) -> int:
-        """The next suffix to try for each hint."""
-        found = self._next.get(hint)
-        if found is None:
+        """The next suffix to try for a hint."""
+        count = self._next.get(hint)
+        if count is None:
             return 1 if self._base is None else self._base.next_count(hint)
-        return found
+        return count
 
     def commit(self) -> None:
-        """Reserve the names reserved here in the base, too."""
+        """Reserve in the base the names that were reserved here."""
         if self._base is not None:
             self._base.reserve(self.used, self._next)
 
@@ -55,18 +55,15 @@ class Names:
         self._next.update(counts)
 
 
-def repeated(given: Sequence[str]) -> dict[int, str]:
-    """New names for those that occurred before, by their indices.
-
-    The first keeps its name, and empty names stay.
-    """
-    if len(set(given)) == len(given):
+def repeated(originals: Sequence[str]) -> dict[int, str]:
+    """New names for those that occurred before, by their indices; empty names stay."""
+    if len(set(originals)) == len(originals):
         return {}
-    names, seen, found = Names(), set[str](), dict[int, str]()
-    names.used.update(given)
-    for index, name in enumerate(given):
+    names, seen, replacements = Names(), set[str](), dict[int, str]()
+    names.used.update(originals)
+    for index, name in enumerate(originals):
         if name in seen:
-            found[index] = names.fresh(name)
+            replacements[index] = names.fresh(name)
         elif name:
             seen.add(name)
-    return found
+    return replacements

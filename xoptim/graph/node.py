@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from xoptim.graph.graph import Graph
 
 LOCAL = " (local)"
-"""Ends the domain of a node that calls a local function in place of an operator.
+"""Suffix of the domain of a node that calls a local function with the name of an operator.
 
-It is not written.
+It is not exported.
 """
 _NO_BODIES: Mapping[str, Graph] = MappingProxyType({})
 _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
@@ -30,9 +30,9 @@ class Node:
     """A node of a graph: one call of an operator.
 
     ``input`` and ``output`` are tuples of result names (``""`` for an optional one that is
-    omitted). They change only through the verbs of `Graph`. Attributes are decoded on first use; an
-    unchanged node is written back from the protobuf it came from: it may be given in place of the
-    attributes. ``overload`` is that of the local function that the node calls.
+    omitted). They change only through the methods of `Graph`. Attributes are decoded on first use.
+    ``attribute`` may be the protobuf that the node comes from; an unchanged node is exported as
+    this protobuf. ``overload`` is part of the key of the local function that the node calls.
     """
 
     __slots__ = (
@@ -104,11 +104,11 @@ class Node:
 
         Subgraphs are in `bodies`.
         """
-        found = self._attribute
-        if found is None:
+        attributes = self._attribute
+        if attributes is None:
             assert self._proto is not None
-            found = self._attribute = MappingProxyType(decode_attributes(self._proto))
-        return found
+            attributes = self._attribute = MappingProxyType(decode_attributes(self._proto))
+        return attributes
 
     @property
     def opset(self) -> int:
@@ -164,10 +164,10 @@ class Node:
 
     def metadata_props(self) -> dict[str, str]:
         """Metadata of the node and of the protobuf it came from."""
-        found = (
+        props = (
             {p.key: p.value for p in self._proto.metadata_props} if self._proto is not None else {}
         )
-        return {**found, **(self.metadata or {})}
+        return {**props, **(self.metadata or {})}
 
     @property
     def remark(self) -> str:

@@ -57,7 +57,7 @@ class Parts:
 
     @property
     def whole(self) -> Box:
-        """The part that is everything."""
+        """The part that covers the tensor."""
         return tuple(slice(0, dim) for dim in self.shape)
 
     @property
@@ -84,7 +84,7 @@ class Parts:
             start, stop = start - low * inner, stop - low * inner
             box.append(slice(low, high))
             if high - low > 1:
-                box += [slice(0, each) for each in self.shape[axis + 1 :]]
+                box += [slice(0, size) for size in self.shape[axis + 1 :]]
                 break
             assert high <= dim
         return self.read(tuple(box)).reshape(-1)[start:stop]
@@ -98,10 +98,10 @@ class Parts:
         if place is None or bits(self.dtype) < 8:
             return False
         path, offset, _ = place
-        if any(each.stop <= each.start for each in box):
+        if any(span.stop <= span.start for span in box):
             return False
-        first = flat_position(self.shape, [each.start for each in box])
-        last = flat_position(self.shape, [each.stop - 1 for each in box])
+        first = flat_position(self.shape, [span.start for span in box])
+        last = flat_position(self.shape, [span.stop - 1 for span in box])
         return is_hole(
             path, offset + byte_size(self.dtype, first), byte_size(self.dtype, last + 1 - first)
         )
@@ -117,8 +117,9 @@ class Parts:
         return True
 
     def sample(self, number: int) -> bytes:
-        """Some of the bytes: tensors of a type and shape differ where samples of the same number,
-        less than `SAMPLES`, do.
+        """Some of the bytes; ``number`` is less than `SAMPLES`.
+
+        Tensors of a type and shape differ where their samples do.
         """
         if self._sample is None:
             self._sample = {}
@@ -128,7 +129,7 @@ class Parts:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether samples may differ: those of small tensors are empty."""
+        """Whether samples may differ: small tensors have empty ones."""
         return bits(self.dtype) >= 8 and self.nbytes > 2 * _SAMPLE
 
     def _find_sample(self, number: int) -> bytes:
@@ -144,10 +145,10 @@ class Parts:
         return self.to_raw()[place * width : (place + count) * width]
 
     def digest(self) -> bytes:
-        """A hash of the bits, which are read in parts: equal for two tensors of a type and shape
-        exactly when their bits are.
+        """A hash of the bits, which are read in parts.
 
-        A hole of a sparse file has a hash of its own, so that its zeros are not read.
+        Tensors of a type and shape with equal hashes have equal bits. A hole of a sparse file has a
+        hash of its own, so that its zeros are not read.
         """
         if self._digest is None:
             digest = hashlib.blake2b(digest_size=20)

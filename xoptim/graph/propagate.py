@@ -37,16 +37,17 @@ from xoptim.operators.inference.types import type_proto_to_info
 from xoptim.operators.inference.values import INTEGERS
 from xoptim.operators.registry import operator_of
 
-_MOST_NODES: Final = 16  # whose shapes are inferred from one constant
-_MOST_ELEMENTS: Final = 1024  # of a constant that is read for this
+_MAX_NODES: Final = 16  # whose shapes are inferred from one constant
+_MAX_ELEMENTS: Final = 1024  # of a constant that is read for this
 
 
 def is_refused_with(graph: Graph, values: Mapping[str, Tensor]) -> bool:
     """Whether a runtime would refuse to load the model if ``values``, some results of a graph, were
     stored (or read instead).
 
-    In a graph that is not a subgraph, all nodes run, so that only nodes of its subgraphs may fail,
-    and nodes that run with a shape that runtimes refuse to load.
+    Nodes of the main graph run with these values in any case: of them, only a Reshape is checked
+    that runtimes run but refuse to load. Subgraphs may never run: all nodes in them are checked
+    that read the values.
     """
     if any(
         _is_unsolvable(reader, name, value)
@@ -56,7 +57,7 @@ def is_refused_with(graph: Graph, values: Mapping[str, Tensor]) -> bool:
         return True
     pending = dict.fromkeys(_readers(graph, values))
     facts = {name: value.info() for name, value in values.items()} if pending else {}
-    for _ in range(_MOST_NODES):
+    for _ in range(_MAX_NODES):
         node = min(pending, key=lambda reader: reader.label, default=None)
         if node is None:
             return False
@@ -82,9 +83,9 @@ def _readers(graph: Graph, names: Iterable[str]) -> Iterator[Node]:
 
 
 def _is_unsolvable(node: Node, name: str, shape: Tensor) -> bool:
-    """Whether a Reshape has to solve for an axis next to one that it leaves empty.
+    """Whether a Reshape infers a dimension (-1) next to one of size 0.
 
-    Onnxruntime does so at run time only.
+    onnxruntime does so at run time only.
     """
     reads = (
         node.op_type == "Reshape"
@@ -102,7 +103,7 @@ def _is_impossible_resize(node: Node, values: Mapping[str, Tensor]) -> bool:
     numbers = [
         values[name].numpy() for name in node.input[1:] if name in values and values[name].size
     ]
-    return any(not (each > 0).all() for each in numbers[-1:])
+    return any(not (array > 0).all() for array in numbers[-1:])
 
 
 def _infer(
@@ -111,7 +112,7 @@ def _infer(
     def constant(index: int) -> np.ndarray[Any, Any] | None:
         name = node.input[index]
         tensor = values.get(name) or graph.tensor(name)
-        return None if tensor is None or tensor.size > _MOST_ELEMENTS else tensor.numpy()
+        return None if tensor is None or tensor.size > _MAX_ELEMENTS else tensor.numpy()
 
     inputs = [facts.get(name) or graph.info_of(name) if name else None for name in node.input]
     return is_refused(node.to_proto(), graph.opsets.get(node.domain, 0), inputs, constant)
@@ -213,22 +214,22 @@ _STANDARD = ("", "ai.onnx.ml")
 def quietly() -> Iterator[None]:
     """Silence warnings about a model that the engine has reported already, or does not process."""
     logger = logging.getLogger("xoptim")
-    logger.addFilter(_nothing)
+    logger.addFilter(_reject)
     try:
         yield
     finally:
-        logger.removeFilter(_nothing)
+        logger.removeFilter(_reject)
 
 
-def _nothing(_: logging.LogRecord) -> bool:
+def _reject(_: logging.LogRecord) -> bool:
     return False
 
 
 def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None = None) -> None:
     """Infer the facts about every result of a graph and of its subgraphs, in order.
 
-    Of ``declared``, what the model declares about results, shapes are not used that may have been
-    computed from the default of an initializer that a caller may override.
+    ``declared`` is what the model declares about results. A declared shape is ignored where it may
+    depend on the default of an initializer that a caller may override.
     """
     may_be_overridden = graph.sees_overridable()
     for node in graph.nodes:
@@ -264,8 +265,8 @@ def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None
 def declared_values(graph: Graph) -> dict[str, onnx.ValueInfoProto]:
     """The declarations of a model about results: its value infos and its typed outputs.
 
-    Users of exporters choose names for dimensions of outputs freely, so equal names do not imply
-    equal sizes; they are dropped.
+    Names of output dimensions are dropped: exporters copy whatever the user typed, so equal names
+    do not imply equal sizes.
     """
     source = graph.source
     if source is None:
@@ -306,22 +307,22 @@ def infer_node(graph: Graph, node: Node) -> list[Info]:
         results = ()
     for body in context.unseen_bodies().values() if node.bodies else ():
         _infer_body(body, None)
-    found = [info or UNKNOWN for info in results]
-    missing = len(node.output) - len(found)
-    return found + [UNKNOWN] * missing if missing > 0 else found
+    infos = [info or UNKNOWN for info in results]
+    missing = len(node.output) - len(infos)
+    return infos + [UNKNOWN] * missing if missing > 0 else infos
 
 
 def _infer_body(body: Graph, inputs: Sequence[Info | None] | None) -> list[Info]:
     for index, name in enumerate(body.inputs):
-        given = inputs[index] if inputs is not None and index < len(inputs) else None
+        info = inputs[index] if inputs is not None and index < len(inputs) else None
         declared = body.declared_inputs.get(name, UNKNOWN)
-        body.learn(name, declared if given is None or given is UNKNOWN else refine(given, declared))
+        body.learn(name, declared if info is None or info is UNKNOWN else refine(info, declared))
     infer_graph(body, declared_values(body))
     return [body.info_of(name) for name in body.outputs]
 
 
 def spread_constness(graph: Graph, nodes: Iterable[Node]) -> None:
-    """Record which of these nodes depend on constants only now, and which nodes after them do."""
+    """Record which of these nodes, and of those after them, now depend on constants only."""
     pending = deque(nodes)
     while pending:
         node = pending.popleft()
@@ -390,7 +391,7 @@ def _is_known(dim: Dim, sizes: Set[str]) -> bool:
 
 
 def _sizes(graph: Graph) -> Set[str]:
-    """Names of the dimensions of the inputs of the whole graph.
+    """Names of the dimensions of the inputs of the main graph.
 
     Other declarations may name the same sizes differently.
     """
@@ -435,23 +436,22 @@ def _refine_dim(old: Dim, new: Dim) -> Dim:
         return new
     if old.is_anonymous and not new.is_anonymous:
         return new
-    # A size that wraps around nowhere, as other operators show, is known better than the integer
-    # that it was.
+    # Other operators show that the size does not wrap around: the exact value is more precise.
     if before_wrapping(old) is new:
         return new
     return new if _is_symbol_for(old, new) else old
 
 
 def _is_symbol_for(old: SymbolicDim, new: SymbolicDim) -> bool:
-    """Whether a dimension is a symbol without a name, and another one says what it stands for.
+    """Whether ``old`` is an anonymous symbol, and ``new`` expresses it by earlier symbols, such as
+    those of an operand.
 
-    That is written in earlier symbols, such as those of an operand. Inferring the whole graph again
-    finds it as well.
+    Inferring the whole graph again would find this as well.
     """
     if not (old.is_symbol and old.is_anonymous and new.newest < old.newest):
         return False
     low, new_low = lower_bound(old), lower_bound(new)
-    # That a size is not negative is worth more.
+    # A lower bound, such as that a size is not negative, is worth more.
     return low is None or (new_low is not None and new_low >= low)
 
 

@@ -56,7 +56,7 @@ class GraphQueries:
         return self.graph.consumers(name)
 
     def reads(self, node: Node) -> Iterator[str]:
-        """Everything that a node reads, in its subgraphs too. Names may repeat."""
+        """Everything that a node and its subgraphs read. Names may repeat."""
         return reads(node)
 
     def can_splice(self, body: Graph) -> bool:

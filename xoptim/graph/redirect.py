@@ -13,19 +13,19 @@ def can_rename(graph: Graph, old: str, new: str) -> bool:
     """
     if old in graph.pinned:
         return False
-    inside = (body for node in graph.captures(old) for body in (node.graph, *node.bodies.values()))
-    return not any(body is not None and body.scope(new) is not graph.scope(new) for body in inside)
+    scopes = (body for node in graph.captures(old) for body in (node.graph, *node.bodies.values()))
+    return not any(body is not None and body.scope(new) is not graph.scope(new) for body in scopes)
 
 
 def can_redirect(graph: Graph, old: str, new: str) -> bool:
     """Whether `redirect` would succeed.
 
-    Names can change, the producer of ``new`` can compute an output ``old``, and where ``new`` is a
-    constant that a node of a subgraph reads then, runtimes load the model.
+    The names can change, the producer of ``new`` can compute an output ``old``, and runtimes load
+    the model where ``new`` is a constant.
     """
-    stored = graph.tensor(new)
+    constant = graph.tensor(new)
     if not can_rename(graph, old, new) or (
-        stored is not None and is_refused_with(graph, {old: stored})
+        constant is not None and is_refused_with(graph, {old: constant})
     ):
         return False
     return not graph.is_output(old) or (
@@ -38,33 +38,32 @@ def redirect(graph: Graph, old: str, new: str) -> bool:
     precedes its readers.
 
     When ``old`` is an output of the graph, ``new`` takes its name, and the node that computed
-    ``old`` is removed. Returns whether the readers were changed: False, with the graph unchanged,
-    when `can_redirect` is.
+    ``old`` is removed. Returns whether the readers were changed; where `can_redirect` is False, the
+    graph stays as it is.
     """
     if not can_redirect(graph, old, new):
         return False
     is_new_constant = _is_computed_ahead(graph, new) and not _is_computed_ahead(graph, old)
-    concerned = graph.consumers(old) if is_new_constant else ()
+    consumers = graph.consumers(old) if is_new_constant else ()
     graph.rename(old, new)
-    spread_constness(graph, concerned)
+    spread_constness(graph, consumers)
     if graph.is_output(old):
-        replaced, producer = graph.producer(old), graph.producer(new)
+        old_producer, producer = graph.producer(old), graph.producer(new)
         assert producer is not None
-        if replaced is not None:
-            graph.remove(replaced)
+        if old_producer is not None:
+            graph.remove(old_producer)
         graph.rename_output(producer, new, old)
     return True
 
 
 def substitute(graph: Graph, old: str, new: str) -> None:
-    """Make everything that reads ``old`` read ``new``, another value perhaps.
+    """Make everything that reads ``old`` read ``new``, which may have another value.
 
-    Both names stay, and so do their producers.
-
-    An output of the graph becomes a copy of ``new``, made by an Identity. If the producer of
-    ``new``, which must not depend on ``old``, comes after the readers of ``old``, it is moved
-    before them. Raises `RewriteError` when a name is not defined, the types or shapes contradict
-    each other, nodes would form a cycle, or a name must stay as it is. The graph is then unchanged.
+    Both names stay, and so do their producers. An output of the graph becomes a copy of ``new``,
+    made by an Identity. If the producer of ``new``, which must not depend on ``old``, comes after
+    the readers of ``old``, it is moved before them. Raises `RewriteError` when a name is not
+    defined, the types or shapes contradict each other, nodes would form a cycle, or a name must
+    stay as it is. The graph is then unchanged.
     """
     if old == new:
         return
@@ -73,7 +72,7 @@ def substitute(graph: Graph, old: str, new: str) -> None:
     move_after(graph, place, region)
     if graph.scope(new) is graph:
         graph.learn(new, refine(graph.info_of(new), graph.info_of(old)))
-    maker, concerned = graph.producer(old), graph.consumers(old)
+    maker, consumers = graph.producer(old), graph.consumers(old)
     graph.rename(old, new)
     if graph.is_output(old) and maker is not None:
         graph.rename_output(maker, old, graph.names.fresh(f"{old}_before"))
@@ -83,8 +82,8 @@ def substitute(graph: Graph, old: str, new: str) -> None:
             copy, producer if producer is not None and producer.label > maker.label else maker
         )
         graph.suspect([maker])
-        concerned.append(copy)
-    refresh(graph, concerned)
+        consumers.append(copy)
+    refresh(graph, consumers)
 
 
 def _check_values(graph: Graph, old: str, new: str) -> None:
@@ -117,20 +116,20 @@ def _region(graph: Graph, old: str, new: str) -> tuple[list[Node], Node | None]:
     the node before it.
     """
     producer = graph.producer(new)
-    concerned = set(readers(graph, old))
-    if producer is None or not concerned:
+    consumers = set(readers(graph, old))
+    if producer is None or not consumers:
         return [], None
-    first = min(concerned, key=lambda node: node.label)
+    first = min(consumers, key=lambda node: node.label)
     if producer.label < first.label:
         return [], None
     region: dict[Node, None] = {producer: None}
     pending = [producer]
     while pending:
         node = pending.pop()
-        if node in concerned:
+        if node in consumers:
             raise RewriteError(f"{new!r} depends on {old!r}, which it would replace")
-        for before in map(graph.producer, reads(node)):
-            if before is not None and before.label >= first.label and before not in region:
-                region[before] = None
-                pending.append(before)
+        for source in map(graph.producer, reads(node)):
+            if source is not None and source.label >= first.label and source not in region:
+                region[source] = None
+                pending.append(source)
     return list(region), first.previous

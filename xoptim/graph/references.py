@@ -1,6 +1,4 @@
-"""Everything that refers to the values of one graph, and the interface of what listens to changes
-of it.
-"""
+"""Everything that refers to the values of one graph, and the interface of its listeners."""
 
 from __future__ import annotations
 
@@ -47,42 +45,42 @@ class Uses:
 
     def readers(self, name: str) -> list[Node]:
         """The nodes that read a result, each once."""
-        found = self._table.get(name)
-        return [] if found is None else [found] if isinstance(found, Node) else list(found)
+        entry = self._table.get(name)
+        return [] if entry is None else [entry] if isinstance(entry, Node) else list(entry)
 
     def count(self, name: str) -> int:
         """How many times a result is read; a node that reads it twice counts twice."""
-        found = self._table.get(name)
-        return 0 if found is None else 1 if isinstance(found, Node) else sum(found.values())
+        entry = self._table.get(name)
+        return 0 if entry is None else 1 if isinstance(entry, Node) else sum(entry.values())
 
     def reads(self, name: str, node: Node) -> bool:
         """Whether a node reads a result."""
-        found = self._table.get(name)
-        return found is node or (isinstance(found, dict) and node in found)
+        entry = self._table.get(name)
+        return entry is node or (isinstance(entry, dict) and node in entry)
 
     def add(self, name: str, node: Node) -> None:
         """Record that a node reads a result, once more if it already does."""
-        found = self._table.get(name)
-        if found is None:
+        entry = self._table.get(name)
+        if entry is None:
             self._table[name] = node
-        elif isinstance(found, Node):
-            self._table[name] = {node: 2} if found is node else {found: 1, node: 1}
+        elif isinstance(entry, Node):
+            self._table[name] = {node: 2} if entry is node else {entry: 1, node: 1}
         else:
-            found[node] = found.get(node, 0) + 1
+            entry[node] = entry.get(node, 0) + 1
 
     def drop(self, name: str, node: Node) -> bool:
         """Record that a node reads a result once less; returns whether it no longer reads it."""
-        found = self._table.get(name)
-        if found is node:
+        entry = self._table.get(name)
+        if entry is node:
             del self._table[name]
             return True
-        if not isinstance(found, dict) or node not in found:
+        if not isinstance(entry, dict) or node not in entry:
             return False
-        if found[node] > 1:
-            found[node] -= 1
+        if entry[node] > 1:
+            entry[node] -= 1
             return False
-        del found[node]
-        if not found:
+        del entry[node]
+        if not entry:
             del self._table[name]
         return True
 
@@ -324,7 +322,7 @@ class References:
 def _replace(references: References, node: Node, old: str, new: str) -> None:
     """Change one name that a node reads.
 
-    Only its places are visited: a node may have thousands of operands.
+    Only operands with this name are visited: a node may have thousands.
     """
     inputs, place = list(node.input), -1
     for _ in range(inputs.count(old)):

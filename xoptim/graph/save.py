@@ -70,24 +70,24 @@ class Held:
         """The tensors of a model that was made with these stubs."""
         weights: list[Weight] = []
         for tensor in stored_tensors(proto):
-            held = (
+            tensors = (
                 self._tensors[int(entry.value)]
                 for entry in tensor.external_data
                 if entry.key == _HELD
             )
-            weights.append(Weight(tensor, next(held, None) or Tensor.from_proto(tensor, base_dir)))
+            weights.append(
+                Weight(tensor, next(tensors, None) or Tensor.from_proto(tensor, base_dir))
+            )
         return weights
 
 
 class Draft:
     """Writes the weights of models next to a target, and one of the models into place.
 
-    Removes what is left at the end.
-
-    The target ``None`` is a temporary folder, in which nothing stays. Where the target is a
-    symbolic link, the file that it leads to is replaced; `ModelError` is raised unless that is a
-    regular file. ``in_place``: the original is replaced, and nothing needs its weights then. For
-    the other options see `xoptim.graph.save.save_proto`.
+    Temporary files are removed at the end. The target ``None`` is a temporary folder, in which
+    nothing stays. Where the target is a symbolic link, the file that it leads to is replaced;
+    `ModelError` is raised unless that is a regular file. ``in_place``: the original is replaced,
+    and nothing needs its weights then. For the other options see `xoptim.graph.save.save_proto`.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Draft:
         self.folder = self._place.parent  # where the weights of the models are
         self._external, self._shares, self._in_place = external, share_weights, in_place
         # names of files in the folder that hold weights of the original
-        self._taken: frozenset[str] = frozenset()
+        self._source_names: frozenset[str] = frozenset()
         self._weights: list[Path] = []  # temporary files with the weights of models
 
     def __enter__(self) -> Self:
@@ -127,34 +127,35 @@ class Draft:
 
         Raises `ModelError` as `fill`.
         """
-        held = Held()
-        proto = export_model(model, held)
-        weights = held.weights_of(proto, model.base_dir)
-        given = () if model.graph.source is None else model.graph.source.initializer
-        came = any(map(is_external, (*given, *(w.proto for w in weights if not is_stub(w.proto)))))
-        self.fill(proto, weights, came_external=came)
+        stubs = Held()
+        proto = export_model(model, stubs)
+        weights = stubs.weights_of(proto, model.base_dir)
+        initializers = () if model.graph.source is None else model.graph.source.initializer
+        came_external = any(
+            map(is_external, (*initializers, *(w.proto for w in weights if not is_stub(w.proto))))
+        )
+        self.fill(proto, weights, came_external=came_external)
         return proto
 
     def fill(self, proto: ModelProto, weights: Sequence[Weight], *, came_external: bool) -> None:
-        """Write the weights of a protobuf, which refers to them then.
+        """Write the weights of a protobuf, which then refers to them.
 
-        ``came_external``: whether the model had external data.
-
-        Raises `ModelError` when the file cannot be written, or a weight cannot be read.
+        ``came_external``: whether the model had external data. Raises `ModelError` when the file
+        cannot be written, or a weight cannot be read.
         """
         places, home = (weight.tensor.place() for weight in weights), self.folder.resolve()
-        self._taken |= {
+        self._source_names |= {
             place[0].name for place in places if place is not None and place[0].parent == home
         }
-        if self._place.name in self._taken:
+        if self._place.name in self._source_names:
             raise ModelError(f"cannot write {str(self._target)!r}: it holds weights of the model")
         is_shared = [self._shares and self._share(weight) for weight in weights]
-        shared = {
+        files = {
             refers_to(weight.proto)
             for weight, is_kept in zip(weights, is_shared, strict=True)
             if is_kept
         }
-        _note_shared(proto, shared)
+        _note_shared(proto, files)
         weights = [
             weight for weight, is_kept in zip(weights, is_shared, strict=True) if not is_kept
         ]
@@ -163,7 +164,7 @@ class Draft:
         is_too_large = sum(tensor.nbytes for _, tensor in weights) > PROTO_LIMIT
         external = came_external or is_too_large if self._external is None else self._external
         moving = [weight for weight in weights if external and _is_movable(weight)]
-        if moving or shared:
+        if moving or files:
             self._check_link()
         for weight in () if external else weights:
             if is_external(weight.proto):
@@ -174,7 +175,7 @@ class Draft:
             self._write(moving)
 
     def _share(self, weight: Weight) -> bool:
-        """Let a weight that lies in another file of the folder as it is refer to this file.
+        """Let a weight refer to the file of the folder that already holds it, if there is one.
 
         Returns whether it does.
         """
@@ -182,7 +183,7 @@ class Draft:
         if (
             place is None
             or place[0].parent != self.folder.resolve()
-            or place[0] in {each.resolve() for each in self._weights}
+            or place[0] in {path.resolve() for path in self._weights}
         ):
             return False
         refer(weight.proto, place[0].name, place[1], weight.tensor.nbytes)
@@ -217,8 +218,7 @@ class Draft:
         return [path for path in self._weights if path.name in names]
 
     def commit(self, proto: ModelProto, along: Mapping[Path, bytes] | None = None) -> list[Path]:
-        """Move a model into place: it, its weights and the further files in ``along``, or none of
-        them.
+        """Move a model, its weights and the further files in ``along`` into place, or none of them.
 
         The weights get a name of their own: ``TARGET.data``, or ``TARGET.1.data`` where there is
         such a file. Then the model replaces an older one in one step, and the weights of that one
@@ -227,11 +227,11 @@ class Draft:
         Returns the files written. The model refers to its weights by their final name then. Raises
         `ModelError` when a file cannot be written; all are unchanged then.
         """
-        old = former_data(self._place, () if self._in_place else self._taken)
+        old_data = former_data(self._place, () if self._in_place else self._source_names)
         try:
             return self._replace(proto, along or {})
         finally:
-            remove_files(path for path in old if not is_named(path))
+            remove_files(path for path in old_data if not is_named(path))
 
     def _replace(self, proto: ModelProto, along: Mapping[Path, bytes]) -> list[Path]:
         target = self._target
@@ -274,8 +274,8 @@ def _is_movable(weight: Weight) -> bool:
 
 
 def hold_weights(proto: ModelProto, base_dir: Path | None) -> None:
-    """Copy external weights, found from ``base_dir``, into a protobuf, which refers to no file
-    then; raises `ModelError`.
+    """Copy external weights, found from ``base_dir``, into a protobuf, which then refers to no
+    file; raises `ModelError`.
     """
     for tensor in list(filter(is_external, stored_tensors(proto))):
         _take_in(tensor, Tensor.from_proto(tensor, base_dir))
@@ -290,7 +290,7 @@ def _take_in(proto: TensorProto, tensor: Tensor) -> None:
 
 def _note_shared(proto: ModelProto, names: Collection[str]) -> None:
     replace_items(
-        proto.metadata_props, [each for each in proto.metadata_props if each.key != SHARED]
+        proto.metadata_props, [entry for entry in proto.metadata_props if entry.key != SHARED]
     )
     if names:
         proto.metadata_props.add(key=SHARED, value=", ".join(sorted(names)))
@@ -298,7 +298,7 @@ def _note_shared(proto: ModelProto, names: Collection[str]) -> None:
 
 def shared_files(proto: ModelProto) -> list[str]:
     """The files of another model whose weights a model shares, by its metadata."""
-    text = next((each.value for each in proto.metadata_props if each.key == SHARED), "")
+    text = next((entry.value for entry in proto.metadata_props if entry.key == SHARED), "")
     return text.split(", ") if text else []
 
 
@@ -327,7 +327,7 @@ def save_proto(
 
     Returns the files written.
 
-    The written files are whole: they can be moved elsewhere together, and need no other file.
+    The written files are complete: they can be moved elsewhere together, and need no other file.
     Weights that are in a file are copied by the kernel. Raises `ModelError` when a file cannot be
     written, or is not a regular file; the target is then unchanged.
 
@@ -358,12 +358,12 @@ def serialized(proto: ModelProto, base_dir: Path | None = None) -> bytes:
 
     Raises `ModelError` when it does not fit into a protobuf.
     """
-    whole = ModelProto()
+    copy = ModelProto()
     try:
         with lack_of_memory():
-            whole.CopyFrom(proto)
-            hold_weights(whole, base_dir)
-            return bytes(whole.SerializeToString())
+            copy.CopyFrom(proto)
+            hold_weights(copy, base_dir)
+            return bytes(copy.SerializeToString())
     except (EncodeError, ValueError) as error:
         raise ModelError(
             "the model does not fit into a protobuf of 2 GiB; write it to a file"

@@ -59,7 +59,7 @@ class Source:
 
     @classmethod
     def of(cls, given: Any) -> Source:
-        """What was given, read unless that has happened."""
+        """The source of a model, itself when it is one already."""
         return given if isinstance(given, Source) else cls(given)
 
     def give_back(self, proto: onnx.ModelProto) -> Any:
@@ -87,7 +87,7 @@ def is_model(value: object) -> bool:
 
 
 def title_of(source: Source, other: str = "model") -> str:
-    """The name of the file of a model, else another name."""
+    """The name of the file of a model, ``other`` when it has none."""
     return Path(source.original).name if source.kind == "path" else other
 
 
@@ -95,12 +95,12 @@ def size_of(model: Source | onnx.ModelProto) -> int:
     """Bytes of a model with its external weights; the size of its file when it comes from one."""
     proto = model if isinstance(model, onnx.ModelProto) else model.proto
     is_file = isinstance(model, Source) and model.kind == "path"
-    own = (
+    size = (
         Path(model.original).stat().st_size
         if isinstance(model, Source) and is_file
         else proto.ByteSize()
     )
-    return own + external_bytes(proto.graph)
+    return size + external_bytes(proto.graph)
 
 
 def _folder(model: ir.Model) -> Path | None:

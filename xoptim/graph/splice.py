@@ -66,7 +66,7 @@ def expanded_size(proto: onnx.ModelProto) -> int:
     functions = {(f.domain, f.name, f.overload): f for f in proto.functions}
     calls = {key: Counter(_operators(function.node)) for key, function in functions.items()}
     sizes: dict[tuple[str, str, str], int] = {}
-    dependencies = {key: called.keys() & calls.keys() for key, called in calls.items()}
+    dependencies = {key: callees.keys() & calls.keys() for key, callees in calls.items()}
     try:
         for key in graphlib.TopologicalSorter(dependencies).static_order():
             sizes[key] = _total(calls[key], sizes)
@@ -98,19 +98,19 @@ def _write_defaults(model: onnx.ModelProto) -> None:
     if defaults:
         for nodes in (model.graph.node, *(function.node for function in model.functions)):
             for node in every_node(nodes):
-                written = {attribute.name for attribute in node.attribute}
-                given = defaults.get((node.domain, node.op_type, node.overload), ())
+                names = {attribute.name for attribute in node.attribute}
+                attributes = defaults.get((node.domain, node.op_type, node.overload), ())
                 node.attribute.extend(
-                    attribute for attribute in given if attribute.name not in written
+                    attribute for attribute in attributes if attribute.name not in names
                 )
 
 
 def can_splice(body: Graph) -> bool:
-    """Whether everything that a subgraph defines can be defined outside too (sparse and overridable
+    """Whether everything that a subgraph defines can be defined outside it (sparse and overridable
     initializers cannot).
     """
-    given = body.source.sparse_initializer if body.source is not None else ()
-    return not given and not body.overridable
+    sparse = body.source.sparse_initializer if body.source is not None else ()
+    return not sparse and not body.overridable
 
 
 def splice(
@@ -149,13 +149,13 @@ def lift(body: Graph, nodes: Sequence[Node], into: Graph, names: dict[str, str])
     added. The nodes, in an order in which they can run, read only each other's results besides such
     initializers, values in ``names`` and values from outside.
     """
-    read = dict.fromkeys(
+    constants = dict.fromkeys(
         name
         for node in nodes
         for name in reads(node)
         if name in body.initializers and name not in names
     )
-    _store(body, read, into, names)
+    _store(body, constants, into, names)
     return [_copy(export_node(node), into, names) for node in nodes]
 
 
@@ -178,9 +178,7 @@ def _copy(source: NodeProto, into: Graph, names: dict[str, str]) -> Node:
 
 
 def _rename(proto: NodeProto, names: Mapping[str, str]) -> None:
-    """Rename operands and results of a node, in its subgraphs too, where these do not define the
-    name themselves.
-    """
+    """Rename operands and results of a node, and what its subgraphs read from outside."""
     proto.input[:] = [names.get(name, name) for name in proto.input]
     proto.output[:] = [names.get(name, name) for name in proto.output]
     for body in own_graphs(proto):
@@ -207,7 +205,7 @@ def rebuilt(
     that nothing needs then.
 
     ``names`` gives the value outside that replaces a value of the subgraph; ``inputs`` and
-    ``outputs`` are places to leave out. A needed node may read such an input only through
+    ``outputs`` are indices to leave out. A needed node may read such an input only through
     ``names``. An output whose value comes from outside becomes a copy of it, as runtimes want a
     node for each output.
     """
@@ -218,20 +216,20 @@ def rebuilt(
         node.input[:] = [names.get(name, name) for name in node.input]
         for inner in own_graphs(node):
             rename_graph(inner, names)
-    kept = [value for place, value in enumerate(proto.output) if place not in outputs]
+    remaining = [value for place, value in enumerate(proto.output) if place not in outputs]
     nodes += [
         NodeProto(op_type="Identity", input=[names[name]], output=[name])
-        for name in dict.fromkeys(value.name for value in kept)
+        for name in dict.fromkeys(value.name for value in remaining)
         if name in names
     ]
-    needed = _needed(nodes, {value.name for value in kept})
+    needed = _needed(nodes, {value.name for value in remaining})
     replace_items(
         proto.node, [node for node in nodes if any(name in needed for name in node.output)]
     )
     replace_items(
         proto.input, [value for place, value in enumerate(proto.input) if place not in inputs]
     )
-    replace_items(proto.output, kept)
+    replace_items(proto.output, remaining)
     replace_items(
         proto.initializer, [tensor for tensor in proto.initializer if tensor.name in needed]
     )

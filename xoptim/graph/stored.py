@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:
     ir = lazy_module("onnx_ir")
 
-_KNOWN = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
+_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 _FIELDS: dict[int, str] = {
     TensorProto.FLOAT: "float_data",
     TensorProto.DOUBLE: "double_data",
@@ -30,9 +30,9 @@ _FIELDS: dict[int, str] = {
 }
 
 
-_MOST_AXES: Final = 64
-_COUNTLESS: Final = 1 << 63
-"""Elements that no tensor has."""
+_MAX_AXES: Final = 64
+_ELEMENT_LIMIT: Final = 1 << 63
+"""Every tensor has fewer elements."""
 
 
 class StoredTensor:
@@ -51,18 +51,18 @@ class StoredTensor:
         self.dtype = proto.data_type
         self.shape = shape = tuple(proto.dims)
         self.is_external = proto.data_location == TensorProto.EXTERNAL
-        if self.dtype not in _KNOWN:
+        if self.dtype not in _TYPES:
             raise ModelError(
                 f"{self._label} is damaged, or newer than the installed onnx: its type is "
                 f"{self.dtype}"
             )
         if shape and min(shape) < 0:
             raise ModelError(f"{self._label} is damaged: its shape is {list(shape)}")
-        if len(shape) > _MOST_AXES:
+        if len(shape) > _MAX_AXES:
             raise ModelError(
-                f"{self._label} has {len(shape)} axes; numpy reads {_MOST_AXES} at most"
+                f"{self._label} has {len(shape)} axes; numpy reads {_MAX_AXES} at most"
             )
-        if len(shape) > 1 and math.prod(shape) >= _COUNTLESS:
+        if len(shape) > 1 and math.prod(shape) >= _ELEMENT_LIMIT:
             raise ModelError(f"{self._label} is damaged: its shape has 2^63 elements or more")
 
     @property
@@ -80,23 +80,23 @@ class StoredTensor:
         if field is None or self.is_external:
             return
         if self._proto.HasField("raw_data"):
-            found, expected, unit = len(self._proto.raw_data), self.nbytes, "bytes of data"
+            count, expected, unit = len(self._proto.raw_data), self.nbytes, "bytes of data"
         else:
-            found, expected, unit = (
+            count, expected, unit = (
                 len(getattr(self._proto, field)),
                 math.prod(self.shape),
                 "numbers",
             )
-        if found != expected:
-            raise ModelError(f"{self._label} is damaged: {found} {unit}, {expected} expected")
+        if count != expected:
+            raise ModelError(f"{self._label} is damaged: {count} {unit}, {expected} expected")
 
     def check_size(self) -> None:
         """Raise `ModelError` unless the protobuf is large enough.
 
         Numbers in a field of integers take a byte at least.
         """
-        least = math.prod(self.shape) * min(bits(self.dtype), 8) // 8
-        if not self.is_external and self._proto.ByteSize() < least:
+        minimum = math.prod(self.shape) * min(bits(self.dtype), 8) // 8
+        if not self.is_external and self._proto.ByteSize() < minimum:
             raise ModelError(
                 f"{self._label} is damaged: it has no {math.prod(self.shape)} numbers, as its "
                 "shape demands"
@@ -187,11 +187,9 @@ class StoredTensor:
         proto = self._proto
         if self.is_external:
             self.external_location()
-            located = deepcopy(proto)
-            set_location(
-                located, found_location(self._entries().get("location", ""), self._base_dir)
-            )
-            array = ir.serde.deserialize_tensor(located, self._base_dir or "").numpy()
+            copy = deepcopy(proto)
+            set_location(copy, found_location(self._entries().get("location", ""), self._base_dir))
+            array = ir.serde.deserialize_tensor(copy, self._base_dir or "").numpy()
         elif self.dtype == TensorProto.STRING:
             array = np.array([text.decode() for text in proto.string_data], dtype=object)
         else:
@@ -206,8 +204,8 @@ class StoredTensor:
         except (ValueError, TypeError, KeyError) as error:
             raise ModelError(f"{self._label} is damaged: {error}") from error
 
-    def to_raw(self, known: np.ndarray | None = None) -> bytes:
-        """The data as ``raw_data`` holds it; ``known``: the numbers, if they were read before.
+    def to_raw(self, array: np.ndarray | None = None) -> bytes:
+        """The data as ``raw_data`` holds it; ``array``: the numbers, if they were read before.
 
         Raises `ModelError` as `numpy`.
         """
@@ -219,7 +217,7 @@ class StoredTensor:
         elif self._proto.HasField("raw_data"):
             raw = self._proto.raw_data
         else:
-            raw = raw_data(self.dtype, self._parse() if known is None else known)
+            raw = raw_data(self.dtype, self._parse() if array is None else array)
         if bits(self.dtype) and len(raw) != self.nbytes:
             raise ModelError(
                 f"{self._label} is damaged: {len(raw)} bytes of data, {self.nbytes} expected"
@@ -230,16 +228,16 @@ class StoredTensor:
         """The protobuf, or a copy of it with another name."""
         if self._proto.name == name:
             return self._proto
-        renamed = deepcopy(self._proto)
-        renamed.name = name
-        return renamed
+        copy = deepcopy(self._proto)
+        copy.name = name
+        return copy
 
 
 def found_location(location: str, base_dir: Path | None) -> str:
     """The location of external data with the separators of this system.
 
     Exporters on Windows separate folders by backslashes. A file whose name contains a backslash
-    comes first.
+    takes precedence.
     """
     folder = base_dir or Path()
     if "\\" not in location or (folder / location).exists():

@@ -24,7 +24,7 @@ UNIFORM_LIMIT = 1 << 14
 
 
 def text_bytes(count: int, longest: int) -> int:
-    """Bytes of some texts, at most: each takes a few more than it has characters."""
+    """Maximal number of bytes of some texts: each takes a few more than it has characters."""
     return count * (longest + 8)
 
 
@@ -173,8 +173,8 @@ class Tensor(Parts):
 
         Computed once.
 
-        External data is identified by its place (file, offset, length) and not read. A constant of
-        which only the part that repeats is kept has another key than one that is stored whole.
+        External data is identified by its place (file, offset, length) and not read. An
+        `ExpandedTensor` has another key than the same constant in full.
         """
         if self._key is None:
             self._key = (self.dtype, self.shape, self._content())
@@ -218,8 +218,8 @@ class Tensor(Parts):
 
 
 def constant_tensor(node: Node) -> Tensor | None:
-    """The value of a Constant node, ``None`` when it is an attribute of the calling function or
-    sparse.
+    """The value of a Constant node, ``None`` when it is sparse, or when the caller of the function
+    sets it.
     """
     value = constant_value(node.attribute)
     if value is None or isinstance(value, np.ndarray):

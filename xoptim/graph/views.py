@@ -35,7 +35,7 @@ class View(Tensor):
         self._describe(dtype, tuple(shape), is_external=True)
         self._stored = self._array = None
         self.operands = tuple(operands)
-        self.settings = settings  # the values that identify the view next to its operands
+        self.settings = settings  # the values that, with its operands, identify the view
 
     def read(self, box: Box) -> np.ndarray:
         raise NotImplementedError
@@ -44,14 +44,14 @@ class View(Tensor):
         return self.read(self.whole)
 
     def check_count(self) -> None:
-        """Nothing to check: the operands are."""
+        """Nothing to check: the operands have been checked."""
 
     def place(self) -> tuple[Path, int, int] | None:
         """File, offset and number of bytes, if an operand has the same data as the view."""
         return None
 
     def is_hole(self, box: Box) -> bool:
-        """Whether a part moves nothing but zeros of a hole."""
+        """Whether a part reads nothing but zeros of a hole."""
         return False
 
     def is_readable(self) -> bool:
@@ -83,7 +83,7 @@ class Transposed(View):
         )
 
     def _outer(self, box: Box) -> Box:
-        """The part of the operand that a part is."""
+        """The part of the operand that a part of the view reads."""
         of_axis = dict(zip(self.perm, box, strict=True))
         return tuple(of_axis[axis] for axis in range(len(box)))
 
@@ -96,8 +96,8 @@ class Transposed(View):
     def fast_axes(self) -> tuple[int, ...]:
         """Where the last axis of the operand is now."""
         source = self.operands[0]
-        fast = source.fast_axes() if isinstance(source, View) else ()
-        return tuple(self.perm.index(axis) for axis in fast or (len(self.perm) - 1,))
+        axes = source.fast_axes() if isinstance(source, View) else ()
+        return tuple(self.perm.index(axis) for axis in axes or (len(self.perm) - 1,))
 
 
 class Reshaped(View):
@@ -119,14 +119,14 @@ class Reshaped(View):
         if self.place() is not None:
             return self.operands[0].numpy().reshape(self.shape)[box]
         axis = next(
-            (axis for axis, each in enumerate(box) if each.stop - each.start != 1), len(box) - 1
+            (axis for axis, span in enumerate(box) if span.stop - span.start != 1), len(box) - 1
         )
-        if axis < 0 or not math.prod(each.stop - each.start for each in box):
+        if axis < 0 or not math.prod(span.stop - span.start for span in box):
             return self.operands[0].numpy().reshape(self.shape)[box]
         inner = math.prod(self.shape[axis + 1 :])
         start = flat_position(
             self.shape,
-            [each.start for each in box[:axis]] + [box[axis].start] + [0] * (len(box) - axis - 1),
+            [span.start for span in box[:axis]] + [box[axis].start] + [0] * (len(box) - axis - 1),
         )
         length = box[axis].stop - box[axis].start
         flat = self.operands[0].read_flat(start, start + length * inner)
@@ -150,11 +150,11 @@ class Sliced(View):
 
     def _outer(self, box: Box) -> Box:
         """The smallest part of the operand that contains a part."""
-        found = []
-        for each, start, step in zip(box, self.starts, self.steps, strict=True):
-            ends = (start + each.start * step, start + (each.stop - 1) * step)
-            found.append(slice(min(ends), max(ends) + 1))
-        return tuple(found)
+        spans = []
+        for span, start, step in zip(box, self.starts, self.steps, strict=True):
+            ends = (start + span.start * step, start + (span.stop - 1) * step)
+            spans.append(slice(min(ends), max(ends) + 1))
+        return tuple(spans)
 
     def read(self, box: Box) -> np.ndarray:
         return self.operands[0].read(self._outer(box))[
@@ -205,18 +205,15 @@ class Joined(View):
         self.axis = axis
 
     def read(self, box: Box) -> np.ndarray:
-        found, place, wanted = [], 0, box[self.axis]
+        pieces, place, span = [], 0, box[self.axis]
         for part in self.operands:
-            low, high = (
-                max(wanted.start - place, 0),
-                min(wanted.stop - place, part.shape[self.axis]),
-            )
+            low, high = max(span.start - place, 0), min(span.stop - place, part.shape[self.axis])
             if low < high:
-                found.append(
+                pieces.append(
                     part.read((*box[: self.axis], slice(low, high), *box[self.axis + 1 :]))
                 )
             place += part.shape[self.axis]
-        return found[0] if len(found) == 1 else np.concatenate(found, axis=self.axis)
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=self.axis)
 
 
 class Elementwise(View):
@@ -242,35 +239,33 @@ class Elementwise(View):
         for operand in self.operands:
             pairs = zip(operand.shape, box[len(box) - len(operand.shape) :], strict=True)
             values.append(
-                operand.read(tuple(slice(0, 1) if dim == 1 else each for dim, each in pairs))
+                operand.read(tuple(slice(0, 1) if dim == 1 else span for dim, span in pairs))
             )
         with np.errstate(all="ignore"):
-            found = np.asarray(self._function(*values))
-        return np.broadcast_to(found, [each.stop - each.start for each in box])
+            result = np.asarray(self._function(*values))
+        return np.broadcast_to(result, [span.stop - span.start for span in box])
 
     def fast_axes(self) -> tuple[int, ...]:
         """The fast axes of the operand of this shape."""
-        source = next((each for each in self.operands if each.shape == self.shape), None)
+        source = next((operand for operand in self.operands if operand.shape == self.shape), None)
         return source.fast_axes() if isinstance(source, View) else ()
 
 
 def transposed(source: Tensor, perm: Sequence[int]) -> Tensor:
-    """A constant with its axes permuted; permutations of permutations are one, or none."""
+    """A constant with its axes permuted; nested permutations are merged."""
     if isinstance(source, Transposed):
         perm = [source.perm[axis] for axis in perm]
         source = source.operands[0]
-    moved = [axis for axis in perm if source.shape[axis] != 1]
+    axes = [axis for axis in perm if source.shape[axis] != 1]
     if list(perm) == sorted(perm):
         return source
-    if moved == sorted(moved):
+    if axes == sorted(axes):
         return reshaped(source, [source.shape[axis] for axis in perm])
     return Transposed(source, perm)
 
 
 def reshaped(source: Tensor, shape: Sequence[int]) -> Tensor:
-    """A constant with other axes: a view of what a reshaped one is made from, or that itself where
-    it has this shape.
-    """
+    """A constant with other axes; nested changes of the axes are merged."""
     if isinstance(source, Reshaped):
         source = source.operands[0]
     return source if tuple(shape) == source.shape else Reshaped(source, shape)
@@ -279,7 +274,7 @@ def reshaped(source: Tensor, shape: Sequence[int]) -> Tensor:
 def sliced(
     source: Tensor, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]
 ) -> Tensor:
-    """Ranges of the axes of a constant; ranges of ranges are one, or none."""
+    """Ranges of the axes of a constant; nested ranges are merged."""
     if isinstance(source, Sliced):
         starts = [
             s + start * step

@@ -19,7 +19,7 @@ def reads(node: Node) -> Iterator[str]:
 
 
 def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Nodes and those of their subgraphs, which follow their owner."""
+    """Nodes, each followed by the nodes of its subgraphs."""
     for node in nodes:
         yield node
         for body in node.bodies.values():

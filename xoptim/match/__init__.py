@@ -29,4 +29,4 @@ from xoptim.match.view import (
 )
 
 GraphBuilderPatternOptimization = GraphView
-"""The same under the name of the seed documents."""
+"""The name in the documents from which the project started."""

@@ -27,28 +27,30 @@ def parameters(
     ``entries`` are numbers for new labels, for parameters that have one for each axis; ``cut`` is
     the label of an axis that is cut.
     """
-    found: dict[str | int, Any] = {}
+    changes: dict[str | int, Any] = {}
     for name, label in axes.names.items():
         first, is_set = axes.operands[0], isinstance(label, frozenset)
         owner = axes.results[0] if first is None or node.op_type == "Unsqueeze" else first.labels
-        named = axes.results[0] if name == "perm" else (label,) if isinstance(label, int) else label
-        places = [owner.index(each) for each in named]
+        labels = (
+            axes.results[0] if name == "perm" else (label,) if isinstance(label, int) else label
+        )
+        places = [owner.index(label) for label in labels]
         places = sorted(places) if is_set else places
         if _as_written(g, node, name, len(owner), is_set) == places:
             continue
         if node.op_type == "Slice" and len(node.input) > 1:  # all of its operands have one type
-            found[3] = np.array(
+            changes[3] = np.array(
                 places, numpy_dtype(g.try_infer_type(node.input[1]) or TensorProto.INT64)
             )
         else:
-            found[name] = places[0] if isinstance(label, int) else places
+            changes[name] = places[0] if isinstance(label, int) else places
     for key, (old, kept, dtype) in axes.numbers.items():
-        known = {**old, **(entries or {})} | ({} if cut is None else {cut: kept})
-        new = [known.get(label, kept) for label in axes.results[0]]
+        numbers = {**old, **(entries or {})} | ({} if cut is None else {cut: kept})
+        new = [numbers.get(label, kept) for label in axes.results[0]]
         if new != [*old.values()]:
             array = np.array(new, dtype).T.ravel()
-            found[key] = array if isinstance(key, int) else array.tolist()
-    return found
+            changes[key] = array if isinstance(key, int) else array.tolist()
+    return changes
 
 
 def _as_written(g: GraphView, node: Node, name: str, rank: int, sort: bool) -> list[int]:
@@ -56,11 +58,11 @@ def _as_written(g: GraphView, node: Node, name: str, rank: int, sort: bool) -> l
     value = g.get_argument(node, name)
     if value is None:  # all axes
         return list(range(rank))[:: -1 if name == "perm" else 1]
-    found = [
+    axes = [
         axis if axis >= 0 else axis + rank
         for axis in (value if isinstance(value, list) else [value])
     ]
-    return sorted(found) if sort else found
+    return sorted(axes) if sort else axes
 
 
 def rewritten(

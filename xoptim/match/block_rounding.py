@@ -1,4 +1,6 @@
-"""Matrices as integers of few bits, with a scale and a zero point for each block of a column."""
+"""Block-wise quantization: matrices as integers of few bits, with a scale and a zero point for each
+block of a column.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -15,14 +17,14 @@ _DTYPES: Final[dict[int, np.dtype[Any]]] = {
     4: np.dtype(ml_dtypes.uint4),
     8: np.dtype(np.uint8),
 }
-"""The types of integers without sign, by their bits."""
+"""The types of unsigned integers, by their bits."""
 _OPSET: Final = 21
 """The first operator set with blocks in DequantizeLinear."""
 _OPSET_OF_TWO_BITS: Final = 25
 
 
 class BlockFormat(NamedTuple):
-    """How a matrix is divided and rounded.
+    """How a matrix is quantized.
 
     Attributes:
         bits: of an integer.
@@ -58,7 +60,7 @@ class BlockFormat(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """A matrix as integers without sign.
+    """A matrix as unsigned integers.
 
     Attributes:
         integers: of the shape of the matrix, a byte each.
@@ -82,10 +84,10 @@ class Blocks(NamedTuple):
 
 
 class RoundedWeights(NamedTuple):
-    """The integers that were found for the weights of a model.
+    """The quantized weights of a model.
 
     Attributes:
-        format: how all weights are rounded.
+        format: how all weights are quantized.
         blocks: of each constant; others are rounded to nearest.
     """
 
@@ -93,19 +95,19 @@ class RoundedWeights(NamedTuple):
     blocks: Mapping[WeightKey, Blocks] = MappingProxyType({})
 
     def of(self, name: str, matrix: Matrix, *, is_transposed: bool) -> Blocks:
-        """The integers of a matrix of shape (terms, columns) of finite float32 numbers."""
-        rounded = self.blocks.get((name, is_transposed))
-        if rounded is None or rounded.integers.shape != matrix.shape:
+        """The integers of a matrix of shape (rows, columns) of finite float32 numbers."""
+        blocks = self.blocks.get((name, is_transposed))
+        if blocks is None or blocks.integers.shape != matrix.shape:
             return nearest_blocks(matrix, self.format)
-        return rounded
+        return blocks
 
 
 def nearest_blocks(matrix: Matrix, form: BlockFormat) -> Blocks:
-    """Round each number to the nearest integer, with the range of its block, extended to 0.
+    """Quantize each number to the nearest integer, by the range of its block, extended to 0.
 
     Args:
         matrix: finite float32 numbers, of shape (rows, columns).
-        form: how it is divided and rounded.
+        form: how it is quantized.
     """
     blocks = in_blocks(matrix, form.size)
     low, high = blocks.min(axis=1, initial=0), blocks.max(axis=1, initial=0)
@@ -120,14 +122,14 @@ def nearest_blocks(matrix: Matrix, form: BlockFormat) -> Blocks:
 
 
 def in_blocks(matrix: Matrix, size: int) -> Matrix:
-    """A matrix as blocks of rows, of shape (blocks, size, columns); zeros fill the last one up."""
+    """A matrix as blocks of rows, of shape (blocks, size, columns), padded with zeros."""
     rows, columns = matrix.shape
     missing = -rows % size
-    full = np.pad(matrix, ((0, missing), (0, 0))) if missing else matrix
-    return full.reshape(-1, size, columns)
+    padded = np.pad(matrix, ((0, missing), (0, 0))) if missing else matrix
+    return padded.reshape(-1, size, columns)
 
 
 def positive_scales(scales: Matrix) -> Matrix:
-    """Float32 scales; 1 where a block has nothing but zeros, or numbers near the smallest ones."""
+    """Float32 scales; 1 where a block has only zeros, or numbers too small for float32."""
     narrow = scales.astype(np.float32)
     return np.where(narrow < np.finfo(np.float32).tiny, np.float32(1), narrow)

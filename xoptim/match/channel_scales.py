@@ -11,11 +11,11 @@ _STEPS: Final = 10
 """The exponents are the multiples of 1 / 10 up to 1."""
 _MAX_WORSE: Final = 2
 """Exponents in a row without a smaller error, after which larger ones are not tried: the error has
-one minimum, but for the noise of rounding.
+one minimum, but for quantization noise.
 """
 _MAX_ERROR: Final = 0.9
 """Part of the squared error without scales that the best ones must not exceed. With 0.98, one of
-seven models had 3 % less error, and rounding took twice as long.
+seven models had 3 % less error, and quantization took twice as long.
 """
 _MIN_MAGNITUDE: Final = 1e-3
 """The smallest magnitude of a channel, as part of the largest one: one that is silent on the
@@ -24,7 +24,7 @@ samples may be large elsewhere.
 
 
 def best_scale(magnitudes: Numbers, error: Callable[[Numbers], float]) -> Numbers | None:
-    """The scale of each channel, at least 1, with which the rounded weights err least.
+    """The scale of each channel, at least 1, with which the quantized weights err least.
 
     The candidates are powers of the magnitudes of the channels (J. Lin et al., "AWQ", 2023,
     section 3.2, equation 5). Activations are divided by the scales, and only become smaller.
@@ -35,21 +35,21 @@ def best_scale(magnitudes: Numbers, error: Callable[[Numbers], float]) -> Number
         error: the squared error of the outputs with some scales.
 
     Returns:
-        ``None`` where no scales leave a smaller error than none.
+        ``None`` where no scales reduce the error enough.
     """
     if not len(magnitudes) or not magnitudes.max() > 0:
         return None
     relative = np.maximum(magnitudes / magnitudes.max(), _MIN_MAGNITUDE)
-    least = _MAX_ERROR * error(np.ones(len(relative)))
+    limit = _MAX_ERROR * error(np.ones(len(relative)))
     best: Numbers | None = None
-    worse = 0
+    failures = 0
     for step in range(1, _STEPS + 1):
         powers = relative ** (step / _STEPS)
         scale = powers / powers.min()
         squared = error(scale)
-        worse += 1
-        if squared < least:
-            best, least, worse = scale, squared, 0
-        if worse == _MAX_WORSE:
+        failures += 1
+        if squared < limit:
+            best, limit, failures = scale, squared, 0
+        if failures == _MAX_WORSE:
             break
     return best

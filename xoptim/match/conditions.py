@@ -74,11 +74,11 @@ class DeclaredConditions(PatternOptimization):
         for name, types in self.operand_types.items():
             operand = captured.get(name)
             if operand and (dtype := g.try_infer_type(operand)) not in types:
-                known = f"the type {type_name(dtype)} of {operand!r} does not fit"
+                mismatch = f"the type {type_name(dtype)} of {operand!r} does not fit"
                 return Unmet(
                     "operand_types",
                     operand,
-                    known if dtype else f"the type of {operand!r} is unknown",
+                    mismatch if dtype else f"the type of {operand!r} is unknown",
                 )
         for name, rank in self.operand_ranks.items():
             operand = captured.get(name)
@@ -99,13 +99,13 @@ class DeclaredConditions(PatternOptimization):
 
         Raises PatternError for another one.
         """
-        declared: dict[str, Iterable[str]] = {
+        declarations: dict[str, Iterable[str]] = {
             "constant_operands": self.constant_operands,
             "operand_types": self.operand_types,
             "operand_ranks": self.operand_ranks,
             "kernels": self.kernels.values(),
         }
-        for attribute, names in declared.items():
+        for attribute, names in declarations.items():
             unknown = next((name for name in names if name not in captured), None)
             if unknown is not None:
                 file, line = attribute_line(type(self), attribute)
@@ -179,30 +179,30 @@ def keeps_shape(
     if shape is None:
         return False
     if siblings is None:
-        siblings = [other for other in node.input if other and other != name]
-    others = [g.info(other).shape for other in siblings]
+        siblings = [operand for operand in node.input if operand and operand != name]
+    shapes = [g.info(operand).shape for operand in siblings]
     # An operand whose axes all have length 1 may still raise the rank of the result.
     if all(d == 1 for d in shape):
-        return any(other is not None and len(other) >= len(shape) for other in others)
+        return any(sibling is not None and len(sibling) >= len(shape) for sibling in shapes)
     result = g.info(node.output[0]).shape
-    return result is not None and result in others
+    return result is not None and result in shapes
 
 
-def unexpected_operands(g: GraphView, wanted: PatternNode, node: Node) -> list[str]:
+def unexpected_operands(g: GraphView, spec: PatternNode, node: Node) -> list[str]:
     """Operands after those that the pattern lists, unless they are attributes that it mentions, or
     have their defaults.
     """
     moved = moved_inputs(node.op_type, node.opset) if not node.domain else {}
-    found = []
-    for place in range(len(wanted.inputs), len(node.input)):
+    names = []
+    for place in range(len(spec.inputs), len(node.input)):
         name = node.input[place]
         attribute = moved.get(place, "")
-        if not name or (attribute and (wanted.others is ANY or attribute in wanted.attributes)):
+        if not name or (attribute and (spec.others is ANY or attribute in spec.attributes)):
             continue
         default = MOVED_DEFAULTS.get((node.op_type, attribute)) if attribute else None
         if default is None or not g.close(name, default):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 # -------------------------------------------------------------------- attributes
@@ -210,7 +210,7 @@ def unexpected_operands(g: GraphView, wanted: PatternNode, node: Node) -> list[s
 
 def unfit_attribute(
     g: GraphView,
-    wanted: PatternNode,
+    spec: PatternNode,
     node: Node,
     captured: dict[str, Any],
     excused: Collection[str] = (),
@@ -220,35 +220,35 @@ def unfit_attribute(
 
     Values are added to ``captured`` under the names under which they are captured.
     """
-    for name, expected in wanted.attributes.items():
+    for name, expected in spec.attributes.items():
         if (
             expected is not ANY
             and name not in excused
             and not _fits(read_moved(g.graph, node, name), expected, captured)
         ):
             return name
-    if wanted.others is None:
+    if spec.others is None:
         for name in node.attribute:
             if (
-                name not in wanted.attributes
+                name not in spec.attributes
                 and name not in excused
                 and not _has_default(g, node, name)
             ):
                 return name
-    elif isinstance(wanted.others, Capture):
-        fixed = [
+    elif isinstance(spec.others, Capture):
+        references = [
             name for name, value in node.attribute.items() if isinstance(value, AttributeReference)
         ]
-        if fixed or node.bodies:
-            return next(iter((*fixed, *node.bodies)))
-        captured[wanted.others.name] = {
-            k: v for k, v in node.attribute.items() if k not in wanted.attributes
+        if references or node.bodies:
+            return next(iter((*references, *node.bodies)))
+        captured[spec.others.name] = {
+            k: v for k, v in node.attribute.items() if k not in spec.attributes
         }
     return None
 
 
 def _fits(value: Any, expected: Any, captured: dict[str, Any]) -> bool:
-    """Whether the value of an attribute fits, which may be an operand.
+    """Whether the value of an attribute, or of the operand that replaced it, fits.
 
     A name captures one value only.
     """

@@ -53,19 +53,19 @@ def adapted(
     requires.
     """
     opset = graph.opsets.get("", 0)
-    written: dict[str, Any] = {}
+    remaining: dict[str, Any] = {}
     inputs = list(inputs)
     for name, value in attributes.items():
         operand = moved(op_type, name, opset)
         if operand is None:
-            written[name] = value
+            remaining[name] = value
             continue
         inputs += [""] * (operand.place + 1 - len(inputs))
-        given = isinstance(value, str)
+        is_name = isinstance(value, str)
         inputs[operand.place] = (
-            value if given else store(graph, name, _array(graph, inputs[0], value, operand))
+            value if is_name else store(graph, name, _array(graph, inputs[0], value, operand))
         )
-    return inputs, written
+    return inputs, remaining
 
 
 def _array(graph: Graph, first: str, value: Any, operand: Moved) -> np.ndarray:
@@ -78,7 +78,7 @@ def _array(graph: Graph, first: str, value: Any, operand: Moved) -> np.ndarray:
 Key = tuple[str, str, str]
 DOMAIN = "xoptim.local"
 """Domain of functions whose definition has none."""
-_LEAST_IR_VERSION = 8
+_MIN_IR_VERSION = 8
 
 
 def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
@@ -100,24 +100,24 @@ def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.Fu
         onnx.parser.ParseError: when the text is not a function.
     """
     model, graph = edit.model, edit.target
-    if model.ir_version < _LEAST_IR_VERSION:
-        raise Declined(f"local functions need version {_LEAST_IR_VERSION} of the file format")
-    wanted = _complete(_parsed(definition), graph)
-    taken = {function.key: function for function in (*model.functions, *edit.functions)}
-    name, number = wanted.name, 0
+    if model.ir_version < _MIN_IR_VERSION:
+        raise Declined(f"local functions need version {_MIN_IR_VERSION} of the file format")
+    proto = _complete(_parsed(definition), graph)
+    functions = {function.key: function for function in (*model.functions, *edit.functions)}
+    name, number = proto.name, 0
     while (
-        known := taken.get((call_domain(wanted.domain), wanted.name, wanted.overload))
+        existing := functions.get((call_domain(proto.domain), proto.name, proto.overload))
     ) is not None:
-        if known.proto == wanted:
-            _check_no_recursion(edit, known.key)
-            return known.proto
+        if existing.proto == proto:
+            _check_no_recursion(edit, existing.key)
+            return existing.proto
         number += 1
-        wanted.name = f"{name}_{number}"
-    function = load_function(model, wanted)
+        proto.name = f"{name}_{number}"
+    function = load_function(model, proto)
     _check_no_recursion(edit, function.key, function.body)
     infer_graph(function.body)
     edit.functions.append(function)
-    return wanted
+    return proto
 
 
 def _parsed(definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
@@ -133,34 +133,34 @@ def _parsed(definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
 def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
     """Import the operator sets of the nodes, in the versions of the graph."""
     function.domain = function.domain or DOMAIN
-    imported = set(opset_versions(function.opset_import))
+    domains = set(opset_versions(function.opset_import))
     for node in function.node:
         domain = standard_domain(node.domain)
         if not domain:
-            # the parser sets it, the exporter of constants does not: runs must not differ
+            # The parser sets it, and exported constants do not: the next run compares functions.
             node.ClearField("domain")
-        if domain not in imported:
-            imported.add(domain)
+        if domain not in domains:
+            domains.add(domain)
             function.opset_import.append(
                 onnx.helper.make_opsetid(domain, graph.opsets.get(domain, 1))
             )
     return function
 
 
-def _check_no_recursion(edit: Edit, called: Key, body: Graph | None = None) -> None:
+def _check_no_recursion(edit: Edit, callee: Key, body: Graph | None = None) -> None:
     """Check that a call in a graph does not lead back to the function that the graph is part of."""
     root = edit.target
     while root.parent is not None:
         root = root.parent
     bodies = {function.key: function.body for function in (*edit.model.functions, *edit.functions)}
-    caller = next((key for key, found in bodies.items() if found is root), None)
+    caller = next((key for key, graph in bodies.items() if graph is root), None)
     if caller is None:
         return
-    if caller[0] == called[0]:
+    if caller[0] == callee[0]:
         raise Declined(f"functions of domain {caller[0]!r} may not call each other")
     if body is not None:
-        bodies[called] = body
-    pending, seen = [called], {called}
+        bodies[callee] = body
+    pending, seen = [callee], {callee}
     while pending:
         key = pending.pop()
         if key == caller:
@@ -197,26 +197,26 @@ def make_node(
     With ``adapt``, attributes become inputs where the operator set of the graph has inputs in their
     place.
     """
-    given = [inputs] if isinstance(inputs, str) else list(inputs)
+    operands = [inputs] if isinstance(inputs, str) else list(inputs)
     if isinstance(outputs, int):
         results = [graph.names.fresh(f"{op_type.lower()}_out") for _ in range(outputs)]
     else:
         results = [outputs] if isinstance(outputs, str) else list(outputs)
     floats = float_attributes(op_type, domain, graph.opsets.get(domain, 0))
-    written = {
+    encoded = {
         key: _as_written(value, key in floats)
         for key, value in attributes.items()
         if value is not None
     }
     if adapt:
-        given, written = adapted(graph, op_type, given, written)
-    while given and not given[-1]:
-        given.pop()
+        operands, encoded = adapted(graph, op_type, operands, encoded)
+    while operands and not operands[-1]:
+        operands.pop()
     return Node(
         op_type,
-        given,
+        operands,
         results,
-        written,
+        encoded,
         domain=domain,
         name=graph.node_names.fresh(name or op_type),
     )
@@ -304,14 +304,18 @@ def _literal_type(
     """
     if kind == "b":
         return np.bool_
-    symbol, allowed = formal[place]
-    known = [edit.info_of(operand).dtype if isinstance(operand, str) else 0 for operand in operands]
-    same = [
-        dtype for dtype, (other, _) in zip(known, formal, strict=True) if dtype and other == symbol
+    symbol, types = formal[place]
+    dtypes = [
+        edit.info_of(operand).dtype if isinstance(operand, str) else 0 for operand in operands
     ]
-    numbers = [d for d in known if is_float(d) or (is_integer(d) and kind in "iu")]
-    for dtype in (*same, *numbers):
-        if not allowed or f"tensor({type_name(dtype)})" in allowed:
+    siblings = [
+        dtype
+        for dtype, (parameter, _) in zip(dtypes, formal, strict=True)
+        if dtype and parameter == symbol
+    ]
+    numbers = [d for d in dtypes if is_float(d) or (is_integer(d) and kind in "iu")]
+    for dtype in (*siblings, *numbers):
+        if not types or f"tensor({type_name(dtype)})" in types:
             return numpy_dtype(dtype)
     return np.int64 if kind in "iu" else np.float32
 
@@ -322,8 +326,8 @@ def _formal_inputs(op_type: str, domain: str, opset: int, count: int) -> tuple[F
 
     One parameter and no types for an operator without schema.
     """
-    found = schema(op_type, domain, opset)
-    if found is None or not found.inputs:
+    definition = schema(op_type, domain, opset)
+    if definition is None or not definition.inputs:
         return (("", frozenset()),) * count
-    places = [found.inputs[min(place, len(found.inputs) - 1)] for place in range(count)]
+    places = [definition.inputs[min(place, len(definition.inputs) - 1)] for place in range(count)]
     return tuple((place.type_str, frozenset(place.types)) for place in places)

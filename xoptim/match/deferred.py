@@ -10,7 +10,7 @@ from xoptim.match.pattern import Key, MatchResult, PatternOptimization
 from xoptim.match.view import GraphView
 
 Path = tuple[Key, tuple[Key, ...]]
-"""The operator of an anchor, and those of the producers that must lead to it."""
+"""The operator of an anchor, and the operators of producers that must lead to it."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class PatternSummary:
 class DeferredPattern(PatternOptimization):
     """A pattern of which only facts are known: its name, its metadata, and where it may match.
 
-    Whatever else is asked of it imports it. Matches belong to the imported pattern.
+    Matching imports it; matches belong to the imported pattern.
     """
 
     def __init__(

@@ -83,19 +83,19 @@ class EasyPatternOptimization(DeclaredConditions):
       results from outside; annotate them with `Constant`, `Scalar`, `Optional` or `Variadic`.
     - ``validate_mapping(self, g, m)`` checks what the form of the subgraph cannot express; it
       passes values to ``apply_pattern`` by ``m.derive(name=value)``.
-    - ``apply_pattern(self, g, x, ...)`` makes the replacement and returns the results that take the
-      place of those of `match_pattern`: names in the same order, or a dictionary with the same
-      keys; ``None`` (or no entry) for one that is not read. A result may be an operand. Its
-      parameters are any of the captured results, attributes, answers and derived values, by name; a
-      capture of another variant is ``None``.
+    - ``apply_pattern(self, g, x, ...)`` makes the replacement and returns a result for each one of
+      `match_pattern`: names in the same order, or a dictionary with the same keys; ``None`` (or no
+      entry) for one that is not read. A result may be an operand. Its parameters are any of the
+      captured results, attributes, answers and derived values, by name; a capture of another
+      variant is ``None``.
 
     The class attributes of `DeclaredConditions` state conditions on operands.
 
     Class attributes:
         anchors: operators among which the engine chooses the anchor, where the search starts; all
             of the pattern when empty.
-        interior: the action when an interior result is read elsewhere too: ``refuse`` the match, or
-            ``keep`` its producer; ``g.keep(value)`` and ``g.exclusive(value)`` decide it for one
+        interior: the action when an interior result is also read elsewhere: ``refuse`` the match,
+            or ``keep`` its producer; ``g.keep(value)`` and ``g.exclusive(value)`` decide it for one
             result.
         derives: names of all values that the validation of a match passes to ``m.derive``.
     """
@@ -164,15 +164,15 @@ class EasyPatternOptimization(DeclaredConditions):
             # With only one variant, the producers were checked when the pattern was selected for
             # the node.
             for program in programs if len(programs) == 1 else _worth_trying(programs, g, node):
-                found = MatchAttempt(Pairing(program, g), examine).run(node)
-                if found is not None:
-                    return found
+                result = MatchAttempt(Pairing(program, g), examine).run(node)
+                if result is not None:
+                    return result
             return None
         for program in programs:
             with listening(None):
-                found = MatchAttempt(Pairing(program, g), examine).run(node)
-            if found is not None:
-                return found
+                result = MatchAttempt(Pairing(program, g), examine).run(node)
+            if result is not None:
+                return result
             if program.anchor_key == (node.domain, node.op_type):
                 report_miss(NearPairing(program, g, self.name(), listen), examine, node)
         return None
@@ -180,27 +180,27 @@ class EasyPatternOptimization(DeclaredConditions):
     def _examine(self, g: GraphView, anchor: Node, pairing: Pairing) -> MatchResult | Misfit:
         """Check the conditions on a match whose nodes fit one by one."""
         program, names = pairing.program, pairing.names
-        found = program.trace
+        variant = program.trace
         nodes = [*pairing.bound, *pairing.extra]
         bindings: dict[str, Any] = {
             name: names[register] or "" for name, register in program.captures
         }
         bindings.update(pairing.attributes)
-        bindings.update(found.options)
+        bindings.update(variant.options)
         outputs: list[str] = []
-        for symbol in found.outputs:
+        for symbol in variant.outputs:
             outputs += (
                 bindings[symbol.name] if symbol.kind is Variadic else (names[symbol.index] or "",)
             )
         operands = {name for register in program.operands if (name := names[register])}
-        for listed in program.lists:
-            operands.update(filter(None, pairing.attributes.get(listed, ())))
+        for list_name in program.lists:
+            operands.update(filter(None, pairing.attributes.get(list_name, ())))
         if not operands.isdisjoint(outputs):
             return Misfit(anchor, "an operand is one of the results")
         kept = needed_outside(g, nodes, set(outputs), operands)
-        match = Match(bindings, nodes, outputs, found.output_names)
+        match = Match(bindings, nodes, outputs, variant.output_names)
         misfit = _cannot_stay(g, pairing, kept, match, operands, self.interior) if kept else None
-        misfit = misfit or self._unsatisfied(g, found.conditions, match, anchor)
+        misfit = misfit or self._unsatisfied(g, variant.conditions, match, anchor)
         if misfit is not None:
             return misfit
         self._check_derived(match)
@@ -217,7 +217,7 @@ class EasyPatternOptimization(DeclaredConditions):
     ) -> Misfit | None:
         """The first condition or validation that refuses a match.
 
-        One that raises `Declined` refuses it too.
+        One that raises `Declined` refuses it as well.
         """
         try:
             for condition in conditions:
@@ -275,83 +275,86 @@ class EasyPatternOptimization(DeclaredConditions):
                 )
             results = [results.get(name) for name in match.output_names]
         values = [results] if isinstance(results, str) else results
-        given = [
+        names = [
             name
             for value in values
             for name in (value if isinstance(value, (tuple, list)) else (value,))
         ]
-        if len(given) != len(match.outputs):
+        if len(names) != len(match.outputs):
             raise RewriteError(
-                f"{self.name()}: apply_pattern gives {len(given)} results, {len(match.outputs)} "
+                f"{self.name()}: apply_pattern gives {len(names)} results, {len(match.outputs)} "
                 "expected"
             )
-        return [*kept, *connect(g, given, match.outputs)]
+        return [*kept, *connect(g, names, match.outputs)]
 
 
 def _worth_trying(programs: Sequence[Program], g: GraphView, node: Node) -> list[Program]:
     """The programs whose anchor has the operator of a node and whose path its producers do not
     exclude.
     """
-    near: set[Key | None] = {None, CONSTANT}
+    producers: set[Key | None] = {None, CONSTANT}
     for name in node.input:
         producer = g.graph.producer(name)
         if producer is not None:
-            near.add((producer.domain, producer.op_type))
+            producers.add((producer.domain, producer.op_type))
     key = node.domain, node.op_type
-    return [program for program in programs if program.near in near and program.anchor_key == key]
+    return [
+        program for program in programs if program.near in producers and program.anchor_key == key
+    ]
 
 
-def connect(g: PatternRewriter, given: Sequence[str | None], wanted: Sequence[str]) -> list[Node]:
+def connect(
+    g: PatternRewriter, results: Sequence[str | None], targets: Sequence[str]
+) -> list[Node]:
     """Give the results of the replacement the names of those that they replace.
 
     Operands and repeated results are copied.
     """
     created = g.created
-    renamed: dict[str, str] = {}
-    extra: list[Node] = []
-    made = {name for node in created for name in node.output}
-    for name, target in dict.fromkeys(zip(given, wanted, strict=True)):
+    new_names: dict[str, str] = {}
+    copies: list[Node] = []
+    produced = {name for node in created for name in node.output}
+    for name, target in dict.fromkeys(zip(results, targets, strict=True)):
         if not name or not target:
             continue
-        if name in made and name not in renamed:
-            renamed[name] = target
+        if name in produced and name not in new_names:
+            new_names[name] = target
         else:
-            extra.append(g.make_node("Identity", [renamed.get(name, name)], [target]))
+            copies.append(g.make_node("Identity", [new_names.get(name, name)], [target]))
     for node in created:
-        node.input = tuple(renamed.get(name, name) for name in node.input)
-        node.output = tuple(renamed.get(name, name) for name in node.output)
-    return [*created, *extra]
+        node.input = tuple(new_names.get(name, name) for name in node.input)
+        node.output = tuple(new_names.get(name, name) for name in node.output)
+    return [*created, *copies]
 
 
 def needed_outside(
     g: GraphView, nodes: Sequence[Node], outputs: set[str], operands: set[str]
 ) -> list[Node]:
-    """The matched nodes that must stay, since other nodes or the replacement read their results.
-
-    With their producers.
+    """The matched nodes that must stay, with their matched producers, since other nodes or the
+    replacement read their results.
 
     ``outputs`` are results of the replacement, ``operands`` results that it reads.
     """
     graph = g.graph
-    inside = set(nodes)
+    matched = set(nodes)
     kept: set[Node] = set()
     pending = [
         n
         for n in nodes
         for name in n.output
-        if name not in outputs and _is_read(g, name, inside, operands)
+        if name not in outputs and _is_read(g, name, matched, operands)
     ]
     while pending:
         node = pending.pop()
         if node not in kept:
             kept.add(node)
             producers = (graph.producer(name) for name in node.input if name)
-            pending.extend(p for p in producers if p in inside and p not in kept)
+            pending.extend(p for p in producers if p in matched and p not in kept)
     return [node for node in nodes if node in kept] if kept else []
 
 
-def _is_read(g: GraphView, name: str, inside: set[Node], operands: set[str]) -> bool:
-    return bool(name) and (name in operands or is_read_beyond(g.graph, name, inside))
+def _is_read(g: GraphView, name: str, matched: set[Node], operands: set[str]) -> bool:
+    return bool(name) and (name in operands or is_read_beyond(g.graph, name, matched))
 
 
 def _cannot_stay(
@@ -365,14 +368,16 @@ def _cannot_stay(
     """The reason why nodes that are needed elsewhere cannot stay next to the replacement, ``None``
     if they can.
     """
-    said = {pairing.names[s.index]: s.interior for s in pairing.program.trace.symbols if s.interior}
-    outputs, inside = set(match.outputs), set(match.nodes)
+    modes = {
+        pairing.names[s.index]: s.interior for s in pairing.program.trace.symbols if s.interior
+    }
+    outputs, matched = set(match.outputs), set(match.nodes)
     for node in kept:
         for name in node.output:
             if (
-                said.get(name, interior) == "refuse"
+                modes.get(name, interior) == "refuse"
                 and name not in outputs
-                and _is_read(g, name, inside, operands)
+                and _is_read(g, name, matched, operands)
             ):
                 return Misfit(node, READ_ELSEWHERE, node.output)
     for node in kept:
@@ -388,15 +393,15 @@ _PARAMETERS: dict[type[EasyPatternOptimization], tuple[inspect.Parameter, ...]] 
 def compiled(pattern: EasyPatternOptimization) -> tuple[Program, ...]:
     """The variants of a declarative pattern, traced and compiled once per class."""
     cls = type(pattern)
-    found = _PROGRAMS.get(cls)
-    if found is None:
+    cached = _PROGRAMS.get(cls)
+    if cached is None:
         anchors = tuple(map(operator_key, cls.anchors))
         variants = pattern.traced()
         if not cls.is_shipped():  # tests check those
             check(pattern, variants)
         programs = tuple(compile_trace(variant, anchors, pattern.interior) for variant in variants)
-        found = _PROGRAMS[cls] = programs
-    return found
+        cached = _PROGRAMS[cls] = programs
+    return cached
 
 
 def check(pattern: EasyPatternOptimization, variants: Sequence[Trace]) -> None:
@@ -415,28 +420,30 @@ def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]
 
     One such as ``**others`` takes all that no parameter names.
     """
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for parameter in _parameters(pattern):
         if parameter.kind is parameter.VAR_KEYWORD:
-            given |= {name: value for name, value in match.items() if name not in given}
+            arguments |= {name: value for name, value in match.items() if name not in arguments}
         elif parameter.name in match:
-            given[parameter.name] = match[parameter.name]
+            arguments[parameter.name] = match[parameter.name]
         elif parameter.default is inspect.Parameter.empty:
-            given[parameter.name] = None  # a capture of another variant
-    return given
+            arguments[parameter.name] = None  # a capture of another variant
+    return arguments
 
 
-def _captured(found: Trace) -> set[str]:
+def _captured(variant: Trace) -> set[str]:
     return (
-        {symbol.name for symbol in found.symbols} | set(found.options) | found.captured_attributes()
+        {symbol.name for symbol in variant.symbols}
+        | set(variant.options)
+        | variant.captured_attributes()
     )
 
 
 def _parameters(pattern: EasyPatternOptimization) -> tuple[inspect.Parameter, ...]:
     cls = type(pattern)
-    found = _PARAMETERS.get(cls)
-    if found is None:
-        found = _PARAMETERS[cls] = tuple(
+    parameters = _PARAMETERS.get(cls)
+    if parameters is None:
+        parameters = _PARAMETERS[cls] = tuple(
             inspect.signature(pattern.apply_pattern).parameters.values()
         )[1:]
-    return found
+    return parameters

@@ -25,8 +25,8 @@ def calling_frame(levels: int = 1) -> FrameType:
 def class_line(cls: type[Rewrite], method: str = "") -> tuple[str, int]:
     """File and line of a class or of its method; empty when there is no source."""
     try:
-        found = getattr(cls, method) if method else cls
-        return inspect.getsourcefile(found) or "", inspect.getsourcelines(found)[1]
+        code = getattr(cls, method) if method else cls
+        return inspect.getsourcefile(code) or "", inspect.getsourcelines(code)[1]
     except (OSError, TypeError, AttributeError):
         return "", 0
 
@@ -89,8 +89,6 @@ def _is_engine(file: str) -> bool:
 
 
 def raised_at(error: BaseException) -> tuple[str, int]:
-    """File and line of the call, made by the function that caught an error, in which it was
-    raised.
-    """
-    below = error.__traceback__ and error.__traceback__.tb_next
-    return (below.tb_frame.f_code.co_filename, below.tb_lineno) if below else ("", 0)
+    """File and line of an error in the function that the catching function called."""
+    entry = error.__traceback__ and error.__traceback__.tb_next
+    return (entry.tb_frame.f_code.co_filename, entry.tb_lineno) if entry else ("", 0)

@@ -20,10 +20,10 @@ def equals_literal(array: np.ndarray, value: float | bool) -> bool:
     item = array.reshape(())
     kind, size = item.dtype.kind, item.dtype.itemsize
     if kind == "f" and size >= 4 and not isinstance(value, bool):
-        found = float(item)
-        if found == value or is_short(value):
-            return found == value
-        return abs(found - value) <= (2.0**-22 if size == 4 else 2.0**-51) * abs(value) < math.inf
+        number = float(item)
+        if number == value or is_short(value):
+            return number == value
+        return abs(number - value) <= (2.0**-22 if size == 4 else 2.0**-51) * abs(value) < math.inf
     if kind == "b" or isinstance(value, bool):
         return kind == "b" and bool(item) == value
     if kind in "iu":
@@ -31,11 +31,11 @@ def equals_literal(array: np.ndarray, value: float | bool) -> bool:
     if kind in "OUSc":
         return False
     with np.errstate(over="ignore"):
-        wanted = np.asarray(value).astype(item.dtype)
-    if is_short(value) or not np.isfinite(np.float64(wanted)):
-        return bool(item == wanted)
+        literal = np.asarray(value).astype(item.dtype)
+    if is_short(value) or not np.isfinite(np.float64(literal)):
+        return bool(item == literal)
     digits = 2.0**-6 if item.dtype.name == "bfloat16" else 2.0**-9 if size == 2 else 2.0**-3
-    return abs(float(item) - float(wanted)) <= digits * abs(float(wanted))
+    return abs(float(item) - float(literal)) <= digits * abs(float(literal))
 
 
 @cache

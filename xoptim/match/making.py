@@ -24,7 +24,7 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "status": STATUSES,
     "interior": ("refuse", "keep"),
 }
-"""Class attributes with a fixed set of values; declared patterns have ``interior`` too."""
+"""Class attributes with a fixed set of values; only declared patterns have ``interior``."""
 _VERSIONS: Final = re.compile(r"((<=?|>=?|==|!=)\d+(\.\d+)*(,(?=.))?)*")
 
 
@@ -52,11 +52,11 @@ def pattern_class(
     are not guaranteed; ``members`` override them. Raises `TypeError` when a class attribute is
     unknown or has an invalid value.
     """
-    given = {"exactness": "rounding", **checked(base, metadata)}
+    attributes = {"exactness": "rounding", **checked(base, metadata)}
     name = re.sub(r"\W", "", name).removesuffix("Pattern") + "Pattern"
     return cast(
         "type[Made]",
-        type(name, (base,), {**given, **members, "__module__": module, "__doc__": doc}),
+        type(name, (base,), {**attributes, **members, "__module__": module, "__doc__": doc}),
     )
 
 
@@ -65,17 +65,17 @@ def checked(kind: type[Rewrite], metadata: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises `TypeError` for a wrong one.
     """
-    known = metadata_of(kind)
-    given: dict[str, Any] = {}
+    names = metadata_of(kind)
+    attributes: dict[str, Any] = {}
     for key, value in metadata.items():
-        if key not in known:
+        if key not in names:
             noun = "pattern" if issubclass(kind, PatternOptimization) else "pass"
-            raise TypeError(f"a {noun} has no {key!r}; it has {', '.join(sorted(known))}")
-        wrong = fault(key, value)
-        if wrong:
-            raise TypeError(f"{key} {wrong}")
-        given[key] = tuple(value) if key in LISTS or key == "examples" else value
-    return given
+            raise TypeError(f"a {noun} has no {key!r}; it has {', '.join(sorted(names))}")
+        error = fault(key, value)
+        if error:
+            raise TypeError(f"{key} {error}")
+        attributes[key] = tuple(value) if key in LISTS or key == "examples" else value
+    return attributes
 
 
 @cache
@@ -87,10 +87,10 @@ def check_metadata(kind: type[Rewrite]) -> None:
     for key in sorted(
         metadata_of(kind) | {"interior"} if hasattr(kind, "match_pattern") else metadata_of(kind)
     ):
-        if wrong := fault(key, getattr(kind, key)):
+        if error := fault(key, getattr(kind, key)):
             file, line = attribute_line(kind, key)
             place = f"{file}:{line}: " if file else ""  # a class made by a program has no source
-            raise PatternError(f"{place}{kind.name()}: {key} {wrong}")
+            raise PatternError(f"{place}{kind.name()}: {key} {error}")
 
 
 def fault(key: str, value: Any) -> str:
@@ -132,6 +132,6 @@ def camel_case(name: str) -> str:
 def is_copy(node: Node) -> bool:
     """Whether a node is a standard Identity.
 
-    A result that must keep its name can be one, so it is not matched again.
+    A replacement may be one, so that a result keeps its name: it is not matched again.
     """
     return node.op_type == "Identity" and not node.domain

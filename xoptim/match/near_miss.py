@@ -1,8 +1,8 @@
-"""The nearest miss of an attempt that failed: the same steps run once more, for a listener.
+"""The nearest miss of an attempt that failed: the same search runs again, for a listener.
 
 The first condition that fails is skipped, to measure how much else would fit; the search path that
-gets furthest is reported. Each step and each condition of `xoptim.match.pairing` that can fail runs
-as there; a failure is turned into a message.
+gets furthest is reported. Steps and conditions are those of `xoptim.match.pairing`; each failure is
+turned into a message.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ class _NearSearch(MatchAttempt):
     __slots__ = ()
     pairing: NearPairing
 
-    def _producer(self, name: str, wanted: PatternNode) -> Node | None:
-        node = super()._producer(name, wanted)
+    def _producer(self, name: str, spec: PatternNode) -> Node | None:
+        node = super()._producer(name, spec)
         if node is None:
-            self.pairing.refuse(None, f"{name!r} is not produced by {_kind(wanted)}", wanted, name)
+            self.pairing.refuse(None, f"{name!r} is not produced by {_kind(spec)}", spec, name)
         return node
 
-    def _readers(self, name: str, wanted: PatternNode) -> Collection[Node]:
-        readers = super()._readers(name, wanted)
+    def _readers(self, name: str, spec: PatternNode) -> Collection[Node]:
+        readers = super()._readers(name, spec)
         if not readers:
-            self.pairing.refuse(None, f"nothing reads {name!r}", wanted, name)
+            self.pairing.refuse(None, f"nothing reads {name!r}", spec, name)
         return readers
 
-    def _are_too_many(self, readers: Collection[Node], most: int) -> bool:
+    def _are_too_many(self, readers: Collection[Node], limit: int) -> bool:
         return False  # `examine` reports which node reads the result
 
-    def _trees(self, wanted: PatternNode) -> Iterator[Tree]:
-        yield from super()._trees(wanted)
-        root, count = self.pairing.node_of(wanted), len(wanted.inputs)
+    def _trees(self, spec: PatternNode) -> Iterator[Tree]:
+        yield from super()._trees(spec)
+        root, count = self.pairing.node_of(spec), len(spec.inputs)
         if len(root.input) <= count:
             self.pairing.refuse(
-                root, f"no tree of {wanted.op_type} nodes with {count} operands", wanted
+                root, f"no tree of {spec.op_type} nodes with {count} operands", spec
             )
 
 
@@ -92,7 +92,7 @@ class NearPairing(Pairing):
         self,
         node: Node | None,
         reason: str,
-        wanted: PatternNode,
+        spec: PatternNode,
         *values: str,
         near: bool = False,
         waive: bool = False,
@@ -101,40 +101,42 @@ class NearPairing(Pairing):
         """Remember the first condition that failed on this search path, if no other path got
         further.
 
-        Returns whether the search continues, because no condition has failed before. It then
-        returns no match.
+        Returns whether the search continues as if the condition held, because none has failed
+        before. It then ends without a match.
 
         Args:
             node: the node that does not fit.
             reason: the reason.
-            wanted: the pattern node.
+            spec: the pattern node.
             *values: results that the condition is about.
             near: whether only a value is wrong, which is nearer than another operator.
             waive: whether the search may continue as if the condition held.
-            is_last: whether all else fits, which is nearer than as many results on a path that
-                ends.
+            is_last: whether all else fits, which is nearer than an equal number of pairs on a path
+                that ends.
         """
         if self._is_complete:
             return False
         trace = self.program.trace
-        found = self._waived
-        if found is None:
-            total, line = len(trace.nodes), wanted.line
-            found = Refusal(self._pattern, node, reason, trace.file, line, near, (), total, values)
+        refusal = self._waived
+        if refusal is None:
+            total, line = len(trace.nodes), spec.line
+            refusal = Refusal(
+                self._pattern, node, reason, trace.file, line, near, (), total, values
+            )
             if waive:
-                self._waived = found
+                self._waived = refusal
                 return True
-        self._remember(found, is_last)
+        self._remember(refusal, is_last)
         return False
 
-    def _remember(self, found: Refusal, is_last: bool) -> None:
+    def _remember(self, refusal: Refusal, is_last: bool) -> None:
         """Keep a refusal if it came further than those before."""
-        bound = self.bound
-        known = sum(name is not None for name in self.names)
-        progress = 1000 * len(bound) + 2 * known + found.progress + is_last
+        nodes = self.bound
+        count = sum(name is not None for name in self.names)
+        progress = 1000 * len(nodes) + 2 * count + refusal.progress + is_last
         if self._furthest is None or self._furthest.progress < progress:
-            matched = tuple(each for each in bound if each is not found.node)
-            self._furthest = replace(found, progress=progress, matched=matched)
+            matched = tuple(node for node in nodes if node is not refusal.node)
+            self._furthest = replace(refusal, progress=progress, matched=matched)
 
     def judge(self, examine: Examine) -> None:
         """Report why nodes that fit one by one are not a match."""
@@ -142,132 +144,134 @@ class NearPairing(Pairing):
             self.refuse(None, "", self.program.anchor, is_last=True)
             return
         self._is_complete = True
-        heard: list[Refusal] = []
-        with listening(heard.append):
-            found = examine(self)
-        if isinstance(found, Misfit):
+        refusals: list[Refusal] = []
+        with listening(refusals.append):
+            miss = examine(self)
+        if isinstance(miss, Misfit):
             nodes = (*self.bound, *self.extra)
-            line, values = found.line or self.program.anchor.line, tuple(filter(None, found.values))
-            file = found.file or self.program.trace.file
+            line, values = miss.line or self.program.anchor.line, tuple(filter(None, miss.values))
+            file = miss.file or self.program.trace.file
             own = Refusal(
-                self._pattern, found.node, found.reason, file, line, COMPLETE, values=values
+                self._pattern, miss.node, miss.reason, file, line, COMPLETE, values=values
             )
-            for refusal in heard if heard and found.is_general else [*heard, own]:
+            for refusal in refusals if refusals and miss.is_general else [*refusals, own]:
                 is_mine = refusal.pattern == self._pattern
                 self._listen(
                     replace(refusal, matched=nodes, total=len(nodes)) if is_mine else refusal
                 )
 
     def alternatives(
-        self, wanted: PatternNode, choices: Iterable[Any], fits: Callable[[PatternNode, Any], bool]
+        self, spec: PatternNode, choices: Iterable[Any], fits: Callable[[PatternNode, Any], bool]
     ) -> Iterator[None]:
-        """As in a pairing.
+        """As in `Pairing`.
 
         A choice may skip the first condition that fails unless one was skipped before.
         """
         waived = self._waived
 
-        def fits_alone(wanted: PatternNode, choice: Any) -> bool:
+        def fits_alone(spec: PatternNode, choice: Any) -> bool:
             self._waived = waived
-            return fits(wanted, choice)
+            return fits(spec, choice)
 
-        yield from super().alternatives(wanted, choices, fits_alone)
+        yield from super().alternatives(spec, choices, fits_alone)
         self._waived = waived
 
-    def bind(self, wanted: PatternNode, node: Node) -> bool:
-        """As in a pairing."""
-        if node.op_type != wanted.op_type or node.domain != wanted.domain:
-            reason = f"expected {_kind(wanted)}, found {_kind(node)}"
-            return self.refuse(
-                node, reason, wanted, waive=node not in self.nodes
-            ) and self._results(wanted, node)
+    def bind(self, spec: PatternNode, node: Node) -> bool:
+        """As in `Pairing`."""
+        if node.op_type != spec.op_type or node.domain != spec.domain:
+            reason = f"expected {_kind(spec)}, found {_kind(node)}"
+            return self.refuse(node, reason, spec, waive=node not in self.nodes) and self._results(
+                spec, node
+            )
         if node in self.nodes or node in self.extra:
-            return self.refuse(node, "one node cannot match two nodes of the pattern", wanted)
-        return self._attributes(wanted, node) and self._results(wanted, node)
+            return self.refuse(node, "one node cannot match two nodes of the pattern", spec)
+        return self._attributes(spec, node) and self._results(spec, node)
 
-    def _is_inner(self, wanted: PatternNode, node: Node) -> bool:
-        return node not in self.nodes and node not in self.extra and self._attributes(wanted, node)
+    def _is_inner(self, spec: PatternNode, node: Node) -> bool:
+        return node not in self.nodes and node not in self.extra and self._attributes(spec, node)
 
-    def _attributes(self, wanted: PatternNode, node: Node) -> bool:
+    def _attributes(self, spec: PatternNode, node: Node) -> bool:
         """Compare the attributes; each that does not fit is refused."""
         excused: set[str] = set()
-        while (name := unfit_attribute(self.g, wanted, node, self.attributes, excused)) is not None:
-            if name in wanted.attributes:
+        while (name := unfit_attribute(self.g, spec, node, self.attributes, excused)) is not None:
+            if name in spec.attributes:
                 reason = (
                     f"attribute {name}={_shown(read_moved(self.g.graph, node, name))} does not fit"
                 )
-            elif wanted.others is None:
+            elif spec.others is None:
                 reason = f"attribute {name}={node.attribute[name]!r} is not its default"
             else:
-                return self.refuse(node, "attributes cannot be captured", wanted, near=True)
-            if not self.refuse(node, reason, wanted, near=True, waive=True):
+                return self.refuse(node, "attributes cannot be captured", spec, near=True)
+            if not self.refuse(node, reason, spec, near=True, waive=True):
                 return False
             excused.add(name)
         return True
 
-    def _results(self, wanted: PatternNode, node: Node) -> bool:
-        if super()._results(wanted, node):
+    def _results(self, spec: PatternNode, node: Node) -> bool:
+        if super()._results(spec, node):
             return True
-        symbols = [symbol for symbol in wanted.outputs if symbol.kind is not Variadic]
-        if len(node.output) < len(symbols) or not self._has_as_many(wanted, node):
+        symbols = [symbol for symbol in spec.outputs if symbol.kind is not Variadic]
+        if len(node.output) < len(symbols) or not self._has_as_many(spec, node):
             return self.refuse(
-                node, f"expected {len(symbols)} results, found {len(node.output)}", wanted
+                node, f"expected {len(symbols)} results, found {len(node.output)}", spec
             )
         for symbol, name in zip(symbols, node.output, strict=False):
-            known = self.names[symbol.index]
-            if known is not None and known != name:
-                return self.refuse(node, f"expected {known!r}, found {name!r}", wanted, known, name)
+            partner = self.names[symbol.index]
+            if partner is not None and partner != name:
+                return self.refuse(
+                    node, f"expected {partner!r}, found {name!r}", spec, partner, name
+                )
         return False  # the list of remaining results does not fit, which has been reported
 
-    def _has_no_more(self, wanted: PatternNode, node: Node) -> bool:
-        reason = f"expected {len(wanted.inputs)} operands, found {len(node.input)}"
+    def _has_no_more(self, spec: PatternNode, node: Node) -> bool:
+        reason = f"expected {len(spec.inputs)} operands, found {len(node.input)}"
         return all(
-            self.refuse(node, reason, wanted, waive=True)
-            for _ in unexpected_operands(self.g, wanted, node)
+            self.refuse(node, reason, spec, waive=True)
+            for _ in unexpected_operands(self.g, spec, node)
         )
 
-    def _is_absent(self, place: int, wanted: PatternNode, node: Node) -> bool:
-        if super()._is_absent(place, wanted, node):
+    def _is_absent(self, place: int, spec: PatternNode, node: Node) -> bool:
+        if super()._is_absent(place, spec, node):
             return True
         return self.refuse(
-            node, f"operand {place} must be absent", wanted, node.input[place], waive=True
+            node, f"operand {place} must be absent", spec, node.input[place], waive=True
         )
 
-    def _operands_and_list(self, wanted: PatternNode, node: Node, order: tuple[int, ...]) -> bool:
-        named = len(wanted.inputs) - 1
-        if len(node.input) < named:
+    def _operands_and_list(self, spec: PatternNode, node: Node, order: tuple[int, ...]) -> bool:
+        minimum = len(spec.inputs) - 1
+        if len(node.input) < minimum:
             return self.refuse(
-                node, f"expected at least {named} operands, found {len(node.input)}", wanted
+                node, f"expected at least {minimum} operands, found {len(node.input)}", spec
             )
-        return super()._operands_and_list(wanted, node, order)
+        return super()._operands_and_list(spec, node, order)
 
     def _unify(
         self,
         symbol: Symbol,
         name: str,
-        wanted: PatternNode,
+        spec: PatternNode,
         node: Node,
         siblings: Sequence[str] | None = None,
     ) -> bool:
-        if super()._unify(symbol, name, wanted, node, siblings):
+        if super()._unify(symbol, name, spec, node, siblings):
             return True
-        known = self.names[symbol.index]
-        if known is not None:
+        partner = self.names[symbol.index]
+        if partner is not None:
             return self.refuse(
-                node, f"expected {known!r}, found {name!r}", wanted, known, name, waive=True
+                node, f"expected {partner!r}, found {name!r}", spec, partner, name, waive=True
             )
         if symbol.kind is None and symbol.literal is None:
-            return self.refuse(node, "an operand is missing", wanted)
+            return self.refuse(node, "an operand is missing", spec)
         if symbol.kind is Variadic:
-            return self.refuse(node, f"{symbol.name!r} is a list of results, not one", wanted)
+            return self.refuse(node, f"{symbol.name!r} is a list of results, not one", spec)
         if suits(self.g, symbol, name):
             return self.refuse(
-                node, f"{name!r} may change the shape of the result", wanted, name, waive=True
+                node, f"{name!r} may change the shape of the result", spec, name, waive=True
             )
         return self.refuse(
             node,
             self._unsuitable(symbol, name),
-            wanted,
+            spec,
             name,
             near=self.g.is_constant(name),
             waive=True,
@@ -286,20 +290,20 @@ class NearPairing(Pairing):
         return f"the value of {name!r} does not satisfy the condition on {symbol.name!r}"
 
     def _unify_list(
-        self, symbol: Symbol, names: tuple[str, ...], wanted: PatternNode, node: Node
+        self, symbol: Symbol, names: tuple[str, ...], spec: PatternNode, node: Node
     ) -> bool:
-        if super()._unify_list(symbol, names, wanted, node):
+        if super()._unify_list(symbol, names, spec, node):
             return True
-        known = self.attributes.get(symbol.name)
-        if known is not None:
-            return self.refuse(node, f"expected {known}, found {names}", wanted, *names)
+        partner = self.attributes.get(symbol.name)
+        if partner is not None:
+            return self.refuse(node, f"expected {partner}, found {names}", spec, *names)
         if len(names) < symbol.least:
             reason = (
                 f"expected at least {symbol.least} results for {symbol.name!r}, found {len(names)}"
             )
-            return self.refuse(node, reason, wanted)
+            return self.refuse(node, reason, spec)
         variable = next(name for name in names if name and not self.g.is_constant(name))
-        return self.refuse(node, f"{variable!r} is not constant", wanted, variable)
+        return self.refuse(node, f"{variable!r} is not constant", spec, variable)
 
 
 def _shown(value: Any) -> str:

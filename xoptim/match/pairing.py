@@ -25,8 +25,8 @@ class Pairing:
 
     No pair contradicts another one.
 
-    Each method that pairs returns whether the pair fits. When it does not, pairs may have been made
-    in part: `alternatives` takes them back.
+    Each method that pairs returns whether the pair fits. When it does not, it may leave some pairs
+    behind: `alternatives` removes them.
     """
 
     __slots__ = ("attributes", "extra", "g", "names", "nodes", "program")
@@ -45,19 +45,19 @@ class Pairing:
         """The graph nodes found so far, in the order of the pattern nodes, without trees."""
         return list(filter(None, self.nodes))
 
-    def node_of(self, wanted: PatternNode) -> Node:
+    def node_of(self, spec: PatternNode) -> Node:
         """The graph node of a pattern node that has one."""
-        node = self.nodes[wanted.index]
+        node = self.nodes[spec.index]
         assert node is not None
         return node
 
     def alternatives(
-        self, wanted: PatternNode, choices: Iterable[Any], fits: Callable[[PatternNode, Any], bool]
+        self, spec: PatternNode, choices: Iterable[Any], fits: Callable[[PatternNode, Any], bool]
     ) -> Iterator[None]:
         """Pair a pattern node with each choice (a node, an order of operands, a tree) that fits,
         one after another.
 
-        Pairs made since are taken back before the next choice.
+        Pairs made since are removed before the next choice.
         """
         names, nodes, extra, attributes = self.names, self.nodes, self.extra, self.attributes
         for choice in choices:
@@ -67,132 +67,131 @@ class Pairing:
                 extra[:],
                 attributes.copy(),
             )
-            if fits(wanted, choice):
+            if fits(spec, choice):
                 yield
         self.names, self.nodes, self.extra, self.attributes = names, nodes, extra, attributes
 
     # ---------------------------------------------------------------- nodes
 
-    def bind(self, wanted: PatternNode, node: Node) -> bool:
+    def bind(self, spec: PatternNode, node: Node) -> bool:
         """Pair a pattern node with a graph node: operator, attributes, results."""
         return (
-            node.op_type == wanted.op_type
-            and node.domain == wanted.domain
+            node.op_type == spec.op_type
+            and node.domain == spec.domain
             and node not in self.nodes
             and node not in self.extra
-            and unfit_attribute(self.g, wanted, node, self.attributes) is None
-            and self._results(wanted, node)
+            and unfit_attribute(self.g, spec, node, self.attributes) is None
+            and self._results(spec, node)
         )
 
-    def _results(self, wanted: PatternNode, node: Node) -> bool:
-        """Pair the results of a pattern node with a graph node's."""
-        symbols = wanted.outputs
+    def _results(self, spec: PatternNode, node: Node) -> bool:
+        symbols = spec.outputs
         if symbols and symbols[-1].kind is Variadic:
             symbols = symbols[:-1]
-            if not self._unify_list(wanted.outputs[-1], node.output[len(symbols) :], wanted, node):
+            if not self._unify_list(spec.outputs[-1], node.output[len(symbols) :], spec, node):
                 return False
-        if len(node.output) < len(symbols) or not self._has_as_many(wanted, node):
+        if len(node.output) < len(symbols) or not self._has_as_many(spec, node):
             return False
         names = self.names
         for symbol, name in zip(symbols, node.output, strict=False):
-            known = names[symbol.index]
-            if known is None:
+            partner = names[symbol.index]
+            if partner is None:
                 names[symbol.index] = name
-            elif known != name:
+            elif partner != name:
                 return False
-        self.nodes[wanted.index] = node
+        self.nodes[spec.index] = node
         return True
 
-    def _has_as_many(self, wanted: PatternNode, node: Node) -> bool:
+    def _has_as_many(self, spec: PatternNode, node: Node) -> bool:
         """Whether a node has no more results than the pattern names, where their number decides
         what they are, as in Split.
         """
-        if len(node.output) <= len(wanted.outputs) or any(
-            symbol.kind is Variadic for symbol in wanted.outputs[-1:]
+        if len(node.output) <= len(spec.outputs) or any(
+            symbol.kind is Variadic for symbol in spec.outputs[-1:]
         ):
             return True
         return not has_variadic_results(node.op_type, node.domain)
 
     # ---------------------------------------------------------------- operands
 
-    def operands(self, wanted: PatternNode, order: tuple[int, ...]) -> bool:
+    def operands(self, spec: PatternNode, order: tuple[int, ...]) -> bool:
         """Pair the operands of a node in one order."""
-        node = self.nodes[wanted.index]
+        node = self.nodes[spec.index]
         assert node is not None
-        if wanted.variadic >= 0:
-            return self._operands_and_list(wanted, node, order)
+        if spec.variadic >= 0:
+            return self._operands_and_list(spec, node, order)
         inputs, names = node.input, self.names
         count = len(inputs)
-        if count > len(wanted.inputs) and not self._has_no_more(wanted, node):
+        if count > len(spec.inputs) and not self._has_no_more(spec, node):
             return False
-        for place, symbol in zip(order, wanted.inputs, strict=True):
+        for place, symbol in zip(order, spec.inputs, strict=True):
             if symbol is None:
-                if not self._is_absent(place, wanted, node):
+                if not self._is_absent(place, spec, node):
                     return False
                 continue
             name = inputs[place] if place < count else ""
-            known = names[symbol.index]
-            if known is None and name and symbol.is_plain:
+            partner = names[symbol.index]
+            if partner is None and name and symbol.is_plain:
                 names[symbol.index] = name
-            elif known != name and not self._unify(symbol, name, wanted, node):
+            elif partner != name and not self._unify(symbol, name, spec, node):
                 return False
         return True
 
-    def _is_absent(self, place: int, wanted: PatternNode, node: Node) -> bool:
+    def _is_absent(self, place: int, spec: PatternNode, node: Node) -> bool:
         return place >= len(node.input) or not node.input[place]
 
-    def _has_no_more(self, wanted: PatternNode, node: Node) -> bool:
+    def _has_no_more(self, spec: PatternNode, node: Node) -> bool:
         """Whether all operands after those that the pattern lists may be present."""
-        return not unexpected_operands(self.g, wanted, node)
+        return not unexpected_operands(self.g, spec, node)
 
-    def _operands_and_list(self, wanted: PatternNode, node: Node, order: tuple[int, ...]) -> bool:
+    def _operands_and_list(self, spec: PatternNode, node: Node, order: tuple[int, ...]) -> bool:
         """Pair operands; one symbol takes all that remain."""
-        variadic, named = wanted.variadic, len(wanted.inputs) - 1
-        if len(node.input) < named:
+        variadic, count = spec.variadic, len(spec.inputs) - 1
+        if len(node.input) < count:
             return False
-        if not wanted.any_order and not is_commutative(wanted.op_type, wanted.domain):
-            behind = len(node.input) - (named - variadic)
+        if not spec.any_order and not is_commutative(spec.op_type, spec.domain):
+            tail = len(node.input) - (count - variadic)
             places = range(len(node.input))
-            order = (*places[:variadic], *places[behind:], *places[variadic:behind])
+            order = (*places[:variadic], *places[tail:], *places[variadic:tail])
         for place, symbol in zip(
-            order, (*wanted.inputs[:variadic], *wanted.inputs[variadic + 1 :]), strict=False
+            order, (*spec.inputs[:variadic], *spec.inputs[variadic + 1 :]), strict=False
         ):
             if symbol is None:
-                if not self._is_absent(place, wanted, node):
+                if not self._is_absent(place, spec, node):
                     return False
-            elif not self._unify(symbol, node.input[place], wanted, node):
+            elif not self._unify(symbol, node.input[place], spec, node):
                 return False
-        rest = wanted.inputs[variadic]
+        rest = spec.inputs[variadic]
         assert rest is not None
         return self._unify_list(
-            rest, tuple(node.input[place] for place in order[named:]), wanted, node
+            rest, tuple(node.input[place] for place in order[count:]), spec, node
         )
 
-    def terms(self, wanted: PatternNode, tree: Tree) -> bool:
+    def terms(self, spec: PatternNode, tree: Tree) -> bool:
         """Pair the operands of a tree of an associative operator."""
         leaves, inner = tree
-        node = self.node_of(wanted)
-        if not all(self._is_inner(wanted, each) for each in inner):
+        node = self.node_of(spec)
+        if not all(self._is_inner(spec, child) for child in inner):
             return False
-        for place, (symbol, name) in enumerate(zip(wanted.inputs, leaves, strict=True)):
+        for place, (symbol, name) in enumerate(zip(spec.inputs, leaves, strict=True)):
             assert symbol is not None
-            if not self._unify(symbol, name, wanted, node, (*leaves[:place], *leaves[place + 1 :])):
+            if not self._unify(symbol, name, spec, node, (*leaves[:place], *leaves[place + 1 :])):
                 return False
         self.extra += inner
         return True
 
-    def _is_inner(self, wanted: PatternNode, node: Node) -> bool:
+    def _is_inner(self, spec: PatternNode, node: Node) -> bool:
         """Whether a node with the operator of an associative one may be an inner node of its
         tree.
         """
         is_taken = node in self.nodes or node in self.extra
-        return not is_taken and unfit_attribute(self.g, wanted, node, self.attributes) is None
+        return not is_taken and unfit_attribute(self.g, spec, node, self.attributes) is None
 
     def _unify(
         self,
         symbol: Symbol,
         name: str,
-        wanted: PatternNode,
+        spec: PatternNode,
         node: Node,
         siblings: Sequence[str] | None = None,
     ) -> bool:
@@ -200,9 +199,9 @@ class Pairing:
 
         A symbol is paired with one name only.
         """
-        known = self.names[symbol.index]
-        if known is not None:
-            return known == name
+        partner = self.names[symbol.index]
+        if partner is not None:
+            return partner == name
         if symbol.is_plain:
             if not name and symbol.producer is None:
                 return False
@@ -214,12 +213,12 @@ class Pairing:
         return True
 
     def _unify_list(
-        self, symbol: Symbol, names: tuple[str, ...], wanted: PatternNode, node: Node
+        self, symbol: Symbol, names: tuple[str, ...], spec: PatternNode, node: Node
     ) -> bool:
         """Pair a symbol that matches several results with the remaining results."""
-        known = self.attributes.get(symbol.name)
-        if known is not None:
-            return bool(known == names)
+        partners = self.attributes.get(symbol.name)
+        if partners is not None:
+            return bool(partners == names)
         if len(names) < symbol.least:
             return False
         if symbol.elements is Constant and not all(
@@ -230,7 +229,7 @@ class Pairing:
         return True
 
 
-_MOST_ORDERS = 720
+_MAX_ORDERS = 720
 """Maximal number of orders of operands that are tried, the given one first: all orders of six
 operands.
 """
@@ -261,30 +260,30 @@ class MatchAttempt:
         fits: Callable[[PatternNode, Any], bool]
         for step in pairing.program.steps[position:]:
             position += 1
-            wanted = step.node
+            spec = step.node
             if step.kind == "inputs":
                 if not step.is_straight:
-                    choices, fits = step.orders or self._orders(wanted), pairing.operands
+                    choices, fits = step.orders or self._orders(spec), pairing.operands
                     break
-                if not pairing.operands(wanted, step.orders[0]):
+                if not pairing.operands(spec, step.orders[0]):
                     return None
             elif step.kind == "up":
-                node = self._producer(self._name(step), wanted)
-                if node is None or not pairing.bind(wanted, node):
+                node = self._producer(self._name(step), spec)
+                if node is None or not pairing.bind(spec, node):
                     return None
             elif step.kind == "down":
-                readers = self._readers(self._name(step), wanted)
+                readers = self._readers(self._name(step), spec)
                 if step.most_readers is not None and self._are_too_many(readers, step.most_readers):
                     return None
                 choices, fits = readers, pairing.bind
                 break
             else:
-                choices, fits = self._trees(wanted), pairing.terms
+                choices, fits = self._trees(spec), pairing.terms
                 break
         else:
-            found = self.examine(pairing)
-            return found if isinstance(found, MatchResult) else None
-        for _ in pairing.alternatives(wanted, choices, fits):
+            result = self.examine(pairing)
+            return result if isinstance(result, MatchResult) else None
+        for _ in pairing.alternatives(spec, choices, fits):
             match = self._steps(position)
             if match is not None:
                 return match
@@ -298,64 +297,62 @@ class MatchAttempt:
         symbol = step.symbol
         assert symbol is not None
         if symbol.kind is Variadic:
-            listed: tuple[str, ...] = self.pairing.attributes[symbol.name]
-            return listed[0] if listed else ""
+            names: tuple[str, ...] = self.pairing.attributes[symbol.name]
+            return names[0] if names else ""
         return self.pairing.names[symbol.index] or ""
 
-    def _orders(self, wanted: PatternNode) -> Iterable[tuple[int, ...]]:
+    def _orders(self, spec: PatternNode) -> Iterable[tuple[int, ...]]:
         """Orders of operands that depend on their number: first those that the pattern lists, then
         the remaining ones.
         """
-        places = range(len(self.pairing.node_of(wanted).input))
+        places = range(len(self.pairing.node_of(spec).input))
         orders: Iterable[tuple[int, ...]]
-        if wanted.variadic < 0:
+        if spec.variadic < 0:
             orders = (
                 permutations(places)
-                if len(places) == len(wanted.inputs)
-                else (tuple(range(len(wanted.inputs))),)
+                if len(places) == len(spec.inputs)
+                else (tuple(range(len(spec.inputs))),)
             )
         else:
-            firsts = permutations(places, len(wanted.inputs) - 1)
-            orders = ((*first, *(p for p in places if p not in first)) for first in firsts)
-        return islice(orders, _MOST_ORDERS)
+            prefixes = permutations(places, len(spec.inputs) - 1)
+            orders = ((*prefix, *(p for p in places if p not in prefix)) for prefix in prefixes)
+        return islice(orders, _MAX_ORDERS)
 
-    def _producer(self, name: str, wanted: PatternNode) -> Node | None:
+    def _producer(self, name: str, spec: PatternNode) -> Node | None:
         """The node that computes a result; it may be the graph node of ``wanted``."""
         return self.graph.producer(name)
 
-    def _readers(self, name: str, wanted: PatternNode) -> Collection[Node]:
+    def _readers(self, name: str, spec: PatternNode) -> Collection[Node]:
         """Nodes that read a result, directly or, for an associative operator, within a tree of such
         nodes.
         """
         readers = self.graph.consumers(name)
-        if not wanted.associative:
+        if not spec.associative:
             return readers
-        found = dict.fromkeys(readers)
-        edge = list(found)
-        for _ in range(len(wanted.inputs) - 2):
-            tree = [n for n in edge if n.op_type == wanted.op_type and n.domain == wanted.domain]
+        nodes = dict.fromkeys(readers)
+        edge = list(nodes)
+        for _ in range(len(spec.inputs) - 2):
+            tree = [n for n in edge if n.op_type == spec.op_type and n.domain == spec.domain]
             edge = [
                 reader
                 for n in tree
                 for reader in self.graph.consumers(n.output[0])
-                if reader not in found
+                if reader not in nodes
             ]
-            found.update(dict.fromkeys(edge))
-        return found
+            nodes.update(dict.fromkeys(edge))
+        return nodes
 
-    def _are_too_many(self, readers: Collection[Node], most: int) -> bool:
-        """Whether one of the readers of an interior result is not in the match, which may not
-        be.
-        """
-        return len(readers) > most
+    def _are_too_many(self, readers: Collection[Node], limit: int) -> bool:
+        """Whether an interior result has so many readers that one of them is not in the match."""
+        return len(readers) > limit
 
-    def _trees(self, wanted: PatternNode) -> Iterator[Tree]:
+    def _trees(self, spec: PatternNode) -> Iterator[Tree]:
         """The operands, in all orders, of all trees of the operator with as many operands as the
         pattern node.
         """
-        count = len(wanted.inputs)
+        count = len(spec.inputs)
         pending: list[tuple[tuple[str, ...], tuple[Node, ...], int]] = [
-            (self.pairing.node_of(wanted).input, (), 0)
+            (self.pairing.node_of(spec).input, (), 0)
         ]
         while pending:
             leaves, inner, start = pending.pop()
@@ -365,8 +362,8 @@ class MatchAttempt:
                 node = self.graph.producer(leaves[place])
                 if (
                     node is not None
-                    and node.op_type == wanted.op_type
-                    and node.domain == wanted.domain
+                    and node.op_type == spec.op_type
+                    and node.domain == spec.domain
                     and node not in inner
                     and len(leaves) - 1 + len(node.input) <= count
                 ):

@@ -1,7 +1,4 @@
-"""The base of all patterns, rewrites that match around a node.
-
-Their matches, and which of overlapping ones apply.
-"""
+"""The base of all patterns, rewrites that match around a node; the choice among their matches."""
 
 from __future__ import annotations
 
@@ -34,6 +31,7 @@ class MatchResult:
         insert_at: existing node where the new nodes go; chosen automatically when not given.
         comment: a remark for the log.
         bindings: captures of a declared pattern, by name.
+        anchor: the node at which `match` was called.
         edit: the edit with everything that `match` made, ``None`` if it made nothing.
     """
 
@@ -62,20 +60,20 @@ class MatchResult:
         return f"MatchResult({type(self.pattern).__name__}, [{types}])"
 
 
-def checked(found: Any, anchor: Node) -> MatchResult:
+def checked(match: Any, anchor: Node) -> MatchResult:
     """The match that a pattern returned, with ``anchor`` set.
 
     Raises `TypeError` when it is not a match.
     """
-    if not isinstance(found, MatchResult):
-        raise TypeError(f"match must return a MatchResult or None, not {found!r:.80}")
-    if not all(each is None or isinstance(each, Node) for each in found.nodes):
+    if not isinstance(match, MatchResult):
+        raise TypeError(f"match must return a MatchResult or None, not {match!r:.80}")
+    if not all(node is None or isinstance(node, Node) for node in match.nodes):
         raise TypeError(
             "the nodes of a MatchResult must be nodes of the graph or None, not "
-            f"{found.nodes!r:.80}"
+            f"{match.nodes!r:.80}"
         )
-    found.anchor = anchor
-    return found
+    match.anchor = anchor
+    return match
 
 
 Strategy: TypeAlias = Callable[[Sequence[MatchResult]], list[MatchResult]]
@@ -97,7 +95,7 @@ def first_found(matches: Sequence[MatchResult]) -> list[MatchResult]:
 
 def largest_first(matches: Sequence[MatchResult]) -> list[MatchResult]:
     """Larger matches first; equally large ones in the order in which they were found."""
-    return sorted(matches, key=size, reverse=True)  # sorting is stable, in reverse too
+    return sorted(matches, key=size, reverse=True)  # stable, even in reverse
 
 
 STRATEGIES: dict[str, Strategy] = {"priority": first_found, "largest": largest_first}
@@ -106,10 +104,10 @@ STRATEGIES: dict[str, Strategy] = {"priority": first_found, "largest": largest_f
 
 def strategy_named(name: str) -> Strategy:
     """The strategy of this name; raises `ValueError` when there is none."""
-    found = STRATEGIES.get(name)
-    if found is None:
+    strategy = STRATEGIES.get(name)
+    if strategy is None:
         raise ValueError(f"unknown strategy {name!r}; there are: {', '.join(STRATEGIES)}")
-    return found
+    return strategy
 
 
 class Claims:
@@ -153,8 +151,8 @@ Key = tuple[str, str]
 class PatternOptimization(Rewrite):
     """A rewrite around a node: `match` finds where it applies, `apply` makes the replacement.
 
-    Patterns hold no state: everything that `match` finds is in the `MatchResult`. It has the class
-    attributes of `Rewrite` too.
+    Patterns hold no state: everything that `match` finds is in the `MatchResult`. The class
+    attributes of `Rewrite` apply as well.
 
     Class attributes:
         anchors: operators at whose nodes `match` is called (``"domain::Op"`` outside the standard
@@ -206,21 +204,21 @@ class PatternOptimization(Rewrite):
         match nor ``None``.
         """
         try:
-            found = self.match(g, node, matched)
+            match = self.match(g, node, matched)
         except Declined as reason:  # the view, or a helper, found a reason not to match
             if (listen := listener()) is not None:
                 file, line = raised_at(reason)
                 listen(Refusal(self.name(), node, str(reason), file, line, self.progress(line)))
             return None
-        if found is None:
+        if match is None:
             return None
         if self.exactness == "finite" and (
-            name := not_known_finite(g.scope, checked(found, node).nodes)
+            name := not_known_finite(g.scope, checked(match, node).nodes)
         ):
             return self.none(
                 node, msg=lambda: f"{name} is not known to be finite (--assume finite)"
             )
-        return checked(found, node)
+        return checked(match, node)
 
     def apply(self, g: PatternRewriter, *nodes: Any) -> list[Node]:
         """Make the replacement.
@@ -245,7 +243,7 @@ class PatternOptimization(Rewrite):
 
         Args:
             node: the node that does not fit.
-            lineno: line of the condition; that of the caller when not given.
+            lineno: line of the condition; by default the caller's.
             msg: the reason, or a function that makes it.
         """
         listen = listener()

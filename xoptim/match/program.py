@@ -58,21 +58,21 @@ class Program:
     anchor_key: Key = field(init=False)  # operator of the anchor
     # results that are captured: name and register
     captures: tuple[tuple[str, int], ...] = field(init=False)
-    # Registers of the results from outside that the pattern reads, lists of results apart
+    # registers of the results from outside that the pattern reads, except lists of results
     operands: tuple[int, ...] = field(init=False)
     lists: tuple[str, ...] = field(init=False)  # names of these lists
 
     def __post_init__(self) -> None:
-        given = [s for s in self.trace.symbols if s.producer is None and s.literal is None]
+        inputs = [s for s in self.trace.symbols if s.producer is None and s.literal is None]
         first = self.path[0] if self.path else None
-        found = {
+        values = {
             "near": CONSTANT if first is not None and first[0] == LITERAL else first,
             "anchor_key": (self.anchor.domain, self.anchor.op_type),
             "captures": tuple((s.name, s.index) for s in self.trace.symbols if s.name),
-            "operands": tuple(s.index for s in given if s.kind is not Variadic),
-            "lists": tuple(s.name for s in given if s.kind is Variadic),
+            "operands": tuple(s.index for s in inputs if s.kind is not Variadic),
+            "lists": tuple(s.name for s in inputs if s.kind is Variadic),
         }
-        for name, value in found.items():
+        for name, value in values.items():
             object.__setattr__(self, name, value)
 
 
@@ -82,9 +82,9 @@ def compile_trace(
     """Order the nodes of a pattern for matching: producers first, then consumers of known results.
 
     The anchor is the most selective node (see `_frequency`), the last one among equals; of the
-    operators in ``anchors``, if there are any. ``interior`` is that of the pattern. Raises
-    `TypeError` when the pattern is empty, not connected, returns results that it does not compute,
-    or has no such anchor.
+    operators in ``anchors``, if there are any. ``interior`` is the pattern's class attribute.
+    Raises `TypeError` when the pattern is empty, not connected, returns results that it does not
+    compute, or has no such anchor.
     """
     anchor = _anchor(trace, anchors)
     steps: list[MatchStep] = []
@@ -128,17 +128,16 @@ def compile_trace(
 
 
 def _anchor(trace: Trace, anchors: Sequence[Key]) -> PatternNode:
-    """The most selective node, the last one among equals."""
     if not trace.outputs or any(symbol.producer is None for symbol in trace.outputs):
         raise TypeError(f"match_pattern in {trace.file} must return results of g.op calls")
-    allowed = [
+    candidates = [
         node for node in trace.nodes if not anchors or (node.domain, node.op_type) in anchors
     ]
-    if not allowed:
+    if not candidates:
         raise TypeError(
             f"match_pattern in {trace.file} has no node with an operator of its anchors"
         )
-    return min(allowed, key=lambda node: (_frequency(node), -node.index))
+    return min(candidates, key=lambda node: (_frequency(node), -node.index))
 
 
 CONSTANT: Key = ("", "<constant>")
@@ -170,7 +169,7 @@ def _frequency(node: PatternNode) -> int:
     return 0 if node.domain or node.op_type not in _COMMON else 1 + _COMMON.index(node.op_type)
 
 
-_LONGEST_PATH = 3
+_MAX_PATH = 3
 """Maximal number of producers in a path."""
 
 
@@ -182,7 +181,7 @@ def _path(anchor: PatternNode) -> tuple[Key, ...]:
     node = anchor
     # The operands of an associative tree may belong to its inner nodes, so they do not restrict the
     # producers of the root.
-    while len(path) < _LONGEST_PATH and not (node.associative and len(node.inputs) > 2):
+    while len(path) < _MAX_PATH and not (node.associative and len(node.inputs) > 2):
         producers = [s.producer for s in node.inputs if s is not None and s.producer is not None]
         if not producers:
             return (*path, *_constant_key(node))
@@ -207,29 +206,30 @@ def _constant_key(node: PatternNode) -> tuple[Key, ...]:
 
 
 def _neighbours(trace: Trace, node: PatternNode) -> list[PatternNode]:
-    mine = {s.index for s in (*node.inputs, *node.outputs) if s is not None}
+    registers = {s.index for s in (*node.inputs, *node.outputs) if s is not None}
     return [
         n
         for n in trace.nodes
-        if n is not node and any(s is not None and s.index in mine for s in (*n.inputs, *n.outputs))
+        if n is not node
+        and any(s is not None and s.index in registers for s in (*n.inputs, *n.outputs))
     ]
 
 
-def _forward(trace: Trace, found: Mapping[int, int]) -> MatchStep | None:
+def _forward(trace: Trace, depth: Mapping[int, int]) -> MatchStep | None:
     """A node not found yet that reads a known result, preferably one that a found node produces."""
-    known = {
+    registers = {
         s.index
         for n in trace.nodes
-        if n.index in found
+        if n.index in depth
         for s in (*n.inputs, *n.outputs)
         if s is not None
     }
     steps = [
         MatchStep("down", node, symbol)
         for node in trace.nodes
-        if node.index not in found
+        if node.index not in depth
         for symbol in node.inputs
-        if symbol is not None and symbol.index in known and symbol.literal is None
+        if symbol is not None and symbol.index in registers and symbol.literal is None
     ]
     return min(
         steps, key=lambda step: step.symbol is None or step.symbol.producer is None, default=None

@@ -18,11 +18,9 @@ from xoptim.match.view import GraphView
 Range: TypeAlias = tuple[float, float]
 """The smallest and the largest number of a tensor."""
 MASK: Final = 1e8
-"""Numbers of this size are taken for infinity, as masks have them, where numbers are rounded to 16
-bits.
-"""
+"""Numbers of this size, as in masks, are taken for infinity in conversions to 16 bits."""
 FEWEST_STORED: Final = 1024
-"""Constants of fewer numbers stay as they are: folding expands them again."""
+"""Smaller constants stay as they are: constant folding would undo the change."""
 LARGEST: Final = 2.0**100
 """Larger numbers are not quantized: rounded up, they might not be finite."""
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
@@ -86,34 +84,33 @@ class Observed(NamedTuple):
 
 
 class _Operation(Protocol):
-    """A node of either kind."""
+    """A node of a graph or of a protobuf."""
 
     @property
     def output(self) -> Sequence[str]: ...
 
 
 def first_result(node: _Operation) -> str:
-    """The first result of a node that something may read, by which a MatMul is called."""
+    """The first result of a node that something may read; its name identifies a MatMul."""
     return next((name for name in node.output if name), "")
 
 
 class QuantizationPattern(PatternOptimization):
-    """A pattern that quantizes operands, everywhere or at chosen nodes
-    only.
+    """A pattern that quantizes operands, everywhere or at chosen nodes only.
 
     Args:
         only: names of results; where none of them is the first result of a node, the pattern does
             not match. ``None`` for all.
 
     Class attributes:
-        bits: number of bits to which operands are rounded: of integers, or of the fraction of
-            floats.
+        bits: number of bits of quantized operands: of integers, or of the fraction of floats.
         width: number of bits that a weight takes in the file, with its share of the scales.
         is_alternative: whether it gives MatMuls that another pattern of the scheme quantizes a
             second form, with a smaller error.
         quantizes_activations: whether it quantizes the activations of a MatMul at each run, and not
             constants alone.
-        quantizes_result: whether an operator that reads its result may be rounded because of that.
+        quantizes_result: whether an operator that reads its result may be quantized because of
+            that.
         time: part of the float32 time that a MatMul takes (lab/payoff.md), by which forms of
             one MatMul are compared; 1 where bytes alone are saved.
     """
@@ -140,7 +137,7 @@ class QuantizationPattern(PatternOptimization):
 
 
 class StoringPattern(QuantizationPattern):
-    """A pattern that quantizes constants and computes everything in float32."""
+    """A pattern of weight-only quantization, which computes everything in float32."""
 
     time = 1.0
 
@@ -172,15 +169,14 @@ class StoringPattern(QuantizationPattern):
 
 
 class RangedPattern(QuantizationPattern):
-    """A pattern that rounds tensors with scales that samples determine, once for all runs.
+    """A pattern of static quantization: samples determine the scales, once for all runs.
 
     Args:
         only: see `QuantizationPattern`.
-        observed: what samples tell of tensors.
+        observed: facts about tensors on samples.
 
     Class attributes:
-        operators: the types of the operators with weights. What it rounds besides them saves
-            nothing alone.
+        operators: the types of the operators with weights. Quantizing only others saves nothing.
     """
 
     operators: ClassVar[tuple[str, ...]]
@@ -217,8 +213,8 @@ class BlockPattern(QuantizationPattern):
 
 
 class ScalingPattern(PatternOptimization):
-    """A pattern that moves scales of channels from one constant to another, so that less is lost
-    when both sides are rounded.
+    """A pattern that moves scales of channels from one constant to another, so that quantizing both
+    loses less.
 
     Args:
         channels: of tensors on samples, by their names; other tensors stay. ``None``: by constants

@@ -48,9 +48,9 @@ class Refusal:
         return f"{self.file}:{self.line}" if self.file else ""
 
     def __str__(self) -> str:
-        at = f" at {self.node.name or self.node!r}" if self.node is not None else ""
-        why = f": {self.reason}" if self.reason else ""
-        return f"{self.pattern} refused{at}{why} ({self.exit_point})"
+        place = f" at {self.node.name or self.node!r}" if self.node is not None else ""
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{self.pattern} refused{place}{reason} ({self.exit_point})"
 
 
 class Misfit(NamedTuple):

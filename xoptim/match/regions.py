@@ -21,7 +21,7 @@ Equal forms of one value are one tensor.
 class Carried(NamedTuple):
     """A node that works in another form."""
 
-    # the form of each operand, by its place, that is needed in another one; all others stay
+    # the forms of the operands that are needed in another form, by index; all others stay
     operands: Mapping[int, Form]
     changed: Mapping[str | int, Any]  # parameters that change (`xoptim.match.axes.parameters`)
 
@@ -34,30 +34,30 @@ class Carried(NamedTuple):
 class AxisRegion:
     """Nodes that can work in another form."""
 
-    forms: dict[str, Form]  # of the values that they read or write, the first ones first
+    forms: dict[str, Form]  # of the values that they read or write, in the order of the search
     # in the order in which they were found
     nodes: dict[Node, Carried] = field(default_factory=dict)
-    stopped: Node | None = None  # the first node next to it that cannot
+    stopped: Node | None = None  # the first neighbor that cannot
 
     @property
     def sources(self) -> dict[str, Form]:
         """The values from outside that are needed in another form."""
-        made = {name for node in self.nodes for name in node.output}
-        return {name: form for name, form in self.forms.items() if name not in made}
+        produced = {name for node in self.nodes for name in node.output}
+        return {name: form for name, form in self.forms.items() if name not in produced}
 
     @property
     def whole(self) -> set[str]:
         """The values that nodes read as they are."""
-        return {name for node, how in self.nodes.items() for name in how.whole(node)}
+        return {name for node, carried in self.nodes.items() for name in carried.whole(node)}
 
     def first(self, count: int) -> AxisRegion:
         """The region when it had this many nodes."""
         nodes = dict(islice(self.nodes.items(), count))
-        read = {
+        names = {
             next(iter(self.forms)),
-            *(node.input[place] for node, how in nodes.items() for place in how.operands),
+            *(node.input[place] for node, carried in nodes.items() for place in carried.operands),
         }
-        return AxisRegion({name: form for name, form in self.forms.items() if name in read}, nodes)
+        return AxisRegion({name: form for name, form in self.forms.items() if name in names}, nodes)
 
     def written(
         self, g: PatternRewriter, names: dict[str, str], outputs: Mapping[str, Sequence[str]]
@@ -67,38 +67,39 @@ class AxisRegion:
         ``names`` are the sources in their forms; names of results are added. Results must have the
         names in ``outputs``.
         """
-        made: list[Node] = []
+        nodes: list[Node] = []
         for node in sorted(self.nodes, key=lambda n: n.label):
-            how = self.nodes[node]
+            carried = self.nodes[node]
             inputs = [
-                names[name] if place in how.operands else name
+                names[name] if place in carried.operands else name
                 for place, name in enumerate(node.input)
             ]
-            made.append(rewritten(g, node, inputs, outputs.get(node.output[0], 1), how.changed))
-            names[node.output[0]] = made[-1].output[0]
-        return made
+            nodes.append(
+                rewritten(g, node, inputs, outputs.get(node.output[0], 1), carried.changed)
+            )
+            names[node.output[0]] = nodes[-1].output[0]
+        return nodes
 
 
 def region_above(
     g: GraphView, reader: Node, form: Form, carry: Callable[[Node, Form], Carried | None], most: int
 ) -> AxisRegion:
-    """The nodes above a node, each of one result, that nothing else reads as it is; at most
-    ``most``.
+    """At most ``most`` nodes before a node, each with one result, which nothing else reads.
 
     ``reader`` needs its first operand in ``form``; ``carry`` returns how a node works when its
     result has a form.
     """
     region = AxisRegion({reader.input[0]: form})
     while len(region.nodes) < most:
-        node, how = _last_above(g, region, reader, carry)
-        if node is None or how is None:
+        node, carried = _last_above(g, region, reader, carry)
+        if node is None or carried is None:
             break
-        read = {node.input[place]: each for place, each in how.operands.items()}
-        if any(region.forms.get(name, each) != each for name, each in read.items()):
+        forms = {node.input[place]: form for place, form in carried.operands.items()}
+        if any(region.forms.get(name, form) != form for name, form in forms.items()):
             region.stopped = region.stopped or node
             break
-        region.nodes[node] = how
-        region.forms.update(read)
+        region.nodes[node] = carried
+        region.forms.update(forms)
     return region
 
 
@@ -108,23 +109,23 @@ def _last_above(
     """The last node that can be added: all readers of its result are in the region, or none of them
     can be.
     """
-    whole = region.whole | {*reader.input[1:]}
-    above = [
+    unchanged = region.whole | {*reader.input[1:]}
+    candidates = [
         (node, name)
         for name in region.sources
         if (node := g.node_before(name)) is not None and not node.domain
     ]
-    for node, name in sorted(above, key=lambda each: -each[0].label):
+    for node, name in sorted(candidates, key=lambda pair: -pair[0].label):
         is_inside = (
             len(node.output) == 1
-            and name not in whole
+            and name not in unchanged
             and g.is_used_only_by(name, reader, *region.nodes)
         )
-        how = carry(node, region.forms[name]) if is_inside else None
-        if how is not None and how.whole(node).isdisjoint(
-            node.input[place] for place in how.operands
+        carried = carry(node, region.forms[name]) if is_inside else None
+        if carried is not None and carried.whole(node).isdisjoint(
+            node.input[place] for place in carried.operands
         ):
-            return node, how
+            return node, carried
         region.stopped = region.stopped or node
     return None, None
 
@@ -134,21 +135,21 @@ def region_below(
 ) -> AxisRegion:
     """The nodes, at most ``most``, that read values in another form, in the order of the graph.
 
-    All operands of a node are settled before it. ``carry`` returns how a node works, and adds to
-    ``forms`` the forms of its results, and of other values that it needs.
+    A node comes after the producers of its operands. ``carry`` returns how a node works, and adds
+    to ``forms`` the forms of its results, and of other values that it needs.
     """
     region = AxisRegion(forms)
     pending = {reader for name in forms for reader in g.next_nodes(name)}
     while pending:
         reader = min(pending, key=lambda n: n.label)
         pending.remove(reader)
-        known = len(forms)
-        how = carry(reader) if len(region.nodes) < most else None
-        if how is None:
+        count = len(forms)
+        carried = carry(reader) if len(region.nodes) < most else None
+        if carried is None:
             region.stopped = region.stopped or reader
         else:
-            region.nodes[reader] = how
+            region.nodes[reader] = carried
         pending.update(
-            n for name in [*forms][known:] for n in g.next_nodes(name) if n not in region.nodes
+            n for name in [*forms][count:] for n in g.next_nodes(name) if n not in region.nodes
         )
     return region

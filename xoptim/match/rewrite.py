@@ -1,8 +1,8 @@
-"""The metadata common to all rewrites, the rewrites that run over a whole model, and the contracts
-of those.
+"""The metadata common to all rewrites, the rewrites that run over a whole model, and their
+contracts.
 
-`Rewrite` has two siblings: `xoptim.match.pattern.PatternOptimization`, which matches around a node
-and is applied there, and `ModelPass`, which runs over a model.
+`Rewrite` has two subclasses: `xoptim.match.pattern.PatternOptimization`, which matches around a
+node and is applied there, and `ModelPass`, which runs over a model.
 """
 
 import inspect
@@ -20,14 +20,14 @@ Condition: TypeAlias = Literal["defined", "used", "stored"]
 
 
 def _undefined(graph: Graph) -> Iterator[str]:
-    known = {""}
+    names = {""}
     for node in graph.nodes:
         for name in node.input:
-            if name not in known:
+            if name not in names:
                 if graph.producer(name) is not None or graph.scope(name) is None:
                     yield f"{name!r} is read before it is defined"
-                known.add(name)
-        known.update(node.output)
+                names.add(name)
+        names.update(node.output)
     yield from (
         f"output {name!r} is not defined" for name in graph.outputs if graph.scope(name) is None
     )
@@ -102,12 +102,12 @@ class Example:
         if self.after.startswith(("{", "<")):
             head, *_ = re.split(r" (?=[{<])", self.before, maxsplit=1)
             object.__setattr__(self, "after", f"{head} {self.after}")
-        used = {
+        domains = {
             name: 1
             for name in _USUAL_DOMAINS
             if f"{name}." in self.before or f"{name}." in self.after
         }
-        object.__setattr__(self, "domains", tuple({**used, **dict(self.domains)}.items()))
+        object.__setattr__(self, "domains", tuple({**domains, **dict(self.domains)}.items()))
 
     @classmethod
     def only(cls, before: str, after: str, **others: Any) -> "tuple[Example]":
@@ -146,7 +146,7 @@ class Rewrite:
             define them: the runtime runs them, ``onnx.checker`` refuses the model.
         providers: execution providers on which it was measured to be faster; all when empty.
         onnxruntime: the versions of onnxruntime with the defect that it works around, such as
-            ``"<1.33"``; empty for any other rewrite. It runs with all versions all the same.
+            ``"<1.33"``; empty for any other rewrite. It runs with other versions as well.
         tags: words that select it. A rewrite with the tag ``onnxruntime`` belongs to that preset,
             one with ``extra`` to no preset.
         status: ``stable``, ``preview`` or ``deprecated``.
@@ -214,9 +214,7 @@ class Rewrite:
     def unfit_for(self, opset: int | None, provider: str = "") -> tuple[str, str] | None:
         """The reason why it cannot be used, and the class attribute that excludes it.
 
-        ``None`` when it can be used.
-
-        Without an opset or a provider, any will do.
+        ``None`` when it can be used. An opset or a provider that is not given excludes nothing.
         """
         if opset is not None and opset < self.min_opset:
             return f"min_opset {self.min_opset}, the model has {opset}", "min_opset"
@@ -290,7 +288,7 @@ class ModelPass(Rewrite):
     def findings(self, model: Model) -> Sequence[Finding] | None:
         """Nodes that the pass would rewrite, and nodes that it would not, for explanations.
 
-        ``None`` when it does not tell.
+        ``None`` when it does not report them.
         """
         return None
 

@@ -252,12 +252,12 @@ class PatternBuilder:
             predicate: condition on its value: an array, or a number when ``scalar``.
             scalar: whether it must have exactly one element.
         """
-        found = self._named(name, Scalar if scalar else Constant)
-        found.predicate = predicate
-        return found
+        symbol = self._named(name, Scalar if scalar else Constant)
+        symbol.predicate = predicate
+        return symbol
 
     def variadic(self, name: str, *, least: int = 0, constant: bool = False) -> Symbol:
-        """All operands (or, as ``outputs=``, all results) that are left.
+        """All operands (or, as ``outputs=``, all results) that remain.
 
         Captured as a tuple of names.
 
@@ -266,9 +266,9 @@ class PatternBuilder:
             least: minimal number.
             constant: whether each must be constant.
         """
-        found = self._named(name, Variadic)
-        found.least, found.elements = least, Constant if constant else None
-        return found
+        symbol = self._named(name, Variadic)
+        symbol.least, symbol.elements = least, Constant if constant else None
+        return symbol
 
     def keep(self, value: Symbol) -> Symbol:
         """Allow other readers of this result of the pattern.
@@ -297,9 +297,9 @@ class PatternBuilder:
 
     def symbol(self, name: str = "", kind: type | None = None, literal: Any = None) -> Symbol:
         """A new result of the pattern."""
-        found = Symbol(len(self.trace.symbols), name, None, literal, kind)
-        self.trace.symbols.append(found)
-        return found
+        symbol = Symbol(len(self.trace.symbols), name, None, literal, kind)
+        self.trace.symbols.append(symbol)
+        return symbol
 
     def add(
         self,
@@ -332,8 +332,8 @@ class PatternBuilder:
         return node.outputs[0] if len(node.outputs) == 1 else tuple(node.outputs)
 
     def _named(self, name: str, kind: type) -> Symbol:
-        for known in self.trace.symbols:
-            if known.name == name:
+        for symbol in self.trace.symbols:
+            if symbol.name == name:
                 raise _mistake(
                     f"the pattern captures {name!r} twice; use the value that the first call "
                     "returned"
@@ -410,23 +410,25 @@ def trace(function: Callable[..., Any], names: Sequence[str] | None = None) -> l
         choices = pending.pop()
         builder = PatternBuilder(choices)
         results = function(builder, *[builder.symbol(name, kind) for name, kind in formal])
-        found = builder.trace
+        variant = builder.trace
         if isinstance(results, Mapping):
-            found.output_names, results = tuple(results), tuple(results.values())
-        found.outputs = list(results) if isinstance(results, (tuple, list)) else [results]
-        found.file = (
+            variant.output_names, results = tuple(results), tuple(results.values())
+        variant.outputs = list(results) if isinstance(results, (tuple, list)) else [results]
+        variant.file = (
             builder.place[0] if builder.place is not None else function.__code__.co_filename
         )
-        variants.append(found)
+        variants.append(variant)
         if len(variants) > _VARIANTS:
             raise PatternError(
-                f"{found.file}: a pattern of more than {_VARIANTS} variants; write several patterns"
+                f"{variant.file}: a pattern of more than {_VARIANTS} variants; write several "
+                "patterns"
             )
-        taken = builder.taken
+        answers = builder.taken
         # Queue the other answers of the choices that this run met first.
-        for position in reversed(range(len(choices), len(taken))):
+        for position in reversed(range(len(choices), len(answers))):
             pending += [
-                [*taken[:position], answer] for answer in range(builder.counts[position] - 1, 0, -1)
+                [*answers[:position], answer]
+                for answer in range(builder.counts[position] - 1, 0, -1)
             ]
     return variants
 

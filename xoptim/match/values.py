@@ -1,4 +1,4 @@
-"""What is assumed of inputs: one of several sizes, and tensors without NaN, infinity and -0."""
+"""Assumptions about inputs: one of several sizes, and tensors without NaN, infinity and -0."""
 
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -14,21 +14,23 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.operators.registry import Trait, has_trait
 
-_DEPTH: Final = 24
+_MAX_DEPTH: Final = 24
 
 
 def is_assumed(graph: Graph, word: str, name: str) -> bool:
     """Whether a property is assumed of all tensors, or of a result of a graph that is an input of
     the model.
     """
-    known = graph.model.assumptions
-    return known.has(word) or (
-        known.has(word, name) and graph.scope(name) is graph.model.graph and is_given(graph, name)
+    assumptions = graph.model.assumptions
+    return assumptions.has(word) or (
+        assumptions.has(word, name)
+        and graph.scope(name) is graph.model.graph
+        and is_given(graph, name)
     )
 
 
 def is_one_assumed(graph: Graph, cases: Collection[tuple[Dim, int]]) -> bool:
-    """Whether it is assumed that at least one of some sizes is the number next to it."""
+    """Whether it is assumed that at least one of some sizes is equal to its number."""
     model = graph.model
 
     def is_case(name: str, fact: SizeFact) -> bool:
@@ -46,11 +48,10 @@ def is_given(graph: Graph, name: str) -> bool:
     return name in graph.model.graph.inputs and graph.model.graph.tensor(name) is None
 
 
-def is_finite(graph: Graph, name: str, depth: int = _DEPTH) -> bool:
-    """Whether a tensor has neither NaN, nor infinity, nor -0, as far as that is assumed or follows
-    from what is assumed.
+def is_finite(graph: Graph, name: str, depth: int = _MAX_DEPTH) -> bool:
+    """Whether a tensor is assumed, or follows from assumptions, to have no NaN, infinity or -0.
 
-    Of constants, the sign of 0 is not considered.
+    The sign of 0 in constants is ignored.
     """
     dtype = graph.info_of(name).dtype
     if is_integer(dtype) or dtype == TensorProto.BOOL or is_assumed(graph, "finite", name):
@@ -75,15 +76,14 @@ def is_finite(graph: Graph, name: str, depth: int = _DEPTH) -> bool:
 def not_known_finite(graph: Graph, nodes: Sequence[Node | None]) -> str:
     """The first operand of matched nodes that is not known to be finite.
 
-    Empty where nothing is assumed of single inputs.
-
-    A pattern that needs finite numbers is chosen by its name then, or for all tensors.
+    Empty where no single input is assumed to be finite: a pattern that needs finite numbers is then
+    selected by its name, or because all tensors are assumed to be finite.
     """
     if not graph.model.assumptions.about("finite"):
         return ""
     matched = [node for node in nodes if node is not None]
-    inside = {name for node in matched for name in node.output}
+    produced = {name for node in matched for name in node.output}
     operands = dict.fromkeys(
-        name for node in matched for name in node.input if name and name not in inside
+        name for node in matched for name in node.input if name and name not in produced
     )
     return next((name for name in operands if not is_finite(graph, name)), "")

@@ -33,9 +33,7 @@ CPUS: Final[tuple[Cpu, ...]] = get_args(Cpu)
 
 
 class GivenTensors:
-    """The tensor inputs of a graph, then of the enclosing graphs, listed once: as many nodes may
-    look them up.
-    """
+    """The tensor inputs of a graph, then of the enclosing graphs, listed once for many look-ups."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -45,14 +43,14 @@ class GivenTensors:
         scopes = [self._graph]
         while (parent := scopes[-1].parent) is not None:
             scopes.append(parent)
-        known = ((name, scope.info_of(name)) for scope in scopes for name in scope.inputs)
+        infos = ((name, scope.info_of(name)) for scope in scopes for name in scope.inputs)
         return [
-            (name, info.shape) for name, info in known if info.is_tensor and info.shape is not None
+            (name, info.shape) for name, info in infos if info.is_tensor and info.shape is not None
         ]
 
     @cached_property
     def leading(self) -> frozenset[str]:
-        """Symbols in their first two axes, as far as these are assumed not to be empty."""
+        """Symbols in their first two axes, if these are assumed not to be empty."""
         if not self._graph.model.assumptions.has("nonempty"):
             return frozenset()
         # Of a sum such as past + n, one part may be 0; of a multiple, the symbol is not.
@@ -65,14 +63,14 @@ class GivenTensors:
 
     @cached_property
     def _by_axis(self) -> dict[Dim, list[int]]:
-        found: dict[Dim, list[int]] = {}
+        positions: dict[Dim, list[int]] = {}
         for place, (_, shape) in enumerate(self._tensors):
             for axis in shape:
-                found.setdefault(axis, []).append(place)
-        return found
+                positions.setdefault(axis, []).append(place)
+        return positions
 
     def with_axes(self, axes: Iterable[Dim]) -> list[tuple[str, Shape]]:
-        """Those that have one of some axes, with their shapes, in order."""
+        """Those that have one of these dimensions, with their shapes, in order."""
         return [
             self._tensors[place]
             for place in sorted({place for axis in axes for place in self._by_axis.get(axis, ())})
@@ -151,15 +149,13 @@ class GraphView(GraphQueries):
         return is_assumed(self.scope, word, name)
 
     def assumes_one_of(self, *cases: tuple[Dim, int]) -> bool:
-        """Whether one of some sizes is the number next to it, by itself or by an assumption such
-        as ``batch == 1 or seq == 1``.
+        """Whether one of some sizes is equal to its number, by itself or by an assumption such as
+        ``batch == 1 or seq == 1``.
         """
         return any(size == number for size, number in cases) or is_one_assumed(self.scope, cases)
 
     def is_finite(self, name: str) -> bool:
-        """Whether no NaN, infinity or -0 is in a tensor, as far as that follows from assumptions
-        about inputs.
-        """
+        """Whether it follows from assumptions that a tensor has no NaN, infinity or -0."""
         return is_finite(self.scope, name)
 
     def has_device(self, name: str) -> bool:
@@ -176,8 +172,8 @@ class GraphView(GraphQueries):
         """Whether a result is a constant with one element, equal to ``value`` up to the rounding of
         its type if given.
         """
-        found = self.get_constant_scalar(name)
-        return found is not None and (value is None or self.close(name, value))
+        number = self.get_constant_scalar(name)
+        return number is not None and (value is None or self.close(name, value))
 
     def close(self, name: str, value: float) -> bool:
         """Whether a constant of one element is ``value`` as its element type would round it."""
@@ -323,9 +319,9 @@ class GraphView(GraphQueries):
 
         Attributes that became inputs (``axes`` of Squeeze, ...) may be given as attributes.
         """
-        own, adapt = self._own_edit(), not domain
+        edit, adapt = self._own_edit(), not domain
         return make_node(
-            own,
+            edit,
             op_type,
             inputs,
             outputs,
@@ -336,7 +332,7 @@ class GraphView(GraphQueries):
         )
 
     def _own_edit(self) -> Edit:
-        """The edit for what this view makes, which begins with the first node."""
+        """The edit for what this view makes, created on first use."""
         if self._edit is None:
             self._edit = Edit(self.graph)
         return self._edit
@@ -385,8 +381,10 @@ class PatternRewriter(GraphView):
 
         For the definition see `xoptim.match.create.define_function`.
         """
-        found = define_function(self.edit, definition)
-        return partial(getattr(self.op, found.name), domain=found.domain, outputs=len(found.output))
+        function = define_function(self.edit, definition)
+        return partial(
+            getattr(self.op, function.name), domain=function.domain, outputs=len(function.output)
+        )
 
     def splice(self, body: Graph, inputs: Mapping[str, str], outputs: Sequence[str]) -> list[Node]:
         """Copies of the nodes of a subgraph for this graph, in order.
@@ -429,8 +427,8 @@ def runs(g: GraphView, op_type: str, like: str, domain: str = "") -> bool:
     """Whether the provider is known to have a kernel of an operator for the element type of the
     result ``like``.
 
-    On the CPU the kernel for 32 bits serves 16-bit floats too: onnxruntime casts around it, once
-    for the fused operator and once for each of the operators that it replaces.
+    On the CPU, the float32 kernel serves float16 as well: onnxruntime casts around it, once for the
+    fused operator and once for each of the operators that it replaces.
     """
     dtype, opset = g.try_infer_type(like), g.opsets.get(domain, 1)
     if has_kernel(g.provider, domain, op_type, dtype, opset):
