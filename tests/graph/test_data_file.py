@@ -89,6 +89,16 @@ def test_digests_of_holes_are_not_read(tmp_path: Path, monkeypatch: pytest.Monke
     assert tensor.digest() == tensor.digest()
 
 
+@needs_holes
+def test_no_data_has_the_digest_of_a_hole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tensor, "is_hole", lambda tensor, _: not tensor.read_flat(0, 1).any())
+    zero, word = (
+        stored(np.frombuffer(data, np.float32), tmp_path, data.hex())
+        for data in (bytes(4), b"hole")
+    )
+    assert zero.digest() != word.digest()
+
+
 @pytest.mark.parametrize("kernel", ["copies", "is missing", "refuses"])
 def test_ranges_are_copied_with_the_kernel_and_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: str

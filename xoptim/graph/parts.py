@@ -151,9 +151,11 @@ class Parts:
         hash of its own, so that its zeros are not read.
         """
         if self._digest is None:
-            digest = hashlib.blake2b(digest_size=20)
-            if self.is_hole(self.whole):
-                digest.update(b"hole")
+            is_hole = self.is_hole(self.whole)
+            # `person` makes another hash function: no data has the hash of a hole
+            digest = hashlib.blake2b(digest_size=20, person=b"hole" if is_hole else b"")
+            if is_hole:
+                digest.update(self.nbytes.to_bytes(8))
             elif bits(self.dtype) < 8:
                 digest.update(self.to_raw())
             else:
