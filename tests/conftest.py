@@ -244,5 +244,5 @@ def pytest_terminal_summary(
     dropped = config.stash.get(SKIPPED, 0)
     if dropped and config.option.markexpr:
         terminalreporter.write_line(f"{dropped} slow tests left out: make test runs some of them")
-    elif dropped:
+    elif dropped and not config.option.keyword:
         terminalreporter.write_line(f"{dropped} slow tests left out: make batteries runs all")
