@@ -28,7 +28,7 @@ _LONGEST: Final = 1 << 20
 """Positions for which rotations are stored, at most."""
 _ATTRIBUTES: Final = frozenset(("scale", "softcap", "q_num_heads", "kv_num_heads"))
 _DEPTH: Final = 24
-_PLAIN: Final = frozenset(("Unsqueeze", "Squeeze", "Transpose", "Concat", "Identity"))
+_PLAIN: Final = frozenset(("Unsqueeze", "Squeeze", "Transpose", "Concat", "Slice", "Identity"))
 
 
 class GroupQueryAttentionPattern(EasyPatternOptimization):
@@ -55,7 +55,7 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
        refuses: assume ``batch == 1 or seq == 1 or past == 0`` or one of these, by the names of the
        sizes in the model.
     5. positions do not go on where the cache ends, are inputs, or the tables have a width that is
-       not a multiple of 8 or rotate interleaved features in part.
+       not a multiple of 8.
     6. an attribute is not one of scale, softcap and the numbers of heads, or not a positive number;
        or the scores are a result.
     7. the type is not a 32-bit float, or the provider has no kernel.
@@ -166,8 +166,6 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
         heads = {"num_heads": m.attributes["kv_num_heads"]}
         if given.get("num_heads") != m.attributes["q_num_heads"] or given | heads != m.key_rotation:
             return None
-        if given.get("interleaved") and rotated != size:
-            return None
         tables = [_table(g, name, past, rows, rotated // 2) for name in (m.cos, m.sin)]
         found = tuple(table for table in tables if table is not None)
         return found if len(found) == len(tables) else None
@@ -267,6 +265,8 @@ def _at_all_positions(
     operands = [_at_all_positions(g, each, past, rows, depth - 1) for each in node.input]
     if any(operand is None for operand in operands):
         return None
+    if node.op_type == "Slice" and any(np.not_equal(step, 1).any() for step in operands[4:]):
+        return None  # the positions in another order
     results = g.evaluate(node, operands)
     return results[0] if results else None
 

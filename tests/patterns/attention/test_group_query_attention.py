@@ -10,7 +10,7 @@ import pytest
 from tests.patterns.attention.comparison import LEVELS, session
 from tests.patterns.attention.decoder import GROUPS, SIZE, WIDE, decoder
 from tests.patterns.attention.models import Form, model_of
-from tests.support import types
+from tests.support import parse, types
 from xoptim import VerificationOptions, optimize
 from xoptim.verification.compare import ComparisonRules, compare_values
 from xoptim.verification.errors import ChoiceError
@@ -88,6 +88,67 @@ def test_heads_without_rotation() -> None:
     before = model_of(Form(mask="causal and padding, later", past=True), 24)
     after = optimize(before, patterns=PATTERNS, assume=ASSUMED, verify=True)
     assert "do_rotary" not in attention_of(after)
+
+
+def partly_rotated(interleaved: int, step: int = 1) -> onnx.ModelProto:
+    """An attention of 2 heads of 32 elements, of which 16 are rotated.
+
+    The tables are a half of numbers that were written twice, and in another order for a ``step`` of
+    -1.
+    """
+    lengths = (
+        "n_1 = Shape <start = 1, end = 2> (x) p_1 = Shape <start = 2, end = 3> (past_key) "
+        "n_0 = Squeeze(n_1) p_0 = Squeeze(p_1) t_0 = Add(p_0, n_0) places = Range(p_0, t_0, one) "
+        "rows = Unsqueeze(places, last) columns = Range(none, t_0, one)"
+    )
+    tables = (
+        "row = Cast <to = 1> (rows) angle = Mul(row, frequencies) b_1 = Shape <end = 1> (x) "
+        "twice = Concat <axis = -1> (angle, angle) pairs = Unsqueeze(twice, none_1) "
+        "half = Slice(pairs, from, to, axes, steps) angles = Squeeze(half, none_1) "
+        "shape = Concat <axis = 0> (b_1, n_1, width) all = Expand(angles, shape) "
+        "cos = Cos(all) sin = Sin(all)"
+    )
+    attributes = f"num_heads = 2, interleaved = {interleaved}, rotary_embedding_dim = 16"
+    frequencies = ", ".join(f"{100 ** (-each / 8):.4f}" for each in range(8))
+    model = parse(
+        "agraph (float[b,n,64] x, int64[b,t] mask, float[b,2,p,32] past_key, "
+        "float[b,2,p,32] past_value) => (float[b,n,64] y, float[b,2,t,32] key, "
+        "float[b,2,t,32] value) <int64 one = {1}, int64 none = {0}, int64[1] last = {-1}, "
+        "int64[1] width = {8}, float zero = {0}, float low = {-3.4e38}, int64[1] none_1 = {0}, "
+        f"int64[2] from = {{0, {0 if step > 0 else -1}}}, int64[2] axes = {{2, 1}}, "
+        f"int64[2] to = {{8, {step * 1000}}}, int64[2] steps = {{1, {step}}}, "
+        f"float[8] frequencies = {{{frequencies}}}> {{ {lengths} {tables} "
+        "seen = LessOrEqual(columns, rows) bias = Where(seen, zero, low) "
+        f"q = RotaryEmbedding <{attributes}> (x, cos, sin) "
+        f"o = Neg(x) k = RotaryEmbedding <{attributes}> (o, cos, sin) "
+        "y, key, value = Attention <q_num_heads = 2, kv_num_heads = 2> "
+        "(q, k, x, bias, past_key, past_value) }",
+        24,
+    )
+    return model
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+def test_heads_that_are_rotated_in_part(interleaved: int) -> None:
+    """GLM-4 rotates pairs of neighbours, Phi halves of the first features."""
+    before = partly_rotated(interleaved)
+    after = optimize(before, patterns=PATTERNS, assume=ASSUMED, verify=True)
+    found = attention_of(after)
+    assert (found["do_rotary"], found.get("rotary_interleaved", 0)) == (1, interleaved)
+    for batch, length, past in ((1, 1, 0), (1, 7, 17), (3, 1, 17), (3, 7, 0)):
+        rng = np.random.default_rng(length)
+        feeds: dict[str, np.ndarray] = {"mask": np.ones((batch, past + length), np.int64)}
+        feeds["x"] = rng.normal(size=(batch, length, 64)).astype(np.float32)
+        for name in ("past_key", "past_value"):
+            feeds[name] = rng.normal(size=(batch, 2, past, 32)).astype(np.float32)
+        results = session(before).run(None, feeds), session(after).run(None, feeds)
+        for expected, result in zip(*results, strict=True):
+            np.testing.assert_allclose(result, expected, atol=1e-5)
+
+
+def test_positions_in_another_order() -> None:
+    after = optimize(partly_rotated(0, step=-1), patterns=PATTERNS, assume=ASSUMED, verify=True)
+    assert "RotaryEmbedding" in types(after)
 
 
 def test_values_that_break_the_assumptions_are_refused() -> None:
