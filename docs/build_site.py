@@ -54,6 +54,7 @@ GUIDES: Final = {
         "docs/selection",
         "lab/reach",
         "docs/writing-patterns",
+        "docs/patterns-by-hand",
         "docs/rules",
         "docs/rewriters",
         "docs/chains",

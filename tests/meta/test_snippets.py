@@ -37,6 +37,7 @@ GUIDES = (
     "cli",
     "large-models",
     "opsets",
+    "patterns-by-hand",
     "performance",
     "exporters",
     "pipelines",

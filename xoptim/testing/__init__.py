@@ -1,11 +1,9 @@
 """Checks for patterns, also of third-party packs: examples, and models that almost match. pytest is
 not required.
 
-from xoptim.testing import check_example as check_example, check_near_misses as check_near_misses
+from xoptim.testing import check_pattern
 
-for example in MyPattern.examples:
-    check_example(MyPattern, example)
-    check_near_misses(MyPattern, example)
+check_pattern(MyPattern)
 """
 
 from xoptim.catalogue.discovery import patterns_of as patterns_of
@@ -15,6 +13,7 @@ from xoptim.testing.harness import check_example as check_example
 from xoptim.testing.numbers import Numbers as Numbers, same_numbers as same_numbers
 from xoptim.testing.perturbations import (
     check_near_misses as check_near_misses,
+    check_pattern as check_pattern,
     near_misses as near_misses,
 )
 from xoptim.testing.variant import (

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 
 from xoptim.api.optimizing import optimize
+from xoptim.engine.engine import TAG
 from xoptim.facts.dtypes import Exactness
 from xoptim.match.quantization import QuantizationPattern
 from xoptim.match.rewrite import Example, Rewrite
@@ -35,7 +36,7 @@ from xoptim.testing.feeds import (
     never_ends,
     tensor_specs,
 )
-from xoptim.testing.harness import contradiction, report
+from xoptim.testing.harness import check_example, contradiction, report
 from xoptim.testing.numbers import NO_KERNEL, Numbers, never, same_numbers, wrong_facts
 from xoptim.testing.runtime import RUNTIME
 from xoptim.testing.variant import (
@@ -43,6 +44,7 @@ from xoptim.testing.variant import (
     Case,
     OptimizedAlone,
     Variant,
+    all_nodes,
     optimize_alone,
     provider_of,
     serialized,
@@ -107,6 +109,26 @@ def near_misses(example: Example, pattern_class: type[Rewrite] | None = None) ->
         yield from perturbation(case)
 
 
+def check_pattern(pattern_class: type[Rewrite]) -> Counter[str]:
+    """Check all examples of a pattern, and models that almost match.
+
+    Raises `AssertionError` when a check fails, or there is no example.
+
+    Returns:
+        The counts of `check_near_misses`, of all examples.
+    """
+    if not pattern_class.examples:
+        raise AssertionError(
+            f"{pattern_class.__name__} has no examples, so nothing shows that it matches: add "
+            "`examples = Example.only(before, after)`"
+        )
+    counts: Counter[str] = Counter()
+    for example in pattern_class.examples:
+        check_example(pattern_class, example)
+        counts += check_near_misses(pattern_class, example)
+    return counts
+
+
 def check_near_misses(pattern_class: type[Rewrite], example: Example) -> Counter[str]:
     """Check that a pattern does not change the results of models that are similar to an example.
 
@@ -118,8 +140,8 @@ def check_near_misses(pattern_class: type[Rewrite], example: Example) -> Counter
 
     Returns:
         The number of variants that were ``tried``, of those on which the pattern ``fired``, and of
-        those that could not be
-        run and were ``skipped``; the same for each kind of change, as ``size: tried``.
+        those that could not be run and were ``skipped``; the same for each kind of change, as
+        ``size: tried``.
     """
     case = Case(example, pattern_class)
     counts: Counter[str] = Counter()
@@ -211,9 +233,19 @@ def _check_preset(case: Case, variant: Variant) -> str:
         failure = failure or ("" if again == found else "a second run changes the result")
     if not failure or case.pattern is None:
         return ""
+    names = ", ".join(sorted(_patterns_in(found))) or "no pattern"
     return report(
-        case.pattern, f"{variant.name} with {PRESET}: {failure}", variant=model, found=found
+        case.pattern,
+        f"{variant.name} with {PRESET} ({names} applied): {failure}",
+        variant=model,
+        found=found,
     )
+
+
+def _patterns_in(model: onnx.ModelProto) -> set[str]:
+    """The patterns that made nodes of a model, by the tags of these."""
+    entries = (entry for node in all_nodes(model) for entry in node.metadata_props)
+    return {entry.value for entry in entries if entry.key == TAG}
 
 
 def _optimized(case: Case, model: onnx.ModelProto, preset: str = "") -> OptimizedAlone:
