@@ -62,9 +62,9 @@ def part(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto:
     """Some nodes as a model, whose outputs are outputs of the graph, and results that none of the
     nodes reads.
     """
-    read = {name for node in nodes for name in reads(node)}
+    operands = {name for node in nodes for name in reads(node)}
     results = [
-        n for node in nodes for n in node.output if n and (n not in read or graph.is_output(n))
+        n for node in nodes for n in node.output if n and (n not in operands or graph.is_output(n))
     ]
     return fragment(graph, nodes, results)
 

@@ -131,8 +131,9 @@ def model_costs(path: str | Path, sizes: Mapping[str, int] | None = None) -> Cos
 def _agreed(
     sizes: Mapping[str, int], fixed: Mapping[str, int], equal: Mapping[str, Dim]
 ) -> dict[str, int]:
-    """The sizes, after dimensions that the model requires to be equal got the size in
-    ``fixed``.
+    """The sizes, where dimensions that the model requires to be equal have the size in ``fixed``.
+
+    Raises `ModelError` when ``fixed`` contradicts the model.
     """
     resolved = dict(sizes)
     for name, dim in equal.items():

@@ -140,18 +140,18 @@ class _Trials:
 def _assignments(base: Mapping[str, int], name: str, size: int) -> Iterator[Sizes]:
     """Assignments that change one dimension: alone, or with all that are equal to it in ``base``.
 
-    Another group of equal dimensions may keep its difference, as a total length does from a new
-    one. Where the size is smaller than in ``base``, small sizes of the others are tried as well.
+    Each is also given with one other group of equal dimensions moved by as much, as a total length
+    moves with a new one. For a size below the one in ``base``, small sizes of the others follow.
     """
     step = size - base[name]
-    others = sorted(set(base.values()) - {base[name]})
+    groups = sorted(set(base.values()) - {base[name]})
     equal = [dim for dim, value in base.items() if value == base[name]]
     for names in ([name], equal):
         sizes = {**base, **dict.fromkeys(names, size)}
         yield sizes
-        for value in others:
+        for value in groups:
             yield {dim: value + step if base[dim] == value else old for dim, old in sizes.items()}
-    small = [sorted({value, size, size - 1, 1}) for value in others] if step < 0 else []
+    small = [sorted({value, size, size - 1, 1}) for value in groups] if step < 0 else []
     for values in itertools.islice(itertools.product(*small), _MAX_SMALL):
-        renumbered = dict(zip(others, values, strict=False)) | {base[name]: size}
+        renumbered = dict(zip(groups, values, strict=False)) | {base[name]: size}
         yield {dim: renumbered.get(value, value) for dim, value in base.items()}

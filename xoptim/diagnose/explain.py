@@ -254,10 +254,10 @@ class Explainer:
     ) -> tuple[ValueFacts, ...]:
         node = culprit if culprit is not None and culprit.graph is not None else anchor
         assert node.graph is not None
-        chosen = dict.fromkeys(filter(None, names)) or dict.fromkeys(
+        results = dict.fromkeys(filter(None, names)) or dict.fromkeys(
             filter(None, (*node.input, *node.output))
         )
-        return tuple(describe(node.graph, name) for name in chosen)
+        return tuple(describe(node.graph, name) for name in results)
 
 
 _ORDER: tuple[Status, ...] = ("failed", "refused", "matches")

@@ -340,7 +340,7 @@ def option_hints(
 def _with_preset(
     preset: str, proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None
 ) -> OptionHint | None:
-    """The effect of the patterns of a preset that are not selected and run for the target."""
+    """The effect of a preset: of its patterns that are not selected yet and run for the target."""
     if (
         preset == "onnxruntime"
         and options.target
@@ -382,9 +382,9 @@ def _with_assumptions(
         hint = hint_with(tuple(subset))
         return hint is not None and hint.patterns == best.patterns
 
-    few = needed(texts, is_as_good)
+    subset = needed(texts, is_as_good)
     # none are left when the patterns apply without any, as after another optimization
-    return hint_with(tuple(few)) if few else None
+    return hint_with(tuple(subset)) if subset else None
 
 
 def _with_sizes(

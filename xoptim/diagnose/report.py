@@ -64,18 +64,18 @@ class Culprit:
         return f"{subject}{place}: {self.evidence}"
 
     @classmethod
-    def of(cls, rewrite: Disagreement) -> Culprit:
+    def of(cls, found: Disagreement) -> Culprit:
         """The culprit of a disagreement that the check of each rewrite found."""
-        around = tuple(name for node in rewrite.before.graph.node for name in node.output if name)
+        around = tuple(name for node in found.before.graph.node for name in node.output if name)
         return cls(
             "pattern",
-            rewrite.pattern,
-            rewrite.number,
-            rewrite.node,
-            rewrite.report.reason,
+            found.pattern,
+            found.number,
+            found.node,
+            found.report.reason,
             around,
-            rewrite.feeds,
-            result=rewrite.result,
+            found.feeds,
+            result=found.result,
         )
 
     def to_json(self) -> CulpritJson:

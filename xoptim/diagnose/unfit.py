@@ -39,8 +39,8 @@ def unfit_patterns(
 ) -> list[UnfitPattern]:
     """The selected patterns that apply to a model without a target, but are not used for this one.
 
-    The model is optimized once more without the target: in its result for the target, patterns that
-    replace these leave nothing to match.
+    The model is optimized once more, without the target: its result for the target may leave them
+    nothing to match.
 
     Args:
         proto: the model before it is optimized.
