@@ -83,7 +83,7 @@ def diff_values(
     options: VerificationOptions | None = None,
     **changes: Unpack[VerificationChanges],
 ) -> list[ValueDifference]:
-    """The results that differ between two models which run on the same values.
+    """The results that differ between two models that run on the same values.
 
     Results with the same name in both are compared, in the order of the first.
 
@@ -129,7 +129,7 @@ def _different(
     model: Model,
     checks: VerificationOptions,
 ) -> list[ValueDifference]:
-    """The results whose values differ; the first ones come from nodes with equal operands."""
+    """The results whose values differ; ``is_first`` marks the first of each chain of nodes."""
     results: list[ValueDifference] = []
     wrong: set[str] = set()
     for name in names:

@@ -473,12 +473,17 @@ def _hints(
     checks: VerificationOptions,
 ) -> list[OpsetHint | OptionHint]:
     is_lowered = verified.builder.model.opsets.get("", 0) < verified.opset_before
-    newer = (
+    opset_hint = (
         None
         if is_lowered
         else diagnose.hints.opset_hint(verified.proto, options, verified.base_dir, original)
     )
     sizes = next((run.dims for report in verified.reports for run in report.runs), {})
-    others = diagnose.hints.option_hints(verified.proto, options, sizes, verified.base_dir, checks)
-    hints: list[OpsetHint | OptionHint] = [*([] if newer is None else [newer]), *others]
+    option_hints = diagnose.hints.option_hints(
+        verified.proto, options, sizes, verified.base_dir, checks
+    )
+    hints: list[OpsetHint | OptionHint] = [
+        *([] if opset_hint is None else [opset_hint]),
+        *option_hints,
+    ]
     return sorted(hints, key=lambda hint: -hint.nodes)

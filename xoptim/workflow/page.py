@@ -23,7 +23,7 @@ _LOGGER: Final = logging.getLogger("xoptim")
 
 
 class Page:
-    """A page that a job draws, and saves when it writes its result.
+    """A page that a job draws, and that `save` writes.
 
     Args:
         path: the file of the page.

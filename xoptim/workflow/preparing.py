@@ -34,9 +34,9 @@ def freed(
 ) -> onnx.ModelProto:
     """A copy of a model with a dynamic batch dimension.
 
-    ``name`` is the name of the dimension; ``seed`` of the random values of the check. Raises
-    `ModelError` when the copy cannot be run, or computes for a batch of two something else than the
-    model for each sample.
+    ``name`` names the dimension; ``seed`` is for the random values of the check. Raises
+    `ModelError` when the copy cannot be run, or does not compute for a batch of two what the model
+    computes for each sample.
     """
     free = deepcopy(proto)
     size, inputs = free_batch(free, name, base_dir)
