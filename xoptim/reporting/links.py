@@ -212,7 +212,7 @@ class Links:
 
 
 def _find_rewritten(links: Links) -> None:
-    """Mark the replaced nodes whose replacement a rewrite made as rewritten."""
+    """Mark a replaced node as rewritten if a rewrite made its replacement."""
     for number, twin in enumerate(links.twins):
         if links.fates[number] != REPLACED or twin < 0 or links.made[twin] < 0:
             continue

@@ -104,10 +104,9 @@ def report(
 ) -> HtmlReport:
     """Show two models side by side, with what changed between them.
 
-    Nodes with the same operator, attributes and result names count as unchanged. The names of the
-    patterns come from the metadata that ``xoptim.optimize`` writes; its option
-    ``report="report.html"`` records every rewrite. A notebook displays the report, and
-    ``save(path)`` writes it.
+    Nodes with the same operator, attributes and result names count as unchanged. The metadata that
+    ``xoptim.optimize`` writes names the patterns; its ``report="report.html"`` records every
+    rewrite. A notebook displays the report, and ``save(path)`` writes it.
 
     Args:
         before: a model as for `xoptim.optimize`.
