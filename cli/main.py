@@ -110,12 +110,12 @@ class DefaultGroup(click.Group):
         """
         if word.startswith("-"):
             return
-        near = [f"--{word}"] if word in ("help", "version") else similar(word, self.commands)
+        names = [f"--{word}"] if word in ("help", "version") else similar(word, self.commands)
         if word in _OTHER_TOOLS:
-            near = ["MODEL -o OUTPUT"]
-        if near and not Path(word).exists():
+            names = ["MODEL -o OUTPUT"]
+        if names and not Path(word).exists():
             raise click.UsageError(
-                f"there is no command or file {word!r}; did you mean `xopt {near[0]}`?"
+                f"there is no command or file {word!r}; did you mean `xopt {names[0]}`?"
             )
 
     def invoke(self, ctx: click.Context) -> Any:

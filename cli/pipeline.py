@@ -69,7 +69,7 @@ def writer(
 ) -> Callable[[VerifiedModel], Sequence[Path]]:
     """A function that writes a result to a file, or to standard output.
 
-    ``extra_files`` gives the contents of further files: all are written, or none.
+    ``extra_files`` gives the contents of further files, which are written together with it.
     """
 
     def write(verified: VerifiedModel) -> Sequence[Path]:

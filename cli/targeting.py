@@ -98,12 +98,12 @@ def exceeded(placement: Placement, max_left: int | None, max_partitions: int | N
     )
     return [
         (
-            f"{word}: {count}, at most {most} allowed"
+            f"{word}: {count}, at most {limit} allowed"
             if placement.compiles
-            else f"{word}: at most {most} allowed"
+            else f"{word}: at most {limit} allowed"
         )
-        for word, count, most in limits
-        if most is not None and (count > most or not placement.compiles)
+        for word, count, limit in limits
+        if limit is not None and (count > limit or not placement.compiles)
     ]
 
 

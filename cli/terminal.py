@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 _UNWRAPPED: Final = 1 << 16
-"""Columns when standard output is not a terminal."""
+"""Width of output that is not a terminal, in columns."""
 _UNSAFE: Final = (
     *(code for code in range(0x20) if chr(code) not in "\t\n"),
     *range(0x7F, 0xA0),

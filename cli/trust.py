@@ -145,7 +145,7 @@ def _is_off(value: Any) -> bool:
 
 
 def _is_above(limit: float) -> Callable[[Any], bool]:
-    """Whether a value is above a limit, or not a number."""
+    """A check whether a value is above a limit, or not a number."""
 
     def check(value: Any) -> bool:
         try:

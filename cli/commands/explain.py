@@ -121,8 +121,8 @@ def _list_matches(
             rows.add(str(match.anchor), ", ".join(matched), ", ".join(captured))
         rows.print(open_console())
     is_plain = not matches and not place.rewrite and run["after"] is None
-    why = f"; `xopt explain {shell_path(model)} {pattern}` says why" if is_plain else ""
-    say(f"{beginning_of(rule)[0]} applies at {counted_nodes(len(matches))}{why}")
+    hint = f"; `xopt explain {shell_path(model)} {pattern}` says why" if is_plain else ""
+    say(f"{beginning_of(rule)[0]} applies at {counted_nodes(len(matches))}{hint}")
 
 
 @command("explain", model=MODEL, pattern=WORD)
@@ -210,11 +210,11 @@ def _need_of(model: Path, lowering: str, target: Target) -> str:
     except (ProviderUnavailable, PlacementError) as error:
         return f"{unknown}: {error}"
     keys = lowered_by(lowering)
-    left = [node for node in (*answer.left, *answer.shapes) if (node.domain, node.op_type) in keys]
-    if not left:
+    nodes = [node for node in (*answer.left, *answer.shapes) if (node.domain, node.op_type) in keys]
+    if not nodes:
         return f"is not needed: {target.name} takes every node that it could replace"
-    names = ", ".join(f"{node.label} {node.name!r}" for node in left[:_PLACES])
-    more = f" and {len(left) - _PLACES} more" if len(left) > _PLACES else ""
+    names = ", ".join(f"{node.label} {node.name!r}" for node in nodes[:_PLACES])
+    more = f" and {len(nodes) - _PLACES} more" if len(nodes) > _PLACES else ""
     return f"is needed: {target.name} does not take {names}{more}"
 
 

@@ -308,8 +308,8 @@ def _warn(outcome: Outcome, included: Sequence[str]) -> None:
     if outcome.unmeasured is not None:
         say(f"xopt: warning: not measured: {outcome.unmeasured}", err=True)
     for name in idle_includes(included, outcome.report.applied):
-        why = f"`xopt explain MODEL {name}` says why"
-        say(f"xopt: warning: --include {name} applied nowhere; {why}", err=True)
+        hint = f"`xopt explain MODEL {name}` says why"
+        say(f"xopt: warning: --include {name} applied nowhere; {hint}", err=True)
 
 
 def _for_genai(choices: Choices, folder: Path, model: Path) -> Choices:
