@@ -11,7 +11,7 @@ VARIABLE = "_XOPT_COMPLETE"
 
 
 class _Bash(BashComplete):
-    """Commands, and files too where the first word may be a model: the script of click drops the
+    """Completes commands, and files where the first word may be a model; click's script drops the
     commands.
     """
 
@@ -36,7 +36,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 class _Fish(FishComplete):
-    """The script of click ends a description at its first comma."""
+    """Completes descriptions that contain a comma, where click's script ends them."""
 
     source_template = FishComplete.source_template.replace(
         'string split ","', 'string split --max 1 ","'

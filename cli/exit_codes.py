@@ -1,4 +1,4 @@
-"""The exit codes of the command, and what they mean: the only place that says so."""
+"""The exit codes of the command, and their meanings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     UNREAD: "standard output was closed",
     TERMINATED: "terminated (SIGTERM)",
 }
-"""The meaning of each exit code. A command says in its help what its own codes mean."""
+"""The meaning of each exit code; the help of a command describes its own codes."""
 
 
 def table() -> str:
@@ -37,7 +37,7 @@ def table() -> str:
 def code_of(reports: Iterable[VerificationReport], *, doubtful: int = NOT_VERIFIED) -> int:
     """The exit code of a command that compares models; ``doubtful`` where they are not verified.
 
-    Models that list assumptions that were not given may be equal where these hold.
+    Models that list assumptions that were not given may be equal when these hold.
     """
     failed = [report for report in reports if not report.ok]
     if any(report.status == "different" for report in failed):

@@ -51,7 +51,7 @@ class ModelFile(click.Path):
         if _ADDRESS.match(value) and not path.exists():
             raise click.UsageError(f"{value!r} is a URL, not a file; download the model first")
         if path.is_fifo():
-            if not names_open_file(path):  # opening it would wait for somebody who writes
+            if not names_open_file(path):  # opening it would wait for a writer
                 raise click.UsageError(
                     f"cannot read {value!r}: it is a pipe, not a file; give - as MODEL, and "
                     f"`< {shell_path(value)}`"
@@ -60,17 +60,17 @@ class ModelFile(click.Path):
                 return _copied(stream, ctx)
         if path.is_dir():
             meant = _meant(models_in(path))
-            several = (
+            advice = (
                 f"; `xopt batch {shell_path(value)} -o OUT` optimizes all models in it"
                 if meant and ctx.info_name == "optimize"
                 else ""
             )
-            raise click.UsageError(f"cannot read {value!r}: Is a directory{meant}{several}")
+            raise click.UsageError(f"cannot read {value!r}: Is a directory{meant}{advice}")
         if not path.exists() and not path.is_symlink():
-            near = similar(path.name, [each.name for each in models_in(path.parent)], 3)
+            names = similar(path.name, [model.name for model in models_in(path.parent)], 3)
             raise click.UsageError(
                 f"cannot read {value!r}: No such file or "
-                f"directory{_meant(map(path.with_name, near))}"
+                f"directory{_meant(map(path.with_name, names))}"
             )
         return path
 
@@ -125,8 +125,8 @@ def target_of(model: Path, output: Path | None, in_place: bool, *, streams: bool
     if is_from_hub and in_place:
         raise click.UsageError("MODEL was downloaded: give a file to write with -o FILE")
     name = f"{model.stem}.opt.onnx"
-    usual = Path(name) if is_from_hub else model.with_name(name)
-    target = model if in_place else output or default_name(usual)
+    default = Path(name) if is_from_hub else model.with_name(name)
+    target = model if in_place else output or default_name(default)
     if (
         not in_place
         and target != STANDARD_OUTPUT
@@ -139,9 +139,9 @@ def target_of(model: Path, output: Path | None, in_place: bool, *, streams: bool
 
 
 def default_name(path: Path) -> Path:
-    """The same file, whose name the user did not give.
+    """The same path, which the user did not name.
 
-    Raises where it is a link, which may lead anywhere.
+    Raises for a symbolic link, which may lead anywhere.
     """
     if path.is_symlink():
         raise click.UsageError(
@@ -152,14 +152,14 @@ def default_name(path: Path) -> Path:
 
 
 def check_derived(path: Path) -> None:
-    """Raise for a file that belongs to the result and cannot be written, before any work."""
+    """Raise, before any work, for a file of the result that cannot be written."""
     fault = fault_of_place(path)
     if fault:
         raise click.UsageError(f"cannot write {str(path)!r}: it {fault}")
 
 
 def writable(target: Path, *, streams: bool = False) -> Path:
-    """The same file; raises when it is known that it cannot be written.
+    """The same path; raises when it is known that it cannot be written.
 
     ``streams`` allows standard output.
     """
@@ -179,7 +179,7 @@ def writable(target: Path, *, streams: bool = False) -> Path:
 
 
 def check_folder(target: Path) -> None:
-    """Raise when the folder of a result is read-only, before any work.
+    """Raise, before any work, when the folder of the result is read-only.
 
     Results are moved into place.
     """
@@ -202,22 +202,19 @@ def is_downloaded(model: Path) -> bool:
 
 
 def readable(text: str) -> str:
-    """A text without the folder to which a stream was copied.
-
-    Weights are not found next to a stream.
-    """
-    found = _STREAM_FOLDER.sub("", text)
-    if found != text:
-        found = found.replace(
+    """A text without the folder to which a stream was copied, and without advice to use it."""
+    result = _STREAM_FOLDER.sub("", text)
+    if result != text:
+        result = result.replace(
             "put it next to the model", "a stream has no folder: give the file of the model"
         )
-    return found
+    return result
 
 
 def _copied(stream: Any, ctx: click.Context) -> Path:
     """A file with the contents of a stream, which exists until the command ends."""
     folder = ScratchFolder(prefix=_STREAM)
-    # that context ends on errors of usage too
+    # the root context ends on usage errors as well
     path = Path(ctx.find_root().with_resource(folder)) / "standard input"
     try:
         with path.open("wb") as copy:

@@ -47,7 +47,7 @@ class Finding(NamedTuple):
         ok: whether the model passes.
         detail: the figures, or the reason.
         assumptions: in force, in addition to the default set.
-        code: the exit code, where it is not ok.
+        code: the exit code of a model that does not pass.
     """
 
     check: str
@@ -105,7 +105,7 @@ def sarif(findings: Sequence[Finding]) -> dict[str, Any]:
             {"id": name, "shortDescription": {"text": text}} for name, text in CHECKS.items()
         ],
     }
-    failed = [_result(each) for each in findings if not each.ok]
+    failed = [_result(finding) for finding in findings if not finding.ok]
     return {
         "$schema": _SCHEMA,
         "version": "2.1.0",
@@ -116,7 +116,7 @@ def sarif(findings: Sequence[Finding]) -> dict[str, Any]:
 def _result(finding: Finding) -> dict[str, Any]:
     """A failed check as a result of SARIF.
 
-    A model has no lines; code scanning shows only results that name one.
+    It names line 1: code scanning shows only results with a line, which models do not have.
     """
     place = {
         "artifactLocation": {"uri": _uri(finding.model)},

@@ -1,5 +1,5 @@
-"""The process of a command, and a parent that waits for it: how it ends, also by a fault in
-onnxruntime or by force.
+"""Runs a command in a child process, and reports how it ends: also by a fault in onnxruntime, or
+when it is killed.
 """
 
 import os
@@ -12,14 +12,14 @@ from xoptim.system.journal import JOURNAL
 from xoptim.system.machine import ChildEnd, end_of_child, signal_name
 from xoptim.system.signals import Ended
 
-_PATIENCE: Final = 5.0
+_MAX_SECONDS: Final = 5.0
 """Seconds that a command has to end after a signal: a kernel of onnxruntime may not return."""
 _FAULTS: Final = frozenset(("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV"))
 """Signals of faults in a kernel."""
-_MOST_FAULTS: Final = 4
-"""Runs that are left out, one after the other: the command begins anew for each."""
+_MAX_FAULTS: Final = 4
+"""Maximum number of faults after which the command starts again, without the run that failed."""
 _STREAM: Final = "-"
-_FEWEST: Final = 8  # a size that kernels can be expected to accept
+_MIN_SIZE: Final = 8  # a size that kernels can be expected to accept
 
 
 def note(step: str) -> None:
@@ -28,41 +28,41 @@ def note(step: str) -> None:
 
 
 def guarded(command: Callable[[], None]) -> None:
-    """Run a command in a child, and exit as it does; without a child where the system has no means
-    to pass on signals.
+    """Run a command in a child process, and exit with its code; in this process where the system
+    cannot pass on signals.
 
-    A command that a run of a model ends begins anew without that run. Nothing large may be loaded
-    before, and no thread may run. The files of a child that dies are removed.
+    If a run of a model ends the child, the command starts again without that run. Before the call,
+    nothing large may be loaded, and no thread may run. The files of a child that dies are removed.
     """
     WATCH.share()
     JOURNAL.share()
-    ended = end_of_child(_PATIENCE, _begins_anew)
-    if ended is None:
+    child = end_of_child(_MAX_SECONDS, _begins_anew)
+    if child is None:
         for start in WATCH.starts:
             start()
         command()
         return
-    if ended.code >= 0:
-        _leave(ended.code)
+    if child.code >= 0:
+        _leave(child.code)
     JOURNAL.clean()
-    if ended.asked:
-        asked = Ended(ended.asked)
-        _say(f"error: {asked.word}; {JOURNAL.outcome()}")
-        _leave(asked.code)
-    name, last = signal_name(-ended.code), WATCH.last()
-    why = "most likely out of memory" if name == "SIGKILL" else "most likely a bug in onnxruntime"
+    if child.asked:
+        end = Ended(child.asked)
+        _say(f"error: {end.word}; {JOURNAL.outcome()}")
+        _leave(end.code)
+    name, last = signal_name(-child.code), WATCH.last()
+    cause = "most likely out of memory" if name == "SIGKILL" else "most likely a bug in onnxruntime"
     where = f" at the step {last.step!a}" if last.step else ""
     where += f" in a run with {_listed(last.sizes)}" if last.sizes else ""
     advice = f"; {_advice(last.sizes)}" if last.sizes and name in _FAULTS else ""
-    _say(f"error: the process was ended by {name}{where}, {why}; {JOURNAL.outcome()}{advice}")
-    _leave(128 - ended.code)
+    _say(f"error: the process was ended by {name}{where}, {cause}; {JOURNAL.outcome()}{advice}")
+    _leave(128 - child.code)
 
 
-def _begins_anew(ended: ChildEnd) -> bool:
-    """Whether the command is worth another try, without the run that ended it."""
-    name, last = signal_name(-ended.code) if ended.code < 0 else "", WATCH.last()
-    is_fault = name in _FAULTS and bool(last.key) and not ended.asked
-    if not is_fault or len(WATCH.crashes) == _MOST_FAULTS or WATCH.end_of(last.key):
+def _begins_anew(child: ChildEnd) -> bool:
+    """Whether the command starts again, without the run that ended it."""
+    name, last = signal_name(-child.code) if child.code < 0 else "", WATCH.last()
+    is_fault = name in _FAULTS and bool(last.key) and not child.asked
+    if not is_fault or len(WATCH.crashes) == _MAX_FAULTS or WATCH.end_of(last.key):
         return False
     if _STREAM in sys.argv[1:] or JOURNAL.written():  # what was read or written is gone
         return False
@@ -70,10 +70,10 @@ def _begins_anew(ended: ChildEnd) -> bool:
     WATCH.crashes.append(last._replace(signal=name))
     where = f" with {_listed(last.sizes)}" if last.sizes else ""
     advice = f"; {_advice(last.sizes)}" if last.sizes else ""
-    told = (
+    text = (
         f"a run of the model{where} ended the process by {name}, most likely a bug in onnxruntime"
     )
-    _say(f"warning: {told}; starting again without it{advice}")
+    _say(f"warning: {text}; starting again without it{advice}")
     note("")
     return True
 
@@ -84,19 +84,19 @@ def _listed(sizes: Mapping[str, int]) -> str:
 
 def _advice(sizes: Mapping[str, int]) -> str:
     """The option that chooses other sizes, with the names of the dimensions."""
-    others = ",".join(f"{name}={max(_FEWEST, 2 * size)}" for name, size in sizes.items())
-    return f"--dim {others} chooses other sizes"
+    words = ",".join(f"{name}={max(_MIN_SIZE, 2 * size)}" for name, size in sizes.items())
+    return f"--dim {words} chooses other sizes"
 
 
 def _say(text: str) -> None:
-    # names of dimensions may hold what a terminal obeys
+    # names of dimensions may contain control characters
     plain = (
-        each if " " <= each <= "~" else each.encode("unicode_escape").decode() for each in text
+        char if " " <= char <= "~" else char.encode("unicode_escape").decode() for char in text
     )
     os.write(2, f"xopt: {''.join(plain)}\n".encode("ascii"))
 
 
 def _leave(code: int) -> None:
-    """Exit without what Python does at its end: nothing is left to do."""
+    """Exit without Python's cleanup: nothing is left to do."""
     sys.stdout.flush()
     os._exit(code)

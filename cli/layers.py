@@ -1,4 +1,4 @@
-"""The settings files that a command line uses: those of the folder, above the user's own."""
+"""The settings files that a command line uses: the folder's file overrides the user's own."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +31,7 @@ def settings_of(
 ) -> list[Settings]:
     """The settings that a command uses, the strongest first; a warning for each that is ignored.
 
-    A file that is named is the only one. ``words`` are those after the name of the command.
+    A file of ``--config`` is the only one. ``words`` are those after the name of the command.
     """
     if named.path is not None:
         return [read_settings(named.path, commands)]
@@ -39,14 +39,14 @@ def settings_of(
         return []
     own = user_settings(commands)
     revision = _revision(words, commands[_JUDGE], own) if command == _JUDGE else ""
-    found = _at_revision(revision, commands) if revision else folder_settings(commands)
-    if found is None or (own is not None and found.path == own.path.resolve()):
+    settings = _at_revision(revision, commands) if revision else folder_settings(commands)
+    if settings is None or (own is not None and settings.path == own.path.resolve()):
         return [] if own is None else [own]
     if command in commands:
-        found, warnings = counted(found, commands[command], command)
+        settings, warnings = counted(settings, commands[command], command)
         for warning in warnings:
             say(f"xopt: warning: {warning}", err=True)
-    return [found] if own is None else [found, own]
+    return [settings] if own is None else [settings, own]
 
 
 def folder_settings(commands: Commands) -> Settings | None:
@@ -82,13 +82,13 @@ def _revision(words: Sequence[str], command: click.Command, own: Settings | None
     """The value of ``--against`` on a command line, else in the user's settings; empty for none."""
     context = click.Context(command, info_name=_JUDGE, resilient_parsing=True)
     values, _, _ = command.make_parser(context).parse_args(list(words))
-    usual = "" if own is None else own.defaults[_JUDGE].get("against", "")
-    return str(values.get("against") or usual)
+    default = "" if own is None else own.defaults[_JUDGE].get("against", "")
+    return str(values.get("against") or default)
 
 
 def _at_revision(revision: str, commands: Commands) -> Settings | None:
-    """The settings of the folder as of a revision, where git tracks it: a change that is judged
-    brings no settings.
+    """The settings of the folder as of a revision, if git tracks it: settings in the checked change
+    do not count.
     """
     root = root_of(Path.cwd())
     if root is None:

@@ -11,7 +11,7 @@ from .terminal import say
 from .trust import loosened
 
 _TYPED = ("rtol", "atol", "ulp", "tolerance")
-"""Parameters that are shown also when the command line has them."""
+"""Parameters that are also shown when they come from the command line."""
 _QUANTIZING = ("tolerance", "metric")
 """Parameters without effect where nothing is quantized."""
 
@@ -23,7 +23,7 @@ def loosened_text() -> str:
 
 
 def warn_of_loosened() -> None:
-    """Say which settings of files make a comparison weaker, where no such line is printed."""
+    """Warn of settings from files that weaken a comparison, where no result line shows them."""
     texts = list(_texts(()))
     if texts:
         say(f"xopt: warning: weaker verification: {', '.join(texts)}", err=True)

@@ -35,16 +35,14 @@ _NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
 class _Warnings(logging.Handler):
-    """Shows warnings of the engine as lines on standard error (wherever that is at the time: it may
-    be redirected).
-    """
+    """Prints warnings of the engine to standard error, which may be redirected at the time."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._shown: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show one, once: a model may be loaded several times."""
+        """Print a warning once: a model may be loaded several times."""
         text = readable(" ".join(record.getMessage().split()))
         if text not in self._shown:
             self._shown.add(text)
@@ -54,7 +52,7 @@ class _Warnings(logging.Handler):
 _ALONE = ("--help", "-h", "--version", "--completion", "--json-schema")
 """Options of the whole command."""
 _OTHER_TOOLS = ("onnxsim", "onnxslim", "onnxoptimizer", "simplify", "polygraphy")
-"""What users of these may type in front of a model."""
+"""Names of other tools, which their users may type in front of a model."""
 _FAST = "fast"
 """``xopt fast MODEL`` is ``xopt MODEL --fast``."""
 _TUNE = ("-O2", "--tune")
@@ -77,7 +75,7 @@ class DefaultGroup(click.Group):
     def _named(self, args: list[str], *, is_checked: bool = False) -> list[str]:
         """The words with the name of a command in front.
 
-        Raises for a name that is almost one if it ``is_checked``.
+        Raises for a misspelled name if ``is_checked``.
         """
         is_fast = args[:1] == [_FAST] and not Path(_FAST).exists()
         if any(word in _TUNE for word in args) and args[0] not in self.commands:
@@ -110,12 +108,12 @@ class DefaultGroup(click.Group):
         """
         if word.startswith("-"):
             return
-        near = [f"--{word}"] if word in ("help", "version") else similar(word, self.commands)
+        names = [f"--{word}"] if word in ("help", "version") else similar(word, self.commands)
         if word in _OTHER_TOOLS:
-            near = ["MODEL -o OUTPUT"]
-        if near and not Path(word).exists():
+            names = ["MODEL -o OUTPUT"]
+        if names and not Path(word).exists():
             raise click.UsageError(
-                f"there is no command or file {word!r}; did you mean `xopt {near[0]}`?"
+                f"there is no command or file {word!r}; did you mean `xopt {names[0]}`?"
             )
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -131,8 +129,8 @@ class DefaultGroup(click.Group):
 
 
 def _give_up_output() -> None:
-    """Let what is left to write go nowhere: Python flushes standard output at exit, which would
-    raise again, and change the exit code.
+    """Discard pending output: Python flushes standard output at exit, which would raise again and
+    change the exit code.
     """
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -204,13 +202,13 @@ def _run(arguments: Sequence[str] | None) -> int:
     except MemoryError:
         # the traceback of the error holds the large objects: leave this block before freeing memory
         pass
-    # a defect of xopt: one line, and a traceback only where it is asked for
+    # a defect of xopt: one line, and a traceback only on request
     except Exception as error:
         if logging.getLogger("xoptim").isEnabledFor(logging.INFO) or wants_log():
             traceback.print_exc()
-        told = f"internal error ({type(error).__name__}: {error}); {JOURNAL.outcome()}"
+        text = f"internal error ({type(error).__name__}: {error}); {JOURNAL.outcome()}"
         return _say(
-            f"{told}; please report it with the traceback: run with LOG_PATTERN_OPTIMIZE=1",
+            f"{text}; please report it with the traceback: run with LOG_PATTERN_OPTIMIZE=1",
             BAD_USAGE,
         )
     gc.collect()
@@ -262,6 +260,6 @@ def main() -> None:
     except OSError as error:
         _give_up_output()
         code = code or _say(_reason(error), BAD_USAGE)
-    if any_abandoned():  # Python would wait, or end under the feet of the thread
+    if any_abandoned():  # Python would wait for the thread, or exit while it runs
         os._exit(code)
     sys.exit(code)

@@ -6,14 +6,14 @@ from typing import Final
 from xoptim.system.machine import available_memory, data_size, limit_data
 from xoptim.verification import resolve_providers
 
-_SHARE: Final = 0.95  # of what is free
+_SHARE: Final = 0.95  # of the free memory
 
 
 class MemoryBound:
     """Limits the private memory of this process to the memory that is free at its start.
 
-    Allocations beyond it fail, in Python, numpy and onnxruntime alike, and end as an error message;
-    without it, Linux grants them and kills a process, often another one, when they are used. On
+    Allocations beyond the limit fail with an error message, in Python, numpy and onnxruntime alike.
+    Without it, Linux grants them, and kills a process, often another one, when they are used. On
     other systems there is no limit.
     """
 

@@ -21,7 +21,7 @@ _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "ms": 1
 _OPTION: Final = "option"
 THREADS: Final = click.IntRange(0, 1024)
 _PROVIDERS: Final = ("cpu", "cuda", "openvino", "qnn", "webgpu", "tensorrt")
-_RUNS_ON: Final = f"Execution provider to run on: {', '.join(_PROVIDERS)}"
+_PROVIDER_HELP: Final = f"Execution provider to run on: {', '.join(_PROVIDERS)}"
 
 
 _METAVARS: Final = {click.IntRange: "N", click.FloatRange: "NUMBER"}
@@ -100,12 +100,12 @@ def command(
     extra: bool = False,
     **arguments: Any,
 ) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a command of a function.
+    """Make a command from a function.
 
     Its parameters that are dataclasses are the options, in this order.
 
-    ``extra``: whether the command itself looks at words beyond its arguments. ``arguments`` are
-    given by name, each with its type, or with the settings of ``click.Argument``.
+    ``extra``: whether the command accepts words beyond its arguments. ``arguments`` have a type
+    each, or settings of ``click.Argument``.
     """
 
     def make(function: Callable[..., Any]) -> click.Command:
@@ -115,16 +115,18 @@ def command(
         @wraps(function)
         def called(**values: Any) -> Any:
             context = {"context": click.get_current_context()} if "context" in hints else {}
-            given = {name: values[name] for name in arguments}
+            words = {name: values[name] for name in arguments}
             return function(
-                **context, **given, **{name: _made(group, values) for name, group in groups.items()}
+                **context,
+                **words,
+                **{name: _instance(group, values) for name, group in groups.items()},
             )
 
         params: list[click.Parameter] = [
-            click.Argument([name], **(each if isinstance(each, dict) else {"type": each}))
-            for name, each in arguments.items()
+            click.Argument([name], **(kind if isinstance(kind, dict) else {"type": kind}))
+            for name, kind in arguments.items()
         ]
-        params += (_click_option(each) for group in groups.values() for each in _options(group))
+        params += (_click_option(entry) for group in groups.values() for entry in _options(group))
         return click.command(
             title, cls=kind, params=params, context_settings={"allow_extra_args": extra}
         )(called)
@@ -134,46 +136,48 @@ def command(
 
 def names_of(kind: type[Any]) -> list[str]:
     """The names of the options of a dataclass, including its groups."""
-    return [each.name for each in _options(kind)]
+    return [entry.name for entry in _options(kind)]
 
 
 def common(kind: type[Any], choices: Any) -> dict[str, Any]:
-    """The values of options that are fields of another dataclass too, by name: arguments for it."""
-    names = {each.name for each in fields(choices)}
-    return {each.name: getattr(choices, each.name) for each in fields(kind) if each.name in names}
+    """The values of the options that another dataclass shares, by name: arguments for it."""
+    names = {entry.name for entry in fields(choices)}
+    return {
+        entry.name: getattr(choices, entry.name) for entry in fields(kind) if entry.name in names
+    }
 
 
 def _options(kind: Any) -> Iterator[Field[Any]]:
-    for each in fields(kind):
-        if _OPTION in each.metadata:
-            yield each
-        elif each.default_factory is not MISSING:
-            yield from _options(each.default_factory)
+    for entry in fields(kind):
+        if _OPTION in entry.metadata:
+            yield entry
+        elif entry.default_factory is not MISSING:
+            yield from _options(entry.default_factory)
 
 
-def _click_option(each: Field[Any]) -> click.Option:
-    names, settings = each.metadata[_OPTION]
-    word = each.name.replace("_", "-")
-    derived = f"--{word}/--no-{word}" if each.default is True else f"--{word}"
-    return click.Option([each.name, *(names or (derived,))], **settings)
+def _click_option(entry: Field[Any]) -> click.Option:
+    names, settings = entry.metadata[_OPTION]
+    word = entry.name.replace("_", "-")
+    derived = f"--{word}/--no-{word}" if entry.default is True else f"--{word}"
+    return click.Option([entry.name, *(names or (derived,))], **settings)
 
 
-def _made(kind: Any, values: Mapping[str, Any]) -> Any:
+def _instance(kind: Any, values: Mapping[str, Any]) -> Any:
     """An object of a dataclass with values of its options; other fields have their defaults."""
-    own = {each.name: values[each.name] for each in fields(kind) if _OPTION in each.metadata}
+    own = {entry.name: values[entry.name] for entry in fields(kind) if _OPTION in entry.metadata}
     groups = {
-        each.name: each.default_factory
-        for each in fields(kind)
-        if each.default_factory is not MISSING
+        entry.name: entry.default_factory
+        for entry in fields(kind)
+        if entry.default_factory is not MISSING
     }
-    return kind(**own, **{name: _made(group, values) for name, group in groups.items()})
+    return kind(**own, **{name: _instance(group, values) for name, group in groups.items()})
 
 
 def refuse_idle(reasons: Mapping[str, str]) -> None:
     """Raise click.UsageError for an option on the command line that has no effect.
 
-    Settings are not refused: they are for many command lines, and some have no use for them. Each
-    parameter is given with the end of the sentence ``--atol has no effect ...``.
+    Settings are not refused: they apply to many command lines, and some do not use them. A reason
+    is the end of the sentence ``--atol has no effect ...``.
     """
     context = click.get_current_context()
     for name, reason in reasons.items():
@@ -183,8 +187,8 @@ def refuse_idle(reasons: Mapping[str, str]) -> None:
 
 def _text_of(name: str, context: click.Context) -> str:
     """The option of a parameter as the command line writes it."""
-    found = next(each for each in context.command.params if each.name == name)
-    texts = found.secondary_opts if context.params[name] is False else found.opts
+    param = next(entry for entry in context.command.params if entry.name == name)
+    texts = param.secondary_opts if context.params[name] is False else param.opts
     return next(text for text in texts if text.startswith("--"))
 
 
@@ -209,12 +213,12 @@ def json_option(text: str = "Print JSON.") -> Any:
     return flag(text, "--json")
 
 
-def provider_option(text: str = f"{_RUNS_ON}.", **settings: Any) -> Any:
+def provider_option(text: str = f"{_PROVIDER_HELP}.", **settings: Any) -> Any:
     """The option ``--provider`` with one provider."""
     return option(text, default="cpu", **settings)
 
 
-def providers_option(text: str = f"{_RUNS_ON} (repeatable).") -> Any:
+def providers_option(text: str = f"{_PROVIDER_HELP} (repeatable).") -> Any:
     """The option ``--provider`` with several providers."""
     return repeated(text, default=("cpu",))
 
@@ -227,10 +231,10 @@ def known_target(value: str) -> str:
         raise click.BadParameter(str(error)) from None
 
 
-_FITTED: Final = "Fit MODEL to a target: webgpu, qnn, openvino, cuda, tensorrt, onnx, ..."
+_TARGET_HELP: Final = "Fit MODEL to a target: webgpu, qnn, openvino, cuda, tensorrt, onnx, ..."
 
 
-def target_option(text: str = _FITTED) -> Any:
+def target_option(text: str = _TARGET_HELP) -> Any:
     """The option ``--target``."""
     return option(text, default="", type=known_target, metavar="NAME")
 

@@ -29,14 +29,14 @@ _PAGE_SUFFIXES: Final = (".html", ".htm")
 
 @dataclass(frozen=True)
 class Weights:
-    """The options that say where the weights of the result are."""
+    """The options for the place of the weights of the result."""
 
     external_data: bool = flag("Write weights to an external data file.")
     share_weights: bool = flag("Refer to the external data of MODEL instead of copying it.")
 
 
 def protect_weights(builder: GraphBuilder, target: Path) -> None:
-    """Raise for a target that holds weights of the input."""
+    """Raise for a target file that holds weights of the input."""
     places = (
         tensor.place() for graph in builder.model.graphs() for tensor in graph.initializers.values()
     )
@@ -49,7 +49,7 @@ def protect_weights(builder: GraphBuilder, target: Path) -> None:
 def drafted(
     target: Path, weights: Weights, *, dry_run: bool = False, in_place: bool = False
 ) -> Draft:
-    """Where the result is kept until it is approved: next to the target, unless it is a stream or a
+    """The place of the result until it is approved: next to the target, except for a stream or a
     dry run.
     """
     streams = dry_run or target == STANDARD_OUTPUT
@@ -65,18 +65,18 @@ def drafted(
 def writer(
     draft: Draft,
     target: Path,
-    along: Callable[[VerifiedModel], Mapping[Path, bytes]] = lambda _: {},
+    extra_files: Callable[[VerifiedModel], Mapping[Path, bytes]] = lambda _: {},
 ) -> Callable[[VerifiedModel], Sequence[Path]]:
     """A function that writes a result to a file, or to standard output.
 
-    ``along`` gives the contents of further files: they are written with the result, or none is.
+    ``extra_files`` gives the contents of further files, which are written together with it.
     """
 
     def write(verified: VerifiedModel) -> Sequence[Path]:
         if target == STANDARD_OUTPUT:
             write_stream(verified.to_bytes())
             return [target]
-        written = draft.commit(verified.proto, along(verified))
+        written = draft.commit(verified.proto, extra_files(verified))
         if target not in written:
             raise ModelError(f"{str(target)!r} was not written")
         return written
@@ -92,9 +92,9 @@ def write_stream(raw: bytes) -> None:
 
 
 def write_whole(proto: onnx.ModelProto, target: Path, model: Path, summary: str) -> None:
-    """Write a model, and say so: on standard error where the model goes to standard output.
+    """Write a model, and say so: on standard error if the model goes to standard output.
 
-    Where the weights of the model are missing, the written one refers to the same files.
+    If the weights of the model are missing, the written one refers to the same files.
     """
     is_bare = lacks_weights(proto, model.parent)
     if is_bare:

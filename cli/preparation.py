@@ -41,16 +41,15 @@ def assume_from_model_option() -> Any:
 
 
 def are_settings() -> bool:
-    """Whether the assumptions are from a settings file, which is for many models."""
+    """Whether the assumptions come from a settings file, which is for many models."""
     return click.get_current_context().get_parameter_source("assume") is ParameterSource.DEFAULT_MAP
 
 
 def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False) -> tuple[str, ...]:
-    """The assumptions of the command line, or of a settings file where they fit a model.
+    """The assumptions of the command line, or those of a settings file that fit a model.
 
-    With ``always`` those that fit.
-
-    Others are dropped, with a warning for each.
+    With ``always``, only those that fit, in both cases. Others are dropped, with a warning for
+    each.
     """
     if not texts or not (always or are_settings()):
         return tuple(texts)
@@ -66,15 +65,15 @@ def in_force(texts: Sequence[str], *models: Path, from_model: bool) -> list[str]
     """The assumptions in force for models, in addition to the default set."""
     if not texts and not from_model:
         return []
-    found = (assumed_of(Source(each).proto, texts, from_model=from_model) for each in models)
-    return list(dict.fromkeys(text for each in found for text in each.texts))
+    assumed = (assumed_of(Source(model).proto, texts, from_model=from_model) for model in models)
+    return list(dict.fromkeys(text for facts in assumed for text in facts.texts))
 
 
 def print_assumed(texts: Sequence[str], *models: Path, from_model: bool) -> None:
     """Print the assumptions in force for models in addition to the default set, if any."""
-    known = in_force(texts, *models, from_model=from_model)
-    if known:
-        say(f"assumed: {', '.join(known)}")
+    assumptions = in_force(texts, *models, from_model=from_model)
+    if assumptions:
+        say(f"assumed: {', '.join(assumptions)}")
 
 
 def fix_option() -> Any:
@@ -119,13 +118,13 @@ def sizes_of(texts: Sequence[str]) -> dict[str, list[int]]:
 
     A part without ``=`` is one more size of the preceding name.
     """
-    found: dict[str, list[int]] = {}
+    sizes: dict[str, list[int]] = {}
     for text in texts:
         name = ""
         for part in text.split(","):
-            before, equals, size = part.rpartition("=")
-            name = before if equals else name
-            if equals and name in found:
+            prefix, equals, size = part.rpartition("=")
+            name = prefix if equals else name
+            if equals and name in sizes:
                 raise click.UsageError(f"--fix {name} is given twice")
             number = whole_number(size)
             if not name or number is None:
@@ -135,8 +134,8 @@ def sizes_of(texts: Sequence[str]) -> dict[str, list[int]]:
                 )
             if number == 0:
                 raise click.UsageError(f"--fix {abridged(part)}: a fixed size is at least 1")
-            found.setdefault(name, []).append(number)
-    return found
+            sizes.setdefault(name, []).append(number)
+    return sizes
 
 
 def _names(text: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Progress while the command runs: a line that moves on a terminal, else a line now and then."""
+"""Progress while the command runs: a status line on a terminal, else a line now and then."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -14,7 +14,7 @@ from .guard import note
 from .terminal import in_line, open_console, say
 
 _SECONDS: Final = 10.0
-"""Time between two lines where standard error is not a terminal."""
+"""Time between two lines when standard error is not a terminal."""
 
 
 class Progress:
@@ -22,8 +22,8 @@ class Progress:
 
     Args:
         enabled: whether anything is shown.
-        is_logged: whether a step is shown as a line of its own every ten seconds where standard
-            error is not a terminal.
+        is_logged: whether a step is printed as a line every ten seconds when standard error is not
+            a terminal.
         clock: the time in seconds.
     """
 

@@ -28,7 +28,7 @@ from .preparation import assume_from_model_option
 class PatternWord(click.types.StringParamType):
     """The name of a pattern, or another word that selects patterns.
 
-    Its reader reports an unknown one.
+    The command that reads it reports an unknown one.
     """
 
     name = "WORD"
@@ -36,7 +36,7 @@ class PatternWord(click.types.StringParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Completions of this prefix, names of patterns first."""
+        """Completions of a prefix, names of patterns first."""
         names = sorted(database().names())
         words = (*names, *(word for word in database().words() if word not in names))
         return [CompletionItem(word) for word in words if word.startswith(incomplete)]
@@ -77,7 +77,7 @@ class SelectionText(PatternWord):
 WORD: Final = PatternWord()
 SELECTION: Final = SelectionText()
 RULES: Final = click.Path()
-"""A file of rules; its reader reports what is wrong with it."""
+"""A file of rules; the function that reads it reports mistakes."""
 
 
 def _patterns(default: str) -> Any:
@@ -127,7 +127,7 @@ class SelectionOfAll(Selection):
 
 @dataclass(frozen=True)
 class SelectionWithRules(Selection):
-    """The options that choose patterns and rules in text form, and leave patterns out."""
+    """The options that choose patterns and rules in text form, and that drop patterns."""
 
     rewrite: tuple[str, ...] = repeated(
         "Also apply the rules of this file: ONNX text or Python (repeatable).",
@@ -163,7 +163,7 @@ AT: Final = "Name of a node or of a result, or #17 for a position."
 
 @dataclass(frozen=True)
 class PlaceChoices:
-    """The options that these commands share."""
+    """The options for trying one pattern at the nodes of a model."""
 
     rewrite: tuple[str, ...] = repeated(
         "File of rules that has PATTERN (repeatable).", type=RULES, metavar="FILE"
@@ -184,8 +184,8 @@ def rule_of(pattern: str, files: Sequence[str]) -> str | type[PatternOptimizatio
 
 def beginning_of(pattern: str | type[PatternOptimization]) -> tuple[str, str]:
     """The name of a pattern, and the operators with which its matches begin."""
-    found = resolve(pattern) if isinstance(pattern, str) else [pattern]
-    cls = next(each for each in found if issubclass(each, PatternOptimization))
+    rewrites = resolve(pattern) if isinstance(pattern, str) else [pattern]
+    cls = next(kind for kind in rewrites if issubclass(kind, PatternOptimization))
     keys = sorted(cls().anchor_keys())
     return (
         cls.name(),

@@ -23,7 +23,7 @@ _SETTINGS: Final = "xopt-settings"
 _OF_ONE_MODEL: Final = frozenset(("output", "in-place", "help"))
 """Options that make sense for one model only."""
 _EXTENDS: Final = {"batch": "optimize"}
-"""Commands for which the settings of another one count too."""
+"""Commands that use the settings of another command as well."""
 
 Commands: TypeAlias = Mapping[str, click.Command]
 Defaults: TypeAlias = "Mapping[str, Mapping[str, Any]]"
@@ -38,7 +38,7 @@ class Settings:
         path: the file, from whose folder relative paths in it start.
         name: the file as messages name it.
         defaults: values by command and parameter.
-        revision: of git, where the file was read from one.
+        revision: the git revision that the file was read from, if any.
     """
 
     path: Path
@@ -48,7 +48,7 @@ class Settings:
 
     @property
     def short_name(self) -> str:
-        """The name of a file in the current folder, of others the path."""
+        """The name of a file in the current folder, else the path."""
         is_here = self.path.parent == Path.cwd() and not self.revision
         return self.path.name if is_here else self.name
 
@@ -77,39 +77,39 @@ def place_of(error: click.ClickException) -> str:
 
 
 def source_of(context: click.Context, name: str) -> Settings | None:
-    """The settings that gave a parameter its value; ``None`` when it is from elsewhere."""
+    """The settings that gave a parameter its value; ``None`` when it comes from elsewhere."""
     if context.get_parameter_source(name) is not ParameterSource.DEFAULT_MAP:
         return None
     layers: list[Settings] = context.meta[_SETTINGS]
-    return next(each for each in layers if name in each.defaults[context.info_name or ""])
+    return next(layer for layer in layers if name in layer.defaults[context.info_name or ""])
 
 
 def taken_from(arguments: list[str]) -> tuple[list[str], NamedSettings]:
-    """The command line without ``--config`` and ``--no-config``, and what these say.
+    """The command line without ``--config`` and ``--no-config``, and their values.
 
-    Raises `click.UsageError` when a file is missing from ``--config``, or it does not exist.
+    Raises `click.UsageError` when ``--config`` names no file, or one that does not exist.
     """
     end = arguments.index("--") if "--" in arguments else len(arguments)
     words, rest = iter(arguments[:end]), arguments[end:]
     kept: list[str] = []
-    wanted: str | None = None
+    file: str | None = None
     is_off = False
     for word in words:
         if word == "--no-config":
             is_off = True
         elif word == "--config":
-            wanted = next(words, "")
+            file = next(words, "")
         elif word.startswith("--config="):
-            wanted = word.removeprefix("--config=")
+            file = word.removeprefix("--config=")
         else:
             kept.append(word)
-    if wanted is None:
+    if file is None:
         return [*kept, *rest], NamedSettings(None, is_off)
-    if not wanted:
+    if not file:
         raise click.UsageError("--config needs a file")
-    if not Path(wanted).exists():
-        raise click.UsageError(f"--config {wanted!r}: no such file")
-    return [*kept, *rest], NamedSettings(Path(wanted), is_off)
+    if not Path(file).exists():
+        raise click.UsageError(f"--config {file!r}: no such file")
+    return [*kept, *rest], NamedSettings(Path(file), is_off)
 
 
 def read_content(path: Path) -> bytes | None:
@@ -162,33 +162,35 @@ def read_settings(path: Path, commands: Commands) -> Settings:
 def defaults_of(table: Mapping[str, Any], path: Path, name: str, commands: Commands) -> Defaults:
     """The values in a table, by command and parameter.
 
-    A name at the top concerns all commands that have an option of this name; a table with the name
-    of a command, that one, and those that extend it. Raises `click.UsageError`, with the ``name``
-    of the file, when a key is not the name of an option.
+    A top-level key applies to all commands with an option of this name. A table with the name of a
+    command applies to it, and to commands that extend it. Raises `click.UsageError`, with the
+    ``name`` of the file, when a key is not the name of an option.
     """
-    options = {command: _options(each) for command, each in commands.items()}
+    options = {name: _options(command) for name, command in commands.items()}
     everywhere = {
         key: value
         for key, value in table.items()
         if not (key in commands and isinstance(value, dict))
     }
-    known = {key for each in options.values() for key in each}
+    names = {key for params in options.values() for key in params}
     for key, value in everywhere.items():
-        if isinstance(value, dict) and key not in known:
+        if isinstance(value, dict) and key not in names:
             raise click.UsageError(f"{name}: there is no command {key!r}{meant(key, commands)}")
-        _check(key, known, name)
+        _check(key, names, name)
     defaults: dict[str, dict[str, Any]] = {}
-    for command, mine in options.items():
+    for command, params in options.items():
         own = table.get(command)
         # an option may have the name of a command: verify
         own = own if isinstance(own, dict) else {}
         for key in own:
-            _check(key, mine.keys(), name, command)
+            _check(key, params.keys(), name, command)
         base = table.get(_EXTENDS.get(command, ""), {})
-        chosen = {key: value for key, value in {**everywhere, **base, **own}.items() if key in mine}
+        values = {
+            key: value for key, value in {**everywhere, **base, **own}.items() if key in params
+        }
         defaults[command] = {
-            mine[key].name or key: _value(mine[key], value, path, name, key)
-            for key, value in chosen.items()
+            params[key].name or key: _value(params[key], value, path, name, key)
+            for key, value in values.items()
         }
     return defaults
 
@@ -200,7 +202,7 @@ def _table(path: Path, content: bytes) -> Mapping[str, Any] | None:
         # tomllib takes quadratic time in the parts of a key
         if max(map(len, text.splitlines()), default=0) > _MAX_LINE:
             raise ValueError(f"a line has more than {_MAX_LINE:,} characters")
-        found = tomllib.loads(text)
+        document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         if path.name == "pyproject.toml":
             return None  # it belongs to other programs, which report it
@@ -208,8 +210,8 @@ def _table(path: Path, content: bytes) -> Mapping[str, Any] | None:
         reason = "it is nested too deeply" if is_deep else getattr(error, "strerror", None) or error
         raise click.UsageError(f"cannot read settings from {str(path)!r}: {reason}") from error
     if path.name != "pyproject.toml":
-        return found
-    tools = found.get("tool")
+        return document
+    tools = document.get("tool")
     own = tools.get("xoptim") if isinstance(tools, dict) else None
     return own if isinstance(own, dict) else None
 
@@ -219,24 +221,24 @@ def _options(command: click.Command) -> dict[str, click.Option]:
     ``--verify/--no-verify``, the first.
     """
     options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
-    found = {
+    by_name = {
         next((text for text in option.opts if text.startswith("--")), "")[2:]: option
         for option in options
     }
-    return {name: option for name, option in found.items() if name and name not in _OF_ONE_MODEL}
+    return {name: option for name, option in by_name.items() if name and name not in _OF_ONE_MODEL}
 
 
-def _check(key: str, known: Any, name: str, command: str = "") -> None:
-    if key not in known:
+def _check(key: str, names: Any, name: str, command: str = "") -> None:
+    if key not in names:
         lacking = f"`xopt {command}` has no" if command else "no command has an"
-        raise click.UsageError(f"{name}: {lacking} option --{key}{meant(key, known)}")
+        raise click.UsageError(f"{name}: {lacking} option --{key}{meant(key, names)}")
 
 
 def _value(option: click.Option, value: Any, path: Path, name: str, key: str) -> Any:
-    """A value in the form that an option has when it is written on the command line."""
+    """A value in the form that it has on the command line."""
     if option.multiple:
         return [
-            _text(option, each, path) for each in (value if isinstance(value, list) else [value])
+            _text(option, item, path) for item in (value if isinstance(value, list) else [value])
         ]
     if isinstance(value, (list, dict)) or (option.is_flag and not isinstance(value, bool)):
         raise click.UsageError(
@@ -256,14 +258,14 @@ def _text(option: click.Option, value: Any, path: Path) -> str:
 
 
 def use(context: click.Context, settings: list[Settings], command: str) -> None:
-    """Take the defaults of a command from settings, the strongest first."""
+    """Set the defaults of a command from settings, the strongest first."""
     context.meta[_SETTINGS] = settings
     merged: dict[str, Any] = {}
-    for each in reversed(settings):
-        merged |= each.defaults.get(command, {})
+    for layer in reversed(settings):
+        merged |= layer.defaults.get(command, {})
     context.default_map = {command: merged}
 
 
 def used_settings(context: click.Context) -> str | None:
     """The settings files that a command uses, for its summary; the strongest first."""
-    return ", ".join(each.name for each in context.meta.get(_SETTINGS, ())) or None
+    return ", ".join(layer.name for layer in context.meta.get(_SETTINGS, ())) or None

@@ -23,7 +23,7 @@ def main() -> None:
             sys.stdout.write(f"xopt, version {import_module('xoptim').__version__}\n")
             return
         import_module("xoptim.cli.guard").guarded(lambda: import_module("xoptim.cli.main").main())
-    except Exception as error:  # a package that is broken, or no memory for one more process
+    except Exception as error:  # a broken package, or no memory for another process
         _say(f"xopt cannot start ({type(error).__name__}: {' '.join(str(error).split())})")
         sys.exit(BAD_USAGE)
 

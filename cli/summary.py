@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from xoptim.workflow.fitting import FittingOutcome
     from xoptim.workflow.json_types import SummaryJson
 
-_SHOWN: Final = 6
-"""Most operators that a line names."""
-_HARDLY: Final = 0.02
-"""Part of the nodes below which so few rewrites are named in the line of the nodes."""
+_MAX_NAMES: Final = 6
+"""Maximum number of operators that a line names."""
+_SMALL_SHARE: Final = 0.02
+"""Share of the nodes below which the line about nodes names the rewrites."""
 
 
 def print_changes(
@@ -64,7 +64,7 @@ def _nodes_text(before: Counter[str], after: Counter[str], applied: Mapping[str,
     if before == after and not applied:
         return f"{old} (no pattern applies)"
     rewrites = sum(applied.values())
-    if max(abs(old - new), rewrites) < _HARDLY * max(old, new):
+    if max(abs(old - new), rewrites) < _SMALL_SHARE * max(old, new):
         names = ", ".join(f"{name} {count}" for name, count in _most_first(applied))
         return f"{old} → {new} ({names or 'constants'})"
     if old == new:
@@ -98,14 +98,14 @@ def _most_first(applied: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(applied.items(), key=lambda item: (-item[1], item[0]))
 
 
-_HINTS: Final = 2
-_MUCH_METADATA: Final = 0.2
-"""Part of the file above which metadata is worth a hint."""
+_MAX_HINTS: Final = 2
+_MAX_METADATA: Final = 0.2
+"""Share of the file above which a hint names metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The text that is printed at the end about an outcome, or its JSON."""
+    """The text or the JSON that the command prints about an outcome."""
 
     model: Path  # the input
     outcome: Outcome
@@ -143,7 +143,7 @@ class Summary:
             "optimize_seconds": verified.optimize_seconds,
             "verify_seconds": verified.verify_seconds,
             "seconds": outcome.times,
-            "verification": [each.to_json() for each in verified.reports],
+            "verification": [entry.to_json() for entry in verified.reports],
             "dropped": [culprit.to_json() for culprit in verified.dropped],
             "each": None if verified.each is None else verified.each.to_json(),
             "latency": None if outcome.latency is None else outcome.latency.latency(),
@@ -151,7 +151,7 @@ class Summary:
             "hints": [hint.to_json() for hint in outcome.hints],
             "unused_inputs": list(report.unused_inputs),
             "dropped_inputs": list(report.dropped_inputs),
-            "repetitions": [each.to_json() for each in report.repetitions],
+            "repetitions": [entry.to_json() for entry in report.repetitions],
             "target": None if outcome.fitting is None else outcome.fitting.to_json(),
             "precision": None if outcome.quantized is None else outcome.quantized.to_json(),
             "only_if_faster": None if outcome.speed is None else outcome.speed.to_json(),
@@ -159,13 +159,13 @@ class Summary:
 
 
 def _print_candidates(console: Console, quantized: Quantized) -> None:
-    """Print what can be quantized: the error that each adds alone, and the time that it saves."""
-    found = quantized.rows()
-    if not found:
+    """Print the nodes that can be quantized, with the error that each adds and the saved time."""
+    records = quantized.rows()
+    if not records:
         return
-    rows = Rows(*found[0], right=set(found[0]) - {"node", "pattern", "choice"})
-    for each in found:
-        rows.add(*each.values())
+    rows = Rows(*records[0], right=set(records[0]) - {"node", "pattern", "choice"})
+    for record in records:
+        rows.add(*record.values())
     rows.print(console)
 
 
@@ -173,8 +173,8 @@ def _print_verdict(
     console: Console, report: VerificationReport, loosened: str, *, verbose: bool
 ) -> None:
     # The reason of another verdict is the last line of the command, on standard error.
-    told = report.verdict() if report.ok else f"{report.where}; the reason is below"
-    console.print(f"verification  {told}{loosened}", highlight=False)
+    text = report.verdict() if report.ok else f"{report.where}; the reason is below"
+    console.print(f"verification  {text}{loosened}", highlight=False)
     largest = report.largest if verbose else None
     if largest is not None and largest.max_abs:
         console.print(f"              largest in {largest.output!r}", highlight=False)
@@ -194,9 +194,9 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
     print_changes(console, before, after, outcome.report.applied, verbose=verbose)
     if outcome.opsets[0] != outcome.opsets[1]:
         console.print(f"opset         {outcome.opsets[0]} → {outcome.opsets[1]}")
-    size = summary.bytes_after  # is counted over all weights
-    reached = "" if size is None else f" → {bytes_text(size)}"
-    console.print(f"size          {bytes_text(outcome.bytes_before)}{reached}")
+    size = summary.bytes_after  # once: it counts all weights
+    change = "" if size is None else f" → {bytes_text(size)}"
+    console.print(f"size          {bytes_text(outcome.bytes_before)}{change}")
     for report in outcome.verified.reports:
         _print_verdict(console, report, summary.loosened, verbose=verbose)
     if not outcome.verified.reports:
@@ -224,11 +224,11 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
 
 
 def _time_text(outcome: Outcome, *, verbose: bool) -> str:
-    """The seconds that everything took, with ``verbose`` those of each step too."""
+    """The total time; with ``verbose`` also the time of each step."""
     total = f"{sum(outcome.times.values()):.1f} s"
     if not verbose:
         return total
-    return f"{total}: {', '.join(f'{step} {each:.2f} s' for step, each in outcome.times.items())}"
+    return f"{total}: {', '.join(f'{step} {time:.2f} s' for step, time in outcome.times.items())}"
 
 
 def _written_text(outcome: Outcome) -> str:
@@ -268,16 +268,16 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
             yield f"              {label}: {_times(report)}"
     if outcome.speed is not None:
         yield f"speed         {outcome.speed.summary()}"
-    for each in outcome.report.repetitions:
-        yield f"repeated      {each}"
+    for block in outcome.report.repetitions:
+        yield f"repeated      {block}"
     for culprit in outcome.verified.dropped:
         yield f"dropped       {culprit}"
     if outcome.report.unfolded is not None:
         left = outcome.report.unfolded
         names = ", ".join(f"{count} {name}" for name, count in left.operators.items())
-        which = "it" if sum(left.operators.values()) == 1 else "them"
+        pronoun = "it" if sum(left.operators.values()) == 1 else "them"
         sizes = f"would add {bytes_text(left.size)}; --max-growth allows {bytes_text(left.allowed)}"
-        yield f"not folded    {names}: folding {which} {sizes}"
+        yield f"not folded    {names}: folding {pronoun} {sizes}"
     if outcome.unchecked:
         yield (
             f"checker       onnx.checker does not know {', '.join(outcome.unchecked)}, which "
@@ -297,47 +297,47 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
 
 
 def _metadata(outcome: Outcome, size: int | None) -> Iterator[str]:
-    """A hint where exporters left so many texts that they make a large part of the file, which has
-    ``size`` bytes, ``None`` when it was refused.
+    """A hint if doc strings and metadata are a large part of the file, which has ``size`` bytes,
+    ``None`` when it was refused.
     """
     if size is None:
         return
     share = outcome.strippable_bytes / max(size, 1)
-    if share > _MUCH_METADATA:
+    if share > _MAX_METADATA:
         text = "of the file is doc strings and metadata; --strip removes them"
         yield f"hint          {share:.0%} {text}"
 
 
-def _fitting(found: FittingOutcome) -> Iterator[str]:
+def _fitting(fitting: FittingOutcome) -> Iterator[str]:
     """The lines about the target: placement before and after, lowerings, and the verification
     there.
     """
-    if found.fitted is not None:
-        after = found.fitted.after
-        before = "" if found.original is None else found.original.counts()
+    if fitting.fitted is not None:
+        after = fitting.fitted.after
+        before = "" if fitting.original is None else fitting.original.counts()
         if before == after.counts():
             before = "the same"
         yield f"placement     {after.summary()}" + (f" (original: {before})" if before else "")
-        for step in found.fitted.steps:
+        for step in fitting.fitted.steps:
             yield f"lowered       {step}"
-        for text in left_texts(found.fitted.after):
+        for text in left_texts(fitting.fitted.after):
             yield f"not placed    {text}"
-    for name, opset in found.newer.items():
+    for name, opset in fitting.newer.items():
         yield f"not applied   {name}: it needs operator set {opset} (--opset {opset})"
-    for name in found.dropped:
+    for name in fitting.dropped:
         yield f"dropped       {name}: it changed the result"
-    for name, nodes in found.avoided.items():
+    for name, nodes in fitting.avoided.items():
         yield f"dropped       {name} at {nodes[0]}: it changed the result there"
     reasons: dict[str, list[str]] = {}
-    for each in found.unfit:
-        reasons.setdefault(each.reason, []).append(f"{each.pattern} {each.count}")
+    for pattern in fitting.unfit:
+        reasons.setdefault(pattern.reason, []).append(f"{pattern.pattern} {pattern.count}")
     for reason, names in reasons.items():
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        yield f"not applied   {', '.join(names[:_SHOWN])}{more}: {reason}"
-    if not found.is_check_asked and not found.fault:
-        yield f"verification  skipped on {found.target.name}: --no-verify"
-    if found.check is not None and found.check.ok:
-        yield f"verification  on {found.target.name}: {found.check.summary()}"
+        more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+        yield f"not applied   {', '.join(names[:_MAX_NAMES])}{more}: {reason}"
+    if not fitting.is_check_asked and not fitting.fault:
+        yield f"verification  skipped on {fitting.target.name}: --no-verify"
+    if fitting.check is not None and fitting.check.ok:
+        yield f"verification  on {fitting.target.name}: {fitting.check.summary()}"
 
 
 def _times(report: BenchReport) -> str:
@@ -347,7 +347,7 @@ def _times(report: BenchReport) -> str:
 
 
 def _hints(outcome: Outcome, *, verbose: bool) -> Iterator[str]:
-    shown = outcome.hints if verbose else outcome.hints[:_HINTS]
+    shown = outcome.hints if verbose else outcome.hints[:_MAX_HINTS]
     for hint in shown:
         yield f"hint          {hint}"
     if len(shown) < len(outcome.hints):
@@ -384,12 +384,12 @@ def precision_lines(quantized: Quantized) -> Iterator[str]:
 
 
 def _left(quantized: Quantized) -> Iterator[str]:
-    """The bytes of constants in float32, and what to do where the time kept some of them."""
+    """The bytes of constants in float32, and a hint if some were kept because of the time."""
     left = quantized.float32_bytes
     if not left:
         return
-    texts = [f"{op_type} {bytes_text(size)}" for op_type, size in [*left.items()][:_SHOWN]]
-    texts += [f"{len(left) - _SHOWN} more"] if len(left) > _SHOWN else []
+    texts = [f"{op_type} {bytes_text(size)}" for op_type, size in [*left.items()][:_MAX_NAMES]]
+    texts += [f"{len(left) - _MAX_NAMES} more"] if len(left) > _MAX_NAMES else []
     hint = (
         "; --for size may leave fewer"
         if quantized.options.goal == "speed" and quantized.are_large_left

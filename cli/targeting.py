@@ -15,12 +15,12 @@ from .options import option
 from .preparation import sizes_of
 
 PLACING: Final = ("software_device", "custom_op_lib")
-"""Parameters that count when a provider is asked, also where no model is run."""
+"""Parameters that count when a provider places nodes, even if no model is run."""
 _PROCESSOR: Final = ("cpu", "cpuexecutionprovider")
-_SHOWN: Final = 6
-"""Most operators that a summary names."""
-_NAMED: Final = 3
-"""Most operators that the map of a placement names between two partitions."""
+_MAX_OPERATORS: Final = 6
+"""Maximum number of operators that a summary names."""
+_MAX_NAMED: Final = 3
+"""Maximum number of operators that the map of a placement names between two partitions."""
 
 
 def max_left_option() -> Any:
@@ -40,15 +40,15 @@ def check_target(name: str, providers: Sequence[str], *, needs_contrib: bool = F
     Args:
         name: of the target.
         providers: execution providers that run the model.
-        needs_contrib: whether weights of 4 bits are read by an operator of onnxruntime.
+        needs_contrib: whether a contrib operator of onnxruntime reads 4-bit weights.
     """
     if not name:
         return
     target = named(name)
-    other = next((each for each in providers if not _is_of(target, each)), None)
-    if other is not None:
+    wrong = next((provider for provider in providers if not _is_of(target, provider)), None)
+    if wrong is not None:
         raise click.UsageError(
-            f"--provider {other} does not run models on --target {name}; remove --provider"
+            f"--provider {wrong} does not run models on --target {name}; remove --provider"
         )
     if needs_contrib and target.needs.standard_operators:
         raise click.UsageError(
@@ -58,10 +58,10 @@ def check_target(name: str, providers: Sequence[str], *, needs_contrib: bool = F
 
 
 def provider_there(name: str, provider: str) -> str:
-    """The provider that runs models: that of a target, if one is named.
+    """The provider that runs models: the target's, if a target is named.
 
-    Raises `click.UsageError` for a target on which nothing can be run here, and for the provider of
-    another one.
+    Raises `click.UsageError` for a target on which no model can be run, and for a provider of
+    another target.
     """
     if not name:
         return provider
@@ -75,7 +75,7 @@ def provider_there(name: str, provider: str) -> str:
 
 
 def _is_of(target: Target, provider: str) -> bool:
-    """Whether a provider runs a target; the processor, and targets of no provider, go with all."""
+    """Whether a provider fits a target; the processor fits all, and any fits if there is none."""
     own = (target.provider, target.full_provider.lower())
     return not target.provider or provider.lower() in (*_PROCESSOR, *own)
 
@@ -98,12 +98,12 @@ def exceeded(placement: Placement, max_left: int | None, max_partitions: int | N
     )
     return [
         (
-            f"{word}: {count}, at most {most} allowed"
+            f"{word}: {count}, at most {limit} allowed"
             if placement.compiles
-            else f"{word}: at most {most} allowed"
+            else f"{word}: at most {limit} allowed"
         )
-        for word, count, most in limits
-        if most is not None and (count > most or not placement.compiles)
+        for word, count, limit in limits
+        if limit is not None and (count > limit or not placement.compiles)
     ]
 
 
@@ -114,12 +114,12 @@ def left_texts(placement: Placement) -> Iterator[str]:
         for node in placement.left
         if placement.compiles or node.reason
     )
-    for (operator, reason, advice), count in counts.most_common(_SHOWN):
-        why = reason or "unknown reason"
+    for (operator, reason, advice), count in counts.most_common(_MAX_OPERATORS):
+        cause = reason or "unknown reason"
         hint = f" (what would help: {advice})" if advice else ""
-        yield f"{operator} {count}: {why}{hint}"
-    if len(counts) > _SHOWN:
-        yield f"{len(counts) - _SHOWN} more, which `xopt place` lists"
+        yield f"{operator} {count}: {cause}{hint}"
+    if len(counts) > _MAX_OPERATORS:
+        yield f"{len(counts) - _MAX_OPERATORS} more, which `xopt place` lists"
 
 
 def map_of(placement: Placement) -> str:
@@ -148,7 +148,7 @@ def map_of(placement: Placement) -> str:
     if len(parts) < 2 or not placement.compiles:
         return ""
     return " ".join(
-        _in_brackets(sizes[each]) if isinstance(each, int) else _elsewhere(*each) for each in parts
+        _in_brackets(sizes[part]) if isinstance(part, int) else _elsewhere(*part) for part in parts
     )
 
 
@@ -158,8 +158,8 @@ def _in_brackets(count: int) -> str:
 
 def _elsewhere(provider: str, counts: Counter[str]) -> str:
     """The provider and its operators, the most frequent ones by name."""
-    names = [f"{name} {count}" for name, count in counts.most_common(_NAMED)]
-    more = counts.total() - sum(count for _, count in counts.most_common(_NAMED))
+    names = [f"{name} {count}" for name, count in counts.most_common(_MAX_NAMED)]
+    more = counts.total() - sum(count for _, count in counts.most_common(_MAX_NAMED))
     if more:
         names.append(f"{more} more")
     return f"{provider}: {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""Where text leaves the command: names in a model may hold control characters, which are printed as
+"""Output of the command: names in a model may contain control characters, which are printed as
 escapes.
 """
 
@@ -12,11 +12,11 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 _UNWRAPPED: Final = 1 << 16
-"""Columns of output that is not a terminal."""
+"""Width of output that is not a terminal, in columns."""
 _UNSAFE: Final = (
     *(code for code in range(0x20) if chr(code) not in "\t\n"),
     *range(0x7F, 0xA0),
-    # lines, and directions of text
+    # line separators, and directions of text
     *(0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)),
     *range(0xD800, 0xE000),  # bytes of file names that are not UTF-8
 )
@@ -42,8 +42,8 @@ def say(text: object, *, err: bool = False) -> None:
 
 
 class EscapedStream:
-    """A text stream that escapes all that is written to it. rich writes its styles past it, see
-    `SafeConsole`.
+    """A text stream that escapes everything written to it. rich writes its styles to the stream
+    below it, see `SafeConsole`.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -51,8 +51,8 @@ class EscapedStream:
 
     def write(self, text: str | bytes) -> int:
         """Write a text; click encodes what a shell asks for."""
-        told = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-        self.rich_proxied_file.write(escaped(told))
+        decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+        self.rich_proxied_file.write(escaped(decoded))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -61,7 +61,7 @@ class EscapedStream:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "buffer":  # it would be written to as it is
+        if name == "buffer":  # writing to it would skip the escapes
             raise AttributeError(name)
         return getattr(self.rich_proxied_file, name)
 
@@ -70,7 +70,7 @@ class EscapedStream:
 def escaped_output() -> Iterator[None]:
     """Escape what is written to standard output and standard error."""
     streams = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (each and EscapedStream(each) for each in streams)
+    sys.stdout, sys.stderr = (stream and EscapedStream(stream) for stream in streams)
     try:
         yield
     finally:
@@ -89,7 +89,7 @@ class SafeConsole(Console):
     def print(self, *objects: Any, **settings: Any) -> None:
         """Print texts and tables."""
         super().print(
-            *(in_line(each) if isinstance(each, str) else each for each in objects), **settings
+            *(in_line(item) if isinstance(item, str) else item for item in objects), **settings
         )
 
     def render(

@@ -24,8 +24,8 @@ from .settings import Settings
 _ROOTS: Final = (".git", "pyproject.toml")
 _PROMISES: Final = ("exact", "rounding")
 """The grades of patterns for which results are compared strictly."""
-_USUAL: Final = ComparisonRules().tolerance(TensorProto.FLOAT)
-_LONGEST: Final = 200  # characters of the words to type
+_DEFAULTS: Final = ComparisonRules().tolerance(TensorProto.FLOAT)
+_MAX_CHARACTERS: Final = 200  # characters of the words to type
 
 _LOADS: Final = "it loads code"
 NEVER: Final[Mapping[str, str]] = {
@@ -37,7 +37,7 @@ NEVER: Final[Mapping[str, str]] = {
 _JUDGED: Final[Mapping[str, str]] = dict.fromkeys(
     ("feeds", "test_data"), "the change that is checked may have replaced it"
 )
-"""The same where a change is checked."""
+"""The same when a change is checked."""
 
 
 def counted(settings: Settings, command: click.Command, name: str) -> tuple[Settings, list[str]]:
@@ -45,27 +45,29 @@ def counted(settings: Settings, command: click.Command, name: str) -> tuple[Sett
     never = {**NEVER, **(_JUDGED if settings.revision else {})}
     doubt = "" if settings.revision else distrust(settings.path)
     kept = {
-        each: {
+        owner: {
             key: value
             for key, value in values.items()
             if not _is_never(key, value, never) and not (doubt and _needs_trust(key, value))
         }
-        for each, values in settings.defaults.items()
+        for owner, values in settings.defaults.items()
     }
-    mine = settings.defaults.get(name, {})
+    defaults = settings.defaults.get(name, {})
     ignored = {
         param.name: param
         for param in command.params
-        if param.name in mine and param.name not in kept[name]
+        if param.name in defaults and param.name not in kept[name]
     }
     warnings = [
         f"{settings.short_name}: {_word(param)[2:]} is ignored, since "
-        f"{never.get(key, _LOADS)}; type {_typed(param, mine[key])} if you trust it"
+        f"{never.get(key, _LOADS)}; type {_typed(param, defaults[key])} if you trust it"
         for key, param in ignored.items()
-        if _is_never(key, mine[key], never)
+        if _is_never(key, defaults[key], never)
     ]
     doubtful = [
-        _word(param)[2:] for key, param in ignored.items() if not _is_never(key, mine[key], never)
+        _word(param)[2:]
+        for key, param in ignored.items()
+        if not _is_never(key, defaults[key], never)
     ]
     if doubtful:
         listed = f"{', '.join(doubtful)} {'is' if len(doubtful) == 1 else 'are'} ignored"
@@ -81,8 +83,8 @@ def _is_never(name: str, value: Any, never: Mapping[str, str]) -> bool:
 
 
 def distrust(path: Path) -> str:
-    """The reason why a settings file is not of the user's project, as a sentence; empty when it
-    is.
+    """The reason why a settings file does not belong to the user's project, as a sentence; empty
+    when it does.
     """
     root = project_root()
     if root is None or not path.parent.is_relative_to(root):
@@ -91,7 +93,7 @@ def distrust(path: Path) -> str:
 
 
 def project_root() -> Path | None:
-    """The nearest folder around the current one with ``.git``, else the nearest one with
+    """The nearest folder, from the current one upwards, with ``.git``, else with
     ``pyproject.toml``.
     """
     folder = Path.cwd()
@@ -120,14 +122,14 @@ def _typed(param: click.Parameter, value: Any) -> str:
     values = map(str, value if isinstance(value, list) else [value])
     if isinstance(param.type, click.Path):
         values = map(_from_here, values)
-    text = " ".join(f"{_word(param)} {shlex.quote(each)}" for each in values)
-    return text if len(text) <= _LONGEST else f"{_word(param)} with its value"
+    text = " ".join(f"{_word(param)} {shlex.quote(word)}" for word in values)
+    return text if len(text) <= _MAX_CHARACTERS else f"{_word(param)} with its value"
 
 
 def _from_here(path: str) -> str:
-    """A path relative to the current folder if it is there."""
-    here = Path.cwd()
-    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+    """A path, relative to the current folder if it is inside."""
+    folder = Path.cwd()
+    return str(Path(path).relative_to(folder)) if Path(path).is_relative_to(folder) else path
 
 
 def _always(_: Any) -> bool:
@@ -143,7 +145,7 @@ def _is_off(value: Any) -> bool:
 
 
 def _is_above(limit: float) -> Callable[[Any], bool]:
-    """Whether a number is above a limit, or no number."""
+    """A check whether a value is above a limit, or not a number."""
 
     def check(value: Any) -> bool:
         try:
@@ -156,7 +158,7 @@ def _is_above(limit: float) -> Callable[[Any], bool]:
 
 
 def _is_loose_tolerance(value: Any) -> bool:
-    """Whether an error is allowed that is larger than usual, for all outputs or for one."""
+    """Whether an error above the default is allowed, for all outputs or for one."""
     texts = value if isinstance(value, (list, tuple)) else [value]
     return any(_is_above(0.01)(str(text).rpartition("=")[2]) for text in texts)
 
@@ -164,17 +166,17 @@ def _is_loose_tolerance(value: Any) -> bool:
 def _selects_loosely(value: Any) -> bool:
     """Whether words select patterns after which results are compared less strictly."""
     try:
-        chosen = select("+".join(value) if isinstance(value, list) else value)
+        rewrites = select("+".join(value) if isinstance(value, list) else value)
     except UnknownPatternError:
         return False  # the option reports it
-    return any(rewrite.exactness not in _PROMISES for rewrite in chosen)
+    return any(rewrite.exactness not in _PROMISES for rewrite in rewrites)
 
 
 _LOOSENING: Final[Mapping[str, Callable[[Any], bool]]] = {
     "verify": _is_off,
     **dict.fromkeys(("fewer_inputs", "tf32"), _is_on),
-    "rtol": _is_above(_USUAL.rtol),
-    "atol": _is_above(_USUAL.atol),
+    "rtol": _is_above(_DEFAULTS.rtol),
+    "atol": _is_above(_DEFAULTS.atol),
     "tolerance": _is_loose_tolerance,
     **dict.fromkeys(("ulp", "metric", "drop_output", "run_limit", "verify_budget"), _always),
     **dict.fromkeys(("dims", "feeds", "test_data"), _always),
@@ -185,4 +187,4 @@ _ACCEPTING: Final[Mapping[str, Callable[[Any], bool]]] = {
     "assume_from_model": _is_on,
     **dict.fromkeys(("patterns", "include"), _selects_loosely),
 }
-"""Whether the value of a parameter accepts other results; lines of the summary are about them."""
+"""Whether the value of a parameter accepts other results, which the summary shows."""

@@ -49,35 +49,35 @@ _NAMES_ELSEWHERE: Final[Mapping[str, Scheme]] = {
     **dict.fromkeys(("i8", "uint8", "qint8", "quint8", "w8a8"), "int8"),
     **dict.fromkeys(("i4", "uint4", "nf4", "w4a16", "q4"), "int4"),
 }
-"""The schemes that are meant, or nearest, by the names that other tools have."""
+"""The nearest schemes, by their names in other tools."""
 
 
 def fraction(value: str | float) -> float:
     """A fraction: ``0.01`` or ``1%``."""
     text = str(value).strip()
     try:
-        found = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        PrecisionOptions(tolerance=found)
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        PrecisionOptions(tolerance=number)
     except ValueError:
         raise click.BadParameter(
             f"{text!r} is not a fraction between 0 and 1, such as 1% or 0.01"
         ) from None
-    return found
+    return number
 
 
 def _tolerance(value: str | float) -> float:
     """A finite number of at least 0; with NaN or an infinity all models would be equal."""
     try:
-        found = float(value)
+        number = float(value)
     except ValueError:
-        found = math.nan
-    if not 0 <= found < math.inf:
+        number = math.nan
+    if not 0 <= number < math.inf:
         raise click.BadParameter(f"{abridged(str(value))} is not a number of at least 0")
-    return found
+    return number
 
 
 class _Scheme(_Choice):
-    """The name of a scheme; the error for the name that another tool has suggests ours."""
+    """The name of a scheme; the error for a name from another tool suggests the nearest scheme."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The scheme."""
@@ -110,7 +110,7 @@ def metric_option() -> Any:
 
 
 class _Tolerance(_ParamType):
-    """A fraction for all outputs, or ``OUTPUT=FRACTION`` for one; stays a text."""
+    """A fraction for all outputs, or ``OUTPUT=FRACTION`` for one; kept as text."""
 
     name = "fraction"
 
@@ -154,7 +154,7 @@ def calibration_option() -> Any:
 
 @dataclass(frozen=True)
 class Lowering:
-    """The options for the number of bits, and for the error that is allowed."""
+    """The options of quantization, and of the error that it may add."""
 
     precision: Scheme | None = option(
         "Quantize within --tolerance.",
@@ -197,30 +197,30 @@ class Lowering:
         if self.precision is None:
             names = [name for name in names_of(Lowering) if name != "cpu"]
             return dict.fromkeys(names, "without --precision")
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         if self.precision == "bfloat16":
-            found |= dict.fromkeys(("compute", "io_types"), "with --precision bfloat16")
+            reasons |= dict.fromkeys(("compute", "io_types"), "with --precision bfloat16")
         elif self.precision != "float16" and self.compute != "float16":
-            found["io_types"] = "without --compute float16"
+            reasons["io_types"] = "without --compute float16"
         if self.precision != "int8":
-            found["static"] = "without --precision int8"
+            reasons["static"] = "without --precision int8"
         if self.precision != "int4":
-            found |= dict.fromkeys(("bits", "block_size"), "without --precision int4")
+            reasons |= dict.fromkeys(("bits", "block_size"), "without --precision int4")
         if self.static:
-            found["goal"] = "with --static"
-        return found
+            reasons["goal"] = "with --static"
+        return reasons
 
     @property
     def needs_contrib(self) -> bool:
-        """Whether the result needs operators of onnxruntime on a target that computes in floats."""
+        """Whether the result needs contrib operators on a target that computes in float32."""
         return self.precision == "int4" and self.compute != "float16"
 
     def read(self, feeds: Sequence[Mapping[str, np.ndarray]], seed: int) -> PrecisionOptions | None:
-        """The options, ``None`` when no bits are to be saved."""
+        """The options, ``None`` without quantization."""
         if self.precision is None:
             return None
-        chosen = common(PrecisionOptions, self) | read_tolerances(self.tolerance)
-        return PrecisionOptions(scheme=self.precision, **chosen, feeds=feeds, seed=seed)
+        fields = common(PrecisionOptions, self) | read_tolerances(self.tolerance)
+        return PrecisionOptions(scheme=self.precision, **fields, feeds=feeds, seed=seed)
 
 
 def dims_option() -> Any:
@@ -281,40 +281,39 @@ class Values:
     def read(self, *, several: bool = False) -> dict[str, Any]:
         """The values, as fields of the options that run models.
 
-        Raises before any work when they cannot be used.
-
-        Dimensions with several sizes are refused, or, with ``several``, left open.
+        Raises before any work when they cannot be used. Dimensions with several sizes are refused
+        or, with ``several``, left open.
         """
         libraries = tuple(map(library_file, self.custom_op_lib))
         feeds = {} if self.feeds is None else Archive(files_of(self.feeds)[0], "feeds")
-        given = {
+        fields = {
             "test_data": self.test_data,
             "seed": self.seed,
             "software_device": self.software_device,
         }
         return {
-            **given,
+            **fields,
             "dims": read_dims(self.dims, several=several),
             "feeds": feeds,
             "custom_op_libs": libraries,
         }
 
     def measured(self) -> dict[str, Any]:
-        """The same, as fields of the options that measure models: each place in the lists of sizes
-        is a setting.
+        """The values, as fields of the options that measure models; each position in the lists of
+        sizes is a setting.
         """
-        several = {name: each for name, each in read_sizes(self.dims).items() if len(each) > 1}
-        counts = {name: len(each) for name, each in several.items()}
+        lists = {name: sizes for name, sizes in read_sizes(self.dims).items() if len(sizes) > 1}
+        counts = {name: len(sizes) for name, sizes in lists.items()}
         if len({*counts.values()}) > 1:
             numbers = ", ".join(f"{name} has {count}" for name, count in counts.items())
             raise click.UsageError(
                 f"--dim: {numbers} sizes; the lists are paired by position, so give lists of equal "
                 "length"
             )
-        settings = zip(*several.values(), strict=True)
+        settings = zip(*lists.values(), strict=True)
         return {
             **self.read(several=True),
-            "at": [dict(zip(several, each, strict=True)) for each in settings],
+            "at": [dict(zip(lists, sizes, strict=True)) for sizes in settings],
         }
 
 
@@ -349,12 +348,12 @@ class Comparison:
         reason.
         """
         names = [name.lower() for name in providers]
-        found = self.values.idle()
+        reasons = self.values.idle()
         if self.tf32 and not any(name.startswith("cuda") for name in names):
-            found["tf32"] = "without --provider cuda"
+            reasons["tf32"] = "without --provider cuda"
         if self.values.software_device and not any(name.startswith("webgpu") for name in names):
-            found["software_device"] = "without --target webgpu or --provider webgpu"
-        return found
+            reasons["software_device"] = "without --target webgpu or --provider webgpu"
+        return reasons
 
     def read(
         self,
@@ -368,20 +367,20 @@ class Comparison:
 
         Raises before any work when a file or a number cannot be used.
 
-        ``exact`` demands equal bits; ``runs`` says whether the command runs the models whole.
+        ``exact`` demands equal bits; ``runs`` says whether the command runs the complete models.
         ``several``: see `Values.read`.
         """
-        chosen = [name for name in ("ulp", "rtol", "atol") if getattr(self, name) is not None]
-        if self.ulp is not None and len(chosen) > 1:
-            raise click.UsageError(f"--ulp replaces --rtol and --atol; remove --{chosen[1]}")
-        if exact and chosen:
-            raise click.UsageError(f"--exact allows no difference; remove --{chosen[0]}")
+        names = [name for name in ("ulp", "rtol", "atol") if getattr(self, name) is not None]
+        if self.ulp is not None and len(names) > 1:
+            raise click.UsageError(f"--ulp replaces --rtol and --atol; remove --{names[1]}")
+        if exact and names:
+            raise click.UsageError(f"--exact allows no difference; remove --{names[0]}")
         if runs:
             MEMORY_BOUND.lift_for(providers)
         grade: Exactness = "exact" if exact else "rounding"
-        given = {**common(VerificationOptions, self), **self.values.read(several=several)}
+        fields = {**common(VerificationOptions, self), **self.values.read(several=several)}
         return VerificationOptions(
-            exactness=grade, providers=tuple(providers), budget=self.verify_budget, **given
+            exactness=grade, providers=tuple(providers), budget=self.verify_budget, **fields
         )
 
 
@@ -400,24 +399,24 @@ def check_values_used(reports: Sequence[VerificationReport], options: Verificati
 
 def read_sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """The sizes of each dimension that ``--dim`` gives."""
-    found: dict[str, tuple[int, ...]] = {}
+    dims: dict[str, tuple[int, ...]] = {}
     for name, sizes in (_dimension(part) for text in texts for part in named_parts(text)):
-        if found.setdefault(name, sizes) != sizes:
+        if dims.setdefault(name, sizes) != sizes:
             raise click.UsageError(
-                f"--dim {name} is given twice: {_listed(found[name])} and {_listed(sizes)}"
+                f"--dim {name} is given twice: {_listed(dims[name])} and {_listed(sizes)}"
             )
-    return found
+    return dims
 
 
 def read_dims(texts: Sequence[str], *, several: bool = False) -> dict[str, int]:
     """The dimensions with one size; raises for others unless ``several``."""
     sizes = read_sizes(texts)
-    many = next((name for name, each in sizes.items() if len(each) > 1 and not several), None)
-    if many is not None:
+    wrong = next((name for name, values in sizes.items() if len(values) > 1 and not several), None)
+    if wrong is not None:
         raise click.UsageError(
-            f"--dim {many}={_listed(sizes[many])}: only benchmarks take several sizes; give one"
+            f"--dim {wrong}={_listed(sizes[wrong])}: only benchmarks take several sizes; give one"
         )
-    return {name: each[0] for name, each in sizes.items() if len(each) == 1}
+    return {name: values[0] for name, values in sizes.items() if len(values) == 1}
 
 
 def _listed(sizes: Sequence[int]) -> str:
@@ -432,19 +431,19 @@ def named_parts(text: str) -> list[str]:
 
 def _dimension(text: str) -> tuple[str, tuple[int, ...]]:
     name, equals, value = text.rpartition("=")
-    sizes = [whole_number(each) for each in value.split(",")]
+    sizes = [whole_number(size) for size in value.split(",")]
     if not equals or not name or None in sizes:
         raise click.UsageError(f"--dim {abridged(text)}: write it as NAME=SIZE, such as batch=2")
-    return name, tuple(each for each in sizes if each is not None)
+    return name, tuple(size for size in sizes if size is not None)
 
 
 def files_of(path: Path) -> list[Path]:
     """The archives of a folder, in the order of their names, or the file itself."""
     if not path.is_dir():
         return [path]
-    found = sorted(path.glob("*.npz"))
-    if not found:
+    archives = sorted(path.glob("*.npz"))
+    if not archives:
         raise click.UsageError(
             f"no .npz file in {str(path)!r}; write one for each sample with numpy.savez"
         )
-    return found
+    return archives

@@ -1,4 +1,4 @@
-"""The commands, one a file: ``new_pattern.py`` defines ``new_pattern_command``, which is ``xopt
+"""The commands, one per file: ``new_pattern.py`` defines ``new_pattern_command``, which is ``xopt
 new-pattern``.
 """
 
@@ -40,34 +40,34 @@ own help: to read it there, every command would be imported.
 
 
 class Commands(MutableMapping[str, click.Command]):
-    """Commands by name, each imported when it is asked for."""
+    """Commands by name, each imported at its first use."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        self._known: dict[str, click.Command | None] = dict.fromkeys(names)
+        self._commands: dict[str, click.Command | None] = dict.fromkeys(names)
 
     def __getitem__(self, name: str) -> click.Command:
-        command = self._known[name]
+        command = self._commands[name]
         if command is None:
             module = name.replace("-", "_")
             command = getattr(import_module(f"{__name__}.{module}"), f"{module}_command")
             assert isinstance(command, click.Command)
-            self._known[name] = command
+            self._commands[name] = command
         return command
 
     def __setitem__(self, name: str, command: click.Command) -> None:
-        self._known[name] = command
+        self._commands[name] = command
 
     def __delitem__(self, name: str) -> None:
-        del self._known[name]
+        del self._commands[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._known
+        return name in self._commands
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
+        return iter(self._commands)
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._commands)
 
 
 COMMANDS: Final = Commands(tuple(sorted(name for names in GROUPS.values() for name in names)))

@@ -93,8 +93,10 @@ def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
 def _print_misses(error: NoMatchError, choices: _ApplyChoices) -> None:
     """Print why the pattern does not match."""
     if choices.as_json:
-        found: NoMatchJson = {"explanations": [each.to_json() for each in error.explanations]}
-        print_json(found)
+        document: NoMatchJson = {
+            "explanations": [explanation.to_json() for explanation in error.explanations]
+        }
+        print_json(document)
         return
-    for each in error.explanations:
-        print_explanation(each)
+    for explanation in error.explanations:
+        print_explanation(explanation)

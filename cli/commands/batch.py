@@ -129,24 +129,24 @@ def _words(context: click.Context, idle: Container[str]) -> list[str]:
     Settings without effect are skipped: on a command line they would be refused.
     """
     words: list[str] = []
-    for each in context.command.params:
-        name = each.name or ""
+    for param in context.command.params:
+        name = param.name or ""
         is_chosen = context.get_parameter_source(name) not in (ParameterSource.DEFAULT, None)
         if (
-            not isinstance(each, click.Option)
+            not isinstance(param, click.Option)
             or name not in SHARED
             or name in idle
             or not is_chosen
         ):
             continue
-        long = next(text for text in each.opts if text.startswith("--"))
+        long = next(text for text in param.opts if text.startswith("--"))
         value = context.params[name]
-        if each.is_flag:
-            words += [long] if value else each.secondary_opts[:1]
+        if param.is_flag:
+            words += [long] if value else param.secondary_opts[:1]
         else:
             words += [
                 f"{long}={text}"
-                for text in _named(name, value) or (value if each.multiple else [value])
+                for text in _named_files(name, value) or (value if param.multiple else [value])
             ]
     if context.params["assume"] and not context.params["assume_fitting"]:
         # one of many models lacks a size or an input, which is not a failure
@@ -154,7 +154,7 @@ def _words(context: click.Context, idle: Container[str]) -> list[str]:
     return words
 
 
-def _named(option: str, value: Any) -> list[Path]:
+def _named_files(option: str, value: Any) -> list[Path]:
     """The files that an option names, if any."""
     if option not in _NAMING_FILES or value is None:
         return []
@@ -166,7 +166,9 @@ def _named(option: str, value: Any) -> list[Path]:
 
 def _files(context: click.Context) -> list[Path]:
     """The files that these options name; raises click.UsageError when one does not exist."""
-    files = [path for option in _NAMING_FILES for path in _named(option, context.params[option])]
+    files = [
+        path for option in _NAMING_FILES for path in _named_files(option, context.params[option])
+    ]
     for path in files:
         if not path.exists():
             raise click.UsageError(f"cannot read {str(path)!r}: No such file or directory")

@@ -116,8 +116,8 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Be
             operators = profile(models, options)
         else:
             is_within = bool(choices.tolerance)
-            measured = replace(options, compare=not is_within)
-            report = bench(models, measured, on_step=progress.say)
+            settings = replace(options, compare=not is_within)
+            report = bench(models, settings, on_step=progress.say)
             if is_within:
                 progress.say("comparing")
                 report = _compared_within(report, models, choices)
@@ -126,7 +126,7 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Be
         return 0
     _show(report, choices.as_json, used_settings(context))
     return code_of(
-        [each.comparison for each in report.models if each.comparison is not None], doubtful=0
+        [model.comparison for model in report.models if model.comparison is not None], doubtful=0
     )
 
 
@@ -135,18 +135,18 @@ def _compared_within(
 ) -> BenchReport:
     """The report with each model compared with the first one by a metric."""
     checks = VerificationOptions(providers=(choices.provider,))
-    first, *others = report.models
-    compared = [
-        replace(times, comparison=verify_within(models[0], model, choices.within(), checks))
-        for times, model in zip(others, models[1:], strict=True)
+    first, *rest = report.models
+    times = [
+        replace(entry, comparison=verify_within(models[0], model, choices.within(), checks))
+        for entry, model in zip(rest, models[1:], strict=True)
     ]
-    return replace(report, models=(first, *compared))
+    return replace(report, models=(first, *times))
 
 
 def _show(report: BenchReport, as_json: bool, settings: str | None) -> None:
     if as_json:
-        told: BenchResultJson = {**report.to_json(), "settings_file": settings}
-        print_json(told)
+        document: BenchResultJson = {**report.to_json(), "settings_file": settings}
+        print_json(document)
         return
     console = open_console()
     _rows(report).print(console)
@@ -178,11 +178,13 @@ def _rows(report: BenchReport) -> Rows:
     rows = Rows("", *columns, right=tuple(columns))
     for place, model in enumerate(report.models):
         rows.add(
-            str(place + 1), *(milliseconds(each.models[place].median) for each in columns.values())
+            str(place + 1),
+            *(milliseconds(column.models[place].median) for column in columns.values()),
         )
         if model.ratio is not None:
             rows.add(
-                f"{place + 1} / 1", *(str(each.models[place].ratio) for each in columns.values())
+                f"{place + 1} / 1",
+                *(str(column.models[place].ratio) for column in columns.values()),
             )
     return rows
 
@@ -196,32 +198,32 @@ def _figures(model: ModelTimes) -> list[str]:
 
 
 def _compared_with_first(model: ModelTimes, options: BenchOptions) -> str:
-    found = model.comparison
-    if model.ratio is None or found is None:
+    check = model.comparison
+    if model.ratio is None or check is None:
         return ""
-    is_within = found.exactness == "approximate"
+    is_within = check.exactness == "approximate"
     is_usual = options.rtol is None and options.atol is None and not is_within
-    is_beyond = any(c.fault == "value" for run in found.runs for c in run.comparisons)
-    is_advised = found.status == "different" and is_usual and is_beyond
+    is_beyond = any(c.fault == "value" for run in check.runs for c in run.comparisons)
+    is_advised = check.status == "different" and is_usual and is_beyond
     advice = "; for a quantized model, set --tolerance" if is_advised else ""
-    return f": {model.ratio}; {'equal' if found.ok else readable(found.summary())}{advice}"
+    return f": {model.ratio}; {'equal' if check.ok else readable(check.summary())}{advice}"
 
 
-def _show_operators(found: Mapping[str, Mapping[str, OperatorTime]], as_json: bool) -> None:
+def _show_operators(profiles: Mapping[str, Mapping[str, OperatorTime]], as_json: bool) -> None:
     if as_json:
         rows: dict[str, dict[str, OperatorTimeJson]] = {
             label: {
-                name: {"ms": 1e3 * each.seconds, "calls": each.calls}
-                for name, each in operators.items()
+                name: {"ms": 1e3 * time.seconds, "calls": time.calls}
+                for name, time in operators.items()
             }
-            for label, operators in found.items()
+            for label, operators in profiles.items()
         }
         print_json(rows)
         return
     console = open_console()
-    for number, label in enumerate(found, start=1):
+    for number, label in enumerate(profiles, start=1):
         console.print(f"{number}  {label}")
-    _operator_rows(list(found.values())).print(console)
+    _operator_rows(list(profiles.values())).print(console)
 
 
 def _operator_rows(models: Sequence[Mapping[str, OperatorTime]]) -> Rows:
@@ -233,9 +235,9 @@ def _operator_rows(models: Sequence[Mapping[str, OperatorTime]]) -> Rows:
     first = models[0]
 
     def difference(name: str) -> float:
-        mine = first.get(name, nothing).seconds
+        base = first.get(name, nothing).seconds
         return max(
-            (abs(other.get(name, nothing).seconds - mine) for other in models[1:]), default=mine
+            (abs(entry.get(name, nothing).seconds - base) for entry in models[1:]), default=base
         )
 
     figures = [
@@ -243,14 +245,14 @@ def _operator_rows(models: Sequence[Mapping[str, OperatorTime]]) -> Rows:
     ]
     rows = Rows("operator", *figures, right=figures)
     for name in sorted(
-        {name for each in models for name in each}, key=lambda name: (-difference(name), name)
+        {name for entry in models for name in entry}, key=lambda name: (-difference(name), name)
     ):
-        cells = [each.get(name, nothing) for each in models]
+        cells = [entry.get(name, nothing) for entry in models]
         rows.add(
             name,
-            *(text for each in cells for text in (milliseconds(each.seconds), f"{each.calls:g}")),
+            *(text for cell in cells for text in (milliseconds(cell.seconds), f"{cell.calls:g}")),
         )
-    totals = [sum(each.seconds for each in operators.values()) for operators in models]
+    totals = [sum(entry.seconds for entry in operators.values()) for operators in models]
     rows.add(
         "all operators",
         *(text for total in totals for text in (milliseconds(total), "")),

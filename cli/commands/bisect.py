@@ -79,11 +79,11 @@ def bisect_command(model: Path, choices: _BisectChoices) -> int:
     if small is not None:
         save(small, target, model.parent)
     if choices.as_json:
-        told: BisectJson = {
+        document: BisectJson = {
             **culprit.to_json(),
             "model": None if small is None else str(target),
         }
-        print_json(told)
+        print_json(document)
     else:
         _print(culprit, target, 0 if small is None else len(small.graph.node))
     return DIFFERENT

@@ -44,8 +44,8 @@ from ..targeting import (
 )
 from ..verification import COMPARISON, VALUES, Comparison
 
-_MOST: Final = 5.0
-"""Percentage of the nodes by which a model may shrink, where no check is chosen."""
+_DEFAULT_SHRINK: Final = 5.0
+"""Percentage of the nodes by which a model may shrink when no check is chosen."""
 
 
 def _percentage(value: str | float) -> float:
@@ -89,34 +89,36 @@ class _CheckChoices:
 
     @property
     def shrinks_at_most(self) -> float | None:
-        """The percentage of ``--max-shrink``; the usual one where no check is chosen."""
+        """The percentage of ``--max-shrink``; the default one when no check is chosen."""
         is_any = self.against is not None or bool(self.target)
-        return _MOST if self.max_shrink is None and not is_any else self.max_shrink
+        return _DEFAULT_SHRINK if self.max_shrink is None and not is_any else self.max_shrink
 
     @property
     def leaves_at_most(self) -> int | None:
-        """The number of ``--max-left``; no node may be left where no limit is chosen."""
+        """The number of ``--max-left``; 0 when no limit is chosen."""
         is_any = self.max_left is not None or self.max_partitions is not None
         return self.max_left if is_any else 0
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect with others, each with the reason."""
-        found = self.comparison.idle((*self.provider, self.target))
+        reasons = self.comparison.idle((*self.provider, self.target))
         if self.against is None:
-            placed = PLACING if self.target else ()
-            found |= dict.fromkeys({*COMPARISON, *VALUES} - {*placed}, "without --against REVISION")
+            shared = PLACING if self.target else ()
+            reasons |= dict.fromkeys(
+                {*COMPARISON, *VALUES} - {*shared}, "without --against REVISION"
+            )
         if self.shrinks_at_most is None:
-            alone = "--against" if self.against is not None else "--target"
-            found |= dict.fromkeys(
-                (*names_of(Selection), "assume"), f"with {alone} alone; see --max-shrink"
+            word = "--against" if self.against is not None else "--target"
+            reasons |= dict.fromkeys(
+                (*names_of(Selection), "assume"), f"with {word} alone; see --max-shrink"
             )
         if not self.target:
-            found |= dict.fromkeys(("max_left", "max_partitions", "fix"), "without --target")
+            reasons |= dict.fromkeys(("max_left", "max_partitions", "fix"), "without --target")
         if self.as_json:
-            found |= dict.fromkeys(("as_sarif", "github"), "with --json")
+            reasons |= dict.fromkeys(("as_sarif", "github"), "with --json")
         elif self.as_sarif:
-            found["github"] = "with --sarif"
-        return found
+            reasons["github"] = "with --sarif"
+        return reasons
 
 
 @command("check", models={"type": MODEL, "nargs": -1, "required": True})
@@ -132,42 +134,42 @@ def check_command(models: tuple[Path, ...], choices: _CheckChoices) -> int:
     """
     refuse_idle(choices.idle())
     check_target(choices.target, choices.provider)
-    most = choices.shrinks_at_most
-    found: list[Finding] = []
+    limit = choices.shrinks_at_most
+    findings: list[Finding] = []
     for model in models:
-        if most is not None:
-            found.append(_shrunk(model, most, choices))
+        if limit is not None:
+            findings.append(_shrunk(model, limit, choices))
         if choices.against is not None:
-            found.append(_compared(model, choices.against, choices))
+            findings.append(_compared(model, choices.against, choices))
         if choices.target:
-            found.append(_placed(model, named(choices.target), choices))
-    _print(found, choices)
-    return min((each.code for each in found if not each.ok), default=0)
+            findings.append(_placed(model, named(choices.target), choices))
+    _print(findings, choices)
+    return min((finding.code for finding in findings if not finding.ok), default=0)
 
 
-def _print(found: Sequence[Finding], choices: _CheckChoices) -> None:
-    """Print findings in the form that was asked for."""
+def _print(findings: Sequence[Finding], choices: _CheckChoices) -> None:
+    """Print findings in the requested form."""
     if choices.as_json:
-        print_json([each.to_json() for each in found])
+        print_json([finding.to_json() for finding in findings])
         return
     if choices.as_sarif:
-        print_json(sarif(found))
+        print_json(sarif(findings))
         return
     console = open_console()
-    for each in found:
-        is_annotated = choices.github and not each.ok
-        text = annotation(each) if is_annotated else str(each)
+    for finding in findings:
+        is_annotated = choices.github and not finding.ok
+        text = annotation(finding) if is_annotated else str(finding)
         console.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
-def _shrunk(model: Path, most: float, choices: _CheckChoices) -> Finding:
-    """Optimize a model in memory, and judge how many nodes that removes."""
-    source, chosen = Source(model), choices.selection.query()
-    known = fitting(source, choices.assume, always=True)
+def _shrunk(model: Path, limit: float, choices: _CheckChoices) -> Finding:
+    """Optimize a model in memory, and check how many nodes that removes."""
+    source, patterns = Source(model), choices.selection.query()
+    assume = fitting(source, choices.assume, always=True)
     options = OptimizationOptions(
-        patterns=chosen,
+        patterns=patterns,
         provider=choices.provider[0],
-        assume=known,
+        assume=assume,
         assume_from_model=choices.assume_from_model,
     )
     builder = GraphBuilder(source, optimization_options=options)
@@ -177,12 +179,12 @@ def _shrunk(model: Path, most: float, choices: _CheckChoices) -> Finding:
     part = 100 * (before - after) / max(before, 1)
     settings = source_of(click.get_current_context(), "max_shrink")
     origin = "" if settings is None else f" by {settings.short_name}"
-    detail = f"nodes: {before} → {after}, {part:.1f} % fewer; at most {most:g} % allowed{origin}"
+    detail = f"nodes: {before} → {after}, {part:.1f} % fewer; at most {limit:g} % allowed{origin}"
     advice = (
-        "" if part <= most or is_stream(model) else f"; run `xopt {shell_path(model)} --in-place`"
+        "" if part <= limit or is_stream(model) else f"; run `xopt {shell_path(model)} --in-place`"
     )
     assumed = builder.model.assumptions.texts
-    return Finding("max-shrink", model, part <= most, f"{detail}{advice}", assumed, DIFFERENT)
+    return Finding("max-shrink", model, part <= limit, f"{detail}{advice}", assumed, DIFFERENT)
 
 
 def _compared(model: Path, revision: str, choices: _CheckChoices) -> Finding:
@@ -213,7 +215,7 @@ def _placed(model: Path, target: Target, choices: _CheckChoices) -> Finding:
     values = choices.comparison.values
     MEMORY_BOUND.lift()
     try:
-        found = place(
+        placement = place(
             source.proto,
             target,
             source.base_dir,
@@ -223,6 +225,6 @@ def _placed(model: Path, target: Target, choices: _CheckChoices) -> Finding:
     except (ProviderUnavailable, PlacementError) as error:
         text = f"on {target.name}: {error}"
         return Finding("target", model, False, text, (), UNAVAILABLE)
-    limits = exceeded(found, choices.leaves_at_most, choices.max_partitions)
-    texts = [f"on {found.summary()}", *limits, *(left_texts(found) if limits else ())]
+    limits = exceeded(placement, choices.leaves_at_most, choices.max_partitions)
+    texts = [f"on {placement.summary()}", *limits, *(left_texts(placement) if limits else ())]
     return Finding("target", model, not limits, "; ".join(texts), (), DIFFERENT)

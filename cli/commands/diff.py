@@ -77,36 +77,36 @@ def _list(first: Path, second: Path, choices: _DiffChoices) -> int:
         refuse_idle(dict.fromkeys(unused, "without --values or --html"))
     if choices.as_json:
         refuse_idle({"limit": "with --json, which has all differences"})
-    found: list[Any] = list(
+    entries: list[Any] = list(
         diff_values(first, second, _checks(choices)) if choices.values else diff(first, second)
     )
     if choices.as_json:
         trusts = choices.assume_from_model
-        known = in_force(choices.assume, first, second, from_model=trusts)
-        told: DiffJson = {
-            "assumptions": known,
-            "differences": [each.to_json() for each in found],
+        assumptions = in_force(choices.assume, first, second, from_model=trusts)
+        document: DiffJson = {
+            "assumptions": assumptions,
+            "differences": [entry.to_json() for entry in entries],
         }
-        print_json(told)
-        return DIFFERENT if found else 0
+        print_json(document)
+        return DIFFERENT if entries else 0
     if choices.values:
         print_assumed(choices.assume, first, second, from_model=choices.assume_from_model)
-    _print(found, choices)
-    return DIFFERENT if found else 0
+    _print(entries, choices)
+    return DIFFERENT if entries else 0
 
 
-def _print(found: list[Any], choices: _DiffChoices) -> None:
+def _print(entries: list[Any], choices: _DiffChoices) -> None:
     """Print differences, a line each, and their number."""
     console = open_console()
-    for each in found[: choices.limit]:
-        first = "first " if choices.values and each.is_first else ""
-        console.print(f"{first}{each}", highlight=False)
-    hidden = len(found) - choices.limit
+    for entry in entries[: choices.limit]:
+        first = "first " if choices.values and entry.is_first else ""
+        console.print(f"{first}{entry}", highlight=False)
+    hidden = len(entries) - choices.limit
     more = f"; {hidden} not shown (--limit)" if hidden > 0 else ""
     if choices.values:
-        console.print(f"{len(found) or 'no'} results differ{more}", highlight=False)
+        console.print(f"{len(entries) or 'no'} results differ{more}", highlight=False)
         return
-    counts = Counter(each.kind for each in found)
+    counts = Counter(entry.kind for entry in entries)
     kinds = ("added", "removed", "changed")
     text = ", ".join(f"{counts[kind]} {kind}" for kind in kinds if counts[kind])
     console.print(f"{text or 'no difference'}{more}", highlight=False)
@@ -114,8 +114,8 @@ def _print(found: list[Any], choices: _DiffChoices) -> None:
 
 def _checks(choices: _DiffChoices) -> VerificationOptions:
     """The values and tolerances of a comparison."""
-    read = choices.comparison.read(choices.provider, several=choices.benchmark)
-    return replace(read, **common(VerificationOptions, choices))
+    options = choices.comparison.read(choices.provider, several=choices.benchmark)
+    return replace(options, **common(VerificationOptions, choices))
 
 
 def _draw(first: Path, second: Path, page: Path, choices: _DiffChoices) -> int:
@@ -127,22 +127,22 @@ def _draw(first: Path, second: Path, page: Path, choices: _DiffChoices) -> int:
     if len(choices.provider) > 1:
         raise click.UsageError("--html takes one --provider only")
     if not choices.verify:
-        measured = () if choices.benchmark else ("provider", *VALUES)
-        refuse_idle(dict.fromkeys((*COMPARISON, *measured), "with --no-verify"))
+        idle = () if choices.benchmark else ("provider", *VALUES)
+        refuse_idle(dict.fromkeys((*COMPARISON, *idle), "with --no-verify"))
     refuse_idle(choices.comparison.idle(choices.provider))
     warn_of_loosened()
     choices = replace(choices, assume=fitting(first, choices.assume))
-    given = common(BenchOptions, choices) | choices.comparison.values.measured()
-    bench = BenchOptions(seconds=PATIENCE, **{**given, "provider": choices.provider[0]})
+    settings = common(BenchOptions, choices) | choices.comparison.values.measured()
+    bench = BenchOptions(seconds=PATIENCE, **{**settings, "provider": choices.provider[0]})
     with Progress(enabled=True) as progress:
         progress.say("comparing")
         verify = _checks(choices) if choices.verify else False
-        made = report(
+        result = report(
             first, second, target, verify=verify, bench=bench if choices.benchmark else None
         )
-    for each in made.verification:
-        say(f"verification  {each.verdict()}")
-        if each.assumptions:
-            say(f"assumed       {', '.join(each.assumptions)}")
+    for comparison in result.verification:
+        say(f"verification  {comparison.verdict()}")
+        if comparison.assumptions:
+            say(f"assumed       {', '.join(comparison.assumptions)}")
     say(f"written       {target}")
-    return code_of(made.verification, doubtful=0)
+    return code_of(result.verification, doubtful=0)

@@ -87,8 +87,8 @@ def _print_installation(installation: Diagnosis, settings: str | None) -> None:
         console.print(
             f"version     {name} {version or 'is not installed (optional)'}", highlight=False
         )
-    for name, why in installation.providers.items():
-        console.print(f"provider    {name}: {why or 'runs models'}", highlight=False)
+    for name, reason in installation.providers.items():
+        console.print(f"provider    {name}: {reason or 'runs models'}", highlight=False)
     for name, count in installation.kernels.items():
         console.print(
             f"kernels     {name}: {f'{count} operators' if count else 'not known'}", highlight=False
@@ -114,8 +114,8 @@ def _print_installation(installation: Diagnosis, settings: str | None) -> None:
         soft_wrap=True,
     )
     console.print(f"settings    {settings or 'none'}", highlight=False)
-    for name, why in installation.skipped.items():
-        console.print(f"skipped     {name}: {why}", highlight=False)
+    for name, reason in installation.skipped.items():
+        console.print(f"skipped     {name}: {reason}", highlight=False)
     for fault in installation.faults:
         say(f"xopt: error: {fault}", err=True)
 

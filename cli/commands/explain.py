@@ -38,8 +38,8 @@ from ..terminal import say
 if TYPE_CHECKING:
     from ..json_types import ExplainJson
 
-_NAMED: Final = 3
-"""Matches that the first line names."""
+_PLACES: Final = 3
+"""Number of matches that the first line names."""
 
 
 @dataclass(frozen=True)
@@ -75,54 +75,54 @@ def _refuse_idle(place: PlaceChoices, choices: _ExplainChoices) -> None:
 
 
 def _run_of(
-    model: Path, chosen: str | type[Rewrite], place: PlaceChoices, choices: _ExplainChoices
+    model: Path, rule: str | type[Rewrite], place: PlaceChoices, choices: _ExplainChoices
 ) -> dict[str, Any]:
     """The run that is explained, as arguments of `explain_run` and `find_matches`."""
-    known = fitting(model, choices.assume)
+    assume = fitting(model, choices.assume)
     after: str | Query | None = place.after
     opset = choices.opset
     if choices.genai is not None:
-        known = (*known, *genai.assumptions_for(Source(model).proto, choices.genai))
+        assume = (*assume, *genai.assumptions_for(Source(model).proto, choices.genai))
         opset = opset or "newest"
-        names = [each.name() for each in _kinds(chosen)]
-        after = genai.preceding(names, known) if after is None else after
+        names = [kind.name() for kind in _kinds(rule)]
+        after = genai.preceding(names, assume) if after is None else after
     return {
         "after": after,
         "opset": opset,
         "provider": place.provider,
-        "assume": known,
+        "assume": assume,
         "assume_from_model": place.assume_from_model,
     }
 
 
-def _kinds(chosen: str | type[Rewrite]) -> Sequence[type[Rewrite]]:
-    return resolve(chosen) if isinstance(chosen, str) else [chosen]
+def _kinds(rule: str | type[Rewrite]) -> Sequence[type[Rewrite]]:
+    return resolve(rule) if isinstance(rule, str) else [rule]
 
 
 def _list_matches(
     model: Path,
     pattern: str,
-    chosen: str | type[PatternOptimization],
+    rule: str | type[PatternOptimization],
     place: PlaceChoices,
     run: dict[str, Any],
 ) -> None:
     """List where a pattern matches, and what it captures."""
-    found = find_matches(model, chosen, **run)
+    matches = find_matches(model, rule, **run)
     if place.as_json:
-        print_json([each.to_json() for each in found])
+        print_json([match.to_json() for match in matches])
         return
     print_assumed(run["assume"], model, from_model=place.assume_from_model)
-    if found:
+    if matches:
         rows = Rows("node", "matched", "captured", prose={"matched", "captured"})
-        for each in found:
-            bindings = each.bindings or {}
+        for match in matches:
+            bindings = match.bindings or {}
             captured = (f"{name}={value}" for name, value in bindings.items() if value is not None)
-            matched = (f"#{node.position} {node.op_type}" for node in each.matched)
-            rows.add(str(each.anchor), ", ".join(matched), ", ".join(captured))
+            matched = (f"#{node.position} {node.op_type}" for node in match.matched)
+            rows.add(str(match.anchor), ", ".join(matched), ", ".join(captured))
         rows.print(open_console())
-    is_plain = not found and not place.rewrite and run["after"] is None
-    why = f"; `xopt explain {shell_path(model)} {pattern}` says why" if is_plain else ""
-    say(f"{beginning_of(chosen)[0]} applies at {counted_nodes(len(found))}{why}")
+    is_plain = not matches and not place.rewrite and run["after"] is None
+    hint = f"; `xopt explain {shell_path(model)} {pattern}` says why" if is_plain else ""
+    say(f"{beginning_of(rule)[0]} applies at {counted_nodes(len(matches))}{hint}")
 
 
 @command("explain", model=MODEL, pattern=WORD)
@@ -131,58 +131,58 @@ def explain_command(
 ) -> None:
     """Say why PATTERN does not apply in MODEL, the nearest miss first."""
     _refuse_idle(place, choices)
-    chosen = rule_of(pattern, place.rewrite)
-    run = _run_of(model, chosen, place, choices)
+    rule = rule_of(pattern, place.rewrite)
+    run = _run_of(model, rule, place, choices)
     if choices.matches:
-        _list_matches(model, pattern, chosen, place, run)
+        _list_matches(model, pattern, rule, place, run)
         return
-    found = explain_run(model, chosen, choices.at, **run)
-    kinds = _kinds(chosen)
-    there = _there(model, kinds, choices.target) if choices.target else []
-    shown = found if choices.everything or choices.at is not None else found[: choices.limit]
+    results = explain_run(model, rule, choices.at, **run)
+    kinds = _kinds(rule)
+    lines = _target_lines(model, kinds, choices.target) if choices.target else []
+    shown = results if choices.everything or choices.at is not None else results[: choices.limit]
     if place.as_json:
         assumed = in_force(run["assume"], model, from_model=place.assume_from_model)
-        _print_json(assumed, shown, there if choices.target else None)
+        _print_json(assumed, shown, lines if choices.target else None)
         return
     print_assumed(run["assume"], model, from_model=place.assume_from_model)
-    for line in there:
+    for line in lines:
         say(line)
     _print_explanations(shown, choices.verbose or choices.at is not None)
-    counts = Counter(each.status for each in found)
+    counts = Counter(result.status for result in results)
     text = ", ".join(
         f"{counts[status]} {status}"
         for status in ("failed", "refused", "matches", "taken")
         if counts[status]
     )
-    more = "" if len(shown) == len(found) else f"; {len(found) - len(shown)} not shown (--all)"
-    if kinds and all(issubclass(each, ModelPass) for each in kinds):
-        sets = f"{len(found) or 'no'} set{'' if len(found) == 1 else 's'} of nodes"
+    more = "" if len(shown) == len(results) else f"; {len(results) - len(shown)} not shown (--all)"
+    if kinds and all(issubclass(kind, ModelPass) for kind in kinds):
+        sets = f"{len(results) or 'no'} set{'' if len(results) == 1 else 's'} of nodes"
         say(f"{pattern} considered {sets}{f': {text}' if text else ''}{more}")
         return
-    name, anchors = beginning_of(chosen)
-    begins = len(found) - counts["taken"]
-    for hint in _hints(name, run["after"], begins, counts["matches"]):
+    name, anchors = beginning_of(rule)
+    attempts = len(results) - counts["taken"]
+    for hint in _hints(name, run["after"], attempts, counts["matches"]):
         say(hint)
-    if begins:
-        say(f"{name} was tried at {counted_nodes(begins)}: {text}{more}")
+    if attempts:
+        say(f"{name} was tried at {counted_nodes(attempts)}: {text}{more}")
     else:
         say(f"{name} matches nowhere: it starts at {anchors}{f'; {text}' if text else ''}{more}")
 
 
 def _print_json(
-    assumptions: list[str], shown: Sequence[Explanation], there: list[str] | None
+    assumptions: list[str], shown: Sequence[Explanation], lines: list[str] | None
 ) -> None:
     """Print explanations as JSON, with the lines about the target, if there is one."""
-    told: ExplainJson = {
+    document: ExplainJson = {
         "assumptions": assumptions,
-        "explanations": [each.to_json() for each in shown],
+        "explanations": [explanation.to_json() for explanation in shown],
     }
-    if there is not None:
-        told["target"] = there
-    print_json(told)
+    if lines is not None:
+        document["target"] = lines
+    print_json(document)
 
 
-def _there(model: Path, kinds: Sequence[type[Rewrite]], name: str) -> list[str]:
+def _target_lines(model: Path, kinds: Sequence[type[Rewrite]], name: str) -> list[str]:
     """A line for each pattern: whether it is dropped for a target, and whether a lowering is
     needed there.
     """
@@ -206,29 +206,29 @@ def _need_of(model: Path, lowering: str, target: Target) -> str:
     if not target.is_installed:
         return f"{unknown}: {target.name} is not installed: {target.install}"
     try:
-        found = placed(source.proto, target, source.base_dir)
+        answer = placed(source.proto, target, source.base_dir)
     except (ProviderUnavailable, PlacementError) as error:
         return f"{unknown}: {error}"
     keys = lowered_by(lowering)
-    left = [node for node in (*found.left, *found.shapes) if (node.domain, node.op_type) in keys]
-    if not left:
+    nodes = [node for node in (*answer.left, *answer.shapes) if (node.domain, node.op_type) in keys]
+    if not nodes:
         return f"is not needed: {target.name} takes every node that it could replace"
-    names = ", ".join(f"{node.label} {node.name!r}" for node in left[:_NAMED])
-    more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+    names = ", ".join(f"{node.label} {node.name!r}" for node in nodes[:_PLACES])
+    more = f" and {len(nodes) - _PLACES} more" if len(nodes) > _PLACES else ""
     return f"is needed: {target.name} does not take {names}{more}"
 
 
-def _hints(name: str, after: str | Query | None, begins: int, matches: int) -> Iterator[str]:
-    """The reasons why a pattern that matches is still not applied, or why it begins nowhere."""
+def _hints(name: str, after: str | Query | None, attempts: int, matches: int) -> Iterator[str]:
+    """The reasons why a pattern that matches is not applied, or why it matches nowhere."""
     if name not in installed_patterns() or isinstance(after, Query):
         return
-    if not begins and name in genai.PATTERNS:
+    if not attempts and name in genai.PATTERNS:
         yield f"`--genai FOLDER` shows {name} in the run of `xopt MODEL --genai FOLDER`"
     if not matches:
         return
     if installed_patterns()[name].exactness == "finite":
         yield f"{name} is only applied to finite values; `--assume finite` enables it"
-    elif name not in {each.name() for each in resolve("default")}:
+    elif name not in {rewrite.name() for rewrite in resolve("default")}:
         yield f"{name} is not in the preset `default`; `--include {name}` enables it"
     elif after is None:
         yield "`--after default` shows which matches other patterns take"
@@ -237,38 +237,38 @@ def _hints(name: str, after: str | Query | None, begins: int, matches: int) -> I
 def print_explanation(explanation: Explanation) -> None:
     """Print the headline, the advice and the values, a line each."""
     say(explanation.headline)
-    for each in (explanation.advice, *explanation.values):
-        if each:
-            say(f"    {each}")
+    for part in (explanation.advice, *explanation.values):
+        if part:
+            say(f"    {part}")
 
 
 def _print_explanations(shown: Sequence[Explanation], verbose: bool) -> None:
     if verbose:
-        for each in shown:
-            for one in (each, *each.others):
-                print_explanation(one)
+        for entry in shown:
+            for attempt in (entry, *entry.others):
+                print_explanation(attempt)
         return
-    places = [str(each.anchor) for each in shown if each.matches]
+    places = [str(entry.anchor) for entry in shown if entry.matches]
     if places and not shown[0].matches:
-        more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
-        say(f"{shown[0].pattern} matches at {', '.join(places[:_NAMED])}{more}; the nearest miss:")
+        more = f" and {len(places) - _PLACES} more" if len(places) > _PLACES else ""
+        say(f"{shown[0].pattern} matches at {', '.join(places[:_PLACES])}{more}; the nearest miss:")
     for best in shown[:1]:
         print_explanation(best)
     if len(shown) > 1:
-        is_one = len({each.pattern for each in shown}) == 1  # a word may name several passes
+        is_one = len({entry.pattern for entry in shown}) == 1  # a word may name several passes
         rows = Rows(
             "node", "reached", "reason", "failed at", "condition", prose={"reached", "reason"}
         )
-        for each in shown[1:]:
-            failed_at = "" if each.culprit in (None, each.anchor) else str(each.culprit)
-            why = each.gain or "matches" if each.matches else each.reason or "no reason given"
-            why = f"{why}: {each.advice}" if each.advice else why
+        for entry in shown[1:]:
+            failed_at = "" if entry.culprit in (None, entry.anchor) else str(entry.culprit)
+            why = entry.gain or "matches" if entry.matches else entry.reason or "no reason given"
+            why = f"{why}: {entry.advice}" if entry.advice else why
             rows.add(
-                str(each.anchor),
-                each.reached,
-                why if is_one else f"{each.pattern}: {why}",
+                str(entry.anchor),
+                entry.reached,
+                why if is_one else f"{entry.pattern}: {why}",
                 failed_at,
-                each.exit_point,
+                entry.exit_point,
             )
         console = open_console()
         console.print()

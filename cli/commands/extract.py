@@ -53,18 +53,18 @@ def extract_command(model: Path, choices: _ExtractChoices) -> None:
 
 
 def _write_inferred(model: Path, target: Path, choices: _ExtractChoices) -> None:
-    found = infer(model, assume_from_model=choices.assume_from_model)
+    inferred = infer(model, assume_from_model=choices.assume_from_model)
     if target != STANDARD_OUTPUT:
         print_assumed((), model, from_model=choices.assume_from_model)
-    results = [name for node in found.graph.node for name in node.output if name]
-    known = _described(found, results)
-    write_whole(found, target, model, f"types of {known} of {len(results)} results")
+    results = [name for node in inferred.graph.node for name in node.output if name]
+    count = _described(inferred, results)
+    write_whole(inferred, target, model, f"types of {count} of {len(results)} results")
 
 
 def _described(model: onnx.ModelProto, results: list[str]) -> int:
     """The number of results whose type is known."""
-    known = {value.name for value in (*model.graph.value_info, *model.graph.output)}
-    return sum(name in known for name in results)
+    names = {value.name for value in (*model.graph.value_info, *model.graph.output)}
+    return sum(name in names for name in results)
 
 
 def _listed(texts: tuple[str, ...]) -> list[str]:

@@ -36,20 +36,23 @@ def list_command(name: str | None, choices: _ListChoices) -> None:
         refuse_idle(dict.fromkeys((*names_of(SelectionOfAll), "tags", "as_json"), reason))
         _describe_all(name)
         return
-    found = sorted(choices.selection.selected(), key=lambda pattern: pattern.name())
-    names, tags = {pattern.name() for pattern in found}, database().words() if choices.tags else ()
+    patterns = sorted(choices.selection.selected(), key=lambda pattern: pattern.name())
+    names, tags = (
+        {pattern.name() for pattern in patterns},
+        database().words() if choices.tags else (),
+    )
     counts = {
         word: sum(entry.item.name() in names for entry in database().find(word)) for word in tags
     }
     if choices.as_json:
-        print_json(counts if choices.tags else [_described(each) for each in found])
+        print_json(counts if choices.tags else [_described(pattern) for pattern in patterns])
     elif choices.tags:
         rows = Rows("word", "patterns", right={"patterns"})
         for word, count in counts.items():
             rows.add(word, str(count))
         rows.print(open_console())
     else:
-        _print_patterns(found)
+        _print_patterns(patterns)
 
 
 def _describe_all(name: str) -> None:

@@ -143,26 +143,28 @@ class Choices:
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect with others, each with the reason."""
-        found = self.comparison.idle((*self.provider, self.target)) | self.lowering.idle()
+        reasons = self.comparison.idle((*self.provider, self.target)) | self.lowering.idle()
         if self.lowering.precision:
-            found["only_if_faster"] = "with --precision, which measures each operator"
+            reasons["only_if_faster"] = "with --precision, which measures each operator"
         if not self.assume:
-            found["assume_fitting"] = "without --assume"
+            reasons["assume_fitting"] = "without --assume"
         if self.target:
-            found["genai"] = "with --target, which fits the model to another runtime"
+            reasons["genai"] = "with --target, which fits the model to another runtime"
         if self.no_fold:
-            found["max_growth"] = "with --no-fold"
+            reasons["max_growth"] = "with --no-fold"
         if self.changes.strip and self.tag:
-            found["tag"] = "with --strip"
+            reasons["tag"] = "with --strip"
         if self.quiet and not (self.as_json or self.report):
-            found["benchmark"] = "with --quiet: its figures are in the summary"
+            reasons["benchmark"] = "with --quiet: its figures are in the summary"
         if not self.verify and self.check == "end":
-            measured = (
+            idle_values = (
                 () if self.benchmark or self.only_if_faster or self.lowering.precision else VALUES
             )
-            placed = PLACING if self.target else ()
-            found.update(dict.fromkeys({*COMPARISON, *measured} - {*placed}, "with --no-verify"))
-        return found
+            shared = PLACING if self.target else ()
+            reasons.update(
+                dict.fromkeys({*COMPARISON, *idle_values} - {*shared}, "with --no-verify")
+            )
+        return reasons
 
     def verified(self) -> VerifyPlan:
         """The options of the verification."""
@@ -177,16 +179,16 @@ class Choices:
         )
 
     def chosen(self) -> SelectionWithRules:
-        """The patterns, those that write operators of onnxruntime included where it is to be fast
-        and runs these.
+        """The selection of patterns; with ``--fast`` also those that write contrib operators, if
+        the target runs them.
         """
         is_standard = bool(self.target) and named(self.target).needs.standard_operators
-        further = ("onnxruntime",) if self.fast and not is_standard else ()
-        return replace(self.selection, include=(*self.selection.include, *further))
+        presets = ("onnxruntime",) if self.fast and not is_standard else ()
+        return replace(self.selection, include=(*self.selection.include, *presets))
 
     def optimization(self, progress: Progress) -> OptimizationOptions:
         """The options of the optimizer."""
-        given = {
+        values = {
             **common(OptimizationOptions, self),
             "patterns": self.chosen().with_rules(),
             "opset": self.opset or ("newest" if self.fast else None),
@@ -200,10 +202,10 @@ class Choices:
             # without a listener, refusals are not constructed
             "on_event": progress.event if progress.shown else None,
         }
-        return OptimizationOptions(**given)
+        return OptimizationOptions(**values)
 
     def job(self, progress: Progress) -> JobOptions:
-        """The steps, without those that need a target."""
+        """The steps, without those that need the file of the result."""
         values, samples = self.comparison.values, self.comparison.values.samples()
         provider = self.provider[0]
         return JobOptions(
@@ -282,7 +284,7 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
 
 
 def _print(summary: Summary, choices: Choices, *, to_stderr: bool) -> None:
-    """Print what was done, in the form that was asked for."""
+    """Print the summary in the requested form."""
     if choices.as_json or choices.quiet:
         warn_of_loosened()
     if choices.as_json:
@@ -302,21 +304,21 @@ def _say_layers(outcome: Outcome) -> None:
 
 
 def _warn(outcome: Outcome, included: Sequence[str]) -> None:
-    """Say what was asked for and did not happen."""
+    """Warn of requests without effect."""
     if outcome.unmeasured is not None:
         say(f"xopt: warning: not measured: {outcome.unmeasured}", err=True)
     for name in idle_includes(included, outcome.report.applied):
-        why = f"`xopt explain MODEL {name}` says why"
-        say(f"xopt: warning: --include {name} applied nowhere; {why}", err=True)
+        hint = f"`xopt explain MODEL {name}` says why"
+        say(f"xopt: warning: --include {name} applied nowhere; {hint}", err=True)
 
 
 def _for_genai(choices: Choices, folder: Path, model: Path) -> Choices:
-    """The options with those that ``--genai`` stands for."""
-    known = genai.assumptions_for(Source(model).proto, folder)
+    """The options, with those that ``--genai`` implies."""
+    assumptions = genai.assumptions_for(Source(model).proto, folder)
     included = (*choices.selection.include, *genai.PATTERNS)
     return replace(
         choices,
-        assume=(*choices.assume, *known),
+        assume=(*choices.assume, *assumptions),
         fast=True,
         selection=replace(choices.selection, include=included),
     )
@@ -329,11 +331,11 @@ def _writer(
     if folder is None:
         return writer(draft, target)
 
-    def along(verified: VerifiedModel) -> dict[Path, bytes]:
+    def configuration(verified: VerifiedModel) -> dict[Path, bytes]:
         config = genai.config_of(verified.proto, folder, target.name)
         return {genai.config_path(target): genai.config_text(config).encode()}
 
-    return writer(draft, target, along)
+    return writer(draft, target, configuration)
 
 
 def _checked_target(model: Path, choices: Choices) -> Path:
@@ -360,24 +362,24 @@ def _checked_target(model: Path, choices: Choices) -> Path:
 
 
 def _refuse_quiet_and_verbose(context: click.Context) -> None:
-    """Raise where the command line has both; a settings file may have the other one."""
+    """Raise when the command line has both; a settings file may have the other one."""
     sources = {context.get_parameter_source(name) for name in ("quiet", "verbose")}
     if sources == {ParameterSource.COMMANDLINE}:
         raise click.UsageError("--quiet and --verbose exclude each other")
 
 
-def _check_alone(model: Path, others: Sequence[str], group: click.Context | None) -> None:
-    """Raise for words after the model, naming the command that may be meant."""
+def _check_alone(model: Path, words: Sequence[str], group: click.Context | None) -> None:
+    """Raise for words after the model; the message names the command that may be meant."""
     if (
-        others
+        words
         and group is not None
         and isinstance(group.command, click.Group)
-        and others[0] in group.command.commands
+        and words[0] in group.command.commands
     ):
-        raise click.UsageError(f"the command comes first: `xopt {others[0]} {shell_path(model)}`")
-    if others:
-        file, other = shell_path(model), shell_path(others[0])
+        raise click.UsageError(f"the command comes first: `xopt {words[0]} {shell_path(model)}`")
+    if words:
+        file, second = shell_path(model), shell_path(words[0])
         raise click.UsageError(
-            f"unexpected {' '.join(others)!r} after {str(model)!r}: `xopt {file} -o {other}` "
-            f"writes there, `xopt verify {file} {other}` compares the two"
+            f"unexpected {' '.join(words)!r} after {str(model)!r}: `xopt {file} -o {second}` "
+            f"writes there, `xopt verify {file} {second}` compares the two"
         )

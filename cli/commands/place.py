@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from ..json_types import FailingJson, UnavailableTargetJson, UncompiledJson
 
 _ALL: Final = "all"
-_SHORT: Final = 100
-"""Most characters of the map of the partitions that is printed without ``-v``."""
+_MAX_MAP: Final = 100
+"""Maximum length of a map of the partitions that is printed without ``-v``."""
 
 
-def _known(value: str) -> str:
+def _target_name(value: str) -> str:
     """The name of a target, or ``all``."""
     try:
         return value if value == _ALL else named(value).name
@@ -50,7 +50,7 @@ def _known(value: str) -> str:
 class _PlaceChoices:
     target: tuple[str, ...] = repeated(
         "Target: webgpu, qnn, openvino, cuda, tensorrt, ... (default: all; repeatable).",
-        type=_known,
+        type=_target_name,
         default=(_ALL,),
         metavar="NAME",
     )
@@ -78,15 +78,15 @@ class _Answer:
         """All fields, as JSON values."""
         if self.placement is None:
             return {"target": self.target.name, "fault": self.fault, "install": self.target.install}
-        found, part = self.placement.to_json(), self.failing
+        document, part = self.placement.to_json(), self.failing
         if part is None:
-            return found
+            return document
         failing: FailingJson = {
             "nodes": list(part.nodes),
             "operators": list(part.operators),
             "is_smallest": part.is_smallest,
         }
-        return {**found, "failing": failing}
+        return {**document, "failing": failing}
 
 
 @command("place", model=MODEL)
@@ -99,31 +99,31 @@ def place_command(model: Path, choices: _PlaceChoices) -> int:
     Exit code 1 when --max-left or --max-partitions is exceeded, or the model does not compile and
     one of them is given; 3 when the provider of a named target is missing or finds no device.
     """
-    chosen = _targets(choices.target)
-    _refuse_idle(chosen, choices)
+    targets = _targets(choices.target)
+    _refuse_idle(targets, choices)
     source = fixed_source(model, choices.fix)
     libraries = tuple(map(library_file, choices.custom_op_lib))
     MEMORY_BOUND.lift()
-    answers = [_answer(source, each, choices, libraries) for each in chosen]
+    answers = [_answer(source, target, choices, libraries) for target in targets]
     if choices.as_json:
-        print_json([each.to_json() for each in answers])
+        print_json([answer.to_json() for answer in answers])
     else:
         _print(answers, choices)
-    missing = [each for each in answers if each.fault and each.target.name in choices.target]
-    for each in missing:
-        say(f"xopt: error: {each.fault}", err=True)
+    missing = [a for a in answers if a.fault and a.target.name in choices.target]
+    for answer in missing:
+        say(f"xopt: error: {answer.fault}", err=True)
     if missing:
         return UNAVAILABLE
-    return DIFFERENT if any(_exceeds(each.placement, choices) for each in answers) else 0
+    return DIFFERENT if any(_exceeds(answer.placement, choices) for answer in answers) else 0
 
 
-def _refuse_idle(chosen: Sequence[Target], choices: _PlaceChoices) -> None:
+def _refuse_idle(targets: Sequence[Target], choices: _PlaceChoices) -> None:
     """Raise for options that have no effect on these targets, or with others."""
     if choices.as_json:
         refuse_idle({"verbose": "with --json, which has all nodes"})
-    if all(each.plugin is None or not each.plugin.has_software_device for each in chosen):
+    if all(target.plugin is None or not target.plugin.has_software_device for target in targets):
         refuse_idle({"software_device": "without --target webgpu"})
-    if all(each.table for each in chosen):
+    if all(target.table for target in targets):
         refuse_idle({"bisect": "with targets that a table answers"})
 
 
@@ -140,19 +140,19 @@ def _answer(
     if not target.is_installed:
         fault = f"the target {target.name!r} is not installed: {target.install}"
         return _Answer(target, fault=fault)
-    asked = partial(_asked, source, target, choices)
+    ask = partial(_ask, source, target, choices)
     try:
-        found = asked(partial(place, custom_op_libs=libraries))
-        is_searched = choices.bisect and not found.compiles
-        return _Answer(target, found, failing=asked(smallest_failing) if is_searched else None)
+        placement = ask(partial(place, custom_op_libs=libraries))
+        is_searched = choices.bisect and not placement.compiles
+        return _Answer(target, placement, failing=ask(smallest_failing) if is_searched else None)
     except ProviderUnavailable as error:
         return _Answer(target, fault=str(error))
 
 
-def _asked(
+def _ask(
     source: Source, target: Target, choices: _PlaceChoices, question: Callable[..., Any]
 ) -> Any:
-    """The answer of a function to which the model is given, and how the provider is to be asked."""
+    """Call a function with the model, the target, and the options of the provider."""
     return question(
         source.proto,
         target,
@@ -173,52 +173,61 @@ def _print(answers: list[_Answer], choices: _PlaceChoices) -> None:
     console = open_console()
     if len(answers) > 1:
         _print_overview(console, answers)
-    for each in answers:
-        if each.placement is not None and (len(answers) == 1 or choices.verbose):
-            _print_placement(console, each, each.placement, verbose=choices.verbose)
+    for answer in answers:
+        if answer.placement is not None and (len(answers) == 1 or choices.verbose):
+            _print_placement(console, answer, answer.placement, verbose=choices.verbose)
 
 
 def _print_overview(console: Console, answers: list[_Answer]) -> None:
     """One row for each target."""
     figures = ("taken", "partitions", "left", "shapes", "seconds")
     rows = Rows("target", *figures, "note", prose={"note"}, right=figures)
-    for each in answers:
-        found = each.placement
-        if found is None:
-            rows.add(each.target.name, "", "", "", "", "", each.fault)
+    for answer in answers:
+        placement = answer.placement
+        if placement is None:
+            rows.add(answer.target.name, "", "", "", "", "", answer.fault)
             continue
-        seconds = f"{found.seconds:.1f}"
-        if not found.compiles:
-            rows.add(each.target.name, "", "", "", "", seconds, f"does not compile: {found.error}")
+        seconds = f"{placement.seconds:.1f}"
+        if not placement.compiles:
+            rows.add(
+                answer.target.name, "", "", "", "", seconds, f"does not compile: {placement.error}"
+            )
             continue
-        counts = (len(found.taken), found.partitions, len(found.left), len(found.shapes))
-        note = "by table" if found.source == "table" else ""
-        rows.add(each.target.name, *map(str, counts), seconds, note)
+        counts = (
+            len(placement.taken),
+            placement.partitions,
+            len(placement.left),
+            len(placement.shapes),
+        )
+        note = "by table" if placement.source == "table" else ""
+        rows.add(answer.target.name, *map(str, counts), seconds, note)
     rows.print(console)
 
 
-def _print_placement(console: Console, answer: _Answer, found: Placement, *, verbose: bool) -> None:
+def _print_placement(
+    console: Console, answer: _Answer, placement: Placement, *, verbose: bool
+) -> None:
     """The counts of a target, then the nodes that are left, by operator and reason."""
-    console.print(found.summary(), highlight=False, soft_wrap=True)
-    if found.absent:
+    console.print(placement.summary(), highlight=False, soft_wrap=True)
+    if placement.absent:
         console.print(
-            f"{len(found.absent)} more are folded or merged by onnxruntime",
+            f"{len(placement.absent)} more are folded or merged by onnxruntime",
             highlight=False,
         )
-    outline = map_of(found)
-    if outline and (verbose or len(outline) <= _SHORT):
+    outline = map_of(placement)
+    if outline and (verbose or len(outline) <= _MAX_MAP):
         console.print(outline, highlight=False, markup=False, soft_wrap=True)
     elif outline:
         console.print("-v shows the partitions in order", highlight=False)
-    for line in _failing_lines(answer, found):
+    for line in _failing_lines(answer, placement):
         console.print(line, highlight=False, soft_wrap=True)
     if verbose:
-        _print_nodes(console, found)
+        _print_nodes(console, placement)
         return
-    known = Counter((node.label, node.reason, node.advice) for node in found.left)
-    if not found.compiles:  # of nodes without a reason, none is known to be the one that fails
-        known = Counter({key: count for key, count in known.items() if key[1]})
-    if known:
+    counts = Counter((node.label, node.reason, node.advice) for node in placement.left)
+    if not placement.compiles:  # without a reason, a node is not known to be the one that fails
+        counts = Counter({key: count for key, count in counts.items() if key[1]})
+    if counts:
         rows = Rows(
             "left",
             "nodes",
@@ -227,21 +236,21 @@ def _print_placement(console: Console, answer: _Answer, found: Placement, *, ver
             prose={"reason", "what would help"},
             right={"nodes"},
         )
-        for (operator, reason, advice), count in known.most_common():
+        for (operator, reason, advice), count in counts.most_common():
             rows.add(operator, str(count), reason, advice)
         rows.print(console)
 
 
-def _failing_lines(answer: _Answer, found: Placement) -> Iterator[str]:
-    """Lines about a model that does not compile, next to the error."""
-    if found.compiles:
+def _failing_lines(answer: _Answer, placement: Placement) -> Iterator[str]:
+    """Lines about a model that does not compile, in addition to the error."""
+    if placement.compiles:
         return
     part = answer.failing
     if part is not None:
-        what = "the smallest subgraph" if part.is_smallest else "a subgraph (time limit reached)"
+        subject = "the smallest subgraph" if part.is_smallest else "a subgraph (time limit reached)"
         nodes = zip(part.operators, part.nodes, strict=True)
         listed = ", ".join(f"{kind} {name!r}" for kind, name in nodes)
-        yield f"{what} that does not compile: {listed}"
+        yield f"{subject} that does not compile: {listed}"
     else:
         yield "--bisect finds the smallest subgraph that does not compile"
     if answer.target.needs.prefers_float16:
@@ -249,18 +258,18 @@ def _failing_lines(answer: _Answer, found: Placement) -> Iterator[str]:
         yield f"this target prefers float16: {advice}"
 
 
-def _print_nodes(console: Console, found: Placement) -> None:
+def _print_nodes(console: Console, placement: Placement) -> None:
     headings = ("node", "operator", "runs on", "partition", "reason")
     rows = Rows(*headings, prose={"reason"}, right={"partition"})
-    for node in found.nodes:
+    for node in placement.nodes:
         partition = str(node.partition) if node.is_taken else ""
-        rows.add(node.name, node.label, _where(node, found), partition, _why(node))
+        rows.add(node.name, node.label, _where(node, placement), partition, _why(node))
     rows.print(console)
 
 
-def _where(node: PlacedNode, found: Placement) -> str:
+def _where(node: PlacedNode, placement: Placement) -> str:
     """The provider that runs a node."""
-    if not found.compiles:
+    if not placement.compiles:
         return ""
     return node.provider or "folded"
 

@@ -34,7 +34,7 @@ def replay_command(dump: Path, choices: _ReplayChoices) -> int:
     Exit code 1 when one is wrong, 2 when a dump cannot be read.
     """
     libraries = tuple(map(library_file, choices.custom_op_lib))
-    found = replay(
+    results = replay(
         dump,
         providers=choices.provider,
         custom_op_libs=libraries,
@@ -42,31 +42,31 @@ def replay_command(dump: Path, choices: _ReplayChoices) -> int:
         software_device=choices.software_device,
     )
     if choices.as_json:
-        print_json([each.to_json() for each in found])
+        print_json([result.to_json() for result in results])
     else:
-        _print_replayed(found)
-    broken = [each for each in found if each.status == "damaged"]
-    if any(each.status == "different" for each in found):
+        _print_replayed(results)
+    broken = [result for result in results if result.status == "damaged"]
+    if any(result.status == "different" for result in results):
         return DIFFERENT
     if broken:
         raise click.ClickException(
-            f"{len(broken)} of {len(found)} dumps cannot be read: {broken[0].reason}"
+            f"{len(broken)} of {len(results)} dumps cannot be read: {broken[0].reason}"
         )
     return 0
 
 
-def _print_replayed(found: Sequence[Replayed]) -> None:
+def _print_replayed(results: Sequence[Replayed]) -> None:
     rows = Rows("dump", "verdict", "difference", "reason", prose={"reason"}, right={"difference"})
-    for each in found:
+    for result in results:
         rows.add(
-            each.name,
-            each.status,
-            "" if each.largest is None else f"{each.largest:.2g}",
-            each.reason,
+            result.name,
+            result.status,
+            "" if result.largest is None else f"{result.largest:.2g}",
+            result.reason,
         )
     rows.print(open_console())
-    counts = Counter(each.status for each in found)
+    counts = Counter(result.status for result in results)
     say(
-        f"{len(found)} rewrites:"
+        f"{len(results)} rewrites:"
         f" {', '.join(f'{count} {status}' for status, count in sorted(counts.items()))}"
     )

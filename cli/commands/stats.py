@@ -47,15 +47,15 @@ def stats_command(model: Path, choices: _StatsChoices) -> None:
         refuse_idle({"layers": "with --json, which has both"})
     source = Source(model, needs_weights=False)
     builder = GraphBuilder(source, assume_from_model=choices.assume_from_model)
-    price = model_costs(model, read_dims(choices.dims))
-    found = _stats(builder, price)
+    costs = model_costs(model, read_dims(choices.dims))
+    stats = _stats(builder, costs)
     if choices.as_json:
-        print_json(found)
+        print_json(stats)
         return
     console = open_console()
-    _print_costs(console, price, layers=choices.layers)
-    facts = {name: value for name, value in found.items() if name not in _OWN_LINES}
-    facts["assumptions"] = ", ".join(found["assumptions"]) or "the default set"
+    _print_costs(console, costs, layers=choices.layers)
+    facts = {name: value for name, value in stats.items() if name not in _OWN_LINES}
+    facts["assumptions"] = ", ".join(stats["assumptions"]) or "the default set"
     for key, value in facts.items():
         text = (
             ", ".join(f"{k or 'ai.onnx'} {v}" for k, v in value.items())
@@ -63,7 +63,7 @@ def stats_command(model: Path, choices: _StatsChoices) -> None:
             else value
         )
         console.print(f"{key:14s}{text}", highlight=False)
-    for block in found["repeats"]:
+    for block in stats["repeats"]:
         text = (
             f"{block['times']} times {block['name']}, {block['nodes']} nodes, {block['share']:.0%} "
             "of the graph"
@@ -71,7 +71,7 @@ def stats_command(model: Path, choices: _StatsChoices) -> None:
         console.print(f"{'repeats':14s}{text}", highlight=False)
 
 
-def _stats(builder: GraphBuilder, price: Costs) -> StatsJson:
+def _stats(builder: GraphBuilder, costs: Costs) -> StatsJson:
     tensors = [tensor for graph in builder.model.graphs() for tensor in graph.initializers.values()]
     return {
         "operators": builder.count_types(),
@@ -86,23 +86,21 @@ def _stats(builder: GraphBuilder, price: Costs) -> StatsJson:
         "assumptions": list(recorded(builder.model.shell).texts),
         "ir_version": builder.model.ir_version,
         "repeats": _repeats(builder),
-        "costs": price.to_json(),
+        "costs": costs.to_json(),
     }
 
 
 def _repeats(builder: GraphBuilder) -> list[RepeatedBlockJson]:
-    """The blocks that repeat along the main graph, each with the share of its nodes that the copies
-    have together.
-    """
-    every = len(builder.nodes)
+    """Repeated blocks of the main graph, each with the share of the nodes that its copies have."""
+    total = len(builder.nodes)
     return [
         {
-            "name": each.name,
-            "times": each.times,
-            "nodes": each.nodes,
-            "share": each.times * each.nodes / every,
+            "name": block.name,
+            "times": block.times,
+            "nodes": block.nodes,
+            "share": block.times * block.nodes / total,
         }
-        for each in repetitions(builder.graph)
+        for block in repetitions(builder.graph)
     ]
 
 
@@ -118,21 +116,21 @@ def _type(builder: GraphBuilder, name: str) -> str:
     return f"{builder.type_name(name)}[{', '.join(shape)}]"
 
 
-def _print_costs(console: Console, found: Costs, *, layers: bool) -> None:
-    """Print costs by operator (or by layer), their sum, and the peak of the memory."""
+def _print_costs(console: Console, costs: Costs, *, layers: bool) -> None:
+    """Print costs by operator (or by layer), their sum, and the peak memory."""
     rows = Rows("layer" if layers else "operator", *_FIGURES, right=_FIGURES)
-    for name, cost in (found.by_layer if layers else found.by_operator).items():
+    for name, cost in (costs.by_layer if layers else costs.by_operator).items():
         rows.add(name, *_cells(cost))
-    rows.add("all nodes", *_cells(found.total), style="bold")
+    rows.add("all nodes", *_cells(costs.total), style="bold")
     rows.print(console)
-    sizes = ", ".join(f"{name}={size}" for name, size in found.sizes.items())
-    given = f" with {sizes} (--dim)" if sizes else ""
+    sizes = ", ".join(f"{name}={size}" for name, size in costs.sizes.items())
+    suffix = f" with {sizes} (--dim)" if sizes else ""
     console.print(
-        f"{'memory':14s}{bytes_text(found.peak)} of results at the peak{given}", highlight=False
+        f"{'memory':14s}{bytes_text(costs.peak)} of results at the peak{suffix}", highlight=False
     )
-    if found.total.unknown:
+    if costs.total.unknown:
         console.print(
-            f"{'unknown':14s}sizes of {found.total.unknown} nodes, which count as 0",
+            f"{'unknown':14s}sizes of {costs.total.unknown} nodes, which count as 0",
             highlight=False,
         )
 

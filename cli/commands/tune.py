@@ -81,11 +81,11 @@ class _TuneChoices:
         )
 
     def bits(self) -> PrecisionOptions | None:
-        """The error that lower precision may add."""
+        """The options of quantization, ``None`` without ``--tolerance``."""
         if not self.tolerance:
             return None
-        chosen = common(PrecisionOptions, self) | read_tolerances(self.tolerance)
-        return PrecisionOptions(**chosen, feeds=self.values.samples(), seed=self.values.seed)
+        values = common(PrecisionOptions, self) | read_tolerances(self.tolerance)
+        return PrecisionOptions(**values, feeds=self.values.samples(), seed=self.values.seed)
 
 
 @command("tune", model=MODEL)
@@ -109,25 +109,27 @@ def tune_command(context: click.Context, model: Path, choices: _TuneChoices) -> 
         **common(TuneOptions, choices), **choices.values.measured(), precision=choices.bits()
     )
     with Progress(enabled=not choices.as_json) as progress:
-        found = tune(
+        result = tune(
             model,
             options,
             on_step=progress.say,
             on_loaded=lambda builder: protect_weights(builder, target),
         )
         progress.say("writing")
-        written = found.save(target, in_place=choices.in_place)
+        written = result.save(target, in_place=choices.in_place)
     if choices.as_json:
-        told: TuneJson = {
+        document: TuneJson = {
             "model": str(model),
             "written": [str(path) for path in written],
             "settings_file": used_settings(context),
-            **found.report.to_json(),
+            **result.report.to_json(),
         }
-        print_json(told)
+        print_json(document)
     else:
-        _show(found.report, written, used_settings(context))
-    failure = next((each for each in found.report.optimization.verification if not each.ok), None)
+        _show(result.report, written, used_settings(context))
+    failure = next(
+        (report for report in result.report.optimization.verification if not report.ok), None
+    )
     if failure is not None:
         say(f"xopt: warning: {failure.summary()}", err=True)
         return NOT_VERIFIED
@@ -138,7 +140,7 @@ def _show(report: TuningReport, written: list[Path], settings: str | None) -> No
     console = open_console()
     rows = Rows("tried", "time / original", "", prose={""})
     for trial in report.trials:
-        chosen = trial.label == report.label
+        is_best = trial.label == report.label
         ratio = (
             ""
             if trial.ratio is None
@@ -148,7 +150,7 @@ def _show(report: TuningReport, written: list[Path], settings: str | None) -> No
             trial.label,
             ratio,
             trial.reason or _WORDS.get(trial.verdict, trial.verdict),
-            style="bold" if chosen else "",
+            style="bold" if is_best else "",
         )
     rows.print(console)
     console.print()
@@ -176,8 +178,8 @@ def _show(report: TuningReport, written: list[Path], settings: str | None) -> No
         console.print(f"sizes         {sizes}", highlight=False)
     if report.assumptions:
         console.print(f"assumed       {', '.join(report.assumptions)}", highlight=False)
-    for each in report.optimization.verification:
-        console.print(f"verification  {each.verdict()}", highlight=False)
+    for comparison in report.optimization.verification:
+        console.print(f"verification  {comparison.verdict()}", highlight=False)
     if settings is not None:
         console.print(f"settings      {settings}", highlight=False)
     console.print(f"written       {', '.join(map(str, written))}", highlight=False)

@@ -45,7 +45,7 @@ from ..verification import (
     tolerance_option,
 )
 
-_ALIKE: Final = ("rtol", "atol", "ulp", "exact", "tf32", "fewer_inputs")
+_SAME_PROVIDER: Final = ("rtol", "atol", "ulp", "exact", "tf32", "fewer_inputs")
 """Parameters of a comparison of two models on the same provider."""
 
 
@@ -69,9 +69,9 @@ class _VerifyChoices:
 
     @property
     def has_usual_tolerance(self) -> bool:
-        """Whether outputs are compared as usual: only rounding is allowed."""
-        asked = self.comparison
-        usual = asked.ulp is asked.rtol is asked.atol is None
+        """Whether the default tolerance applies, which allows only rounding."""
+        comparison = self.comparison
+        usual = comparison.ulp is comparison.rtol is comparison.atol is None
         return usual and not self.exact and not self.tolerance
 
     def within(self) -> PrecisionOptions:
@@ -86,20 +86,22 @@ class _VerifyChoices:
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect with others, each with the reason."""
-        found = self.comparison.idle((*self.provider, self.target))
+        reasons = self.comparison.idle((*self.provider, self.target))
         if self.against_torch:
-            found |= dict.fromkeys(("target", "fewer_inputs"), "with --against-torch")
+            reasons |= dict.fromkeys(("target", "fewer_inputs"), "with --against-torch")
         if not self.tolerance:
-            found["metric"] = "without --tolerance"
+            reasons["metric"] = "without --tolerance"
         elif self.target or self.against_torch:
             word = "--target" if self.target else "--against-torch"
-            found |= dict.fromkeys(("tolerance", "metric"), f"with {word}")
+            reasons |= dict.fromkeys(("tolerance", "metric"), f"with {word}")
         else:
             names = ("ulp", "rtol", "atol", "exact", "fewer_inputs", "test_data")
-            found |= dict.fromkeys(names, "with --tolerance")
+            reasons |= dict.fromkeys(names, "with --tolerance")
         if self.target:
-            found |= dict.fromkeys(_ALIKE, "with --target, which has a tolerance of its own")
-        return found
+            reasons |= dict.fromkeys(
+                _SAME_PROVIDER, "with --target, which has a tolerance of its own"
+            )
+        return reasons
 
 
 @command("verify", original=MODEL, other={"type": MODEL, "required": False})
@@ -126,12 +128,12 @@ def verify_command(
     note("verifying")
     if other is None:
         MEMORY_BOUND.lift()
-        reports = [verify_made(choices.against_torch, original, each) for each in each_provider]
+        reports = [verify_made(choices.against_torch, original, checks) for checks in each_provider]
     elif choices.tolerance:
         within = choices.within()
-        reports = [verify_within(original, other, within, each) for each in each_provider]
+        reports = [verify_within(original, other, within, checks) for checks in each_provider]
     else:
-        reports = [verify(original, other, each) for each in each_provider]
+        reports = [verify(original, other, checks) for checks in each_provider]
     check_values_used(reports, options)
     is_different = any(report.status == "different" for report in reports)
     if other is not None and is_different and choices.has_usual_tolerance:
@@ -152,7 +154,7 @@ def verify_command(
 
 
 def _warn_of_quantization(original: Path, other: Path) -> None:
-    """Say that a quantized model is not equal to one in float32: its error needs a tolerance."""
+    """Warn that the error of a quantized model needs a tolerance."""
     before, after = Source(original).proto, Source(other).proto
     operators = quantized_operators(after) - quantized_operators(before)
     if operators or (has_record(after) and not has_record(before)):
@@ -176,7 +178,7 @@ def _verified_there(original: Path, other: Path, choices: _VerifyChoices) -> int
     )
     note(f"verifying on {target.name}")
     source = Source(other)
-    found = verify_on_target(
+    check = verify_on_target(
         original,
         source.proto,
         target,
@@ -187,7 +189,7 @@ def _verified_there(original: Path, other: Path, choices: _VerifyChoices) -> int
     warn_of_missing(original, checks.feeds)
     if choices.as_json:
         warn_of_loosened()
-        print_json(found.to_json())
+        print_json(check.to_json())
     else:
-        say(f"{target.name}: {found.summary()}{loosened_text()}")
-    return {"equal": 0, "different": DIFFERENT}.get(found.status, NOT_VERIFIED)
+        say(f"{target.name}: {check.summary()}{loosened_text()}")
+    return {"equal": 0, "different": DIFFERENT}.get(check.status, NOT_VERIFIED)

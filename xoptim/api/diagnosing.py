@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ValueDifference:
-    """How a result differs between two models."""
+    """The difference of a result between two models."""
 
     name: str  # of the result
     operator: str  # that produces it in the first model
@@ -69,10 +69,10 @@ class ValueDifference:
 
 
 def diff(first: Any, second: Any) -> list[Difference]:
-    """The differences of two models, of the kinds that `xoptim.optimize` takes: nodes by structure
-    and name, constants, types.
+    """The differences of two models, given as for `xoptim.optimize`: nodes by structure and name,
+    constants, types.
 
-    Raises `ModelError` when one of them cannot be read.
+    Raises `ModelError` when a model cannot be read.
     """
     return differences(_loaded(Source(first)), _loaded(Source(second)))
 
@@ -83,67 +83,68 @@ def diff_values(
     options: VerificationOptions | None = None,
     **changes: Unpack[VerificationChanges],
 ) -> list[ValueDifference]:
-    """The results of one name that differ between two models when both run on the same values, in
-    the order of the first.
+    """The results that differ between two models that run on the same values.
+
+    Results with the same name in both are compared, in the order of the first.
 
     Args:
         first: a model as for `xoptim.optimize`.
-        second: another one, with the same inputs.
+        second: another model, with the same inputs.
         options: values, provider and tolerance of the comparison.
         **changes: fields of `VerificationOptions` to set.
 
     Raises:
-        ModelError: one of them cannot be read.
-        LoadError, FeedError, RunError: one of them cannot be run.
+        ModelError: a model cannot be read.
+        LoadError, FeedError, RunError: a model cannot be run.
     """
     sources = Source(first), Source(second)
     models = [_loaded(source) for source in sources]
-    chosen = given(VerificationOptions, options, changes)
-    chosen = replace(chosen, assignments=1, original_dir=sources[0].base_dir)
-    known = [
-        assumed_of(each.proto, chosen.assume, from_model=chosen.assume_from_model)
-        for each in sources
+    checks = given(VerificationOptions, options, changes)
+    checks = replace(checks, assignments=1, original_dir=sources[0].base_dir)
+    assumptions = [
+        assumed_of(source.proto, checks.assume, from_model=checks.assume_from_model)
+        for source in sources
     ]
-    for source, each in zip(sources, known, strict=True):
-        report_unused(source.proto, each)
-    chosen = replace(chosen, assume=tuple(text for each in known for text in each.texts))
-    run = run_reference(sources[0].proto, chosen).runs[0]
+    for source, facts in zip(sources, assumptions, strict=True):
+        report_unused(source.proto, facts)
+    checks = replace(checks, assume=tuple(text for facts in assumptions for text in facts.texts))
+    run = run_reference(sources[0].proto, checks).runs[0]
     names = common_results(models[0], models[1])
     try:
-        values = [_values(source, names, chosen, run.feeds) for source in sources]
+        values = [_values(source, names, checks, run.feeds) for source in sources]
     except (FeedError, RunError) as error:
-        inputs = [each for each in differences(*models) if each.part == "input"]
+        inputs = [entry for entry in differences(*models) if entry.part == "input"]
         if not inputs:
             raise
         raise FeedError(
             f"the models do not run on the same values: input {inputs[0].name!r}: "
             f"{inputs[0].detail}"
         ) from error
-    return _different(names, values, models[0], chosen)
+    return _different(names, values, models[0], checks)
 
 
 def _different(
     names: Sequence[str],
     values: Sequence[Mapping[str, Any]],
     model: Model,
-    chosen: VerificationOptions,
+    checks: VerificationOptions,
 ) -> list[ValueDifference]:
-    """The results whose values differ; the first of each chain of nodes begins a difference."""
-    found: list[ValueDifference] = []
+    """The results whose values differ; ``is_first`` marks the first of each chain of nodes."""
+    results: list[ValueDifference] = []
     wrong: set[str] = set()
     for name in names:
-        comparisons = compare_values(name, values[0][name], values[1][name], chosen.rules)
-        comparison = next((each for each in comparisons if not each.ok), None)
+        comparisons = compare_values(name, values[0][name], values[1][name], checks.rules)
+        comparison = next((item for item in comparisons if not item.ok), None)
         if comparison is None:
             continue
         node = model.graph.producer(name)
         assert node is not None
         wrong.add(name)
         operator = operator_label(node.op_type, node.domain)
-        found.append(
+        results.append(
             ValueDifference(name, operator, node.name, comparison, wrong.isdisjoint(reads(node)))
         )
-    return found
+    return results
 
 
 def _loaded(source: Source) -> Model:
@@ -161,8 +162,8 @@ AnyModel = TypeVar("AnyModel")
 
 
 class ExplainedRun(TypedDict, total=False):
-    """What `OptimizationOptions` has of a run that is explained. With an operator set, the model is
-    converted and cleaned first.
+    """The options of a run that is explained, as in `OptimizationOptions`. With an operator set,
+    the model is converted and cleaned first.
     """
 
     provider: str
@@ -192,18 +193,18 @@ def explain(
             within an optimization (``"default"``; ``""`` only cleans, folds constants and merges
             equal nodes); by default the model is not optimized.
         provider: execution provider that the model would be optimized for.
-        assume: assumptions about sizes and values, as `OptimizationOptions` has them.
+        assume: assumptions about sizes and values, as for `OptimizationOptions`.
         assume_from_model: also use the assumptions in the metadata of the model.
-        limit: most refusals to return; all when ``None``, but 20 of a pattern without anchors,
-            which is offered every node.
+        limit: maximum number of refusals to return; all when ``None``, but 20 for a pattern that is
+            tried at every node.
 
     Returns:
-        Errors of the pattern, refusals, the nearest miss first, and matches; equals in the order of
-        the graph. With ``after``, matches whose nodes other patterns took come last.
+        Errors of the pattern, then refusals, the nearest miss first, then matches; ties in the
+        order of the graph. With ``after``, matches whose nodes other patterns took come last.
 
     Raises:
         ModelError: the model cannot be read, or no node has the name ``at``.
-        UnknownPatternError: the pattern is not known, or the word selects several.
+        UnknownPatternError: the pattern is unknown, or the word selects several.
         AssumptionError: an assumption cannot be read, or does not fit the model.
     """
     run: ExplainedRun = {"provider": provider, "assume": assume}
@@ -220,21 +221,21 @@ def explain_run(
     limit: int | None = None,
     **run: Unpack[ExplainedRun],
 ) -> list[Explanation]:
-    """What `explain` returns, for a run that may convert the model."""
+    """Like `explain`, for a run that may convert the model."""
     takers, provider = Takers(), run.get("provider", "cpu")
     builder = _prepared(model, after, takers, **run)
     plain = partial(_prepared, model, None, **run)
-    taken = [] if after is None else _taken(plain, pattern, provider, takers, builder)
-    wanted = [each for each in taken if at is None or is_at(each, at)]
+    matches = [] if after is None else _taken(plain, pattern, provider, takers, builder)
+    losses = [match for match in matches if at is None or is_at(match, at)]
     try:
-        found = explain_model(builder.model, pattern, at, provider=provider, limit=limit)
+        explanations = explain_model(builder.model, pattern, at, provider=provider, limit=limit)
     except ModelError:
-        if not wanted:
+        if not losses:
             raise
-        found = []
-    if all(isinstance(each, PatternOptimization) for each in select(pattern)):
-        found = with_assumptions(builder.model, pattern, found, provider)
-    return [*found, *wanted]
+        explanations = []
+    if all(isinstance(rewrite, PatternOptimization) for rewrite in select(pattern)):
+        explanations = with_assumptions(builder.model, pattern, explanations, provider)
+    return [*explanations, *losses]
 
 
 def _taken(
@@ -245,7 +246,7 @@ def _taken(
     after: GraphBuilder,
 ) -> list[Explanation]:
     """The matches of a pattern that are gone after other patterns were applied."""
-    if any(not isinstance(each, PatternOptimization) for each in select(pattern)):
+    if any(not isinstance(rewrite, PatternOptimization) for rewrite in select(pattern)):
         return []
     matches = find_in_model(plain().model, pattern, provider=provider)
     return takers.explain(
@@ -322,18 +323,18 @@ def _prepared(
     *,
     opset: int | Literal["newest"] | None = None,
     provider: str = "cpu",
-    **known: Any,
+    **assumptions: Any,
 ) -> GraphBuilder:
     if after is None and opset is None:
-        builder = model if isinstance(model, GraphBuilder) else GraphBuilder(model, **known)
+        builder = model if isinstance(model, GraphBuilder) else GraphBuilder(model, **assumptions)
         if builder is not model:
-            # as an optimization does it: shapes after a guard are not known
+            # as an optimization does: shapes after a guard are unknown
             RemoveGuards().run(builder.model)
         return builder
-    given = model.to_onnx(optimize=False) if isinstance(model, GraphBuilder) else model
+    source = model.to_onnx(optimize=False) if isinstance(model, GraphBuilder) else model
     options = OptimizationOptions(
-        patterns=after or "", opset=opset, provider=provider, on_application=listener, **known
+        patterns=after or "", opset=opset, provider=provider, on_application=listener, **assumptions
     )
-    builder = GraphBuilder(given, optimization_options=options)
+    builder = GraphBuilder(source, optimization_options=options)
     builder.optimize()
     return builder

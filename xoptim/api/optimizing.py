@@ -75,8 +75,8 @@ def optimize(
     """Optimize a model and return one of the same kind. The given model is left unchanged.
 
     Args:
-        model: a ``ModelProto``, bytes, an ``onnx_ir.Model``, torch's ``ONNXProgram`` (which takes
-            the new model over), or a path, which gives a ``ModelProto`` with all weights
+        model: a ``ModelProto``, bytes, an ``onnx_ir.Model``, torch's ``ONNXProgram`` (which then
+            holds the new model), or a path, which gives a ``ModelProto`` with all weights
             (`optimize_file` holds none in memory).
         options: of the optimization.
         inline: replace calls of local functions by their bodies first.
@@ -87,12 +87,12 @@ def optimize(
         precision: quantize as ``xopt --precision`` does, within its tolerance.
         report: called with an `OptimizationReport`; or the file of a page with both graphs and
             every rewrite (``report="report.html"``, see `xoptim.report`).
-        target: where it will run, such as ``"webgpu"``: it is fitted to it, and with ``verify``
-            verified there.
+        target: where the model will run, such as ``"webgpu"``: it is fitted to the target and, with
+            ``verify``, verified there.
         **changes: fields of `OptimizationOptions`, such as ``patterns="default+onnxruntime"``.
 
     Raises:
-        ModelError: when the model cannot be read, or brought to the operator set.
+        ModelError: when the model cannot be read, or converted to the operator set.
         UnknownPatternError, PatternError: when a pattern is unknown, or declared wrongly.
         DifferentModelError: with ``verify``, when the outputs of the result differ.
         NotVerifiedError: with ``verify``, when there is no verdict; ``model`` is the result.
@@ -102,18 +102,18 @@ def optimize(
         ProviderUnavailable, MissingLibraryError: when a provider or a library is not installed.
         LoadError, FeedError, RunError: when a model cannot be measured.
     """
-    chosen = given(OptimizationOptions, options, changes)
+    settings = given(OptimizationOptions, options, changes)
     job = JobOptions(
-        optimization=replace(chosen, target=target or chosen.target),
-        verification=_how(chosen, verify, inline),
+        optimization=replace(settings, target=target or settings.target),
+        verification=_how(settings, verify, inline),
         precision=precision,
-        keep_if_faster=_faster(chosen, only_if_faster),
+        keep_if_faster=_faster(settings, only_if_faster),
     )
     return _optimized(Source(model), job, report)
 
 
 def _optimized(source: Source, job: JobOptions, report: Listener | str | Path | None) -> Any:
-    """The model that a job makes, of the kind that was given."""
+    """The model that a job makes, of the kind of the source."""
     proto = _result(source, report, job)
     if source.kind == "path":
         hold_weights(proto, source.base_dir)
@@ -139,19 +139,18 @@ def optimize_file(
 
     Args:
         source: the model.
-        target: the file to write; the source itself is overwritten.
+        target: the file to write, which may be the source.
         options: of the optimization.
         inline: replace calls of local functions by their bodies first.
         verify: as for `optimize`, but done unless it is ``False``.
-        external_data: write weights to a file of their own, ``TARGET.data``; by default where the
-            source has external data, or where the result would not fit into a protobuf of 2 GiB.
+        external_data: write weights to a file of their own, ``TARGET.data``; by default if the
+            source has external data, or the result would not fit into a protobuf of 2 GiB.
         share_weights: refer to the file of the source's weights, if it is in the same folder,
             instead of copying those that have not changed; the metadata of the result
             (``xoptim.weights``) name that file then.
         report: as for `optimize`.
-        **changes: fields of `OptimizationOptions` to set, but for ``target``, which ``options`` can
-            have; and ``precision`` as for `optimize`, which holds the weights of MatMuls
-            in memory.
+        **changes: fields of `OptimizationOptions` to set, except ``target``, which ``options`` may
+            set; and ``precision`` as for `optimize`, which holds the weights of MatMuls in memory.
 
     Raises:
         ModelError: when the model cannot be read, or a file cannot be written.
@@ -160,10 +159,10 @@ def optimize_file(
             MissingLibraryError: as for `optimize`.
     """
     precision = changes.pop("precision", None)
-    chosen = given(OptimizationOptions, options, changes)
+    settings = given(OptimizationOptions, options, changes)
     with Draft(Path(target), external=external_data, share_weights=share_weights) as draft:
-        how = replace(_how(chosen, verify, inline), draft=draft)
-        job = JobOptions(optimization=chosen, verification=how, precision=precision)
+        how = replace(_how(settings, verify, inline), draft=draft)
+        job = JobOptions(optimization=settings, verification=how, precision=precision)
         return draft.commit(_result(local_file(source), report, job))
 
 
@@ -184,7 +183,7 @@ def _how(
 
 
 def _faster(options: OptimizationOptions, faster: bool | BenchOptions) -> NotSlower | None:
-    """The step that drops patterns that make the result slower, if it is asked for."""
+    """The step that drops patterns that make the result slower, if it is requested."""
     if faster is False:
         return None
     return tuning.NotSlower(BenchOptions(provider=options.provider) if faster is True else faster)
@@ -193,7 +192,7 @@ def _faster(options: OptimizationOptions, faster: bool | BenchOptions) -> NotSlo
 def _result(
     source: Source | Path, report: Listener | str | Path | None, options: JobOptions
 ) -> onnx.ModelProto:
-    """The model that a job makes, which is reported as the caller asked.
+    """The model that a job makes, reported as ``report`` says.
 
     Raises unless the model was found equal, or was not compared.
     """
@@ -207,7 +206,7 @@ def _result(
     if outcome.fitting is not None and outcome.fitting.fault:
         _LOGGER.warning("%s", outcome.fitting.fault)
     proto = outcome.verified.proto
-    for verified in {id(each): each for each in (outcome.floats, outcome.verified)}.values():
+    for verified in {id(model): model for model in (outcome.floats, outcome.verified)}.values():
         verified.builder.dispose()
     return proto
 
@@ -240,9 +239,9 @@ def verify(
 ) -> VerificationReport:
     """Run two models on the same inputs in ONNX Runtime and compare the outputs.
 
-    See `xoptim.verification.verify_models`. A Python function takes the place of the original where
-    the model was made from something else: `xoptim.verification.functions.verify_function`;
-    `xoptim.integrations.torch.verify` compares with a torch module.
+    See `xoptim.verification.verify_models`. The original may be a Python function, see
+    `xoptim.verification.functions.verify_function`; `xoptim.integrations.torch.verify` compares
+    with a torch module.
 
     Returns the report: ``ok`` when they are equal, ``status`` and ``reason`` otherwise.
 
@@ -251,8 +250,8 @@ def verify(
             the inputs of the model in order, as arrays, and returns the outputs.
         other: the model to judge, of any kind that `optimize` takes.
         options: values, provider and tolerance of the comparison.
-        precision: judge a quantized model as it was made: by the metric, the tolerances and the
-            samples of these options.
+        precision: judge a quantized model by the metric, the tolerances and the samples of these
+            options.
         **changes: fields of `VerificationOptions` to set, such as ``exactness="exact"``, which
             demands equal bits.
 
@@ -262,17 +261,17 @@ def verify(
         ProviderUnavailable: when onnxruntime lacks a requested execution provider.
     """
     checks = given(VerificationOptions, options, changes)
-    judged = Source(other)
+    candidate = Source(other)
     if callable(original) and not is_model(original):
         if precision is not None:
             raise TypeError("precision compares with a model, not with a function")
         if is_a(original, "torch", "Module"):
             raise TypeError("use xoptim.integrations.torch.verify to compare with a torch module")
-        model, checks = located(judged, checks)
+        model, checks = located(candidate, checks)
         return verification.functions.verify_function(original, model, checks)
     first, checks = located(Source(original), checks)
-    second = judged.original if judged.kind == "path" else judged.proto
-    checks = replace(checks, optimized_dir=judged.base_dir or checks.optimized_dir)
+    second = candidate.original if candidate.kind == "path" else candidate.proto
+    checks = replace(checks, optimized_dir=candidate.base_dir or checks.optimized_dir)
     if precision is not None:
         return verify_within(first, second, precision, checks)
     return verification.verify_models(first, second, checks)

@@ -30,11 +30,11 @@ def place(
 
     Args:
         model: a model as for `xoptim.optimize`, which is left unchanged.
-        target: ``webgpu``, ``qnn``, ``openvino``, ``cuda``, ``tensorrt``, ``cpu``; by table, which
-            is not verified, ``webnn``, ``coreml``, ``nnapi`` and ``onnx``, the standard.
+        target: ``webgpu``, ``qnn``, ``openvino``, ``cuda``, ``tensorrt``, ``cpu``; or, by a table
+            that is not verified, ``webnn``, ``coreml``, ``nnapi`` and ``onnx``, the standard.
         software_device: whether a provider that has no device here may compute on the processor
             (``webgpu``).
-        seconds: that the provider has to answer.
+        seconds: time limit for the answer of the provider.
         custom_op_libs: libraries of operators that the model needs, by file.
 
     Raises:
@@ -59,8 +59,8 @@ def smallest_failing(
 ) -> Failing | None:
     """The smallest part of a model that does not compile, ``None`` when the model compiles.
 
-    Arguments and errors as for `place`; ``seconds`` is the time for the search, after which the
-    smallest part so far counts.
+    Arguments and errors as for `place`; ``seconds`` limits the search, which then returns the
+    smallest part so far.
     """
     source = Source(model)
     return smallest(

@@ -71,8 +71,7 @@ def extract(model: Any, inputs: Sequence[str] = (), outputs: Sequence[str] = ())
     Args:
         model: a model as for `xoptim.optimize`, which is left unchanged; a path gives a
             ``ModelProto``.
-        inputs: values that the part reads; inputs of the model that it needs besides become inputs
-            too.
+        inputs: values that the part reads; other inputs of the model that it needs are added.
         outputs: values that it computes; the outputs of the model by default.
     """
     source = Source(model)

@@ -36,10 +36,9 @@ def read_rules(*paths: str | Path) -> list[type[TextPattern]]:
     file, line and column.
 
     Args:
-        *paths: files of pairs of ONNX functions, by convention ``*.onnxtxt``; the rules of a file
-            follow the rules of the file before it.
+        *paths: files of pairs of ONNX functions, by convention ``*.onnxtxt``.
     """
-    found: dict[str, type[TextPattern]] = {}
+    rules: dict[str, type[TextPattern]] = {}
     for path in paths:
         try:
             text = read_file(Path(path)).decode("utf-8-sig")
@@ -51,14 +50,14 @@ def read_rules(*paths: str | Path) -> list[type[TextPattern]]:
             raise TextRuleError(
                 f"{path}: cannot read the rules: the file is not UTF-8 text"
             ) from error
-        for rule in parse_rules(text, str(path), len(found)):
-            if rule.name() in found:
-                known = found[rule.name()].rule.match.place
+        for rule in parse_rules(text, str(path), len(rules)):
+            if rule.name() in rules:
+                place = rules[rule.name()].rule.match.place
                 raise rule.rule.match.place.error(
-                    f"rule {rule.name()!r} is already defined in {known.file}:{known.line}"
+                    f"rule {rule.name()!r} is already defined in {place.file}:{place.line}"
                 )
-            found[rule.name()] = rule
-    return list(found.values())
+            rules[rule.name()] = rule
+    return list(rules.values())
 
 
 def rewrite_rule(
@@ -85,7 +84,7 @@ def rewrite_rule(
             makes the first takes name and metadata of the matched node that made the second.
         **settings: as in ``rule.settings`` of a file, which takes precedence; and ``examples``.
     """
-    made = _rule(
+    rule = _rule(
         match,
         replace,
         (),
@@ -94,10 +93,9 @@ def rewrite_rule(
         value_name_pairs=value_name_pairs,
         **settings,
     )
-    # It belongs to the module that calls, so that it is found there when the module is one of a
-    # pack of patterns.
-    made.__module__ = calling_frame().f_globals.get("__name__", made.__module__)
-    return made
+    # It belongs to the calling module, so that it is found there if the module is in a pack.
+    rule.__module__ = calling_frame().f_globals.get("__name__", rule.__module__)
+    return rule
 
 
 def register_rewrite(
@@ -117,14 +115,14 @@ def register_rewrite(
         TextRuleError: when something is wrong.
         ValueError: when the name is taken.
     """
-    given = {"name": name, "filters": filters, "value_name_pairs": value_name_pairs, **settings}
-    made = _rule(pattern_text, replacement_text, registry().names(), **given)
-    register(made, "default")
-    return made
+    arguments = {"name": name, "filters": filters, "value_name_pairs": value_name_pairs, **settings}
+    rule = _rule(pattern_text, replacement_text, registry().names(), **arguments)
+    register(rule, "default")
+    return rule
 
 
 class SubgraphRewriter:
-    """Rewrites models only by its own rules, after TorchScript's class of this name.
+    """Rewrites models by its own rules only, like TorchScript's class of this name.
 
     A rule begins once those registered before it have nothing left to do; if it makes nodes that
     they rewrite, they run again.
@@ -156,20 +154,20 @@ class SubgraphRewriter:
             TextRuleError: when something is wrong.
             ValueError: when the name is taken.
         """
-        taken = {each.name() for each in self._patterns}
-        made = _rule(
+        names = {rule.name() for rule in self._patterns}
+        rule = _rule(
             pattern,
             replacement,
-            taken,
+            names,
             name=name,
             filters=filters,
             value_name_pairs=value_name_pairs,
             **settings,
         )
-        if made.name() in taken:
-            raise ValueError(f"the name {made.name()!r} is taken; choose another")
-        order = {"phase": "canonicalize", "priority": len(self._patterns), "__doc__": made.__doc__}
-        self._patterns.append(type(made.__name__, (made,), order))
+        if rule.name() in names:
+            raise ValueError(f"the name {rule.name()!r} is taken; choose another")
+        order = {"phase": "canonicalize", "priority": len(self._patterns), "__doc__": rule.__doc__}
+        self._patterns.append(type(rule.__name__, (rule,), order))
         return self._patterns[-1]
 
     def run(
@@ -186,30 +184,30 @@ class SubgraphRewriter:
             options: other options; the selection of patterns in them is ignored.
             **changes: as for `xoptim.optimize`, such as ``constant_folding=True``.
         """
-        given = {"constant_folding": False, "merge": False} if options is None else {}
-        return optimize(model, options, **{**given, **changes, "patterns": self._patterns or None})
+        off = {"constant_folding": False, "merge": False} if options is None else {}
+        return optimize(model, options, **{**off, **changes, "patterns": self._patterns or None})
 
 
 def _rule(
-    pattern: Function, replacement: Function, taken: Container[str], *, name: str, **arguments: Any
+    pattern: Function, replacement: Function, names: Container[str], *, name: str, **arguments: Any
 ) -> type[TextPattern]:
-    """A rule; a generated name differs from those that are taken."""
+    """A rule; a generated name differs from ``names``."""
     match, replace = _source(pattern, "pattern"), _source(replacement, "replacement")
-    given = {key: arguments.pop(key) for key in ("filters", "value_name_pairs")}
+    hooks = {key: arguments.pop(key) for key in ("filters", "value_name_pairs")}
     wish = name or match.proto.domain
-    made = rule_class(match, replace, wish, **given, settings=arguments)
-    number, made_up = 1, made.name()
-    while not wish and made.name() in taken:
+    rule = rule_class(match, replace, wish, **hooks, settings=arguments)
+    number, base = 1, rule.name()
+    while not wish and rule.name() in names:
         number += 1
-        made = rule_class(match, replace, f"{made_up}{number}", **given, settings=arguments)
-    return made
+        rule = rule_class(match, replace, f"{base}{number}", **hooks, settings=arguments)
+    return rule
 
 
 def _source(function: Function, label: str) -> FunctionSource:
     if isinstance(function, onnx.FunctionProto):
         return without_text(function, label)
-    found = parse_functions(function, label)
-    if len(found) != 1:
-        where = found[1].place if found else TextPlace(label, 1, 1)
-        raise where.error(f"expected one function, found {len(found)}")
-    return found[0]
+    functions = parse_functions(function, label)
+    if len(functions) != 1:
+        where = functions[1].place if functions else TextPlace(label, 1, 1)
+        raise where.error(f"expected one function, found {len(functions)}")
+    return functions[0]

@@ -1,4 +1,4 @@
-"""The JSON Schemas of what the command prints as JSON: `json_schema`."""
+"""The JSON Schemas of the command's JSON output: `json_schema`."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ VERSION: Final = 1
 FILE: Final = files("xoptim") / "schemas.json"
 """The schemas of all documents, and the definitions that they share, written by ``make docs``."""
 REFERENCE: Final = "#/$defs/"
-"""What a reference to a definition begins with."""
+"""The prefix of a reference to a definition."""
 
 
 @cache
@@ -30,7 +30,7 @@ def schema_names() -> list[str]:
 
 
 def json_schema(name: str) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of what a command prints with ``--json``.
+    """The JSON Schema (draft 2020-12) of the output of a command with ``--json``.
 
     Objects may have more fields than the schema describes: a later version may add some. The number
     in ``$id``, ``urn:xoptim:schema:1:verify``, rises when a field is removed or changes.
@@ -42,9 +42,9 @@ def json_schema(name: str) -> dict[str, Any]:
     Raises:
         XoptimError: when there is no such schema.
     """
-    known = schema_names()
-    if name not in known:
-        hint = suggestion(name, set(known), f"there are {', '.join(known)}", most=3)
+    names = schema_names()
+    if name not in names:
+        hint = suggestion(name, set(names), f"there are {', '.join(names)}", most=3)
         raise XoptimError(f"no JSON schema is called {name!r}; {hint}")
     definitions = _stored()["definitions"]
     schema: dict[str, Any] = deepcopy(_stored()["documents"][name])
@@ -55,7 +55,7 @@ def json_schema(name: str) -> dict[str, Any]:
 
 
 def _add_definitions(value: Any, definitions: Mapping[str, Any], used: dict[str, Any]) -> None:
-    """Add to ``used`` the definitions that a schema needs, in the order in which they are met."""
+    """Add to ``used`` the definitions that a schema needs, in the order of their references."""
     if isinstance(value, list):
         for item in value:
             _add_definitions(item, definitions, used)

@@ -25,19 +25,19 @@ class GlobalRewriter(ModelPass):
 
 
 class FunctionRewriter(GlobalRewriter):
-    """A rewriter made of a function by `global_rewriter`."""
+    """A rewriter made from a function by `global_rewriter`."""
 
     function: ClassVar[Callable[[GraphBuilder], int | None]]
 
     def rewrite(self, builder: GraphBuilder) -> int:
         """Call the function; when it does not return a count, all its changes are one rewrite."""
         with watching(builder.model) as changes:
-            found = type(self).function(builder)
-        if found is not None and not isinstance(found, int):
+            count = type(self).function(builder)
+        if count is not None and not isinstance(count, int):
             raise TypeError(
-                f"a global rewriter must return the number of rewrites or None, not {found!r}"
+                f"a global rewriter must return the number of rewrites or None, not {count!r}"
             )
-        return int(changes.count > 0) if found is None or isinstance(found, bool) else found
+        return int(changes.count > 0) if count is None or isinstance(count, bool) else count
 
 
 def global_rewriter(

@@ -1,6 +1,4 @@
-"""Find the rewrite with which a model computes different results, and reduce the model to what
-reproduces it.
-"""
+"""Find the rewrite that changes the results of a model, and a minimal model that reproduces it."""
 
 from __future__ import annotations
 
@@ -32,19 +30,17 @@ from xoptim.verification.session import Value
 from xoptim.verification.verify import compare
 
 Shows = Callable[[onnx.ModelProto], bool]
-_MOST_TRIALS: Final = 400
-"""Maximal number of parts of the model that are tried."""
+_MAX_TRIALS: Final = 400
+"""Maximum number of submodels that are tried."""
 
 
 def minimize(
     model: onnx.ModelProto, shows: Shows, around: Collection[str] = ()
 ) -> onnx.ModelProto | None:
-    """The smallest model found that reproduces a fault, which ``shows`` decides.
-
-    ``None`` when neither it nor a part does.
+    """The smallest submodel found for which ``shows`` is true, ``None`` when there is none.
 
     Results of dropped nodes become inputs. Nodes of subgraphs are kept or dropped with the node
-    that owns the subgraph. The growing neighbourhoods of the results in ``around`` are tried first.
+    that owns the subgraph. Neighbourhoods of the results in ``around`` are tried first.
     """
     graph = load_model(model).graph
     trials = 0
@@ -52,24 +48,23 @@ def minimize(
     def fails(nodes: Sequence[Node]) -> bool:
         nonlocal trials
         trials += 1
-        return bool(nodes) and trials <= _MOST_TRIALS and shows(part(graph, nodes))
+        return bool(nodes) and trials <= _MAX_TRIALS and shows(part(graph, nodes))
 
-    found = next((nodes for nodes in _neighbourhoods(graph, around) if fails(nodes)), None)
-    if found is None:
-        found = list(graph.nodes)
+    subset = next((nodes for nodes in _neighbourhoods(graph, around) if fails(nodes)), None)
+    if subset is None:
+        subset = list(graph.nodes)
         if not shows(model):
             return None
-    return part(graph, _minimized(found, fails))
+    return part(graph, _minimized(subset, fails))
 
 
 def part(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto:
-    """Some nodes as a model.
-
-    Its outputs are the results that none of them reads, and outputs of the graph.
+    """Some nodes as a model, whose outputs are outputs of the graph, and results that none of the
+    nodes reads.
     """
-    read = {name for node in nodes for name in reads(node)}
+    operands = {name for node in nodes for name in reads(node)}
     results = [
-        n for node in nodes for n in node.output if n and (n not in read or graph.is_output(n))
+        n for node in nodes for n in node.output if n and (n not in operands or graph.is_output(n))
     ]
     return fragment(graph, nodes, results)
 
@@ -78,51 +73,49 @@ def _neighbourhoods(graph: Graph, around: Collection[str]) -> list[list[Node]]:
     """The producers of some results, then the nodes up to 1, 2, 4, ... steps away, all connected
     nodes last.
     """
-    found = {node: None for name in around if (node := graph.producer(name)) is not None}
-    if not found:
+    nodes = {node: None for name in around if (node := graph.producer(name)) is not None}
+    if not nodes:
         return []
-    rings = [list(found)]
-    edge = list(found)
-    distance, wanted = 0, 1
+    rings = [list(nodes)]
+    edge = list(nodes)
+    distance, radius = 0, 1
     while edge:
         edge = list(
-            dict.fromkeys(n for node in edge for n in _neighbours(graph, node) if n not in found)
+            dict.fromkeys(n for node in edge for n in _neighbours(graph, node) if n not in nodes)
         )
-        found.update(dict.fromkeys(edge))
+        nodes.update(dict.fromkeys(edge))
         distance += 1
-        if distance == wanted or not edge:
-            rings.append(sorted(found, key=lambda node: node.label))
-            wanted *= 2
+        if distance == radius or not edge:
+            rings.append(sorted(nodes, key=lambda node: node.label))
+            radius *= 2
     return rings
 
 
 def _neighbours(graph: Graph, node: Node) -> list[Node]:
-    before = [producer for name in reads(node) if (producer := graph.producer(name)) is not None]
-    return before + [reader for name in node.output for reader in graph.consumers(name)]
+    producers = [producer for name in reads(node) if (producer := graph.producer(name)) is not None]
+    return producers + [reader for name in node.output for reader in graph.consumers(name)]
 
 
 def _minimized(nodes: Sequence[Node], fails: Callable[[Sequence[Node]], bool]) -> list[Node]:
-    """A subset of nodes that fails, although no smaller subset that was tried does."""
-    left = list(nodes)
+    """A subset that fails; no smaller subset that was tried does."""
+    subset = list(nodes)
     pieces = 2
-    while len(left) >= 2:
-        size = -(-len(left) // pieces)
-        for chunk in [left[start : start + size] for start in range(0, len(left), size)]:
-            rest = [node for node in left if node not in chunk]
+    while len(subset) >= 2:
+        size = -(-len(subset) // pieces)
+        for chunk in [subset[start : start + size] for start in range(0, len(subset), size)]:
+            rest = [node for node in subset if node not in chunk]
             if fails(rest):
-                left, pieces = rest, max(pieces - 1, 2)
+                subset, pieces = rest, max(pieces - 1, 2)
                 break
         else:
             if size == 1:
                 break
-            pieces = min(2 * pieces, len(left))
-    return left
+            pieces = min(2 * pieces, len(subset))
+    return subset
 
 
 class Optimized(NamedTuple):
-    """An optimized model, with the data that its comparison needs: the weakest guarantee of its
-    rewrites, and its folder.
-    """
+    """An optimized model, the weakest exactness of its rewrites, and its folder."""
 
     proto: onnx.ModelProto
     exactness: Exactness
@@ -133,9 +126,9 @@ Optimize: TypeAlias = Callable[[Source, OptimizationOptions], Optimized]
 
 
 class Bisection:
-    """Searches for the rewrite with which the optimized model computes different results.
+    """Searches for the rewrite that changes the results of a model.
 
-    ``optimize`` makes the same rewrites for the same model and options.
+    ``optimize`` must make the same rewrites for the same model and options.
     """
 
     def __init__(
@@ -151,8 +144,8 @@ class Bisection:
         quiet = replace(options.debug, dump=None)
         self.options = replace(options, on_event=None, on_application=None, verbose=0, debug=quiet)
         self.checks = checks or VerificationOptions()
-        # comparison of the whole models in the last search, ``None`` when a wrong rewrite was found
-        # without it
+        # comparison of the complete models in the last search; ``None`` when checking each rewrite
+        # found the wrong one
         self.report: VerificationReport | None = None
         self._runs = 0
         self._source: Source | None = None
@@ -162,8 +155,7 @@ class Bisection:
 
         ``None`` when the models are equal or cannot be compared.
 
-        Every rewrite is checked alone first; when each of them is right alone, the sequence of
-        rewrites is bisected, which takes a number of runs that is logarithmic in their number.
+        Each rewrite is checked alone first. When all are right, their sequence is bisected.
         """
         self._runs, self.report = 0, None
         check = EachCheck(self.model, self.checks)
@@ -187,41 +179,41 @@ class Bisection:
     def minimal_model(self, culprit: Culprit) -> onnx.ModelProto | None:
         """A model of few nodes that reproduces the fault, ``None`` when none was found.
 
-        It consists of nodes as they are just before the rewrite, so that the pattern alone changes
-        the result.
+        Its nodes are in their state just before the rewrite, so that only the pattern changes the
+        result.
         """
         changes: dict[str, Any] = (
             {} if culprit.step == "pattern" else {"constant_folding": False, "merge": False}
         )
         before = self._optimized(max_rewrites=max(culprit.number - 1, 0), **changes)
-        alone = self._alone(culprit)
+        options = self._options_for(culprit)
 
         def shows(model: onnx.ModelProto) -> bool:
-            given = {value.name for value in model.graph.input}
-            feeds = {name: value for name, value in culprit.feeds.items() if name in given}
-            known = fitting(alone.assume, model)[0]  # a part may lack sizes and inputs
+            inputs = {value.name for value in model.graph.input}
+            feeds = {name: value for name, value in culprit.feeds.items() if name in inputs}
+            assumptions = fitting(options.assume, model)[0]  # a part may lack sizes and inputs
             return (
                 self._verdict(
-                    self.optimize(Source(model), replace(alone, assume=known)), model, feeds
+                    self.optimize(Source(model), replace(options, assume=assumptions)), model, feeds
                 ).status
                 == "different"
             )
 
         return minimize(before.proto, shows, culprit.around)
 
-    def _alone(self, culprit: Culprit) -> OptimizationOptions:
+    def _options_for(self, culprit: Culprit) -> OptimizationOptions:
         if culprit.step == "pattern":
-            chosen = [
+            patterns = [
                 pattern for pattern in self.options.selected() if pattern.name() == culprit.name
             ]
-            return replace(self.options, patterns=chosen, constant_folding=False, merge=False)
+            return replace(self.options, patterns=patterns, constant_folding=False, merge=False)
         folding, merging = culprit.step == "constant_folding", culprit.step == "merge"
         return replace(self.options, patterns=None, constant_folding=folding, merge=merging)
 
     # ---------------------------------------------------------------- ways to find it
 
     def _step(self) -> Culprit:
-        """The step that changes a result, called when the results differ even without a rewrite."""
+        """The step that changes a result when the results differ even without rewrites."""
         evidence = ""
         suspects = [Culprit(step, step) for step in STEPS]
         suspects += [
@@ -250,19 +242,19 @@ class Bisection:
         report: VerificationReport | None = None
         while bad - good > 1:
             middle = (good + bad) // 2
-            found = self._verdict(self._optimized(max_rewrites=middle))
-            if found.status == "different":
-                bad, report = middle, found
+            verdict = self._verdict(self._optimized(max_rewrites=middle))
+            if verdict.status == "different":
+                bad, report = middle, verdict
             else:
                 good = middle
         report = report or self._verdict(self._optimized(max_rewrites=bad))
-        wrong = applications[bad - 1]
+        rewrite = applications[bad - 1]
         results = tuple(
-            name for node in (*wrong.matched, *wrong.given) for name in node.output if name
+            name for node in (*rewrite.matched, *rewrite.given) for name in node.output if name
         )
-        node = wrong.anchor.name or wrong.anchor.output[0]
-        name = wrong.pattern.name()
-        is_alone = sum(each.pattern.name() == name for each in applications) > 1
+        node = rewrite.anchor.name or rewrite.anchor.output[0]
+        name = rewrite.pattern.name()
+        is_local = sum(application.pattern.name() == name for application in applications) > 1
         return Culprit(
             "pattern",
             name,
@@ -272,7 +264,7 @@ class Bisection:
             results,
             check.values,
             self._runs,
-            first_result(wrong.anchor) if is_alone else "",
+            first_result(rewrite.anchor) if is_local else "",
         )
 
     # ---------------------------------------------------------------- running
@@ -295,12 +287,12 @@ class Bisection:
         folder = optimized.base_dir
         checks = replace(self.checks, exactness=optimized.exactness, optimized_dir=folder)
         if feeds is not None:
-            part: dict[str, Any] = {
+            overrides: dict[str, Any] = {
                 "feeds": feeds,
                 "dims": {},
                 "assume": (),
                 "assignments": 1,
                 "original_dir": folder,
             }
-            checks = replace(checks, test_data=None, **part)
+            checks = replace(checks, test_data=None, **overrides)
         return compare(self.model if model is None else model, optimized.proto, checks)

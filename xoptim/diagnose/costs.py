@@ -1,6 +1,4 @@
-"""The parameters, operations and bytes of a model, by operator and by layer, and the peak of its
-memory.
-"""
+"""The parameters, operations and bytes of a model, by operator and by layer; its peak memory."""
 
 from __future__ import annotations
 
@@ -27,8 +25,8 @@ from xoptim.verification.work import MOST, MemoryNeed, operations
 if TYPE_CHECKING:
     from xoptim.diagnose.json_types import CostJson, CostsJson
 
-_DEFAULT: Final = 1
-"""Size of a dynamic dimension for which none is given."""
+_DEFAULT_SIZE: Final = 1
+"""Size of a dynamic dimension that the caller does not set."""
 
 
 @dataclass(slots=True)
@@ -36,12 +34,12 @@ class Cost:
     """The cost of some nodes."""
 
     nodes: int = 0  # their number
-    # elements of the constants that they read; a constant of several nodes counts for the first
+    # elements of the constants that they read; a shared constant counts for its first reader
     parameters: int = 0
     flops: int = 0  # operations; a multiplication and an addition count as two
     read: int = 0  # bytes of operands, constants included
     written: int = 0  # bytes of results
-    unknown: int = 0  # number of nodes with unknown sizes, which count as 0
+    unknown: int = 0  # number of nodes with unknown shapes, which count as 0
 
     def add(self, other: Cost) -> None:
         """Add the cost of further nodes."""
@@ -66,17 +64,17 @@ class Costs:
 
     sizes: dict[str, int]  # of the dynamic dimensions
     by_operator: dict[str, Cost]  # cost by operator, the most operations first
-    by_layer: dict[str, Cost]  # cost by the beginning of the names of the nodes
+    by_layer: dict[str, Cost]  # cost by prefix of the node names
     # cost of all nodes of the main graph and of its subgraphs; the bodies of loops count once
     total: Cost
-    peak: int  # least bytes of the results that are alive at one time; weights are not among them
+    peak: int  # lower bound of the bytes of results that are alive at one time, without weights
 
     def to_json(self) -> CostsJson:
         """All fields as JSON values."""
         return {
             "sizes": self.sizes,
-            "by_operator": {name: each.to_json() for name, each in self.by_operator.items()},
-            "by_layer": {name: each.to_json() for name, each in self.by_layer.items()},
+            "by_operator": {name: cost.to_json() for name, cost in self.by_operator.items()},
+            "by_layer": {name: cost.to_json() for name, cost in self.by_layer.items()},
             "total": self.total.to_json(),
             "peak_bytes": self.peak,
         }
@@ -85,11 +83,11 @@ class Costs:
 def costs(
     proto: onnx.ModelProto, sizes: Mapping[str, int], base_dir: Path | None = None, depth: int = 3
 ) -> Costs:
-    """Count what a model costs.
+    """Compute the cost of a model.
 
-    Dynamic dimensions without a size are 1. A layer is named by ``depth`` parts of the name of a
-    node, between slashes or dots. Raises `ModelError` when the inputs have no dimension of a name
-    in ``sizes``.
+    Dynamic dimensions that ``sizes`` does not name are 1. A layer is named by the first ``depth``
+    parts of its nodes' names, separated by slashes or dots. Raises `ModelError` when no input has a
+    dimension that ``sizes`` names.
     """
     model = load_model(proto, base_dir)
     graph = model.graph
@@ -103,10 +101,10 @@ def costs(
     unknown = next((name for name in sizes if name not in names), None)
     if unknown is not None:
         raise ModelError(unknown_dimension(unknown, sorted(names)))
-    chosen = _agreed(
-        {name: sizes.get(name, _DEFAULT) for name in sorted(names)}, sizes, model.equal_sizes
+    resolved = _agreed(
+        {name: sizes.get(name, _DEFAULT_SIZE) for name in sorted(names)}, sizes, model.equal_sizes
     )
-    count = _Counter(chosen)
+    count = _Counter(resolved)
     operators: dict[str, Cost] = {}
     layers: dict[str, Cost] = {}
     total = Cost()
@@ -120,33 +118,34 @@ def costs(
         sorted(operators.items(), key=lambda item: (-item[1].flops, -item[1].written, item[0]))
     )
     return Costs(
-        chosen, ordered, layers, total, MemoryNeed(SizedModel(proto, base_dir)).at_least(chosen)
+        resolved, ordered, layers, total, MemoryNeed(SizedModel(proto, base_dir)).at_least(resolved)
     )
 
 
 def model_costs(path: str | Path, sizes: Mapping[str, int] | None = None) -> Costs:
-    """Count what the model of a file costs, whose external weights may be missing; see `costs`."""
+    """The `costs` of a model file, whose external weights may be missing."""
     source = Source(path, needs_weights=False)
     return costs(source.proto, sizes or {}, source.base_dir)
 
 
 def _agreed(
-    chosen: Mapping[str, int], given: Mapping[str, int], equal: Mapping[str, Dim]
+    sizes: Mapping[str, int], fixed: Mapping[str, int], equal: Mapping[str, Dim]
 ) -> dict[str, int]:
-    """Sizes of dynamic dimensions, those that the model requires to be equal made equal to the
-    given one.
+    """The sizes, where dimensions that the model requires to be equal have the size in ``fixed``.
+
+    Raises `ModelError` when ``fixed`` contradicts the model.
     """
-    agreed = dict(chosen)
+    resolved = dict(sizes)
     for name, dim in equal.items():
-        if name in given and not isinstance(dim, int) and dim.is_symbol and str(dim) not in given:
-            agreed[str(dim)] = given[name]
+        if name in fixed and not isinstance(dim, int) and dim.is_symbol and str(dim) not in fixed:
+            resolved[str(dim)] = fixed[name]
     for name, dim in equal.items():
-        agreed[name] = evaluate(dim, agreed)
-        if given.get(name, agreed[name]) != agreed[name]:
+        resolved[name] = evaluate(dim, resolved)
+        if fixed.get(name, resolved[name]) != resolved[name]:
             raise ModelError(
-                f"dimension {name} is {given[name]}, but a MatMul requires {agreed[name]}"
+                f"dimension {name} is {fixed[name]}, but a MatMul requires {resolved[name]}"
             )
-    return agreed
+    return resolved
 
 
 def _layer(name: str, depth: int) -> str:
@@ -157,7 +156,7 @@ def _layer(name: str, depth: int) -> str:
 
 
 class _Counter:
-    """Counts the cost of nodes with these sizes of the dynamic dimensions."""
+    """Computes the cost of nodes for these sizes of the dynamic dimensions."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self._sizes = sizes
@@ -169,26 +168,26 @@ class _Counter:
         graph = node.graph
         operands = [self._shape(graph, name) for name in node.input]
         results = [self._shape(graph, name) for name in node.output if name]
-        found = Cost(nodes=1)
+        cost = Cost(nodes=1)
         for name, shape in zip(node.input, operands, strict=True):
             tensor = graph.tensor(name) if name else None
             if tensor is not None and name not in self._seen:
                 self._seen.add(name)
-                found.parameters += tensor.size
-            found.read += self._bytes(graph, name, shape)
-        found.written = sum(
+                cost.parameters += tensor.size
+            cost.read += self._bytes(graph, name, shape)
+        cost.written = sum(
             map(self._bytes, [graph] * len(results), filter(None, node.output), results)
         )
         is_unknown = None in results or any(
             name and s is None for name, s in zip(node.input, operands, strict=True)
         )
-        found.unknown = int(is_unknown)
+        cost.unknown = int(is_unknown)
         if results and not is_unknown:
             counted = operations(
                 node, [shape or () for shape in operands], [shape or () for shape in results]
             )
-            found.flops = min(counted, MOST)
-        return found
+            cost.flops = min(counted, MOST)
+        return cost
 
     def _shape(self, graph: Graph, name: str) -> tuple[int, ...] | None:
         info = graph.info_of(name) if name else None

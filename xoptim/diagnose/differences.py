@@ -30,7 +30,7 @@ class Difference:
 
     kind: Kind
     part: str  # ``node``, ``initializer``, ``input``, ``output``, ``function`` or ``operator set``
-    name: str  # of the part; a node without a name is called after its first result
+    name: str  # of the part; for a node without a name, the name of its first result
     detail: str  # its operator, or what changed
 
     def __str__(self) -> str:
@@ -45,23 +45,22 @@ class Difference:
 def differences(first: Model, second: Model) -> list[Difference]:
     """The differences of the second model from the first one, in the order of their nodes.
 
-    A node is the same when it has the same operator, attributes and subgraphs, and its operands
-    come from the same nodes, whatever the names; values of constants count, names of constants do
-    not. Of the others, those of one operator and one name (or with a result of one name) are
-    compared.
+    Two nodes are equal when their operators, attributes and subgraphs are, and equal nodes or
+    constants compute their operands; names do not count. Of the remaining nodes, pairs of one
+    operator and one name (or with a result of one name) are compared.
     """
-    found: list[Difference] = []
-    found += _of_tables("operator set", _opsets(first), _opsets(second))
+    entries: list[Difference] = []
+    entries += _of_tables("operator set", _opsets(first), _opsets(second))
     for part, names in (("input", "inputs"), ("output", "outputs")):
         tables = [
             {name: _type(model.graph, name) for name in getattr(model.graph, names)}
             for model in (first, second)
         ]
-        found += _of_tables(part, *tables)
-    found += _of_tables("function", _functions(first), _functions(second))
-    found += _of_nodes(first.graph, second.graph)
-    found += _of_tables("initializer", _constants(first.graph), _constants(second.graph))
-    return found
+        entries += _of_tables(part, *tables)
+    entries += _of_tables("function", _functions(first), _functions(second))
+    entries += _of_nodes(first.graph, second.graph)
+    entries += _of_tables("initializer", _constants(first.graph), _constants(second.graph))
+    return entries
 
 
 def _of_tables(
@@ -82,8 +81,8 @@ def _opsets(model: Model) -> dict[str, str]:
 
 def _functions(model: Model) -> dict[str, str]:
     return {
-        "::".join(filter(None, each.key)): _short(_Keys(each.body).whole())
-        for each in model.functions
+        "::".join(filter(None, function.key)): _short(_Keys(function.body).of_outputs())
+        for function in model.functions
     }
 
 
@@ -134,7 +133,7 @@ def _text(value: Any) -> str:
 class _Keys:
     """Keys of the values of a graph, equal for equal computations.
 
-    ``outer`` gives the key of a value from around it.
+    ``outer`` gives the key of a value of the enclosing graph.
     """
 
     def __init__(self, graph: Graph, outer: Callable[[str], str] = str, depth: int = 0) -> None:
@@ -154,18 +153,18 @@ class _Keys:
 
     def value(self, name: str) -> str:
         """The key of a value."""
-        found = self.of_value.get(name)
-        return self._outer(name) if found is None else found
+        key = self.of_value.get(name)
+        return self._outer(name) if key is None else key
 
-    def whole(self) -> str:
-        """The key of the graph's results."""
+    def of_outputs(self) -> str:
+        """The key of the graph's outputs."""
         return _hash(self.value(name) for name in self._graph.outputs)
 
     def _key(self, node: Node) -> str:
         operands = (self.value(name) if name else "" for name in node.input)
         attributes = (f"{name}={value}" for name, value in sorted(attributes_of(node).items()))
         bodies = (
-            f"{name}={_Keys(body, self.value, self._depth + 1).whole()}"
+            f"{name}={_Keys(body, self.value, self._depth + 1).of_outputs()}"
             for name, body in sorted(node.bodies.items())
         )
         return _hash(
@@ -183,17 +182,17 @@ def attributes_of(node: Node) -> dict[str, str]:
 
 
 def _of_nodes(first: Graph, second: Graph) -> Iterator[Difference]:
-    keys, others = _Keys(first), _Keys(second)
-    left: defaultdict[str, list[Node]] = defaultdict(list)
-    for node, key in others.of_node.items():
-        left[key].append(node)
+    first_keys, second_keys = _Keys(first), _Keys(second)
+    candidates: defaultdict[str, list[Node]] = defaultdict(list)
+    for node, key in second_keys.of_node.items():
+        candidates[key].append(node)
     removed = []
-    for node, key in keys.of_node.items():
-        if left[key]:
-            left[key].pop(0)
+    for node, key in first_keys.of_node.items():
+        if candidates[key]:
+            candidates[key].pop(0)
         else:
             removed.append(node)
-    added = {node: None for nodes in left.values() for node in nodes}
+    added = {node: None for nodes in candidates.values() for node in nodes}
     by_name = {_name(node): node for node in added}
     by_result = {name: node for node in added for name in node.output if name}
     matched: set[Node] = set()
@@ -227,7 +226,7 @@ def _operator(node: Node) -> str:
 def _changes(node: Node, twin: Node) -> str:
     """Differences of two nodes of one operator.
 
-    Empty when they differ by what their operands compute only.
+    Empty when only the values of their operands differ.
     """
     before, after = attributes_of(node), attributes_of(twin)
     texts = [
@@ -244,8 +243,8 @@ def _changes(node: Node, twin: Node) -> str:
     }
     inner = [
         name
-        for name, both in pairs.items()
-        if len({_Keys(body, lambda name: name).whole() for body in both}) > 1
+        for name, pair in pairs.items()
+        if len({_Keys(body, lambda name: name).of_outputs() for body in pair}) > 1
     ]
     return "; ".join([*texts, *(f"subgraph {name}" for name in inner)])
 

@@ -1,4 +1,4 @@
-"""Dynamic dimensions of the inputs that a model fixes inside: it runs with some sizes only."""
+"""Dynamic dimensions of inputs with which a model runs at some sizes only."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def try_dimensions(
     Raises:
         LoadError: onnxruntime refuses the model.
         FeedError: an input cannot be fed.
-        RunError: it fails on all sizes that were tried.
+        RunError: the model fails at all sizes that were tried.
     """
     trials = _Trials(model, base_dir, options)
     return [trials.of(name) for name in trials.names]
 
 
 class _Trials:
-    """Runs of a model, next to sizes with which it runs."""
+    """Runs a model at sizes near an assignment with which it runs."""
 
     def __init__(
         self, model: onnx.ModelProto, base_dir: Path | None, options: VerificationOptions
@@ -95,7 +95,7 @@ class _Trials:
         self.names = [name for name in self._purposes if name in self._base]
 
     def of(self, name: str) -> DimensionTrial:
-        """The result for a dimension; the others have other sizes where they depend on it."""
+        """The trial of one dimension; dimensions that depend on it change as well."""
         trial = DimensionTrial(name, [], [])
         for size in sorted({*_SIZES, self._base[name]}):
             start = time.perf_counter()
@@ -108,7 +108,7 @@ class _Trials:
         return trial
 
     def _error(self, name: str, size: int) -> str:
-        """Why the model does not run with a size, empty where it does."""
+        """The reason why the model does not run with a size, empty when it does."""
         first = ""
         for sizes in filter(self._is_usual, _assignments(self._base, name, size)):
             error = self._error_at({**with_derived(self._derived, sizes), name: size})
@@ -118,7 +118,7 @@ class _Trials:
         return first
 
     def _is_usual(self, sizes: Sizes) -> bool:
-        """Whether nothing is empty but a past."""
+        """Whether no dimension has size 0, except the past length of a KV cache."""
         return all(
             size > 0 or (size == 0 and self._purposes[name] == "past")
             for name, size in sizes.items()
@@ -138,20 +138,20 @@ class _Trials:
 
 
 def _assignments(base: Mapping[str, int], name: str, size: int) -> Iterator[Sizes]:
-    """Sizes with one that is changed: alone, or with all that are equal to it.
+    """Assignments that change one dimension: alone, or with all that are equal to it in ``base``.
 
-    Others that are equal to each other differ from it by as much as before, as a total length does
-    from a new one; or, where the size is smaller than in ``base``, are small.
+    Each is also given with one other group of equal dimensions moved by as much, as a total length
+    moves with a new one. For a size below the one in ``base``, small sizes of the others follow.
     """
     step = size - base[name]
-    others = sorted(set(base.values()) - {base[name]})
+    groups = sorted(set(base.values()) - {base[name]})
     equal = [dim for dim, value in base.items() if value == base[name]]
-    for changed in ([name], equal):
-        sizes = {**base, **dict.fromkeys(changed, size)}
+    for names in ([name], equal):
+        sizes = {**base, **dict.fromkeys(names, size)}
         yield sizes
-        for value in others:
-            yield {dim: value + step if base[dim] == value else own for dim, own in sizes.items()}
-    small = [sorted({value, size, size - 1, 1}) for value in others] if step < 0 else []
+        for value in groups:
+            yield {dim: value + step if base[dim] == value else old for dim, old in sizes.items()}
+    small = [sorted({value, size, size - 1, 1}) for value in groups] if step < 0 else []
     for values in itertools.islice(itertools.product(*small), _MAX_SMALL):
-        moved = dict(zip(others, values, strict=False)) | {base[name]: size}
-        yield {dim: moved.get(value, value) for dim, value in base.items()}
+        renumbered = dict(zip(groups, values, strict=False)) | {base[name]: size}
+        yield {dim: renumbered.get(value, value) for dim, value in base.items()}

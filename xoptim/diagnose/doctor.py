@@ -49,32 +49,30 @@ class Diagnosis:
 
     # of Python, the system and the packages, ``""`` for an optional one that is missing
     versions: dict[str, str]
-    # Execution providers of onnxruntime; the reason why one does not run a model, ``""`` when it
-    # does
+    # for each execution provider of onnxruntime, why it does not run a model, ``""`` when it does
     providers: dict[str, str]
-    # For each provider, the number of operators for which it has a kernel, 0 when that is not known
+    # for each provider, the number of operators for which it has a kernel, 0 when it is not known
     kernels: dict[str, int]
-    # where models may run: what is installed, which devices it finds
+    # where models may run, with the installed packages and the devices that they find
     targets: tuple[TargetState, ...]
     # entry points of patterns, with the number of patterns of each, -1 when it cannot be loaded
     packs: dict[str, int]
-    # patterns that are not run for the provider in question, with the reasons
+    # patterns that are not run for the provider, with the reasons
     skipped: dict[str, str]
     memory: int | None  # free memory in bytes, ``None`` when it is not known
-    # instructions of the processor for int8 MatMuls, ``None`` when they are not
-    # known
+    # instructions of the processor for int8 MatMuls, ``None`` when they are not known
     integers: tuple[str, ...] | None
     int8_share: float  # time of an int8 MatMul here, divided by that of float32
 
     @property
     def faults(self) -> list[str]:
         """The parts that do not work: the provider for the CPU, or a pack."""
-        found = [
+        faults = [
             f"{name} does not run a model: {why}"
             for name, why in self.providers.items()
             if why and name.startswith("CPU")
         ]
-        return found + [
+        return faults + [
             f"the patterns of {name} cannot be loaded"
             for name, count in self.packs.items()
             if count < 0
@@ -86,7 +84,7 @@ class Diagnosis:
             "versions": self.versions,
             "providers": self.providers,
             "kernels": self.kernels,
-            "targets": [each.to_json() for each in self.targets],
+            "targets": [target.to_json() for target in self.targets],
             "packs": self.packs,
             "skipped": self.skipped,
             "free_memory": self.memory,
@@ -97,15 +95,14 @@ class Diagnosis:
 
 
 def diagnose_installation(provider: str = "cpu", *, software_device: bool = False) -> Diagnosis:
-    """Look at the installation.
+    """Check the installation.
 
-    A tiny model is run on each execution provider of onnxruntime itself.
-
-    Plug-ins are loaded in processes of their own; with ``software_device``, one without a device
-    may use the processor. Patterns are skipped, or not, for ``provider``.
+    A tiny model runs on each execution provider that onnxruntime includes. Plug-ins are loaded in
+    processes of their own; with ``software_device``, those without a device may use the processor.
+    ``skipped`` lists the patterns that are not run for ``provider``.
     """
     names: list[str] = ort.get_available_providers()
-    known = instructions()
+    flags = instructions()
     return Diagnosis(
         versions={
             "python": platform.python_version(),
@@ -118,20 +115,20 @@ def diagnose_installation(provider: str = "cpu", *, software_device: bool = Fals
         packs=_packs(),
         skipped=_skipped(provider),
         memory=available_memory(),
-        integers=None if known is None else tuple(sorted(INSTRUCTIONS & known)),
+        integers=None if flags is None else tuple(sorted(INSTRUCTIONS & flags)),
         int8_share=int8_share(),
     )
 
 
 def _versions() -> dict[str, str]:
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for name in (*_PACKAGES, *_OPTIONAL):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             if name in _OPTIONAL:
-                found[name] = ""
-    return found
+                versions[name] = ""
+    return versions
 
 
 def _fault_of(provider: str) -> str:
@@ -147,10 +144,10 @@ def _fault_of(provider: str) -> str:
 
 
 def _targets(software_device: bool) -> tuple[TargetState, ...]:
-    """The state of each target but the processor, which is among the providers."""
-    others = [each for each in every_target() if each.name != "cpu"]
-    with ThreadPoolExecutor() as pool:  # each waits for a process
-        return tuple(pool.map(partial(state_of, software_device=software_device), others))
+    """The state of each target except ``cpu``, which is among the providers."""
+    targets = [target for target in every_target() if target.name != "cpu"]
+    with ThreadPoolExecutor() as pool:  # a thread waits for a process
+        return tuple(pool.map(partial(state_of, software_device=software_device), targets))
 
 
 def _packs() -> dict[str, int]:
@@ -169,11 +166,11 @@ def _packs() -> dict[str, int]:
 
 
 def _skipped(provider: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for name, cls in installed_patterns().items():
         pattern = cls()
         unfit = pattern.unfit_for(None, provider)
         defect = defect_of(pattern) if isinstance(pattern, PatternOptimization) else None
         if unfit is not None or defect is not None:
-            found[name] = unfit[0] if unfit is not None else str(defect)
-    return found
+            reasons[name] = unfit[0] if unfit is not None else str(defect)
+    return reasons

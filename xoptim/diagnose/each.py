@@ -1,6 +1,6 @@
-"""Check every rewrite alone, on values of a recorded run.
+"""Check each rewrite alone, on values recorded in a run of the original model.
 
-Write both sides as models that run, to compare them later.
+Dump the nodes before and after each rewrite as models, and compare them later.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from xoptim.diagnose.json_types import DisagreementJson, EachJson, ReplayedJson
 
 
-_MOST_RECORDED: Final = 1 << 30
+_MAX_RECORDED_BYTES: Final = 1 << 30
 """Bytes of recorded results; results beyond this limit are computed again when needed."""
-_MOST_KEPT: Final = 1 << 24
-"""Bytes of a result that was computed later: a larger one, such as weights in float32, is computed
-again when needed.
+_MAX_CACHED_BYTES: Final = 1 << 24
+"""Bytes of a result that is kept when it was not recorded; a larger one, such as weights cast to
+float32, is computed again when needed.
 """
-_LONGEST_WAY: Final = 10_000
-"""Maximal number of nodes that are run to compute one result that was not recorded."""
+_MAX_COMPUTED_NODES: Final = 10_000
+"""Maximum number of nodes that are run to compute a result that was not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Disagreement:
     number: int  # number of the rewrite in the run, counted from 1
     pattern: str  # name of the pattern
     node: str  # name of the node at which it matched, or of its first result
-    result: str  # its first result
+    result: str  # the first result of this node
     report: VerificationReport  # how the results differ
     before: onnx.ModelProto  # the matched nodes, as a model
     after: onnx.ModelProto  # their replacement
@@ -85,12 +85,12 @@ class Disagreement:
 
 @dataclass(slots=True)
 class EachCheck:
-    """Listens to the rewrites of an optimization (`OptimizationOptions.on_application`) and runs
+    """Listens to the rewrites of an optimization (`OptimizationOptions.on_application`) and checks
     each of them.
 
-    The values that matched nodes read are recorded in a run of the original model on the feeds of a
-    verification. An unknown value (within a subgraph, or when the original does not run) is drawn
-    at random; a difference then verifies nothing.
+    The operands of matched nodes are recorded in a run of the original model on the feeds of a
+    verification. An unknown one (within a subgraph, or when the original does not run) is drawn at
+    random; a rewrite that differs then counts as unchecked.
     """
 
     original: ModelLike
@@ -105,17 +105,17 @@ class EachCheck:
 
     @property
     def culprit(self) -> Culprit | None:
-        """The first wrong rewrite, ``None`` where all are right.
+        """The first wrong rewrite, ``None`` when all are right.
 
-        It belongs to one node if the pattern is right at all others.
+        Its ``result`` is set if the pattern is right at all other nodes.
         """
         if not self.disagreements:
             return None
         first = self.disagreements[0]
-        count = sum(each.pattern == first.pattern for each in self.disagreements)
-        found = Culprit.of(first)
+        count = sum(rewrite.pattern == first.pattern for rewrite in self.disagreements)
+        culprit = Culprit.of(first)
         is_alone = count == 1 and first.pattern in self.right
-        return found if is_alone else replace(found, result="")
+        return culprit if is_alone else replace(culprit, result="")
 
     def summary(self) -> str:
         """The verdict in one line."""
@@ -134,7 +134,7 @@ class EachCheck:
             "unchecked": [
                 {"pattern": pattern, "reason": reason} for pattern, reason in self.unchecked
             ],
-            "disagreements": [found.to_json() for found in self.disagreements],
+            "disagreements": [disagreement.to_json() for disagreement in self.disagreements],
         }
 
     def __call__(self, application: Application) -> None:
@@ -194,8 +194,8 @@ class EachCheck:
         names = dict.fromkeys(
             value.name for model in (before, after) for value in model.graph.input
         )
-        found = {name: self.value(graph, name) for name in names}
-        return {name: value for name, value in found.items() if value is not None}
+        values = {name: self.value(graph, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
 
     @property
     def values(self) -> dict[str, Value]:
@@ -213,33 +213,31 @@ class EachCheck:
                 return tensor.numpy()
             computed = self._compute(graph, name, values)
             if computed is None or (
-                isinstance(computed, np.ndarray) and computed.nbytes > _MOST_KEPT
+                isinstance(computed, np.ndarray) and computed.nbytes > _MAX_CACHED_BYTES
             ):
                 return computed
             values[name] = computed
         return values[name]
 
     def _compute(self, graph: Graph, name: str, values: Mapping[str, Value]) -> Value:
-        """Run the nodes between known values and a result that was not recorded, ``None`` when they
-        do not run.
-        """
-        needed: dict[Node, None] = {}
+        """Compute a result that was not recorded from known values, ``None`` when that fails."""
+        nodes: dict[Node, None] = {}
         pending = deque([name])
         while pending:
-            wanted = pending.popleft()
-            if wanted in values or graph.tensor(wanted) is not None:
+            value = pending.popleft()
+            if value in values or graph.tensor(value) is not None:
                 continue
-            node = graph.producer(wanted)
-            if node is None or len(needed) >= _LONGEST_WAY:
+            node = graph.producer(value)
+            if node is None or len(nodes) >= _MAX_COMPUTED_NODES:
                 return None
-            if node not in needed:
-                needed[node] = None
+            if node not in nodes:
+                nodes[node] = None
                 pending.extend(reads(node))
-        model = fragment(graph, list(needed), [name])
-        stored = {port.name: graph.tensor(port.name) for port in model.graph.input}
+        model = fragment(graph, list(nodes), [name])
+        tensors = {port.name: graph.tensor(port.name) for port in model.graph.input}
         feeds = {
-            each: values[each] if tensor is None else tensor.numpy()
-            for each, tensor in stored.items()
+            operand: values[operand] if tensor is None else tensor.numpy()
+            for operand, tensor in tensors.items()
         }
         try:
             return Session(model, self.options.settings).run(feeds)[0]
@@ -250,10 +248,8 @@ class EachCheck:
 def record(original: ModelLike, options: VerificationOptions) -> dict[str, Value]:
     """Results of the main graph in one run on the feeds of a verification.
 
-    Empty when the model does not run.
-
-    Those of constants alone, such as weights in float32, are skipped: they can be computed at any
-    time.
+    Empty when the model does not run. Results that depend on constants only, such as weights cast
+    to float32, are skipped: they can be computed at any time.
     """
     try:
         reference = run_reference(original, replace(options, assignments=1))
@@ -271,7 +267,7 @@ def record(original: ModelLike, options: VerificationOptions) -> dict[str, Value
     size = 0
     for port, result in zip(session.outputs, results, strict=True):
         size += result.nbytes if isinstance(result, np.ndarray) else 0
-        if size <= _MOST_RECORDED and result is not None:
+        if size <= _MAX_RECORDED_BYTES and result is not None:
             values[port.name] = result
     return values
 
@@ -281,18 +277,18 @@ def _varying(graph: onnx.GraphProto) -> list[str]:
     constants = {tensor.name for tensor in graph.initializer} - {
         value.name for value in graph.input
     }
-    found = list[str]()
+    names = list[str]()
     for node in graph.node:
         results = [name for name in node.output if name]
         reads_constants = node.input and all(name in constants for name in node.input if name)
         is_plain = is_deterministic(node.op_type, node.domain) and not any(
-            each.HasField("g") for each in node.attribute
+            attribute.HasField("g") for attribute in node.attribute
         )
         if is_plain and (reads_constants or node.op_type == "Constant"):
             constants.update(results)
         else:
-            found += results
-    return found
+            names += results
+    return names
 
 
 def with_outputs(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
@@ -314,14 +310,14 @@ def dump_application(folder: Path, application: Application) -> None:
     """Write ``NUMBER_PATTERN.before.onnx``, ``.after.onnx`` and ``.txt`` into a folder, which is
     created when missing.
 
-    The models come from `xoptim.graph.fragment`. Their metadata names the pattern, its exactness,
-    and what was assumed. Raises `XoptimError` when the folder cannot be written.
+    The metadata of the models names the pattern, its exactness, and the assumptions. Raises
+    `XoptimError` when the folder cannot be written.
     """
-    pattern, matched, given = application.pattern, application.matched, application.given
+    pattern, matched, nodes = application.pattern, application.matched, application.given
     if not matched:  # a rewrite of a whole model
         return
     name = pattern.name()
-    models = side_by_side(application.graph, matched, given)
+    models = side_by_side(application.graph, matched, nodes)
     exactness = held_to(pattern.exactness, models)
     for model in models:
         onnx.helper.set_model_props(model, {"xoptim.pattern": name, "xoptim.exactness": exactness})
@@ -329,7 +325,7 @@ def dump_application(folder: Path, application: Application) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         stem = f"{_next_number(folder):05d}_{name}"
-        lines = [name, "", "matched:", *map(repr, matched), "", "replacement:", *map(repr, given)]
+        lines = [name, "", "matched:", *map(repr, matched), "", "replacement:", *map(repr, nodes)]
         contents = [model.SerializeToString() for model in models]
         contents.append(("\n".join(lines) + "\n").encode())
         with replacing(folder / f"{stem}.txt") as files:
@@ -350,9 +346,9 @@ _last: dict[Path, str] = {}
 
 
 def _next_number(folder: Path) -> int:
-    known = _last.get(folder)
-    if known is not None and (folder / f"{known}.txt").exists():
-        return int(known.partition("_")[0]) + 1
+    stem = _last.get(folder)
+    if stem is not None and (folder / f"{stem}.txt").exists():
+        return int(stem.partition("_")[0]) + 1
     return sum(1 for _ in folder.glob("*.txt"))
 
 
@@ -361,7 +357,7 @@ _SUFFIXES = (".before.onnx", ".after.onnx", ".txt")
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The check of one application of a pattern, named as the files.
+    """The check of one dumped rewrite; ``name`` is the stem of its files.
 
     ``damage`` says why the models cannot be read.
     """
@@ -407,12 +403,11 @@ def replay(
     assume_from_model: bool = False,
     software_device: bool = False,
 ) -> list[Replayed]:
-    """Run the models that were dumped before and after each application of a pattern, and compare
-    the results.
+    """Run the dumped models before and after each rewrite, and compare the results.
 
-    The tolerance follows from the exactness of the pattern, which is written in the dump. Returns
-    one entry for each application, in order. Raises `XoptimError` when the folder cannot be read,
-    or contains no dump.
+    The tolerance follows from the exactness of the pattern, which the dump names. Returns one entry
+    for each rewrite, in order. Raises `XoptimError` when the folder cannot be read, or contains no
+    dump.
 
     Args:
         folder: the folder that the environment variable ``DUMPPATTERNS`` named.
@@ -458,10 +453,10 @@ def _replay(folder: Path, stem: str, files: set[str], options: VerificationOptio
         before, after = (read_proto(folder / f"{stem}.{kind}.onnx") for kind in ("before", "after"))
     except ModelError as error:
         return Replayed(stem, name, None, str(error))
-    written = {entry.key: entry.value for entry in before.metadata_props}
+    metadata = {entry.key: entry.value for entry in before.metadata_props}
     name, exactness = (
-        written.get("xoptim.pattern", name),
-        written.get("xoptim.exactness", "rounding"),
+        metadata.get("xoptim.pattern", name),
+        metadata.get("xoptim.exactness", "rounding"),
     )
     if exactness not in GRADES:
         return Replayed(stem, name, None, f"{stem}.before.onnx: unknown exactness {exactness!r}")

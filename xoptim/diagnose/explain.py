@@ -34,8 +34,8 @@ from xoptim.match.refusal import READ_ELSEWHERE, Refusal, listening
 from xoptim.match.rewrite import ModelPass, Rewrite
 from xoptim.match.view import GraphView
 
-_MOST = 3
-"""Readers that are named."""
+_MAX_READERS = 3
+"""Maximum number of readers that advice names."""
 
 
 def advice_about(
@@ -58,9 +58,7 @@ def advice_about(
 
 
 def advice_about_exclusion(pattern: Rewrite, attribute: str, opset: int) -> str:
-    """The advice about a pattern that a model or a provider excludes, by the class attribute that
-    does.
-    """
+    """The advice about a pattern that a class attribute, such as ``min_opset``, excludes."""
     if attribute == "min_opset" and opset:
         return f"`--opset {pattern.min_opset}` converts the model"
     return (
@@ -69,20 +67,17 @@ def advice_about_exclusion(pattern: Rewrite, attribute: str, opset: int) -> str:
 
 
 def _read_elsewhere(refusal: Refusal, graph: Graph, places: NodePlaces) -> Iterator[str]:
-    """The readers of results of the node that do not belong to the match.
-
-    The pattern alone knows which results it replaces.
-    """
+    """The readers of the refused values that do not belong to the match."""
     for name in filter(None, refusal.values):
         if name in graph.outputs:
             is_main = not places.graphs.get(graph)
             yield f"{name!r} is an output of {'the model' if is_main else 'its graph'}"
             if is_main and len(graph.outputs) > 1:
                 yield f"`--drop-output {shlex.quote(name)}` removes it"
-        others = dict.fromkeys(node for node in readers(graph, name) if node not in refusal.matched)
-        if others:
-            shown = [str(places.of(node)) for node in list(others)[:_MOST]]
-            more = f" and {len(others) - _MOST} more" if len(others) > _MOST else ""
+        nodes = dict.fromkeys(node for node in readers(graph, name) if node not in refusal.matched)
+        if nodes:
+            shown = [str(places.of(node)) for node in list(nodes)[:_MAX_READERS]]
+            more = f" and {len(nodes) - _MAX_READERS} more" if len(nodes) > _MAX_READERS else ""
             yield f"{name!r} is read by {', '.join(shown)}{more}"
 
 
@@ -100,8 +95,7 @@ class Explainer:
     """Tries one pattern at the nodes of one model, which is not changed, for one execution
     provider.
 
-    ``keys`` are the operators of its anchors, none for every operator; ``place`` gives the place of
-    a node.
+    ``keys`` are the operators of its anchors, empty for every operator.
     """
 
     def __init__(self, model: Model, pattern: PatternOptimization, provider: str) -> None:
@@ -121,12 +115,12 @@ class Explainer:
         """All nodes that can be the anchor, in order."""
         return [node for node in self._places.positions if self.is_anchor(node)]
 
-    def anchors_for(self, wanted: Sequence[Node]) -> Iterator[Node]:
-        """The given nodes that can be the anchor, then the anchors of matches that contain one of
-        the nodes.
+    def anchors_for(self, nodes: Sequence[Node]) -> Iterator[Node]:
+        """Those of ``nodes`` that can be the anchor, then the anchors of matches that contain one
+        of ``nodes``.
         """
-        yield from filter(self.is_anchor, wanted)
-        places = {self.place(node) for node in wanted}
+        yield from filter(self.is_anchor, nodes)
+        places = {self.place(node) for node in nodes}
         for node in self.candidates():
             match = self.match(node)
             if match is not None and not places.isdisjoint(match.matched):
@@ -143,10 +137,10 @@ class Explainer:
         Raises `XoptimError` when the pattern raises.
         """
         try:
-            found = self.try_at(node)
+            match = self.try_at(node)
         except Exception as error:
-            raise XoptimError(self._failed(node, error).headline) from error
-        return None if found is None else self._found(node, found)
+            raise XoptimError(self._of_error(node, error).headline) from error
+        return None if match is None else self._of_match(node, match)
 
     def explain(self, node: Node) -> Explanation:
         """The result of matching the pattern at a node."""
@@ -156,19 +150,23 @@ class Explainer:
             with listening(refusals.append):
                 match = self.try_at(node)
         except Exception as error:
-            return self._failed(node, error)
+            return self._of_error(node, error)
         refusals.sort(key=lambda refusal: -refusal.progress)
-        refused = [self._refused(node, refusal) for refusal in refusals]
-        tried = [self._found(node, match)] if match is not None else refused or [self._silent(node)]
+        misses = [self._of_refusal(node, refusal) for refusal in refusals]
+        results = (
+            [self._of_match(node, match)]
+            if match is not None
+            else misses or [self._without_reason(node)]
+        )
         reason, attribute = self.exclusion(node.graph)
         if reason:
             file, line = attribute_line(type(self.pattern), attribute)
-            others = tuple(tried) if match is None else ()
+            others = tuple(results) if match is None else ()
             advice = advice_about_exclusion(self.pattern, attribute, node.graph.opsets.get("", 0))
-            if match is None and tried[0].reason:
-                advice = "; ".join(filter(None, (advice, f"also: {tried[0].reason}")))
+            if match is None and results[0].reason:
+                advice = "; ".join(filter(None, (advice, f"also: {results[0].reason}")))
             best = replace(
-                tried[0],
+                results[0],
                 status="refused",
                 reason=reason,
                 culprit=self.place(node),
@@ -176,7 +174,7 @@ class Explainer:
                 line=line,
             )
             return replace(best, values=(), bindings=None, others=others, advice=advice)
-        return replace(tried[0], others=tuple(tried[1:]))
+        return replace(results[0], others=tuple(results[1:]))
 
     def exclusion(self, graph: Graph) -> tuple[str, str]:
         """The reason why the pattern is not used in a graph, and the attribute that excludes it.
@@ -193,9 +191,9 @@ class Explainer:
             self.pattern.name(), "refused", place, reason, place, *class_line(type(self.pattern))
         )
 
-    # ---------------------------------------------------------------- words
+    # ---------------------------------------------------------------- explanations
 
-    def _found(self, anchor: Node, match: MatchResult) -> Explanation:
+    def _of_match(self, anchor: Node, match: MatchResult) -> Explanation:
         nodes = tuple(self.place(node) for node in match.nodes if node is not None)
         name = self.pattern.name()
         bindings = {key: plain(value) for key, value in (match.bindings or {}).items()}
@@ -209,7 +207,7 @@ class Explainer:
             bindings=bindings,
         )
 
-    def _refused(self, anchor: Node, refusal: Refusal) -> Explanation:
+    def _of_refusal(self, anchor: Node, refusal: Refusal) -> Explanation:
         assert anchor.graph is not None
         readers = [
             node for node in refusal.matched if refusal.values and refusal.values[0] in node.input
@@ -230,7 +228,7 @@ class Explainer:
             advice=advice_about(refusal, anchor.graph, self._places, self._functions),
         )
 
-    def _silent(self, anchor: Node) -> Explanation:
+    def _without_reason(self, anchor: Node) -> Explanation:
         method = "match_pattern" if isinstance(self.pattern, EasyPatternOptimization) else "match"
         where = class_line(type(self.pattern), method)
         return Explanation(
@@ -243,7 +241,7 @@ class Explainer:
             self._values(anchor, None),
         )
 
-    def _failed(self, anchor: Node, error: Exception) -> Explanation:
+    def _of_error(self, anchor: Node, error: Exception) -> Explanation:
         reason = f"the pattern raised {type(error).__name__}: {error}"
         place = self.place(anchor)
         where = error_line(error, type(self.pattern))
@@ -256,18 +254,16 @@ class Explainer:
     ) -> tuple[ValueFacts, ...]:
         node = culprit if culprit is not None and culprit.graph is not None else anchor
         assert node.graph is not None
-        chosen = dict.fromkeys(filter(None, names)) or dict.fromkeys(
+        results = dict.fromkeys(filter(None, names)) or dict.fromkeys(
             filter(None, (*node.input, *node.output))
         )
-        return tuple(describe(node.graph, name) for name in chosen)
+        return tuple(describe(node.graph, name) for name in results)
 
 
 _ORDER: tuple[Status, ...] = ("failed", "refused", "matches")
 _, _REFUSED, _MATCHES = _ORDER
-_BEST = 20
-"""Number of refusals that are returned for a pattern without anchors, which is offered every
-node.
-"""
+_MAX_REFUSALS = 20
+"""Number of refusals that are returned for a pattern that is tried at every node."""
 
 
 def explain_model(
@@ -281,8 +277,8 @@ def explain_model(
     """The result of matching a pattern at each node that can be its anchor, in all graphs of a
     model.
 
-    Arguments, order and errors are those of `xoptim.explain`. For a node that cannot be an anchor,
-    the searches that reached it are returned.
+    Arguments, order and errors as for `xoptim.explain`. For a node that cannot be an anchor, the
+    attempts that reached it are returned.
     """
     findings = _findings(model, pattern)
     if findings is not None:
@@ -290,53 +286,55 @@ def explain_model(
             None if at is None else {name for node in locate(model, at) for name in node.output}
         )
         return [
-            each
-            for each in findings
-            if results is None or any(results & {*place.outputs} for place in each.matched)
+            finding
+            for finding in findings
+            if results is None or any(results & {*place.outputs} for place in finding.matched)
         ]
     explainer = Explainer(model, one_pattern(pattern), provider)
-    wanted = None if at is None else locate(model, at)
-    found = (
+    nodes = None if at is None else locate(model, at)
+    explanations = (
         []
-        if wanted is None
-        else [explainer.explain(node) for node in wanted if explainer.is_anchor(node)]
+        if nodes is None
+        else [explainer.explain(node) for node in nodes if explainer.is_anchor(node)]
     )
-    if not found:
-        found = [explainer.explain(node) for node in explainer.candidates()]
-    if wanted is not None and not any(map(explainer.is_anchor, wanted)):
-        places = [explainer.place(node) for node in wanted]
-        found = [e for e in found if any(p in e.matched or p == e.culprit for p in places)]
-        found = found or [explainer.out_of_reach(place) for place in places]
-    found.sort(key=lambda e: (_ORDER.index(e.status), -e.progress))
-    most = _BEST if limit is None and not explainer.keys and at is None else limit
-    refused = [e for e in found if not e.matches]
-    return [*refused[:most], *found[len(refused) :]]
+    if not explanations:
+        explanations = [explainer.explain(node) for node in explainer.candidates()]
+    if nodes is not None and not any(map(explainer.is_anchor, nodes)):
+        places = [explainer.place(node) for node in nodes]
+        explanations = [
+            e for e in explanations if any(p in e.matched or p == e.culprit for p in places)
+        ]
+        explanations = explanations or [explainer.out_of_reach(place) for place in places]
+    explanations.sort(key=lambda e: (_ORDER.index(e.status), -e.progress))
+    count = _MAX_REFUSALS if limit is None and not explainer.keys and at is None else limit
+    refusals = [e for e in explanations if not e.matches]
+    return [*refusals[:count], *explanations[len(refusals) :]]
 
 
 def _findings(model: Model, pattern: Item) -> list[Explanation] | None:
-    """The findings of passes, refusals of most nodes first.
+    """The findings of the selected passes, refusals of most nodes first.
 
-    ``None`` if there is a pattern, or a pass that has none.
+    ``None`` if a pattern is selected, or a pass that does not report findings.
     """
-    places, explained = NodePlaces(model), []
-    for chosen in select(pattern):
-        found = chosen.findings(model) if isinstance(chosen, ModelPass) else None
-        if found is None:
+    places, explanations = NodePlaces(model), []
+    for rewrite in select(pattern):
+        findings = rewrite.findings(model) if isinstance(rewrite, ModelPass) else None
+        if findings is None:
             return None
-        for each in found:
-            nodes, status = tuple(map(places.of, each.nodes)), _REFUSED if each.reason else _MATCHES
-            explained.append(
+        for hit in findings:
+            nodes, status = tuple(map(places.of, hit.nodes)), _REFUSED if hit.reason else _MATCHES
+            explanations.append(
                 Explanation(
-                    chosen.name(),
+                    rewrite.name(),
                     status,
                     nodes[0],
-                    each.reason,
+                    hit.reason,
                     matched=nodes,
                     total=len(nodes),
-                    gain=each.gain,
+                    gain=hit.gain,
                 )
             )
-    return sorted(explained, key=lambda each: (1, 0) if each.matches else (0, -each.total))
+    return sorted(explanations, key=lambda e: (1, 0) if e.matches else (0, -e.total))
 
 
 def find_in_model(model: Model, pattern: Item, *, provider: str = "cpu") -> list[Explanation]:
@@ -345,38 +343,38 @@ def find_in_model(model: Model, pattern: Item, *, provider: str = "cpu") -> list
     They may overlap. Arguments as for `explain_model`.
     """
     explainer = Explainer(model, one_pattern(pattern), provider)
-    graphs = {graph: explainer.exclusion(graph) for graph in model.graphs()}
+    exclusions = {graph: explainer.exclusion(graph) for graph in model.graphs()}
     nodes = (
         node
         for node in explainer.candidates()
-        if node.graph is not None and not graphs[node.graph][0]
+        if node.graph is not None and not exclusions[node.graph][0]
     )
-    return [found for node in nodes if (found := explainer.match(node)) is not None]
+    return [match for node in nodes if (match := explainer.match(node)) is not None]
 
 
 def apply_in_model(optimizer: Optimizer, pattern: Item, at: str) -> None:
-    """Apply a pattern once, at one node, as `explain_model` takes them; else its first match that
-    contains the node.
+    """Apply a pattern once: at a node, or at its first match that contains the node.
 
-    The optimizer of the model counts the rewrite, and its options give the execution provider.
+    ``pattern`` and ``at`` as for `explain_model`. The optimizer of the model counts the rewrite,
+    and its options give the execution provider.
     Raises `NoMatchError` when the pattern does not match there, `ModelError` for an unknown node,
     and `XoptimError` when the pattern fails in a strict run.
     """
-    model, chosen = optimizer.model, one_pattern(pattern)
-    explainer = Explainer(model, chosen, optimizer.options.provider)
-    wanted = locate(model, at)
+    model, instance = optimizer.model, one_pattern(pattern)
+    explainer = Explainer(model, instance, optimizer.options.provider)
+    nodes = locate(model, at)
     model.listeners.append(optimizer.state.worklist)
     try:
-        for node in explainer.anchors_for(wanted):
+        for node in explainer.anchors_for(nodes):
             graph = node.graph
             assert graph is not None
             if not explainer.exclusion(graph)[0] and Applier(graph, optimizer.state).apply_at(
-                chosen, node
+                instance, node
             ):
                 return
     finally:
         model.listeners.remove(optimizer.state.worklist)
-    raise NoMatchError(explain_model(model, chosen, at, provider=optimizer.options.provider))
+    raise NoMatchError(explain_model(model, instance, at, provider=optimizer.options.provider))
 
 
 def one_pattern(pattern: Item) -> PatternOptimization:
@@ -384,14 +382,14 @@ def one_pattern(pattern: Item) -> PatternOptimization:
 
     Raises `UnknownPatternError` when it selects none or several, or a pass over the model.
     """
-    found = select(pattern)
-    if len(found) != 1:
+    patterns = select(pattern)
+    if len(patterns) != 1:
         raise UnknownPatternError(
-            f"{pattern!r} selects {len(found)} patterns; give the name of one"
+            f"{pattern!r} selects {len(patterns)} patterns; give the name of one"
         )
-    if not isinstance(found[0], PatternOptimization):
+    if not isinstance(patterns[0], PatternOptimization):
         raise UnknownPatternError(
-            f"{found[0].name()} rewrites the whole model and cannot be tried at single nodes; "
+            f"{patterns[0].name()} rewrites the whole model and cannot be tried at single nodes; "
             "`xopt MODEL` lists it where it is applied"
         )
-    return found[0]
+    return patterns[0]

@@ -34,8 +34,8 @@ from xoptim.graph.node import Node
 if TYPE_CHECKING:
     from xoptim.diagnose.json_types import ExplanationJson, PlaceJson, ValueFactsJson
 
-_SHOWN = 8
-"""Maximal number of elements of a constant whose value is shown."""
+_MAX_ELEMENTS = 8
+"""Maximum number of elements of a constant whose value is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class Place:
     graph: str = ""
 
     def __str__(self) -> str:
-        known = self.name or next(filter(None, self.outputs), "")
+        name = self.name or next(filter(None, self.outputs), "")
         return (
-            f"#{self.position} {self.op_type} {known!r}{f' in {self.graph}' if self.graph else ''}"
+            f"#{self.position} {self.op_type} {name!r}{f' in {self.graph}' if self.graph else ''}"
         )
 
     def to_json(self) -> PlaceJson:
@@ -82,7 +82,7 @@ class ValueFacts:
         name: name of the result.
         dtype: element type as in ONNX text, ``undefined`` when unknown.
         shape: number or text for each axis, ``None`` when the rank is unknown.
-        is_constant: whether it is the same at every run.
+        is_constant: whether it is the same in every run.
         value: number, text or (nested) list of these, of a small constant; ``None`` for all others.
     """
 
@@ -123,20 +123,20 @@ def locate(model: Model, at: str) -> list[Node]:
     """The nodes with a name, or the producer of a result of that name, or the node at a position
     (``#17``).
 
-    Raises `ModelError`, whose message gives the nearest names, when there is none.
+    Raises `ModelError`, whose message gives similar names, when there is none.
     """
     nodes = list(all_nodes(model))
     number = whole_number(at[1:]) if at.startswith("#") else None
     if number is not None and number < len(nodes):
         return [nodes[number]]
-    found = [node for node in nodes if node.name == at] or [
+    matches = [node for node in nodes if node.name == at] or [
         node for node in nodes if at and at in node.output
     ]
-    if not found:
-        known = {name for node in nodes for name in (node.name, *node.output) if name}
-        hint = suggestion(at, known, f"positions are #0 to #{len(nodes) - 1}", most=3)
+    if not matches:
+        names = {name for node in nodes for name in (node.name, *node.output) if name}
+        hint = suggestion(at, names, f"positions are #0 to #{len(nodes) - 1}", most=3)
         raise ModelError(f"no node or result is called {abridged(at)}; {hint}")
-    return found
+    return matches
 
 
 def labels(model: Model) -> dict[Graph, str]:
@@ -200,7 +200,7 @@ def _shape(info: Info) -> tuple[int | str, ...] | None:
 
 def _small(graph: Graph, name: str, info: Info) -> Any:
     shape = info.static_shape
-    if shape is None or math.prod(shape) > _SHOWN:
+    if shape is None or math.prod(shape) > _MAX_ELEMENTS:
         return None
     try:
         array = constant_array(graph, name)
@@ -241,18 +241,17 @@ class Explanation:
             was.
         anchor: node at which the search began.
         reason: the first condition that failed; empty when the pattern gave none, or for a match.
-        culprit: the node that does not fit, if it is a single one; the reader of a result that no
-            fitting node computes.
+        culprit: the node that does not fit; where it is missing, the reader of its result.
         file: source file of the condition.
         line: line of the condition.
         values: results that the condition is about; inputs and outputs of the culprit when it names
             none.
-        matched: nodes that fitted.
+        matched: nodes that fit.
         total: number of nodes of the pattern, 0 when it is not known.
-        progress: how much of the match fitted; comparable only between explanations of one pattern.
+        progress: how far the match got; comparable only between explanations of one pattern.
         bindings: captures of a match, by name.
         others: further results at this node, such as other variants, best first.
-        gain: what a pass changes by rewriting the nodes, if it tells.
+        gain: what rewriting the nodes saves, if a pass tells it.
         advice: what else matters, such as the readers of a result, or an option that helps; may be
             empty.
     """
@@ -285,7 +284,7 @@ class Explanation:
 
     @property
     def reached(self) -> str:
-        """The number of nodes that fitted, as text."""
+        """The number of nodes that fit, as text."""
         if self.status in ("matches", "taken"):
             return f"all {len(self.matched)} nodes"
         return f"{len(self.matched)} of {self.total} nodes" if self.total else ""
@@ -304,8 +303,14 @@ class Explanation:
                 f"{self.pattern} matched at {self.anchor} before other patterns ran: {self.reason}"
             )
         node = "" if self.culprit in (None, self.anchor) else f" at {self.culprit}"
-        far = f", {self.reached} match" if self.reached else ""
-        where = f" ({self.exit_point}{far})" if self.exit_point else f" ({far[2:]})" if far else ""
+        extent = f", {self.reached} match" if self.reached else ""
+        where = (
+            f" ({self.exit_point}{extent})"
+            if self.exit_point
+            else f" ({extent[2:]})"
+            if extent
+            else ""
+        )
         return (
             f"{self.pattern} {self.status} at {self.anchor}: "
             f"{self.reason or 'no reason given'}{node}{where}"

@@ -1,4 +1,4 @@
-"""What an export took from its example input, so that a model is wrong or fails for others."""
+"""Sizes that an export took from its example input: the model is wrong or fails for others."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExportDiagnosis:
-    """Sizes of the example in a model."""
+    """Sizes of the example input in a model."""
 
-    frozen: Sequence[str]  # nodes whose sizes the data should decide, in words
+    frozen: Sequence[str]  # a warning for each node whose constant sizes should depend on the data
     trials: Sequence[DimensionTrial]
     error: str = ""  # why the model does not run at all
 
@@ -40,7 +40,7 @@ class ExportDiagnosis:
 
 
 def diagnose_export(source: Source, options: VerificationOptions) -> ExportDiagnosis:
-    """Look for sizes of the example in a model, which is run at several sizes of its inputs."""
+    """Look for sizes of the example input in a model, and run it at several sizes of its inputs."""
     frozen = frozen_sizes(load_model(source.proto, source.base_dir).graph)
     try:
         trials = try_dimensions(source.proto, source.base_dir, options)

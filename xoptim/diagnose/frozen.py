@@ -1,6 +1,6 @@
-"""Sizes that an export took from its example, where the data decide: the model is wrong for others.
+"""Sizes that an export took from its example input although they depend on the data.
 
-Tracing exporters write them for Python loops over what a tensor holds.
+Tracing exporters write them for Python loops over the values of a tensor.
 """
 
 from collections.abc import Iterator
@@ -10,27 +10,27 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.view import GraphView
 
-_DECIDED_BY_DATA: Final = frozenset(("Compress", "NonMaxSuppression", "NonZero", "Unique"))
-"""Operators whose results are as long as their operands hold certain values."""
-_KEEPING: Final = frozenset(("Cast", "Identity", "Squeeze", "Transpose", "Unsqueeze"))
-"""Operators that leave lengths as they are."""
-_SIZED: Final = ("Expand", "Reshape", "Split")
-_STEPS: Final = 8
-"""Most such operators in a row that are followed."""
+_DATA_DEPENDENT: Final = frozenset(("Compress", "NonMaxSuppression", "NonZero", "Unique"))
+"""Operators whose output length depends on the values of their operands."""
+_KEEP_LENGTHS: Final = frozenset(("Cast", "Identity", "Squeeze", "Transpose", "Unsqueeze"))
+"""Operators that keep lengths."""
+_TO_SIZES: Final = ("Expand", "Reshape", "Split")
+_MAX_STEPS: Final = 8
+"""Maximum number of such operators in a row."""
 
 
 def frozen_sizes(graph: Graph) -> list[str]:
-    """A warning for each node that divides, or shapes, a result whose length the data decide into
-    constant sizes; in all subgraphs.
+    """A warning for each node, in all subgraphs, that gives constant sizes to a tensor of
+    data-dependent length.
     """
     return [text for part in graph.all_graphs() for text in _frozen(GraphView(part))]
 
 
 def _frozen(g: GraphView) -> Iterator[str]:
     for node in g.iter_nodes():
-        if node.domain or node.op_type not in _SIZED:
+        if node.domain or node.op_type not in _TO_SIZES:
             continue
-        source = _decided(g, node.input[0])
+        source = _length_source(g, node.input[0])
         if source is None:
             continue
         if _splits(g, node) or _reshapes(g, node) or _expands(g, node):
@@ -42,14 +42,14 @@ def _frozen(g: GraphView) -> Iterator[str]:
             )
 
 
-def _decided(g: GraphView, name: str) -> Node | None:
-    """The operator by which data decide the length of a tensor."""
+def _length_source(g: GraphView, name: str) -> Node | None:
+    """The node of data-dependent output length that decides the length of a tensor."""
     node = g.node_before(name)
-    for _ in range(_STEPS):
-        if node is None or node.domain or node.op_type not in _KEEPING:
+    for _ in range(_MAX_STEPS):
+        if node is None or node.domain or node.op_type not in _KEEP_LENGTHS:
             break
         node = g.node_before(node.input[0])
-    if node is None or node.domain or node.op_type not in _DECIDED_BY_DATA:
+    if node is None or node.domain or node.op_type not in _DATA_DEPENDENT:
         return None
     return node
 

@@ -1,4 +1,4 @@
-"""To what a single rewrite is held."""
+"""The exactness that a single rewrite must have."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -15,8 +15,8 @@ _QUANTIZED: Final = (TensorProto.UINT8, TensorProto.INT8)
 def held_to(exactness: Exactness, models: Iterable[onnx.ModelProto]) -> Exactness:
     """The exactness to which a rewrite is held: not ``exact`` where its models compute in 16 bits.
 
-    Runtimes without kernels for 16 bits insert casts to 32 bits, whose places depend on the
-    neighbouring nodes and on the subgraph, so that taking a node out of a branch may change how
+    Runtimes without float16 kernels insert casts to float32. Their places depend on the
+    neighbouring nodes and the subgraph, so that moving a node out of a branch may change how
     results are rounded.
     """
     return "rounding" if exactness == "exact" and any(map(_has_halves, models)) else exactness
@@ -35,5 +35,5 @@ def _has_halves(model: onnx.ModelProto) -> bool:
 
 
 def are_quantized(model: onnx.ModelProto) -> bool:
-    """Whether all results are integers of 8 bits, one of which may be rounded the other way."""
+    """Whether all results are 8-bit integers, where rounding may differ by one."""
     return all(value.type.tensor_type.elem_type in _QUANTIZED for value in model.graph.output)

@@ -1,5 +1,5 @@
-"""Ways to make an optimized model smaller: a newer operator set, options, assumptions that were
-found by trying them.
+"""Ways to make an optimized model smaller, found by trying them: a newer operator set, options,
+assumptions.
 """
 
 from __future__ import annotations
@@ -44,17 +44,15 @@ from xoptim.verification.work import weight_bytes
 if TYPE_CHECKING:
     from xoptim.diagnose.json_types import OpsetHintJson, OptionHintJson
 
-_MOST_SIZES: Final = 8
+_MAX_TRIED: Final = 8
+"""Maximum number of assumptions that are tried one by one."""
 _MEASURING: Final = operators_with(Trait.MEASURES)
-"""Most assumptions that are tried one by one."""
-_MOST_REFUSALS: Final = 3
-"""Most refusals for which assumptions are tried."""
+_MAX_REFUSALS: Final = 3
+"""Maximum number of refusals for which assumptions are tried."""
 
 
 def candidates(proto: onnx.ModelProto, known: Assumptions) -> list[str]:
-    """Assumptions that hold for most models: no size is 0, and no mask of floating-point numbers
-    hides by infinity.
-    """
+    """Assumptions that hold for most models: no dimension is 0, and float masks are finite."""
     facts = dict(known.sizes)
     sizes = [
         f"{name} >= 1" for name in dynamic_dims(proto) if name not in facts or not facts[name].least
@@ -70,10 +68,10 @@ def candidates(proto: onnx.ModelProto, known: Assumptions) -> list[str]:
 
 
 def needed(texts: Sequence[str], is_enough: Callable[[Sequence[str]], bool]) -> list[str]:
-    """As few of some assumptions as are enough; all of them where there are many."""
+    """As few of the assumptions as are enough; all of them when there are many."""
     kept = list(texts)
-    for text in texts if len(texts) <= _MOST_SIZES else ():
-        rest = [each for each in kept if each != text]
+    for text in texts if len(texts) <= _MAX_TRIED else ():
+        rest = [item for item in kept if item != text]
         if is_enough(rest):
             kept = rest
     return kept
@@ -82,49 +80,48 @@ def needed(texts: Sequence[str], is_enough: Callable[[Sequence[str]], bool]) -> 
 def with_assumptions(
     model: Model, pattern: Item, found: Sequence[Explanation], provider: str = "cpu"
 ) -> list[Explanation]:
-    """The explanations.
-
-    The nearest misses name the assumptions under which the search would go on, if there are any.
+    """The explanations, of which the nearest misses name assumptions under which the match gets
+    further.
     """
-    near = [each for each in found if each.status == "refused"][:_MOST_REFUSALS]
-    proto = export_model(model) if near else onnx.ModelProto()
+    misses = [miss for miss in found if miss.status == "refused"][:_MAX_REFUSALS]
+    proto = export_model(model) if misses else onnx.ModelProto()
     texts = candidates(proto, model.assumptions)
     if not texts:
         return list(found)
 
-    def explainer(chosen: Sequence[str]) -> tuple[Model, Explainer]:
-        known = Assumptions.of((*model.assumptions.texts, *chosen))
-        assumed = load_model(proto, model.base_dir, assumptions=known)
+    def explainer(subset: Sequence[str]) -> tuple[Model, Explainer]:
+        assumptions = Assumptions.of((*model.assumptions.texts, *subset))
+        assumed = load_model(proto, model.base_dir, assumptions=assumptions)
         return assumed, Explainer(assumed, one_pattern(pattern), provider)
 
-    def goes_on_with(miss: Explanation, chosen: Sequence[str]) -> bool:
-        return _goes_on(miss, *explainer(chosen))
+    def goes_on_with(miss: Explanation, subset: Sequence[str]) -> bool:
+        return _goes_on(miss, *explainer(subset))
 
     advised: dict[int, Explanation] = {}
-    for each in near:
-        if _goes_on(each, *explainer(texts)):
-            option = option_of(needed(texts, partial(goes_on_with, each)))
-            advice = "; ".join(filter(None, (each.advice, f"{option} allows it")))
-            advised[id(each)] = replace(each, advice=advice)
-    return [advised.get(id(each), each) for each in found]
+    for miss in misses:
+        if _goes_on(miss, *explainer(texts)):
+            option = option_of(needed(texts, partial(goes_on_with, miss)))
+            advice = "; ".join(filter(None, (miss.advice, f"{option} allows it")))
+            advised[id(miss)] = replace(miss, advice=advice)
+    return [advised.get(id(explanation), explanation) for explanation in found]
 
 
-def _goes_on(refused: Explanation, model: Model, explainer: Explainer) -> bool:
+def _goes_on(miss: Explanation, model: Model, explainer: Explainer) -> bool:
     """Whether a pattern matches where it was refused, or is refused by a later condition."""
     try:
-        node = locate(model, next(filter(None, refused.anchor.outputs)))[0]
-        found = explainer.explain(node)
+        node = locate(model, next(filter(None, miss.anchor.outputs)))[0]
+        result = explainer.explain(node)
     except (XoptimError, StopIteration, IndexError):
         return False
-    return found.matches or found.progress > refused.progress
+    return result.matches or result.progress > miss.progress
 
 
 @dataclass(frozen=True, slots=True)
 class OpsetHint:
-    """Patterns that an optimized model is too old for, and that apply when it is raised."""
+    """Patterns that apply to an optimized model after its conversion to a newer operator set."""
 
     present: int  # operator set of the model
-    nodes: int  # how many nodes fewer
+    nodes: int  # number of nodes that it saves
     opset: int  # oldest operator set in which all these patterns apply
     patterns: dict[str, int]  # number of applications by name
     is_exact: bool = False  # whether the complete selection was applied
@@ -142,7 +139,7 @@ class OpsetHint:
 
 
 def _gain(nodes: int, patterns: Mapping[str, int]) -> str:
-    """The nodes that would go, or the patterns that would apply where none would."""
+    """The number of nodes saved; when it is 0, the patterns that would apply."""
     if nodes > 0:
         return f"{nodes} fewer {'node' if nodes == 1 else 'nodes'}"
     return ", ".join(f"{name} {count}" for name, count in patterns.items()) or "further rewrites"
@@ -150,8 +147,8 @@ def _gain(nodes: int, patterns: Mapping[str, int]) -> str:
 
 def _loaded(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None) -> Model:
     """A result of an optimization, under the assumptions of its options."""
-    known = derived(proto, options.assume, from_model=options.assume_from_model)
-    return load_model(proto, base_dir, assumptions=known)
+    assumptions = derived(proto, options.assume, from_model=options.assume_from_model)
+    return load_model(proto, base_dir, assumptions=assumptions)
 
 
 @quietly()
@@ -161,42 +158,42 @@ def opset_hint(
     base_dir: Path | None = None,
     original: Source | str | Path | onnx.ModelProto | None = None,
 ) -> OpsetHint | None:
-    """Count what a newer operator set would add to an optimized model.
+    """Count the rewrites that a newer operator set would add to an optimized model.
 
-    The original (by default the optimized model itself) is optimized at the newer operator set; of
-    a large model, only a raised copy gets the patterns that wait for it. This is tried only if the
-    operators around a node occur in such a pattern. ``None`` when no pattern of the selection waits
-    for an operator set that the provider supports, or none applies.
+    The original (by default the optimized model itself) is optimized at the newer operator set. For
+    a large model, only the patterns that need it are applied to a converted copy. ``None`` when the
+    selection has no pattern that needs a newer operator set, the provider does not support it, or
+    none of the patterns applies.
     """
     model = load_model(proto, base_dir, infer=False)
     present = model.opsets.get("", 0)
-    waiting = [
+    patterns = [
         p
         for p in options.selected()
         if isinstance(p, PatternOptimization) and present < p.min_opset
     ]
-    if not present or not may_match(model, waiting):
+    if not present or not may_match(model, patterns):
         return None
     reachable = newest_for(model, options.provider)
-    waiting = [pattern for pattern in waiting if pattern.min_opset <= reachable]
-    if not may_match(model, waiting):
+    patterns = [pattern for pattern in patterns if pattern.min_opset <= reachable]
+    if not may_match(model, patterns):
         return None
-    target = max(pattern.min_opset for pattern in waiting)
+    target = max(pattern.min_opset for pattern in patterns)
     if not is_large(proto):
-        given = Source(proto, base_dir) if original is None else Source.of(original)
-        return _exact_hint(model, given, options, waiting, target)
+        source = Source(proto, base_dir) if original is None else Source.of(original)
+        return _exact_hint(model, source, options, patterns, target)
     quiet = OptimizationOptions(
-        provider=options.provider, opset=target, patterns=waiting, debug=DebugSettings()
+        provider=options.provider, opset=target, patterns=patterns, debug=DebugSettings()
     )
     optimizer = Optimizer(
         _loaded(proto, options, base_dir), replace(quiet, constant_folding=False, merge=False)
     )
     try:
         optimizer.run()
-    # a node cannot be raised, or patterns undo each other: there is nothing to recommend
+    # a node cannot be converted, or patterns undo each other: there is nothing to recommend
     except XoptimError:
         return None
-    needs = {p.name(): p.min_opset for p in waiting if optimizer.state.counts[p.name()]}
+    needs = {p.name(): p.min_opset for p in patterns if optimizer.state.counts[p.name()]}
     if not needs:
         return None
     counts = {name: optimizer.state.counts[name] for name in needs}
@@ -208,37 +205,37 @@ def _exact_hint(
     result: Model,
     original: Source,
     options: OptimizationOptions,
-    waiting: Sequence[PatternOptimization],
+    patterns: Sequence[PatternOptimization],
     target: int,
 ) -> OpsetHint | None:
-    """What the complete selection makes of the original at a newer operator set, compared with
+    """The effect of the complete selection on the original at a newer operator set, compared with
     the result at the present one.
     """
-    found = _optimized_at(target, original, options)
-    if found is None:
+    optimizer = _optimized_at(target, original, options)
+    if optimizer is None:
         return None
-    needs = {p.name(): p.min_opset for p in waiting if found.state.counts[p.name()]}
+    needs = {p.name(): p.min_opset for p in patterns if optimizer.state.counts[p.name()]}
     if not needs:
         return None
     opset = max(needs.values())
     if opset < target:
-        found = _optimized_at(opset, original, options) or found
-    counts = {name: found.state.counts[name] for name in needs}
-    nodes = _count(result) - _count(found.model)
+        optimizer = _optimized_at(opset, original, options) or optimizer
+    counts = {name: optimizer.state.counts[name] for name in needs}
+    nodes = _count(result) - _count(optimizer.model)
     return OpsetHint(result.opsets[""], nodes, opset, counts, is_exact=True)
 
 
 def _optimized_at(opset: int, original: Source, options: OptimizationOptions) -> Optimizer | None:
-    """The optimizer after its run, ``None`` where a node cannot be raised."""
+    """The optimizer after its run, ``None`` when a node cannot be converted."""
     return optimized(original.proto, replace(options, opset=opset), original.base_dir)
 
 
 def optimized(
     proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None
 ) -> Optimizer | None:
-    """The optimizer after a run that is reported to nobody, ``None`` where it fails."""
-    chosen = replace(unreported(options), outline=False, guard=False)
-    optimizer = Optimizer(_loaded(proto, options, base_dir), chosen)
+    """The optimizer after a run without listeners, ``None`` when it fails."""
+    settings = replace(unreported(options), outline=False, guard=False)
+    optimizer = Optimizer(_loaded(proto, options, base_dir), settings)
     try:
         optimizer.run()
     except XoptimError:
@@ -247,14 +244,14 @@ def optimized(
 
 
 def is_large(proto: onnx.ModelProto) -> bool:
-    """Whether nothing more is tried: the optimization has to wait for it."""
+    """Whether a model is too large to try hints, for which the user waits."""
     return sum(1 for _ in every_node(proto.graph.node)) > MOST_NODES or (
-        weight_bytes(proto) > _MOST_BYTES
+        weight_bytes(proto) > _MAX_BYTES
     )
 
 
 def unreported(options: OptimizationOptions) -> OptimizationOptions:
-    """The options without anything that is reported to somebody."""
+    """The options without listeners, log and dumps."""
     return replace(options, verbose=0, on_event=None, on_application=None, debug=DebugSettings())
 
 
@@ -267,22 +264,22 @@ def may_match(model: Model, patterns: list[PatternOptimization]) -> bool:
 
 
 MOST_NODES: Final = 5000
-"""Nodes of a model above which nothing is tried: the optimization has to wait for it."""
-_MOST_BYTES: Final = 1 << 28
-_PATIENCE: Final = 5.0  # seconds of a run of such a model
+"""Number of nodes of a model above which no hint is tried."""
+_MAX_BYTES: Final = 1 << 28
+_MAX_SECONDS: Final = 5.0  # of a run at typical sizes
 _CHECKS: Final = VerificationOptions()
 _PRESETS: Final = {
     "onnxruntime": ("--include onnxruntime", "ONNX Runtime only"),
     "finite": ("--assume finite", "if no NaN, infinity or -0 occurs"),
     "approximate": ("--include approximate", "larger differences"),
 }
-"""Presets other than the default one: the options that add them, and their price."""
+"""Presets that are not the default: the option that adds each of them, and its price."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptionHint:
     """The effect of an option of the command: applications of patterns by name, the number of
-    nodes that would go, and the price.
+    nodes that it saves, and its price.
     """
 
     option: str
@@ -313,8 +310,8 @@ def option_hints(
     """The options among ``--include``, ``--assume``, ``--fix`` and ``--inline`` that would change
     an optimized model.
 
-    ``sizes`` belong to the dynamic dimensions with which the model runs; without any, fixed sizes
-    are not tried. The hint names typical sizes, if the model runs with them on the values in
+    ``sizes`` are sizes of the dynamic dimensions with which the model runs; without any, ``--fix``
+    is not tried. Its hint names typical sizes if the model runs with them on the values in
     ``checks``.
     """
     if is_large(proto):
@@ -326,7 +323,7 @@ def option_hints(
         partial(_with_sizes, proto, quiet, sizes, replace(checks, original_dir=base_dir)),
         partial(_inlined, proto, quiet, base_dir),
     )
-    found: list[OptionHint] = []
+    hints: list[OptionHint] = []
     for trial in trials:
         try:
             with quietly():
@@ -336,56 +333,58 @@ def option_hints(
         # sizes that contradict the model, calls that the inliner cannot replace, ...: no advice
         except Exception:
             continue
-        found += [] if hint is None else [hint]
-    return found
+        hints += [] if hint is None else [hint]
+    return hints
 
 
 def _with_preset(
     preset: str, proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None
 ) -> OptionHint | None:
-    """The patterns of a preset that are not selected; none that the target would not run."""
+    """The effect of a preset: of its patterns that are not selected yet and run for the target."""
     if (
         preset == "onnxruntime"
         and options.target
         and named(options.target).needs.standard_operators
     ):
         return None
-    chosen = {pattern.name() for pattern in options.selected()}
+    names = {pattern.name() for pattern in options.selected()}
     usable = [
         p
         for p in select(preset, options.drop)
         if p.unfit_for(None, options.provider_for(p)) is None
     ]
-    extra = [p for p in usable if isinstance(p, PatternOptimization) and p.name() not in chosen]
+    extra = [p for p in usable if isinstance(p, PatternOptimization) and p.name() not in names]
     if not may_match(load_model(proto, base_dir, infer=False), extra):
         return None
-    further = replace(options, patterns=extra, constant_folding=False, merge=False)
-    return _tried(_loaded(proto, options, base_dir), further, *_PRESETS[preset])
+    settings = replace(options, patterns=extra, constant_folding=False, merge=False)
+    return _hint(_loaded(proto, options, base_dir), settings, *_PRESETS[preset])
 
 
 def _with_assumptions(
     proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None
 ) -> OptionHint | None:
-    """The assumptions that hold for most models, as few as let the same patterns apply."""
-    known = derived(proto, options.assume, from_model=options.assume_from_model)
-    texts = candidates(proto, known)
+    """The effect of the usual assumptions: as few as make the same patterns apply."""
+    assumptions = derived(proto, options.assume, from_model=options.assume_from_model)
+    texts = candidates(proto, assumptions)
 
     @cache
-    def tried(chosen: tuple[str, ...]) -> OptionHint | None:
-        assumed = load_model(proto, base_dir, assumptions=Assumptions.of((*known.texts, *chosen)))
-        return _tried(assumed, options, option_of(chosen), "if that holds")
+    def hint_with(subset: tuple[str, ...]) -> OptionHint | None:
+        assumed = load_model(
+            proto, base_dir, assumptions=Assumptions.of((*assumptions.texts, *subset))
+        )
+        return _hint(assumed, options, option_of(subset), "if that holds")
 
-    found = tried(tuple(texts)) if texts else None
-    if found is None or not found.patterns:
+    best = hint_with(tuple(texts)) if texts else None
+    if best is None or not best.patterns:
         return None
 
-    def is_as_good(chosen: Sequence[str]) -> bool:
-        hint = tried(tuple(chosen))
-        return hint is not None and hint.patterns == found.patterns
+    def is_as_good(subset: Sequence[str]) -> bool:
+        hint = hint_with(tuple(subset))
+        return hint is not None and hint.patterns == best.patterns
 
-    few = needed(texts, is_as_good)
-    # patterns that apply without any, as in a model that was optimized otherwise
-    return tried(tuple(few)) if few else None
+    subset = needed(texts, is_as_good)
+    # none are left when the patterns apply without any, as after another optimization
+    return hint_with(tuple(subset)) if subset else None
 
 
 def _with_sizes(
@@ -394,7 +393,7 @@ def _with_sizes(
     sizes: Mapping[str, int],
     checks: VerificationOptions,
 ) -> OptionHint | None:
-    """Fixed sizes, where the model computes with its sizes."""
+    """The effect of fixed sizes, if the model computes with shapes."""
     if not sizes or all(node.op_type not in _MEASURING for node in proto.graph.node):
         return None
     small = _fixed(proto, options, sizes, checks.original_dir)
@@ -406,8 +405,8 @@ def _with_sizes(
             assignments=1,
             typical=True,
             extremes=False,
-            time_limit=_PATIENCE,
-            run_limit=_PATIENCE,
+            time_limit=_MAX_SECONDS,
+            run_limit=_MAX_SECONDS,
         )
         return (
             _fixed(proto, options, run_reference(proto, usual).runs[0].sizes, checks.original_dir)
@@ -426,26 +425,22 @@ def _fixed(
     copy = deepcopy(proto)
     fix_sizes(copy, {name: [size] for name, size in sizes.items()})
     option = f"--fix {shlex.quote(','.join(f'{name}={size}' for name, size in sizes.items()))}"
-    found = _tried(_loaded(copy, options, base_dir), options, option, "fixed dimensions")
-    return found if found is not None and found.nodes > 0 else None
+    hint = _hint(_loaded(copy, options, base_dir), options, option, "fixed dimensions")
+    return hint if hint is not None and hint.nodes > 0 else None
 
 
 def _inlined(
     proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None
 ) -> OptionHint | None:
-    """Local functions replaced by their bodies: the patterns that apply then and did not apply
-    within the functions.
-    """
+    """The effect of inlining: patterns that apply then and did not within local functions."""
     if not proto.functions:
         return None
     inlined = _loaded(inline_functions(proto), options, base_dir)
-    found = _tried(inlined, options, "--inline", "inlines local functions")
-    return None if found is None or not found.patterns else replace(found, nodes=0)
+    hint = _hint(inlined, options, "--inline", "inlines local functions")
+    return None if hint is None or not hint.patterns else replace(hint, nodes=0)
 
 
-def _tried(
-    model: Model, options: OptimizationOptions, option: str, price: str
-) -> OptionHint | None:
+def _hint(model: Model, options: OptimizationOptions, option: str, price: str) -> OptionHint | None:
     before = _count(model)
     optimizer = Optimizer(model, options)
     optimizer.run()

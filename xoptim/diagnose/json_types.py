@@ -97,7 +97,7 @@ class OpsetHintJson(TypedDict):
     Attributes:
         opset: the oldest operator set in which they apply.
         patterns: number of applications by name.
-        nodes: number of nodes fewer.
+        nodes: number of nodes that it saves.
     """
 
     opset: int
@@ -111,7 +111,7 @@ class OptionHintJson(TypedDict):
     Attributes:
         option: the option.
         patterns: number of applications by name.
-        nodes: number of nodes fewer.
+        nodes: number of nodes that it saves.
         price: what the option costs, in a few words.
     """
 
@@ -122,7 +122,7 @@ class OptionHintJson(TypedDict):
 
 
 class UnfitPatternJson(TypedDict):
-    """A selected pattern that would apply to a model, and is not used for its target.
+    """A selected pattern that would apply to a model but is not used for its target.
 
     Attributes:
         pattern: name of the pattern.
@@ -160,7 +160,7 @@ class ValueFactsJson(TypedDict):
         name: name of the result.
         dtype: element type as in ONNX text; `undefined` when unknown.
         shape: a number or a text for each axis; null when the rank is unknown.
-        is_constant: whether it is the same at every run.
+        is_constant: whether it is the same in every run.
         value: number, text or nested list of a small constant; null for all others.
     """
 
@@ -179,16 +179,16 @@ class ExplanationJson(TypedDict):
         status: the outcome; `taken` when other patterns changed the nodes first.
         anchor: the node at which matching began.
         reason: the first condition that failed; empty for a match.
-        culprit: the node that does not fit; null when it is not a single one.
+        culprit: the node that does not fit, or the reader of its result; null without one.
         file: source file of the condition.
         line: line of the condition.
         values: results that the condition is about.
-        matched: nodes that fitted.
+        matched: nodes that fit.
         total: number of nodes of the pattern; 0 when it is not known.
-        progress: how much of the match fitted; comparable only within one pattern.
+        progress: how far the match got; comparable only within one pattern.
         bindings: captures of a match, by name; null without a match.
         others: further results at this node, best first.
-        gain: what a pass changes by rewriting the nodes, if it tells.
+        gain: what rewriting the nodes saves, if a pass tells it.
         advice: an option that helps, or what else matters; may be empty.
     """
 
@@ -251,9 +251,9 @@ class CostsJson(TypedDict):
     Attributes:
         sizes: sizes of the symbolic dimensions.
         by_operator: cost by operator, the most operations first.
-        by_layer: cost by the beginning of the names of the nodes.
+        by_layer: cost by prefix of the node names.
         total: cost of all nodes; bodies of loops count once.
-        peak_bytes: bytes of the results that are alive at one time, at the peak, without weights.
+        peak_bytes: lower bound of the bytes of results alive at one time, without weights.
     """
 
     sizes: dict[str, int]
@@ -283,7 +283,7 @@ class ExportDiagnosisJson(TypedDict):
     """Sizes that an export took from its example input.
 
     Attributes:
-        frozen: nodes whose sizes the data should decide, in words.
+        frozen: a warning for each node whose constant sizes should depend on the data.
         dimensions: the sizes with which the model was run.
         error: why the model does not run at all; empty where it does.
     """
@@ -302,7 +302,7 @@ class DiagnosisJson(TypedDict):
         kernels: by execution provider, number of operators with a kernel; 0 when not known.
         targets: the state of each target.
         packs: by entry point, number of patterns; -1 when it cannot be loaded.
-        skipped: by pattern, why it is not used with the execution provider in question.
+        skipped: by pattern, why it is not run for the execution provider.
         free_memory: free memory in bytes; null when not known.
         integer_instructions: instructions of the processor for 8-bit integers; null when not known.
         int8_share: time of an int8 MatMul on this machine, divided by that of float32.

@@ -1,6 +1,4 @@
-"""The optimizations of one model, and the report of an optimization and of the verification of its
-result.
-"""
+"""The report of an optimization and of the verification of its result."""
 
 from __future__ import annotations
 
@@ -43,10 +41,10 @@ class Culprit:
         number: number of the rewrite in the run, counted from 1; 0 for a step that is not a
             rewrite.
         node: name of the node at which the pattern matched.
-        result: the first result of that node, where the pattern was right at others; else empty.
+        result: the first result of that node if the pattern is right at others; else empty.
         evidence: how the results differ, in one line.
         around: results of the nodes of the rewrite.
-        feeds: values of the results near it in the original model.
+        feeds: values of the results near the node in the original model.
         runs: number of verifications in the search.
     """
 
@@ -61,9 +59,9 @@ class Culprit:
     result: str = ""
 
     def __str__(self) -> str:
-        what = f"pattern {self.name}" if self.step == "pattern" else f"step {self.name}"
-        at = f" at {self.node!r} (rewrite {self.number})" if self.node else ""
-        return f"{what}{at}: {self.evidence}"
+        subject = f"pattern {self.name}" if self.step == "pattern" else f"step {self.name}"
+        place = f" at {self.node!r} (rewrite {self.number})" if self.node else ""
+        return f"{subject}{place}: {self.evidence}"
 
     @classmethod
     def of(cls, found: Disagreement) -> Culprit:
@@ -92,15 +90,15 @@ class Culprit:
         }
 
     def avoided_by(self, options: OptimizationOptions) -> OptimizationOptions:
-        """The options that switch it off: at its node, if it is right at others; everywhere when it
-        was switched off at a node before.
-        """
+        """The options that switch it off: at its node only if `is_local`, else everywhere."""
         if not self.is_local(options):
             return replace(options, drop=(*options.drop, self.name))
         return replace(options, skip_at={**options.skip_at, self.name: (self.result,)})
 
     def is_local(self, options: OptimizationOptions) -> bool:
-        """Whether it is switched off at its node only."""
+        """Whether it is switched off at its node only: it is right at others, and the options do
+        not switch it off at a node already.
+        """
         return bool(self.result) and self.name not in options.skip_at
 
 
@@ -114,16 +112,15 @@ class OptimizationReport:
         nodes_before: number of nodes, subgraphs included.
         nodes_after: number of nodes of the optimized model.
         exactness: the weakest guarantee of the patterns applied, and of folding (``rounding`` when
-            it stored matrices). It is ``rounding`` at best when an operand of a MatMul was
-            computed and is stored now, or the other way round, because runtimes then choose other
-            kernels, and for a model that computes in 16 bits, where the runtime decides what is
-            rounded.
+            it stored matrices). It is at best ``rounding`` when an operand of a MatMul became a
+            constant, or ceased to be one, because runtimes then choose other kernels; and for a
+            model that computes in 16 bits, where the runtime decides which results are rounded.
         verification: comparisons of the result with the original, one for each provider; empty when
             they were not compared.
         dropped: rewrites and steps that changed results and were dropped.
-        unfolded: what was left unfolded because it would make the model larger than ``max_growth``
-            allows, if anything.
-        repetitions: blocks that repeat and are written once, with the option ``outline``.
+        unfolded: results that were not folded because they would make the model larger than
+            ``max_growth`` allows, ``None`` if there are none.
+        repetitions: repeated blocks that the option ``outline`` wrote once.
         unused_inputs: inputs of the result that nothing reads.
         dropped_inputs: inputs of the original that the option ``drop_unused_inputs`` removed.
         unguarded: assumptions for which the option ``guard`` could write no nodes.
@@ -155,7 +152,7 @@ class OptimizationReport:
     def __repr__(self) -> str:
         applied = sum(self.applied.values())
         verified = "".join(
-            f", {', '.join(each.providers)}: {each.status}" for each in self.verification
+            f", {', '.join(report.providers)}: {report.status}" for report in self.verification
         )
         dropped = f", {len(self.dropped)} dropped" if self.dropped else ""
         return (
@@ -169,8 +166,8 @@ class OptimizationReport:
             ("nodes", f"{self.nodes_before} → {self.nodes_after}"),
             ("exactness", self.exactness),
         ]
-        figures += [("verification", each.summary()) for each in self.verification]
-        figures += [("dropped", str(each)) for each in self.dropped]
+        figures += [("verification", report.summary()) for report in self.verification]
+        figures += [("dropped", str(culprit)) for culprit in self.dropped]
         rewrites = sorted(self.applied.items(), key=lambda item: (-item[1], item[0]))
         return _table(figures) + _table([(name, str(count)) for name, count in rewrites])
 
@@ -196,12 +193,12 @@ class Takers:
                 self._taken.setdefault(name, (application.number, application.pattern.name()))
 
     def explain(self, matches: Sequence[Explanation], left: Collection[str]) -> list[Explanation]:
-        """The matches before the optimization that are gone, each with the rewrite that took one of
-        its nodes first.
+        """The matches that the optimization destroyed, each with the rewrite that took one of its
+        nodes first.
 
-        ``left`` are the names of the results that are left after it.
+        ``left`` are the names of the results after the optimization.
         """
-        found = []
+        results = []
         for match in matches:
             names = [name for place in match.matched for name in place.outputs if name]
             takers = sorted(self._taken[name] for name in names if name in self._taken)
@@ -213,8 +210,10 @@ class Takers:
                 continue
             else:
                 reason = "cleanup, constant folding or merging removed one of its nodes"
-            found.append(replace(match, status="taken", reason=reason, progress=0.0, bindings=None))
-        return found
+            results.append(
+                replace(match, status="taken", reason=reason, progress=0.0, bindings=None)
+            )
+        return results
 
 
 def is_at(explanation: Explanation, at: str) -> bool:
@@ -225,7 +224,7 @@ def is_at(explanation: Explanation, at: str) -> bool:
 
 
 class Optimizations:
-    """The optimizations of a model, which is as it was before the first of them."""
+    """Optimizes a model one or more times, and reports the changes since the first time."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -233,7 +232,7 @@ class Optimizations:
         self._last: Optimizer | None = None
 
     def start(self, options: OptimizationOptions) -> Optimizer:
-        """An optimizer of the model; `report` refers to it from now on."""
+        """An optimizer of the model, to which `report` refers from now on."""
         self._last = Optimizer(self._model, options)
         if options.debug.dump is not None:
             self._last.state.events.subscribe(
@@ -246,17 +245,17 @@ class Optimizations:
         after = _count(self._model)
         if self._last is None:
             return OptimizationReport([], {}, self._nodes_before, after, weakest([]))
-        used = self._last.grades()
+        grades = self._last.grades()
         infos = (info for graph in self._model.graphs() for _, info in graph.all_known())
         # see `held_to`
         if any(info.dtype in (TensorProto.FLOAT16, TensorProto.BFLOAT16) for info in infos):
-            used.append("rounding")
+            grades.append("rounding")
         return OptimizationReport(
             rows=self._last.statistics.rows,
             applied=dict(sorted(self._last.state.counts.items())),
             nodes_before=self._nodes_before,
             nodes_after=after,
-            exactness=weakest(used),
+            exactness=weakest(grades),
             unfolded=self._last.folding.growth.unfolded(),
             repetitions=tuple(self._last.outlining.found),
             unused_inputs=tuple(unused_inputs(self._model.graph)),

@@ -1,4 +1,4 @@
-"""Patterns that would apply to a model, and are not used for its target."""
+"""Patterns that would apply to a model but are not used for its target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UnfitPattern:
-    """A selected pattern that would apply to a model, and is not used for its target."""
+    """A selected pattern that would apply to a model but is not used for its target."""
 
     pattern: str
     count: int  # of its applications
@@ -37,9 +37,10 @@ def unfit_patterns(
     target: Target,
     base_dir: Path | None = None,
 ) -> list[UnfitPattern]:
-    """The selected patterns that a model without a target would get, and not one for this target.
+    """The selected patterns that apply to a model without a target, but are not used for this one.
 
-    The model is optimized once more: what replaces such a pattern leaves nothing for it to match.
+    The model is optimized once more, without the target: its result for the target may leave them
+    nothing to match.
 
     Args:
         proto: the model before it is optimized.

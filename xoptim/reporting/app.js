@@ -6,14 +6,14 @@ const FATES = [
 const get = (id) => document.getElementById(id);
 
 function make(name, className = "", text = "", parent = null) {
-  const made = document.createElement(name);
-  if (className) made.className = className;
-  if (text) made.textContent = text;
-  if (parent) parent.append(made);
-  return made;
+  const child = document.createElement(name);
+  if (className) child.className = className;
+  if (text) child.textContent = text;
+  if (parent) parent.append(child);
+  return child;
 }
 
-/* The length of the scopes that all names begin with. */
+/* The length of the scopes with which all names begin. */
 function commonFolder(names) {
   let [length, first] = [0, names[0]];
   while (length < first.length && names.every((name) => name[length] === first[length])) length += 1;
@@ -21,7 +21,7 @@ function commonFolder(names) {
 }
 
 async function unpacked() {
-  const raw = Uint8Array.from(atob(get("data").textContent.trim()), (each) => each.charCodeAt(0));
+  const raw = Uint8Array.from(atob(get("data").textContent.trim()), (char) => char.charCodeAt(0));
   const stream = new Blob([raw]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).json();
 }
@@ -33,7 +33,7 @@ class Page {
     this.misses = data.misses;
     this.changes = data.links.changes.map(([name, before, after, isGone], id) => ({ id, name, before, after, isGone }));
     const on = {
-      hover: (...given) => this.hover(...given), leave: () => { get("tip").hidden = true; },
+      hover: (...args) => this.hover(...args), leave: () => { get("tip").hidden = true; },
       select: (pane, node) => this.selectNode(pane, node), toggle: (pane, scope) => this.toggle(pane, scope),
       clear: () => this.clear(), walked: (pane, spot) => this.walked(pane, spot), close: (pane) => this.close(pane),
     };
@@ -74,7 +74,7 @@ class Page {
     });
     new ResizeObserver(() => this.panes.forEach((pane) => pane.draw())).observe(get("panes"));
     addEventListener("beforeprint", () => {
-      document.querySelectorAll("#rewrites details").forEach((each) => { each.open = true; });
+      document.querySelectorAll("#rewrites details").forEach((group) => { group.open = true; });
       for (const pane of this.panes) {
         pane.fit();
         pane.svg.setAttribute("viewBox", `0 0 ${pane.size.join(" ")}`); // paper has another size than the window
@@ -117,19 +117,19 @@ class Page {
   }
 
   list(text) {
-    const wanted = text.trim().toLowerCase();
+    const filter = text.trim().toLowerCase();
     const groups = new Map();
     for (const change of this.changes) {
-      if (wanted && !this.textOf(change).includes(wanted)) continue;
+      if (filter && !this.textOf(change).includes(filter)) continue;
       if (!groups.has(change.name)) groups.set(change.name, []);
       groups.get(change.name).push(change);
     }
-    const found = [...groups].sort((a, b) => b[1].length - a[1].length || (a[0] < b[0] ? -1 : 1));
-    const count = found.reduce((sum, [, each]) => sum + each.length, 0);
-    get("count").textContent = wanted ? `${count} of ${this.changes.length}` : `${count}`;
+    const sorted = [...groups].sort((a, b) => b[1].length - a[1].length || (a[0] < b[0] ? -1 : 1));
+    const count = sorted.reduce((sum, [, changes]) => sum + changes.length, 0);
+    get("count").textContent = filter ? `${count} of ${this.changes.length}` : `${count}`;
     const parts = document.createDocumentFragment();
-    for (const [name, changes] of found) parts.append(this.group(name, changes, found.length === 1));
-    if (!count) parts.append(make("p", "none", wanted ? "No rewrite fits." : "No rewrite was applied."));
+    for (const [name, changes] of sorted) parts.append(this.group(name, changes, sorted.length === 1));
+    if (!count) parts.append(make("p", "none", filter ? "No rewrite fits." : "No rewrite was applied."));
     get("rewrites").replaceChildren(parts);
   }
 
@@ -173,7 +173,7 @@ class Page {
 
   clear() {
     this.panes.forEach((pane) => { pane.marked = new Set(); pane.cursor = null; pane.draw(); });
-    document.querySelectorAll(".row.chosen").forEach((each) => each.classList.remove("chosen"));
+    document.querySelectorAll(".row.chosen").forEach((row) => row.classList.remove("chosen"));
     get("details").replaceChildren(get("hint").content.cloneNode(true));
   }
 
@@ -186,7 +186,7 @@ class Page {
       if (pane === held) pane.cursor = { kind: ITEM_NODE, ref: node };
       pane.reveal(ids, pane === held);
     }
-    document.querySelectorAll(".row.chosen").forEach((each) => each.classList.remove("chosen"));
+    document.querySelectorAll(".row.chosen").forEach((row) => row.classList.remove("chosen"));
     const row = document.querySelector(`[data-change="${id}"]`);
     if (row) row.classList.add("chosen");
     const box = make("div");
@@ -240,15 +240,15 @@ class Page {
 
   toggle(pane, scope, open = !pane.side.open.has(scope)) {
     const { path } = pane.side.scopes[scope];
-    for (const each of this.panes) {
-      const found = each.side.scopes.find((other) => other.path === path && other.id > 0);
-      if (!found || each.side.open.has(found.id) === open) continue;
-      const held = each.side.byScope.get(found.id);
-      const at = held && [held.x * each.scale + each.x, held.y * each.scale + each.y];
-      each.side.toggle(found.id, open);
-      const now = each.side.byScope.get(found.id);
-      if (at && now) each.move(at[0] - now.x * each.scale - each.x, at[1] - now.y * each.scale - each.y);
-      each.draw();
+    for (const view of this.panes) {
+      const match = view.side.scopes.find((candidate) => candidate.path === path && candidate.id > 0);
+      if (!match || view.side.open.has(match.id) === open) continue;
+      const before = view.side.byScope.get(match.id);
+      const at = before && [before.x * view.scale + view.x, before.y * view.scale + view.y];
+      view.side.toggle(match.id, open);
+      const after = view.side.byScope.get(match.id);
+      if (at && after) view.move(at[0] - after.x * view.scale - view.x, at[1] - after.y * view.scale - view.y);
+      view.draw();
     }
   }
 
@@ -264,7 +264,7 @@ class Page {
     pane.home();
   }
 
-  /* ------------------------------------------------ words */
+  /* ------------------------------------------------ descriptions */
 
   describe(parent, pane, id) {
     const node = pane.side.nodes[id];

@@ -14,10 +14,10 @@ from xoptim.passes.blocks.scopes import scope_of
 Path: TypeAlias = tuple[str, ...]
 """The scopes around a node, outermost first."""
 
-_LONGEST: Final = 200
+_MAX_CHARACTERS: Final = 200
 """Characters of an attribute that are kept."""
-_FEWEST: Final = 3
-"""Nodes from which a scope is drawn as a box."""
+_MIN_NODES: Final = 3
+"""Minimum number of nodes of a scope that is drawn as a box."""
 
 
 @dataclass(slots=True)
@@ -25,14 +25,14 @@ class DrawnNode:
     """A node."""
 
     op_type: str  # its operator, with its domain outside the standard one
-    name: str  # its name, else its first result's
+    name: str  # its name, else the name of its first result
     path: Path  # the scopes around it
-    # numbers of the values that it reads; for a node with subgraphs, of their results too
+    # numbers of the values that it reads, and of the results of its subgraphs
     inputs: list[int]
     outputs: list[int]  # numbers of its results
     attributes: str  # as text
-    tag: str = ""  # the pattern that made it, as its metadata say
-    # whether it only holds a constant: it is shown with its readers, and has no box
+    tag: str = ""  # the pattern that made it, from its metadata
+    # whether it is a Constant, which has no box and is shown with its readers
     is_constant: bool = False
 
 
@@ -41,8 +41,8 @@ class Drawing:
     """A model as it is drawn: nodes of all graphs in order, and name, type, shape and small value
     of each value.
 
-    ``inputs`` are the numbers of the values that the model reads, those with a default not
-    included; ``index`` gives the numbers of the nodes of the model.
+    ``inputs`` are the numbers of the model's inputs without a default; ``index`` gives the numbers
+    of the nodes of the model.
     """
 
     nodes: list[DrawnNode] = field(default_factory=list)
@@ -57,17 +57,17 @@ class Drawing:
 
     def readers(self) -> dict[int, list[tuple[int, int]]]:
         """The nodes that read each value, each with the place among its operands."""
-        found: dict[int, list[tuple[int, int]]] = {}
+        readers: dict[int, list[tuple[int, int]]] = {}
         for number, node in enumerate(self.nodes):
             for place, value in enumerate(node.inputs):
-                found.setdefault(value, []).append((number, place))
-        return found
+                readers.setdefault(value, []).append((number, place))
+        return readers
 
 
 def draw(model: Model) -> Drawing:
     """The drawing of a model as it is now.
 
-    It shares nothing with the model but the nodes in its index.
+    It shares only the nodes in its index with the model.
     """
     return _Drawer(model).drawing
 
@@ -86,14 +86,14 @@ class _Drawer:
         for function in model.functions:
             self._add(function.body, (f"function {function.proto.domain}::{function.proto.name}",))
 
-    def _add(self, graph: Graph, around: Path) -> None:
+    def _add(self, graph: Graph, prefix: Path) -> None:
         for node in graph.nodes:
             # The modules around a node: from its metadata or name, else from the name of its first
             # result.
             modules = scope_of(node) or (
                 part for name in node.output[:1] for part in name.split("/")[:-1] if part
             )
-            path = (*around, *modules)
+            path = (*prefix, *modules)
             results: list[int] = []
             for label, body in node.bodies.items():
                 self._add(body, (*path, f"{node.op_type} {node.name or node.output[0]}", label))
@@ -114,7 +114,7 @@ class _Drawer:
             self.drawing.nodes.append(drawn)
 
     def _value(self, graph: Graph, name: str) -> int:
-        """The number of a value; branches may have values of one name."""
+        """The number of a value; different branches may have values of one name."""
         scope = graph.scope(name) or graph
         number = self._numbers.setdefault((id(scope), name), len(self.drawing.values))
         if number == len(self.drawing.values):
@@ -125,7 +125,9 @@ class _Drawer:
 def _attributes(node: Node) -> str:
     if node.op_type == "Constant":
         return ""  # its result has the value
-    return ", ".join(f"{name} = {text[:_LONGEST]}" for name, text in attributes_of(node).items())
+    return ", ".join(
+        f"{name} = {text[:_MAX_CHARACTERS]}" for name, text in attributes_of(node).items()
+    )
 
 
 @dataclass(slots=True)
@@ -144,9 +146,9 @@ class Scope:
 
 
 def scopes_of(drawing: Drawing) -> list[Scope]:
-    """The scopes that are drawn, the whole model first, each before those inside.
+    """The scopes that are drawn, the whole model first, outer scopes before inner ones.
 
-    A scope with fewer than three nodes, or with nothing but one other scope, has no box of its own.
+    A scope with fewer than three nodes, or that contains only another scope, has no box.
     """
     children: dict[Path, dict[Path, None]] = {}
     direct: dict[Path, list[int]] = {}
@@ -159,34 +161,34 @@ def scopes_of(drawing: Drawing) -> list[Scope]:
             sizes[node.path[:depth]] = sizes.get(node.path[:depth], 0) + 1
             if depth:
                 children.setdefault(node.path[: depth - 1], {})[node.path[:depth]] = None
-    found = [Scope((), "", -1)]
+    scopes = [Scope((), "", -1)]
     pending = [(0, path) for path in reversed(children.get((), {}))]
-    found[0].nodes += direct.get((), [])
+    scopes[0].nodes += direct.get((), [])
     while pending:
         parent, path = pending.pop()
         while not direct.get(path) and len(children.get(path, {})) == 1:
             (path,) = children[path]
         inner = list(children.get(path, {}))
-        if sizes[path] < _FEWEST:
-            found[parent].nodes += [
-                number for each in _below(path, children) for number in direct.get(each, [])
+        if sizes[path] < _MIN_NODES:
+            scopes[parent].nodes += [
+                number for child in _below(path, children) for number in direct.get(child, [])
             ]
             continue
-        here = len(found)
-        found.append(
+        index = len(scopes)
+        scopes.append(
             Scope(
-                path, "/".join(path[len(found[parent].path) :]), parent, list(direct.get(path, []))
+                path, "/".join(path[len(scopes[parent].path) :]), parent, list(direct.get(path, []))
             )
         )
-        found[parent].scopes.append(here)
-        pending += [(here, each) for each in reversed(inner)]
-    return found
+        scopes[parent].scopes.append(index)
+        pending += [(index, child) for child in reversed(inner)]
+    return scopes
 
 
 def _below(path: Path, children: Mapping[Path, Mapping[Path, None]]) -> Iterator[Path]:
     yield path
-    for each in children.get(path, {}):
-        yield from _below(each, children)
+    for child in children.get(path, {}):
+        yield from _below(child, children)
 
 
 def to_json(drawing: Drawing) -> dict[str, Any]:
@@ -198,14 +200,14 @@ def to_json(drawing: Drawing) -> dict[str, Any]:
 
     nodes: list[Sequence[Any]] = [
         (
-            word(each.op_type),
-            each.name,
-            each.inputs,
-            each.outputs,
-            word(each.attributes),
-            int(each.is_constant),
+            word(node.op_type),
+            node.name,
+            node.inputs,
+            node.outputs,
+            word(node.attributes),
+            int(node.is_constant),
         )
-        for each in drawing.nodes
+        for node in drawing.nodes
     ]
     values = [(name, word(kind)) for name, kind in drawing.values]
     return {

@@ -1,6 +1,6 @@
 "use strict";
 
-/* One side of the report: its nodes, its scopes, and where everything stands while some scopes are open. */
+/* One side of the report: its nodes, its scopes, and its layout while some scopes are open. */
 
 const UNIT = 112, NODE = 24, CLOSED = 38, GAP = 14, RISE = 26, PAD = 12, TITLE = 20;
 const [ITEM_NODE, ITEM_SCOPE, ITEM_ENTRY, ITEM_EXIT] = [0, 1, 2, 3];
@@ -33,7 +33,7 @@ class Side {
       id, path: path.join("/"), label, parent, nodes, inside: [], box: data.boxes[id],
     }));
     const { nodes = [], texts = [] } = data.runs;
-    this.runs = nodes.map((each) => each && { kind: texts[each[0]][0], text: texts[each[0]][1], partition: each[1] });
+    this.runs = nodes.map((run) => run && { kind: texts[run[0]][0], text: texts[run[0]][1], partition: run[1] });
     this.producer = new Map();
     this.readers = new Map();
     for (const node of this.nodes) {
@@ -55,7 +55,7 @@ class Side {
     this.arrange();
   }
 
-  /* Opens scopes from outside to inside while few things are in view. */
+  /* Opens scopes from outside to inside while few boxes are in view. */
   openFirst(most) {
     const waiting = [0];
     let shown = this.scopes[0].box.items.length;
@@ -64,7 +64,7 @@ class Side {
       for (const [kind, id] of this.scopes[here].box.items) {
         if (kind !== ITEM_SCOPE) continue;
         const more = this.scopes[id].box.items.length;
-        const isOnly = this.scopes[here].box.items.filter(([each]) => each < ITEM_ENTRY).length === 1;
+        const isOnly = this.scopes[here].box.items.filter(([item]) => item < ITEM_ENTRY).length === 1;
         if (isOnly || shown + more <= most) {
           shown += more;
           this.open.add(id);
@@ -75,23 +75,23 @@ class Side {
   }
 
   chain(scope) {
-    const found = [];
-    for (let each = scope; each >= 0; each = this.scopes[each].parent) found.push(each);
-    return found;
+    const scopes = [];
+    for (let id = scope; id >= 0; id = this.scopes[id].parent) scopes.push(id);
+    return scopes;
   }
 
-  /* Opens the scopes around some nodes; returns whether anything changed. */
+  /* Opens the scopes around nodes; returns whether anything changed. */
   reveal(ids) {
     const before = this.open.size;
     for (const id of ids) {
-      if (this.nodes[id].scope >= 0) this.chain(this.nodes[id].scope).forEach((each) => this.open.add(each));
+      if (this.nodes[id].scope >= 0) this.chain(this.nodes[id].scope).forEach((scope) => this.open.add(scope));
     }
     if (this.open.size !== before) this.arrange();
     return this.open.size !== before;
   }
 
   toggle(scope, open = !this.open.has(scope)) {
-    if (open) this.chain(scope).forEach((each) => this.open.add(each));
+    if (open) this.chain(scope).forEach((id) => this.open.add(id));
     else this.open.delete(scope);
     this.arrange();
   }
@@ -108,7 +108,7 @@ class Side {
     this.put(0, 0, 0);
   }
 
-  /* The size of the inside of a scope; keeps where its items stand in it. */
+  /* The size of the inside of a scope; stores the positions of its items. */
   measure(id) {
     const scope = this.scopes[id];
     const isRoot = id === 0;
@@ -156,7 +156,7 @@ class Side {
     return isRoot ? { w: widthOf(shortened(this.values[ref].name, 24)) + 20, h: 20 } : { w: 6, h: 6 };
   }
 
-  /* Gives everything inside an open scope its place in the picture. */
+  /* Places everything inside an open scope in the picture. */
   put(id, x, y) {
     const scope = this.scopes[id];
     const shift = x - scope.left;
@@ -202,31 +202,31 @@ class Side {
   /* The box that shows a node: its own, or the innermost closed scope around it. */
   spotOf(id) {
     if (this.byNode.has(id)) return this.byNode.get(id);
-    const around = this.nodes[id].scope < 0 ? [] : this.chain(this.nodes[id].scope);
-    const closed = around.filter((each) => !this.open.has(each)).pop();
+    const scopes = this.nodes[id].scope < 0 ? [] : this.chain(this.nodes[id].scope);
+    const closed = scopes.filter((scope) => !this.open.has(scope)).pop();
     return closed === undefined ? undefined : this.byScope.get(closed);
   }
 
   at(x, y) {
     const holds = (spot) => x >= spot.x && x <= spot.x + spot.w && y >= spot.y && y <= spot.y + spot.h;
-    const found = this.boxes.find((spot) => spot.kind !== ITEM_ENTRY && spot.kind !== ITEM_EXIT && holds(spot));
-    if (found) return found;
+    const box = this.boxes.find((spot) => spot.kind !== ITEM_ENTRY && spot.kind !== ITEM_EXIT && holds(spot));
+    if (box) return box;
     return this.frames.find((spot) => holds(spot) && y <= spot.y + TITLE);
   }
 
-  /* The nodes that fit a text: those whose operator it is, then operators, then names that contain it. */
+  /* The nodes that match a text: operator equal to it first, then operators, then names that contain it. */
   search(text) {
-    const wanted = text.toLowerCase();
+    const query = text.toLowerCase();
     const rank = (node) => {
       const op = node.op.toLowerCase();
-      return op === wanted ? 0 : op.includes(wanted) ? 1 : node.name.toLowerCase().includes(wanted) ? 2 : 3;
+      return op === query ? 0 : op.includes(query) ? 1 : node.name.toLowerCase().includes(query) ? 2 : 3;
     };
-    const found = this.nodes.filter((node) => !node.isConstant && rank(node) < 3);
-    return found.sort((a, b) => rank(a) - rank(b) || a.id - b.id);
+    const nodes = this.nodes.filter((node) => !node.isConstant && rank(node) < 3);
+    return nodes.sort((a, b) => rank(a) - rank(b) || a.id - b.id);
   }
 }
 
-/* Positions for columns: wide boxes move everything that stands to the left and to the right of them apart. */
+/* Positions for columns: a wide box moves everything to its left and right apart. */
 function stretched(extra) {
   const columns = [...extra].filter(([, more]) => more > 0).sort((a, b) => a[0] - b[0]);
   const sums = [0];

@@ -15,16 +15,16 @@ else:
     igraph = lazy_module("igraph")
 
 Item: TypeAlias = tuple[int, int]
-"""One of these kinds, and a number: of a node, a scope, a value that comes from outside the scope,
-one that is read outside.
+"""One of the kinds below, and the number of a node, a scope, a value that enters the scope, or one
+that leaves it.
 """
 NODE: Final = 0
 SCOPE: Final = 1
 ENTRY: Final = 2
 EXIT: Final = 3
 
-_LONG: Final = 24
-"""Layers that an edge may span to be routed; the ends of longer ones are drawn only."""
+_MAX_SPAN: Final = 24
+"""Layers that a routed edge may span; of longer edges, only the ends are drawn."""
 _SWEEPS: Final = 24
 """Iterations of the search for an order with few crossings."""
 
@@ -35,12 +35,12 @@ class ScopeBox:
 
     # kind and number of each thing inside, such as ``(0, 17)`` for node 17
     items: list[Item] = field(default_factory=list)
-    # Places in ``items`` of both ends, with the numbers of the values that go along
+    # indices of both ends in ``items``, with the numbers of the values of the edge
     edges: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     rows: list[int] = field(default_factory=list)  # layer of each item
     # position of each item within its layer, in units of a box
     columns: list[float] = field(default_factory=list)
-    # For each edge, layers between its ends, each followed by the position there; lines between
+    # for each edge, the layers between its ends, each followed by the position there; lines between
     # them are straight
     bends: list[list[float]] = field(default_factory=list)
 
@@ -73,13 +73,13 @@ def _filled(drawing: Drawing, scopes: Sequence[Scope]) -> list[ScopeBox]:
     for node in range(len(drawing.nodes)):
         if node in homes:
             first[NODE, node] = node
-            for around in chains[homes[node]]:
-                first.setdefault((SCOPE, around), node)
+            for ancestor in chains[homes[node]]:
+                first.setdefault((SCOPE, ancestor), node)
     members: list[list[Item]] = [[] for _ in scopes]
     for number, scope in enumerate(scopes):
         inside: list[Item] = [
-            *((NODE, each) for each in scope.nodes),
-            *((SCOPE, each) for each in scope.scopes),
+            *((NODE, node) for node in scope.nodes),
+            *((SCOPE, child) for child in scope.scopes),
         ]
         members[number] = sorted(inside, key=lambda item: first[item])
     wires = _wires(drawing, homes, chains)
@@ -97,12 +97,12 @@ def _filled(drawing: Drawing, scopes: Sequence[Scope]) -> list[ScopeBox]:
 
 
 def _chain(scopes: Sequence[Scope], number: int) -> list[int]:
-    """A scope and those around it, the whole model first."""
-    found: list[int] = []
+    """A scope and its ancestors, the whole model first."""
+    chain: list[int] = []
     while number >= 0:
-        found.append(number)
+        chain.append(number)
         number = scopes[number].parent
-    return found[::-1]
+    return chain[::-1]
 
 
 Wire: TypeAlias = tuple[Item, Item, int]
@@ -114,7 +114,7 @@ def _wires(
     """For each scope, the ends and the value of each edge inside it."""
     wires: list[dict[Wire, None]] = [{} for _ in chains]
     producers = drawing.producers()
-    given, wanted = set(drawing.inputs), set(drawing.outputs)
+    inputs, outputs = set(drawing.inputs), set(drawing.outputs)
     for node, home in homes.items():
         for value in drawing.nodes[node].inputs:
             maker = producers.get(value)
@@ -122,9 +122,9 @@ def _wires(
                 _connect(
                     wires, chains[homes[maker]], (NODE, maker), chains[home], (NODE, node), value
                 )
-            elif value in given:
+            elif value in inputs:
                 _connect(wires, [0], (ENTRY, value), chains[home], (NODE, node), value)
-        for value in wanted.intersection(drawing.nodes[node].outputs):
+        for value in outputs.intersection(drawing.nodes[node].outputs):
             _connect(wires, chains[home], (NODE, node), [0], (EXIT, value), value)
     return wires
 
@@ -147,10 +147,10 @@ def _connect(
     for level in range(depth, len(end)):
         inner = (SCOPE, end[level + 1]) if level + 1 < len(end) else reader
         wires[end[level]][(ENTRY, value), inner, value] = None
-    here = start[depth - 1]
+    common = start[depth - 1]
     left = (SCOPE, start[depth]) if depth < len(start) else maker
     right = (SCOPE, end[depth]) if depth < len(end) else reader
-    wires[here][left, right, value] = None
+    wires[common][left, right, value] = None
 
 
 def _place(box: ScopeBox) -> None:
@@ -158,15 +158,17 @@ def _place(box: ScopeBox) -> None:
 
     Edges against the order (scopes may depend on each other) go upwards.
 
-    igraph lays out one connected part at a time: given several, version 1.0 mixes up the bends of
-    their edges, and reads beyond them. The parts are then pushed together.
+    igraph lays out one connected part at a time: with several, version 1.0 mixes up the bends of
+    their edges, and reads beyond them. The parts are then placed next to each other.
     """
     box.rows = _layers(box)
     edges = [(min(ends), max(ends)) for ends in box.edges]
-    routed = [place for place, (a, b) in enumerate(edges) if 0 < box.rows[b] - box.rows[a] <= _LONG]
-    whole = igraph.Graph(len(box.items), [edges[place] for place in routed], directed=True)
+    routed = [
+        place for place, (a, b) in enumerate(edges) if 0 < box.rows[b] - box.rows[a] <= _MAX_SPAN
+    ]
+    graph = igraph.Graph(len(box.items), [edges[place] for place in routed], directed=True)
     box.columns, box.bends = [0.0] * len(box.items), [[] for _ in edges]
-    parts = whole.connected_components(mode="weak")
+    parts = graph.connected_components(mode="weak")
     lines: dict[int, list[int]] = {}
     for place in routed:
         lines.setdefault(parts.membership[edges[place][0]], []).append(place)
@@ -186,20 +188,20 @@ def _place_part(
     graph = igraph.Graph(
         len(items), [(numbers[a], numbers[b]) for a, b in edges.values()], directed=True
     )
-    laid = graph.layout_sugiyama(layers=[box.rows[item] for item in items], maxiter=_SWEEPS)
-    points = [*laid.coords, *(point for bends in laid.edge_routing for point in bends)]
+    layout = graph.layout_sugiyama(layers=[box.rows[item] for item in items], maxiter=_SWEEPS)
+    points = [*layout.coords, *(point for bends in layout.edge_routing for point in bends)]
     shift = max((right.get(int(y), 0.0) - x for x, y in points), default=0.0)
     for x, y in points:
         right[int(y)] = max(right.get(int(y), 0.0), x + shift + 1)
-    for item, (x, _) in zip(items, laid.coords, strict=True):
+    for item, (x, _) in zip(items, layout.coords, strict=True):
         box.columns[item] = x + shift
-    for place, bends in zip(edges, laid.edge_routing, strict=True):
+    for place, bends in zip(edges, layout.edge_routing, strict=True):
         points = [(int(y), round(x + shift, 2)) for x, y in bends]
         box.bends[place] = [value for point in _without_straight(points) for value in point]
 
 
 def _without_straight(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """The points of a line without those between two others straight above and below."""
+    """The points of a line, without those on the vertical line between two others."""
     last = len(points) - 1
     return [
         point
@@ -209,24 +211,24 @@ def _without_straight(points: Sequence[tuple[int, float]]) -> list[tuple[int, fl
 
 
 def _layers(box: ScopeBox) -> list[int]:
-    """The layers: everything below what it reads, and what reads little as low as its readers
-    allow; exits last.
+    """The layer of each item: below its sources; with more readers than sources, as low as the
+    readers allow; exits last.
     """
     count = len(box.items)
-    before: list[list[int]] = [[] for _ in range(count)]
-    after: list[list[int]] = [[] for _ in range(count)]
+    sources: list[list[int]] = [[] for _ in range(count)]
+    readers: list[list[int]] = [[] for _ in range(count)]
     for start, end in box.edges:
         low, high = min(start, end), max(start, end)
-        before[high].append(low)
-        after[low].append(high)
+        sources[high].append(low)
+        readers[low].append(high)
     rows = [0] * count
     for item in range(count):
-        rows[item] = max((rows[each] + 1 for each in before[item]), default=0)
+        rows[item] = max((rows[source] + 1 for source in sources[item]), default=0)
     last = max(rows, default=0)
     for item in reversed(range(count)):
         kind = box.items[item][0]
         if kind == EXIT:
             rows[item] = last
-        elif kind != ENTRY and after[item] and len(after[item]) > len(before[item]):
-            rows[item] = min(rows[each] for each in after[item]) - 1
+        elif kind != ENTRY and readers[item] and len(readers[item]) > len(sources[item]):
+            rows[item] = min(rows[reader] for reader in readers[item]) - 1
     return rows

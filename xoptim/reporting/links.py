@@ -17,9 +17,7 @@ from xoptim.reporting.libraries import check_libraries
 
 @dataclass(slots=True)
 class RewriteStep:
-    """A rewrite, if it is known, by name (empty when unknown), with the nodes that it removed and
-    added.
-    """
+    """The nodes that a rewrite removed and added; its name is empty when it is unknown."""
 
     name: str
     removed: Sequence[Node]
@@ -28,7 +26,7 @@ class RewriteStep:
 
 
 class Journal:
-    """The record of the optimization of one model, which is drawn at once, before any rewrite.
+    """The record of the optimization of one model, which is drawn before any rewrite.
 
     ``folded`` are nodes whose results were computed ahead of time.
     """
@@ -58,8 +56,7 @@ class Journal:
 
 
 class Recorder:
-    """Records the optimizations of one model: a verification may make several, and keeps
-    one of them.
+    """Records the optimizations of one model: a verification may need several, and keeps one.
 
     Raises `MissingLibraryError` when a library of the report is not installed.
     """
@@ -93,12 +90,12 @@ def twins_of(before: Drawing, after: Drawing) -> dict[int, int]:
     of one name.
     """
     keys = {_key(after, number): number for number in range(len(after.nodes))}
-    found = {number: keys.get(_key(before, number), -1) for number in range(len(before.nodes))}
-    return {number: twin for number, twin in found.items() if twin >= 0}
+    pairs = {number: keys.get(_key(before, number), -1) for number in range(len(before.nodes))}
+    return {number: twin for number, twin in pairs.items() if twin >= 0}
 
 
 def _key(drawing: Drawing, number: int) -> tuple[object, ...]:
-    """A key that is equal for twins; an operand that became a constant makes a node another one."""
+    """A key that is equal for twins; a node has no twin if an operand became a constant."""
     node = drawing.nodes[number]
     names = tuple(drawing.values[value][0] for value in node.outputs)
     kinds = [drawing.values[value][1] for value in node.inputs]
@@ -109,7 +106,7 @@ def _key(drawing: Drawing, number: int) -> tuple[object, ...]:
 def steps_between(before: Drawing, after: Drawing, twins: dict[int, int]) -> list[RewriteStep]:
     """A step for each region that changed, in the order of the result.
 
-    The metadata of its nodes name the patterns.
+    The metadata of the added nodes names the patterns.
     """
     sides = (before, set(twins)), (after, set(twins.values()))
     nodes = [
@@ -118,26 +115,26 @@ def steps_between(before: Drawing, after: Drawing, twins: dict[int, int]) -> lis
     ]
     groups = _Groups()
     for (side, _), changed in zip(sides, nodes, strict=True):
-        other = {name for name, _ in (after if side is before else before).values}
+        names = {name for name, _ in (after if side is before else before).values}
         for node in changed:
             drawn = side.nodes[side.index[node]]
             results, operands = (
                 [side.values[value][0] for value in values]
                 for values in (drawn.outputs, drawn.inputs)
             )
-            for name in (*results, *(name for name in operands if name not in other)):
+            for name in (*results, *(name for name in operands if name not in names)):
                 groups.join(id(node), name)
     steps: dict[object, tuple[list[Node], list[Node]]] = {}
     for place, changed in enumerate(nodes):
         for node in changed:
             steps.setdefault(groups.root(id(node)), ([], []))[place].append(node)
-    found = []
+    regions = []
     for removed, added in steps.values():
         if not added:  # its readers tell why it is gone
             continue
         tags = dict.fromkeys(after.nodes[after.index[node]].tag for node in added)
-        found.append(RewriteStep(" + ".join(filter(None, tags)), removed, added))
-    return found
+        regions.append(RewriteStep(" + ".join(filter(None, tags)), removed, added))
+    return regions
 
 
 class _Groups:
@@ -160,7 +157,7 @@ class _Groups:
 
 
 Fate: TypeAlias = Literal[0, 1, 2, 3, 4]
-"""The fate of a node of the original: one of the constants."""
+"""The fate of a node of the original: one of the constants below."""
 KEPT: Final = 0
 REWRITTEN: Final = 1
 FOLDED: Final = 2
@@ -175,8 +172,9 @@ REPLACED: Final = 4
 class Change:
     """A rewrite, as nodes of the two drawings.
 
-    ``before`` are nodes of the original that it removed, or that nothing needed after it, ``after``
-    the nodes that replace them; where nothing does (``is_gone``), those that read their results.
+    ``before`` are nodes of the original that it removed, or that were not needed after it.
+    ``after`` are the nodes that replace them, or the readers of their results when nothing replaces
+    them (``is_gone``).
     """
 
     name: str
@@ -190,8 +188,8 @@ class Links:
     """The relation of two drawings."""
 
     fates: list[Fate]  # what became of each node of the original
-    # the node of the result that each node of the original stayed, or that its readers read now; -1
-    # for none
+    # for each node of the original, its twin in the result, or the node that its readers read now;
+    # -1 for none
     twins: list[int]
     step: list[int]  # the change that removed each node of the original, -1 for none
     # the change that made each node of the result, -1 for one that was there before
@@ -200,7 +198,10 @@ class Links:
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""
-        changes = [(each.name, each.before, each.after, int(each.is_gone)) for each in self.changes]
+        changes = [
+            (change.name, change.before, change.after, int(change.is_gone))
+            for change in self.changes
+        ]
         return {
             "fates": self.fates,
             "twins": self.twins,
@@ -211,7 +212,7 @@ class Links:
 
 
 def _find_rewritten(links: Links) -> None:
-    """Note the nodes in whose place a rewrite has put another one."""
+    """Mark a replaced node as rewritten if a rewrite made its replacement."""
     for number, twin in enumerate(links.twins):
         if links.fates[number] != REPLACED or twin < 0 or links.made[twin] < 0:
             continue
@@ -230,13 +231,13 @@ def link(
     """Relate the drawings of the original and of the result by the rewrites, in order, and the
     nodes that were folded.
 
-    For models whose rewrites are not recorded, ``twins`` are the nodes that stayed, by number; by
-    default they are the same objects.
+    For models whose rewrites are not recorded, ``twins`` are the unchanged nodes, by number; by
+    default, these are the same objects in both.
     """
     is_recorded = twins is None
     if twins is None:
-        stayed = ((node, number) for node, number in before.index.items() if node in after.index)
-        twins = {number: after.index[node] for node, number in stayed}
+        pairs = ((node, number) for node, number in before.index.items() if node in after.index)
+        twins = {number: after.index[node] for node, number in pairs}
     count = len(before.nodes)
     links = Links(
         [KEPT] * count,
@@ -262,19 +263,19 @@ def link(
 
 
 def _explain_rest(before: Drawing, after: Drawing, links: Links) -> None:
-    """Find out why nodes are gone that no rewrite removed: later readers first."""
+    """Find the fates of nodes that no rewrite removed, readers before producers."""
     readers = before.readers()
     makers = after.producers()
     for number in reversed(range(len(before.nodes))):
         if links.fates[number] != KEPT or links.twins[number] >= 0:
             continue
-        reading = [
+        uses = [
             (reader, place)
             for value in before.nodes[number].outputs
             for reader, place in readers.get(value, ())
         ]
         kept = [
-            (links.twins[reader], place) for reader, place in reading if links.fates[reader] == KEPT
+            (links.twins[reader], place) for reader, place in uses if links.fates[reader] == KEPT
         ]
         operands = [
             after.nodes[twin].inputs[place]
@@ -286,7 +287,7 @@ def _explain_rest(before: Drawing, after: Drawing, links: Links) -> None:
             links.twins[number] = next((makers[value] for value in operands if value in makers), -1)
         else:
             links.fates[number] = UNREAD
-            links.step[number] = max((links.step[reader] for reader, _ in reading), default=-1)
+            links.step[number] = max((links.step[reader] for reader, _ in uses), default=-1)
 
 
 def _changes(
@@ -295,16 +296,16 @@ def _changes(
     """The rewrites; nodes that a later rewrite removed again are followed in both directions."""
     removed_by = {node: place for place, step in enumerate(steps) for node in step.removed}
     made_by = {node: place for place, step in enumerate(steps) for node in step.added}
-    swept: dict[int, list[int]] = {}
+    origins: dict[int, list[int]] = {}
     for number, place in enumerate(links.step):
         if place >= 0:
-            swept.setdefault(place, []).append(number)
+            origins.setdefault(place, []).append(number)
     sources: list[dict[int, None]] = []
     for place, step in enumerate(steps):
-        own = dict.fromkeys(swept.get(place, ()))
-        for node in step.removed if not own else ():
-            own.update(sources[made_by[node]] if made_by.get(node, place) < place else {})
-        sources.append(own)
+        nodes = dict.fromkeys(origins.get(place, ()))
+        for node in step.removed if not nodes else ():
+            nodes.update(sources[made_by[node]] if made_by.get(node, place) < place else {})
+        sources.append(nodes)
     results: list[dict[int, None]] = [{} for _ in steps]
     for place in reversed(range(len(steps))):
         for node in steps[place].added:
@@ -312,15 +313,15 @@ def _changes(
                 results[place][after.index[node]] = None
             elif removed_by.get(node, -1) > place:
                 results[place].update(results[removed_by[node]])
-    found = [
+    changes = [
         Change(step.name, sorted(left), sorted(right), not right)
         for step, left, right in zip(steps, sources, results, strict=True)
     ]
     readers, makers = before.readers(), before.producers()
-    for change in found:
+    for change in changes:
         if change.is_gone:
             change.after = _around(before, change.before, links, results, readers, makers)
-    return found
+    return changes
 
 
 def _around(
@@ -331,23 +332,22 @@ def _around(
     readers: Mapping[int, Sequence[tuple[int, int]]],
     makers: Mapping[int, int],
 ) -> list[int]:
-    """The readers of nodes that are gone, as nodes of the result: themselves, or what replaced
-    them.
+    """The readers of nodes that are gone, or the nodes that replaced the readers, in the result.
 
-    The producers of their operands where nothing is left of the readers.
+    When none is left: the producers of their operands.
     """
-    read = [value for number in gone for value in before.nodes[number].outputs]
-    near = [reader for value in read for reader, _ in readers.get(value, ())]
+    values = [value for number in gone for value in before.nodes[number].outputs]
+    consumers = [reader for value in values for reader, _ in readers.get(value, ())]
     producers = [
         makers[value] for number in gone for value in before.nodes[number].inputs if value in makers
     ]
-    return _successors(near, links, results) or _successors(producers, links, results)
+    return _successors(consumers, links, results) or _successors(producers, links, results)
 
 
 def _successors(
     numbers: Iterable[int], links: Links, results: Sequence[Mapping[int, None]]
 ) -> list[int]:
-    """The nodes of the result that are, or replaced, some nodes of the original."""
+    """The nodes of the result that are nodes of the original, or replaced them."""
     successors: set[int] = set()
     for number in numbers:
         if links.fates[number] == KEPT:

@@ -1,14 +1,14 @@
-/* A picture of one side: draws what is in view, moves and zooms, and finds what is under the pointer. */
+/* The picture of one side: draws the visible part, moves and zooms, and finds the box under the pointer. */
 
 const SVG = "http://www.w3.org/2000/svg";
 const FAR = 0.34;
 const STATES = ["kept", "gone", "folded", "gone", "gone"];
 
 function element(name, attributes = {}, text = "") {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text) made.textContent = text;
-  return made;
+  const child = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) child.setAttribute(key, value);
+  if (text) child.textContent = text;
+  return child;
 }
 
 function rectangle({ x, y, w, h }) {
@@ -38,16 +38,16 @@ class Pane {
     return [this.svg.clientWidth || 600, this.svg.clientHeight || 400];
   }
 
-  /* The whole picture where its labels can be read, else its beginning. */
+  /* Shows the whole picture if its labels can be read, else its beginning. */
   home() {
     const [width, height] = this.size;
     const [w, h] = [this.side.width, this.side.height];
     const whole = Math.min((width - 24) / w, (height - 24) / h, 1);
     this.scale = Math.max(whole, Math.min(0.75, Math.max(0.5, (width - 24) / w)));
     const first = this.side.boxes.find(({ kind }) => kind <= ITEM_SCOPE);
-    const wanted = width / 2 - (first ? first.x + first.w / 2 : 0) * this.scale;
+    const centered = width / 2 - (first ? first.x + first.w / 2 : 0) * this.scale;
     const free = width - w * this.scale;
-    this.x = free >= 0 ? free / 2 : Math.max(free - 12, Math.min(12, wanted));
+    this.x = free >= 0 ? free / 2 : Math.max(free - 12, Math.min(12, centered));
     this.y = h * this.scale <= height ? (height - h * this.scale) / 2 : 28;
     this.draw();
   }
@@ -56,7 +56,7 @@ class Pane {
     this.show({ x: 0, y: 0, w: this.side.width, h: this.side.height }, 1);
   }
 
-  zoom(factor, at = this.size.map((each) => each / 2)) {
+  zoom(factor, at = this.size.map((length) => length / 2)) {
     const scale = Math.max(0.02, Math.min(3, this.scale * factor));
     this.x = at[0] - ((at[0] - this.x) * scale) / this.scale;
     this.y = at[1] - ((at[1] - this.y) * scale) / this.scale;
@@ -92,10 +92,10 @@ class Pane {
     this.side.reveal(ids);
     const spots = ids.map((id) => this.side.spotOf(id)).filter(Boolean);
     if (!spots.length) return this.draw();
-    const x = Math.min(...spots.map((each) => each.x));
-    const y = Math.min(...spots.map((each) => each.y));
-    const w = Math.max(...spots.map((each) => each.x + each.w)) - x;
-    const h = Math.max(...spots.map((each) => each.y + each.h)) - y;
+    const x = Math.min(...spots.map((spot) => spot.x));
+    const y = Math.min(...spots.map((spot) => spot.y));
+    const w = Math.max(...spots.map((spot) => spot.x + spot.w)) - x;
+    const h = Math.max(...spots.map((spot) => spot.y + spot.h)) - y;
     return isKept ? this.draw() : this.show({ x, y, w, h }, 1);
   }
 
@@ -152,10 +152,10 @@ class Pane {
   }
 
   frame(spot) {
-    const made = element("g", { class: "frame", "data-scope": this.side.scopes[spot.ref].path });
-    made.append(element("rect", { x: spot.x, y: spot.y, width: spot.w, height: spot.h, rx: 6 }));
-    if (this.scale >= 0.2) made.append(element("text", { x: spot.x + 10, y: spot.y + 15 }, `− ${this.side.scopes[spot.ref].label}`));
-    return made;
+    const group = element("g", { class: "frame", "data-scope": this.side.scopes[spot.ref].path });
+    group.append(element("rect", { x: spot.x, y: spot.y, width: spot.w, height: spot.h, rx: 6 }));
+    if (this.scale >= 0.2) group.append(element("text", { x: spot.x + 10, y: spot.y + 15 }, `− ${this.side.scopes[spot.ref].label}`));
+    return group;
   }
 
   classOf({ kind, ref }) {
@@ -178,43 +178,43 @@ class Pane {
 
   box(spot) {
     const { kind, ref, x, y, w, h } = spot;
-    const made = element("g", { class: this.classOf(spot) });
+    const group = element("g", { class: this.classOf(spot) });
     if (kind === ITEM_NODE) {
-      made.dataset.node = ref;
-      made.append(element("rect", { x, y, width: w, height: h, rx: 4 }));
-      made.append(element("text", { x: x + w / 2, y: y + h / 2 + 4 }, this.side.nodes[ref].op));
-      if (this.side.runs[ref]) made.append(...this.runOf(this.side.runs[ref], spot));
+      group.dataset.node = ref;
+      group.append(element("rect", { x, y, width: w, height: h, rx: 4 }));
+      group.append(element("text", { x: x + w / 2, y: y + h / 2 + 4 }, this.side.nodes[ref].op));
+      if (this.side.runs[ref]) group.append(...this.runOf(this.side.runs[ref], spot));
     } else if (kind === ITEM_SCOPE) {
       const scope = this.side.scopes[ref];
-      made.dataset.scope = scope.path;
-      made.append(element("rect", { x: x + 3, y: y + 3, width: w, height: h, rx: 6, class: "shadow" }));
-      made.append(element("rect", { x, y, width: w, height: h, rx: 6 }));
-      made.append(element("text", { x: x + w / 2, y: y + 16 }, `+ ${shortened(scope.label, 28)}`));
-      made.append(this.counts(scope, x + w / 2, y + 30));
+      group.dataset.scope = scope.path;
+      group.append(element("rect", { x: x + 3, y: y + 3, width: w, height: h, rx: 6, class: "shadow" }));
+      group.append(element("rect", { x, y, width: w, height: h, rx: 6 }));
+      group.append(element("text", { x: x + w / 2, y: y + 16 }, `+ ${shortened(scope.label, 28)}`));
+      group.append(this.counts(scope, x + w / 2, y + 30));
     } else if (w > 6) {
-      made.append(element("rect", { x, y, width: w, height: h, rx: 10 }));
-      made.append(element("text", { x: x + w / 2, y: y + 14 }, shortened(this.side.values[ref].name, 24)));
+      group.append(element("rect", { x, y, width: w, height: h, rx: 10 }));
+      group.append(element("text", { x: x + w / 2, y: y + 14 }, shortened(this.side.values[ref].name, 24)));
     } else {
-      made.append(element("circle", { cx: x + 3, cy: y + 3, r: 2.5 }));
+      group.append(element("circle", { cx: x + 3, cy: y + 3, r: 2.5 }));
     }
-    return made;
+    return group;
   }
 
   /* Where a node runs: a bar at its left, and its partition at its right. */
   runOf({ partition }, { x, y, w, h }) {
-    const found = [element("path", { d: `M${x + 2.5} ${y + 4}v${h - 8}`, class: "run" })];
-    if (partition) found.push(element("text", { x: x + w - 3, y: y + 9, class: "partition" }, `${partition}`));
-    return found;
+    const parts = [element("path", { d: `M${x + 2.5} ${y + 4}v${h - 8}`, class: "run" })];
+    if (partition) parts.push(element("text", { x: x + w - 3, y: y + 9, class: "partition" }, `${partition}`));
+    return parts;
   }
 
   counts(scope, x, y) {
     const changed = scope.inside.filter((id) => this.stateOf(id) !== "kept").length;
-    const made = element("text", { x, y, class: "counts" });
-    made.append(element("tspan", {}, `${scope.inside.length} nodes`));
+    const label = element("text", { x, y, class: "counts" });
+    label.append(element("tspan", {}, `${scope.inside.length} nodes`));
     if (changed) {
-      made.append(element("tspan", { class: this.side.isBefore ? "gone" : "new", dx: 5 }, `${this.side.isBefore ? "−" : "+"}${changed}`));
+      label.append(element("tspan", { class: this.side.isBefore ? "gone" : "new", dx: 5 }, `${this.side.isBefore ? "−" : "+"}${changed}`));
     }
-    return made;
+    return label;
   }
 
   /* ------------------------------------------------ pointer and keyboard */

@@ -31,14 +31,14 @@ class Site:
     @property
     def text(self) -> str:
         """The same in words."""
-        why = f": {self.reason}" if self.reason else ""
+        suffix = f": {self.reason}" if self.reason else ""
         if self.kind == "ahead":
             return "folded or merged by onnxruntime"
         if self.kind == "lowered":
-            return f"lowered{f' by {self.provider}' if self.provider else ''}{why}"
+            return f"lowered{f' by {self.provider}' if self.provider else ''}{suffix}"
         if self.kind == "there":
             return f"runs on {self.provider}, partition {self.partition + 1}"
-        return f"runs on {self.provider}{why}"
+        return f"runs on {self.provider}{suffix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +65,16 @@ class PlacingFacts:
 def sites_json(drawing: Drawing, sites: Mapping[str, Site]) -> dict[str, Any]:
     """Where the nodes of a drawing run, as JSON values.
 
-    Each node has the number of a text and of its partition, from 1 (0 for none), or nothing where
-    that is not known.
+    Each node has the number of a text and of its partition, from 1 (0 for none), or ``None`` when
+    it is not known where it runs.
     """
     texts: dict[tuple[str, str], int] = {}
-    found: list[tuple[int, int] | None] = []
+    entries: list[tuple[int, int] | None] = []
     for node in drawing.nodes:
         site = sites.get(node.name)
         if site is None:
-            found.append(None)
+            entries.append(None)
             continue
         number = texts.setdefault((site.kind, site.text), len(texts))
-        found.append((number, site.partition + 1))
-    return {"nodes": found, "texts": list(texts)} if texts else {}
+        entries.append((number, site.partition + 1))
+    return {"nodes": entries, "texts": list(texts)} if texts else {}

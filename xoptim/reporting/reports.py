@@ -28,9 +28,7 @@ _HEIGHT: Final = 760
 
 @dataclass(frozen=True, slots=True)
 class HtmlReport:
-    """A report as a page, which needs no other file and no network, with the comparisons of the two
-    models.
-    """
+    """A page that needs no other file and no network, and the comparisons of the two models."""
 
     html: str
     verification: tuple[VerificationReport, ...] = ()
@@ -38,7 +36,7 @@ class HtmlReport:
     def save(self, path: str | Path) -> Path:
         """Write the page; returns the path.
 
-        Raises `ModelError` when it cannot be written; a file that is there is then unchanged.
+        Raises `ModelError` when it cannot be written; an existing file is then unchanged.
         """
         target = Path(path)
         replace_file(target, self.html.encode())
@@ -54,8 +52,7 @@ class HtmlReport:
 
 
 def report_of(journal: Journal, subject: ReportSubject, provider: str = "cpu") -> HtmlReport:
-    """The report of an optimization from its record, whose model is optimized by now, and still in
-    memory.
+    """The report of an optimization from its record, whose model must be optimized and in memory.
 
     Raises `XoptimError` when a library of the report is not installed.
     """
@@ -77,9 +74,9 @@ def report_of(journal: Journal, subject: ReportSubject, provider: str = "cpu") -
 
 
 def subject_of(report: OptimizationReport, title: str, result: str) -> ReportSubject:
-    """The names and figures of an optimization that its report has."""
-    notes = [("dropped", str(each)) for each in report.dropped]
-    notes += [("repeats", str(each)) for each in report.repetitions]
+    """The names and figures of an optimization, from its report."""
+    notes = [("dropped", str(culprit)) for culprit in report.dropped]
+    notes += [("repeats", str(block)) for block in report.repetitions]
     return ReportSubject(
         title=title,
         result=result,
@@ -92,8 +89,8 @@ def subject_of(report: OptimizationReport, title: str, result: str) -> ReportSub
 def _compared(sources: tuple[Source, Source], checks: VerificationOptions) -> VerificationReport:
     """The comparison of two models, each with its external data."""
     first, second = sources
-    located = replace(checks, original_dir=first.base_dir, optimized_dir=second.base_dir)
-    return verify_models(_file(first), _file(second), located)
+    options = replace(checks, original_dir=first.base_dir, optimized_dir=second.base_dir)
+    return verify_models(_file(first), _file(second), options)
 
 
 def report(
@@ -107,17 +104,17 @@ def report(
 ) -> HtmlReport:
     """Show two models side by side, with what changed between them.
 
-    Nodes count as unchanged that have the same operator, attributes and names of results. Patterns
-    are named by the metadata that ``xoptim.optimize`` leaves; with ``report="report.html"`` it
-    records every rewrite. A notebook displays the report, and ``save(path)`` writes it.
+    Nodes with the same operator, attributes and result names count as unchanged. The metadata that
+    ``xoptim.optimize`` writes names the patterns; its ``report="report.html"`` records every
+    rewrite. A notebook displays the report, and ``save(path)`` writes it.
 
     Args:
         before: a model as for `xoptim.optimize`.
-        after: another one.
+        after: another model.
         path: the file to write, if any.
-        verify: whether to compare their results, with which options.
+        verify: whether to compare their results, or the options of the comparison.
         bench: options with which to measure both; by default they are not measured.
-        titles: names of both; their files by default.
+        titles: names of both; by default their file names.
 
     Raises:
         ModelError: a model cannot be read, or the page cannot be written.
@@ -142,23 +139,23 @@ def report(
         subject = measured(subject, _file(sources[0]), _file(sources[1]), bench)
     misses = nearest_misses(models[1], "cpu" if bench is None else bench.provider)
     text = render(facts_of(subject, *drawings), *drawings, links, misses)
-    made = HtmlReport(text, tuple(subject.verification))
+    page = HtmlReport(text, tuple(subject.verification))
     if path is not None:
-        made.save(path)
-    return made
+        page.save(path)
+    return page
 
 
 def measured(
     subject: ReportSubject, before: ModelLike, after: ModelLike, options: BenchOptions
 ) -> ReportSubject:
-    """The figures with the times of both models, and of each operator in them.
+    """The figures, with the times of both models and of each operator.
 
-    Raises `XoptimError` when one does not run.
+    Raises `XoptimError` when a model does not run.
     """
     models = {"original": before, "result": after}
     latency = subject.latency or measure(models, replace(options, compare=False, loading=False))
-    found = profile(models, replace(options, seconds=min(options.seconds, 2.0)))
-    return replace(subject, latency=latency, operators=list(found.values()))
+    profiles = profile(models, replace(options, seconds=min(options.seconds, 2.0)))
+    return replace(subject, latency=latency, operators=list(profiles.values()))
 
 
 def _file(source: Source) -> ModelLike:

@@ -16,8 +16,8 @@ from xoptim.reporting.drawing import Drawing
 from xoptim.reporting.placing import PlacingFacts
 from xoptim.verification.report import VerificationReport
 
-_CLEAR: Final = 0.01
-"""Part of the time of all operators from which a change of one is coloured."""
+_MIN_SHARE: Final = 0.01
+"""Share of the time of all operators from which a change of one operator is coloured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,16 +26,16 @@ class ReportSubject:
 
     title: str  # name of the original
     result: str  # name of the result
-    sizes: tuple[int, int] = (0, 0)  # bytes of both, 0 for unknown ones
+    sizes: tuple[int, int] = (0, 0)  # bytes of both, 0 when unknown
     opsets: tuple[int, int] = (0, 0)  # operator set of ONNX of both, 0 for none
-    exactness: Exactness | None = None  # weakest promise of the rewrites, if it is known
+    exactness: Exactness | None = None  # weakest exactness of the rewrites, if it is known
     verification: Sequence[VerificationReport] = ()  # the comparisons; empty when there were none
     latency: BenchReport | None = None  # the times of both, if they were measured
     # the time of each operator in both, if it was measured
     operators: Sequence[Mapping[str, OperatorTime]] = ()
     notes: Sequence[tuple[str, str]] = ()  # label and text of further lines of the verification
     precision: str = ""  # the choice of quantized operators, if there was one
-    # texts about each of them, by the heads of their columns
+    # the texts of a row for each of these operators, by column
     quantizable: Sequence[Mapping[str, str]] = ()
     placing: PlacingFacts | None = None  # where the nodes of both run, if there is a target
 
@@ -121,15 +121,15 @@ def facts_of(subject: ReportSubject, before: Drawing, after: Drawing) -> PageFac
 
 def _viewers(subject: ReportSubject) -> list[tuple[str, str]]:
     """Commands of a shell that open the models in other viewers, in the folder of the models."""
-    found = [("Netron", f"netron {shell_path(name)}") for name in (subject.title, subject.result)]
-    found.append(
+    viewers = [("Netron", f"netron {shell_path(name)}") for name in (subject.title, subject.result)]
+    viewers.append(
         (
             "Model Explorer",
             f"model-explorer {shell_path(subject.title)} "
             "--extensions=xoptim.integrations.model_explorer",
         )
     )
-    return found if subject.title.endswith(".onnx") else []
+    return viewers if subject.title.endswith(".onnx") else []
 
 
 def _percent(before: float, after: float) -> str:
@@ -159,10 +159,10 @@ def _cards(subject: ReportSubject, before: int, after: int) -> list[Card]:
         )
     largest = [report.largest for report in subject.verification if report.largest is not None]
     if largest:
-        found = max(largest, key=lambda each: each.excess)
-        limits = "" if found.tolerance is None else "rtol {:g}, atol {:g}".format(*found.tolerance)
+        worst = max(largest, key=lambda comparison: comparison.excess)
+        limits = "" if worst.tolerance is None else "rtol {:g}, atol {:g}".format(*worst.tolerance)
         cards.append(
-            Card("largest difference", f"{found.max_abs:.2g}" if found.max_abs else "none", limits)
+            Card("largest difference", f"{worst.max_abs:.2g}" if worst.max_abs else "none", limits)
         )
     if subject.exactness is not None:
         cards.append(Card("exactness", subject.exactness))
@@ -174,12 +174,12 @@ def _cards(subject: ReportSubject, before: int, after: int) -> list[Card]:
 
 
 def _operators(subject: ReportSubject, before: Drawing, after: Drawing) -> list[OperatorRow]:
-    """The operators, those with the most nodes, or, where times are known, with the largest change
-    first.
+    """The rows of operators: with the most nodes first or, when times are known, with the largest
+    change of time.
     """
     counts = [Counter(node.op_type for node in drawing.nodes) for drawing in (before, after)]
     times = [
-        {name: each.seconds for name, each in model.items()} for model in subject.operators
+        {name: time.seconds for name, time in model.items()} for model in subject.operators
     ] or [{}, {}]
     names = {*counts[0], *counts[1], *times[0], *times[-1]}
 
@@ -187,33 +187,33 @@ def _operators(subject: ReportSubject, before: Drawing, after: Drawing) -> list[
         return -abs(times[0].get(name, 0.0) - times[-1].get(name, 0.0)), -counts[0][name], name
 
     sums = [sum(model.values()) if subject.operators else None for model in (times[0], times[-1])]
-    clear = _CLEAR * (sums[0] or 0.0)
+    threshold = _MIN_SHARE * (sums[0] or 0.0)
     rows = [
         _row(
             name,
             (counts[0][name], counts[1][name]),
             (times[0].get(name), times[-1].get(name)),
-            clear,
+            threshold,
         )
         for name in sorted(names, key=key)
     ]
     return [
         *rows,
-        _row("all operators", (len(before.nodes), len(after.nodes)), (sums[0], sums[1]), clear),
+        _row("all operators", (len(before.nodes), len(after.nodes)), (sums[0], sums[1]), threshold),
     ]
 
 
 def _row(
-    name: str, counts: tuple[int, int], times: tuple[float | None, float | None], clear: float
+    name: str, counts: tuple[int, int], times: tuple[float | None, float | None], threshold: float
 ) -> OperatorRow:
     before, after = counts
     change = "" if after == before else f"{'+' if after > before else '−'}{abs(after - before)}"
     if times == (None, None):
         return OperatorRow(name, before, after, change)
-    more = (times[1] or 0.0) - (times[0] or 0.0)
-    texts = ["" if each is None else f"{1e3 * each:.3f}" for each in times]
-    text = f"{'+' if more > 0 else '−'}{abs(1e3 * more):.3f}"
-    trend = "" if abs(more) < clear else "more" if more > 0 else "less"
+    growth = (times[1] or 0.0) - (times[0] or 0.0)
+    texts = ["" if time is None else f"{1e3 * time:.3f}" for time in times]
+    text = f"{'+' if growth > 0 else '−'}{abs(1e3 * growth):.3f}"
+    trend = "" if abs(growth) < threshold else "more" if growth > 0 else "less"
     return OperatorRow(name, before, after, change, (texts[0], texts[1], text), trend)
 
 
@@ -230,26 +230,26 @@ def _verified(subject: ReportSubject) -> list[tuple[str, str]]:
 
 
 def _outputs(reports: Sequence[VerificationReport]) -> list[tuple[str, str, str, str, str]]:
-    found = []
+    rows = []
     for report in reports:
         for run in report.runs:
             sizes = ", ".join(f"{name}={size}" for name, size in run.dims.items())
-            for each in run.comparisons:
+            for result in run.comparisons:
                 verdict = (
-                    each.message or "equal"
-                    if each.ok
+                    result.message or "equal"
+                    if result.ok
                     else "rounding noise"
-                    if run.accepts(each)
-                    else each.message
+                    if run.accepts(result)
+                    else result.message
                 )
-                relative = f"{each.max_rel:.2g}" if each.max_rel else ""
-                found.append(
+                relative = f"{result.max_rel:.2g}" if result.max_rel else ""
+                rows.append(
                     (
-                        each.output,
+                        result.output,
                         sizes,
-                        f"{each.max_abs:.2g}" if each.max_abs else "none",
+                        f"{result.max_abs:.2g}" if result.max_abs else "none",
                         relative,
                         verdict,
                     )
                 )
-    return found
+    return rows

@@ -10,52 +10,51 @@ from xoptim.diagnose.hints import may_match
 from xoptim.graph.model import Model
 from xoptim.match.pattern import PatternOptimization
 
-_FEWEST: Final = 3
-"""Nodes that a pattern has at least: a miss of a smaller one would tell only that another node is
-there.
-"""
-_MOST: Final = 30
-"""Misses that are shown."""
-_TRIED: Final = 24
-"""Nodes at which a pattern is tried, evenly spread: layers repeat."""
+_MIN_NODES: Final = 3
+"""Minimum number of nodes of a pattern: a miss of a smaller one tells only that a node differs."""
+_MAX_MISSES: Final = 30
+"""Maximum number of misses that are shown."""
+_MAX_TRIALS: Final = 24
+"""Maximum number of nodes at which a pattern is tried, evenly spread: layers repeat."""
 
 
 def nearest_misses(model: Model, provider: str = "cpu") -> list[Explanation]:
-    """For each pattern of three nodes or more that does not match, the place where most of it fits,
-    the best ones first.
+    """For each pattern of three nodes or more that does not match, the node where most of it fits,
+    best first.
 
-    A place counts when at least half of the nodes fit, or when the model is too old for a pattern
-    whose nodes all fit.
+    At least half of the pattern's nodes must fit.
     """
     patterns = [
         cls()
         for cls in installed_patterns().values()
         if issubclass(cls, PatternOptimization) and "extra" not in cls.tags
     ]
-    found = [
+    misses = [
         miss
         for pattern in patterns
         if may_match(model, [pattern])
         for miss in _misses(model, pattern, provider)
     ]
-    found.sort(key=lambda miss: (-_share(miss), -len(miss.matched), miss.pattern))
-    return found[:_MOST]
+    misses.sort(key=lambda miss: (-_share(miss), -len(miss.matched), miss.pattern))
+    return misses[:_MAX_MISSES]
 
 
 def _misses(model: Model, pattern: PatternOptimization, provider: str) -> Sequence[Explanation]:
     """The nearest miss of a pattern, if it is near enough."""
     explainer = Explainer(model, pattern, provider)
     candidates = explainer.candidates() if explainer.keys else []
-    found = [explainer.explain(node) for node in candidates[:: 1 + len(candidates) // _TRIED]]
-    if any(each.matches for each in found):
-        return ()
-    refused = [each for each in found if each.status == "refused"]
-    near = [
-        each
-        for each in refused
-        if max(each.total, len(each.matched)) >= _FEWEST and 2 * _share(each) >= 1
+    explanations = [
+        explainer.explain(node) for node in candidates[:: 1 + len(candidates) // _MAX_TRIALS]
     ]
-    return sorted(near, key=lambda each: -each.progress)[:1]
+    if any(miss.matches for miss in explanations):
+        return ()
+    refusals = [miss for miss in explanations if miss.status == "refused"]
+    misses = [
+        miss
+        for miss in refusals
+        if max(miss.total, len(miss.matched)) >= _MIN_NODES and 2 * _share(miss) >= 1
+    ]
+    return sorted(misses, key=lambda miss: -miss.progress)[:1]
 
 
 def _share(miss: Explanation) -> float:

@@ -38,18 +38,21 @@ def render(
     """The page as text: both drawings and their relation, patterns that almost applied, and the
     rewrites that were applied.
 
-    The data are compressed JSON, so that names cannot be taken for markup; all other texts are
-    escaped by the template. A policy in the page lets the browser run no script but its own, and
-    load nothing.
+    The data is compressed JSON, so that names cannot be read as markup; the template escapes all
+    other texts. A content security policy allows only the page's own script, and loads nothing.
     """
-    rows, known = [_miss(each, after) for each in misses], installed_patterns()
-    about = {each.name: _about(known[each.name]) for each in links.changes if each.name in known}
+    rows, patterns = [_miss(miss, after) for miss in misses], installed_patterns()
+    about = {
+        change.name: _about(patterns[change.name])
+        for change in links.changes
+        if change.name in patterns
+    }
     placing = facts.placing or PlacingFacts("")
     data = {
         "before": {**_side(before), "runs": sites_json(before, placing.before)},
         "after": {**_side(after), "runs": sites_json(after, placing.after)},
         "links": links.to_json(),
-        "patterns": about | {each.name(): _about(each) for each in rewrites},
+        "patterns": about | {rewrite.name(): _about(rewrite) for rewrite in rewrites},
         "misses": rows,
     }
     packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)
@@ -79,7 +82,7 @@ def _hash(text: str) -> str:
 def _side(drawing: Drawing) -> dict[str, Any]:
     scopes = scopes_of(drawing)
     boxes = [box.to_json() for box in arrange(drawing, scopes)]
-    outlines = [(each.path, each.label, each.parent, each.nodes) for each in scopes]
+    outlines = [(scope.path, scope.label, scope.parent, scope.nodes) for scope in scopes]
     return {**to_json(drawing), "scopes": outlines, "boxes": boxes}
 
 
@@ -93,16 +96,16 @@ def _about(rewrite: Rewrite | type[Rewrite]) -> dict[str, Any]:
 
 
 def _sentences(paragraph: str) -> list[str]:
-    """The lines of a paragraph of a docstring, a line that continues another one joined to it."""
-    found: list[str] = []
+    """The lines of a paragraph of a docstring; a continuation line is joined to its first line."""
+    lines: list[str] = []
     for line in paragraph.splitlines():
-        if (found and line.startswith(" ")) or (
-            found and not line[:1].isdigit() and ":" not in line[:16]
+        if (lines and line.startswith(" ")) or (
+            lines and not line[:1].isdigit() and ":" not in line[:16]
         ):
-            found[-1] += " " + line.strip()
+            lines[-1] += " " + line.strip()
         else:
-            found.append(line.strip())
-    return found
+            lines.append(line.strip())
+    return lines
 
 
 def _miss(miss: Explanation, after: Drawing) -> dict[str, Any]:
@@ -112,11 +115,11 @@ def _miss(miss: Explanation, after: Drawing) -> dict[str, Any]:
         for number, node in enumerate(after.nodes)
         if node.outputs
     }
-    known = installed_patterns().get(miss.pattern)
+    cls = installed_patterns().get(miss.pattern)
     culprits = [miss.culprit] if miss.culprit is not None else []
     return {
         "pattern": miss.pattern,
-        "arrow": "" if known is None else known.arrow(),
+        "arrow": "" if cls is None else cls.arrow(),
         "reached": miss.reached,
         "reason": miss.reason or "no reason given",
         "place": str(miss.anchor),

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from xoptim.diagnose.unfit import UnfitPattern
     from xoptim.workflow.json_types import FittingJson
 
-_MOST_CULPRITS: Final = 5
-"""Most lowerings that are dropped because they change results."""
+_MAX_CULPRITS: Final = 5
+"""Maximum number of lowerings that are dropped because they change results."""
 
 
 @dataclass(slots=True)
@@ -41,17 +41,16 @@ class FittingOutcome:
 
     Attributes:
         target: the target.
-        original: the placement of the original, ``None`` where it could not be asked for.
-        fitted: the result, with its placements; ``None`` where the provider could not be asked.
+        original: the placement of the original, ``None`` when the provider gave none.
+        fitted: the result, with its placements; ``None`` when the provider gave no answer.
         reports: the comparison of the fitted model with the optimized one, on the processor.
         is_check_asked: whether a comparison on the target was asked for.
         check: the comparison on the target, if it was made.
         dropped: lowerings that were dropped because they change results.
         avoided: nodes at which a lowering is not applied for that reason, by its name.
-        newer: operator sets that lowerings of what is left need, by their names, where the model
-            has an older one.
-        unfit: patterns that would apply, and are not used for the target.
-        fault: why the provider could not be asked.
+        newer: newer operator sets that lowerings of the remaining nodes need, by their names.
+        unfit: patterns that would apply but are not used for the target.
+        fault: why the provider gave no answer.
     """
 
     target: Target
@@ -100,9 +99,9 @@ class FittingOutcome:
     @property
     def verdict(self) -> str:
         """The outcome of the comparison on the target, in one line."""
-        told = self.difference or self.doubt
-        if told:
-            return told
+        objection = self.difference or self.doubt
+        if objection:
+            return objection
         if self.check is not None:
             return self.check.summary()
         return "verified by onnxruntime on the CPU" if self.is_check_asked else "skipped"
@@ -123,7 +122,7 @@ class FittingOutcome:
             "dropped": self.dropped,
             "avoided": self.avoided,
             "newer": self.newer,
-            "unfit": [each.to_json() for each in self.unfit],
+            "unfit": [pattern.to_json() for pattern in self.unfit],
             "fault": self.fault,
         }
 
@@ -141,33 +140,33 @@ class Fit:
     def run(
         self, source: Source | str | Path, verified: VerifiedModel
     ) -> tuple[VerifiedModel, FittingOutcome]:
-        """The fitted result, verified on the target, and what was found."""
-        found = FittingOutcome(self._target, is_check_asked=self._options.verifies)
+        """The fitted result, verified on the target, and the outcome."""
+        outcome = FittingOutcome(self._target, is_check_asked=self._options.verifies)
         if not self._target.is_installed:
-            found.not_fitted(f"not installed: {self._target.install}")
-            return verified, found
+            outcome.not_fitted(f"not installed: {self._target.install}")
+            return verified, outcome
         self._how.on_step(f"asking {self._target.name} which nodes it takes")
-        given = Source.of(source)
+        origin = Source.of(source)
         try:
-            found.original = self._placement(given.proto, given.base_dir)
+            outcome.original = self._placement(origin.proto, origin.base_dir)
         except (ProviderUnavailable, PlacementError) as error:
-            found.not_fitted(error)
-            return verified, found
-        except XoptimError:  # the result may be smaller
-            found.original = None
+            outcome.not_fitted(error)
+            return verified, outcome
+        except XoptimError:  # the provider may accept the result all the same
+            outcome.original = None
         optimized = verified
         try:
-            verified = self._fitted(optimized, found)
+            verified = self._fitted(optimized, outcome)
             if self._options.verifies and self._target.provider:
-                verified = self._verified(given, optimized, verified, found)
+                verified = self._verified(origin, optimized, verified, outcome)
         except XoptimError as error:
-            found.not_fitted(error)
-        found.newer = _newer(verified, found)
-        return verified, found
+            outcome.not_fitted(error)
+        outcome.newer = _newer(verified, outcome)
+        return verified, outcome
 
     def _placement(self, model: onnx.ModelProto, base_dir: Path | None) -> Placement:
         libraries = self._how.checks.custom_op_libs
-        found = place(
+        placement = place(
             model,
             self._target,
             base_dir,
@@ -175,7 +174,7 @@ class Fit:
             seconds=self._options.seconds,
             custom_op_libs=tuple(libraries),
         )
-        return replace(found, nodes=tuple(map(self._trusted, found.nodes)))
+        return replace(placement, nodes=tuple(map(self._trusted, placement.nodes)))
 
     def _failing(
         self, model: onnx.ModelProto, whole: Placement, base_dir: Path | None, seconds: float
@@ -184,7 +183,7 @@ class Fit:
         if self._how.checks.custom_op_libs:
             return ()
         self._how.on_step(f"looking for what {self._target.name} does not compile")
-        found = smallest_failing(
+        part = smallest_failing(
             model,
             self._target,
             base_dir,
@@ -192,53 +191,53 @@ class Fit:
             seconds=min(seconds, SECONDS),
             whole=whole,
         )
-        return () if found is None else found.nodes
+        return () if part is None else part.nodes
 
     def _trusted(self, node: PlacedNode) -> PlacedNode:
-        """A node, as one that is not taken where the target runs its operator wrongly."""
+        """The node; one that is not taken, if the target runs its operator wrongly."""
         reason = self._distrusted.get((node.domain, node.op_type))
         return node if reason is None else replace(node, partition=-1, reason=reason)
 
-    def _fitted(self, verified: VerifiedModel, found: FittingOutcome) -> VerifiedModel:
+    def _fitted(self, verified: VerifiedModel, outcome: FittingOutcome) -> VerifiedModel:
         """The model with lowerings that change no result on the processor."""
         optimized, folder = verified.proto, verified.base_dir
         while True:
             self._how.on_step(f"fitting to {self._target.name}")
-            found.fitted = fit(
+            outcome.fitted = fit(
                 optimized,
                 lambda model: self._placement(model, folder),
                 folder,
                 find=lambda model, whole, seconds: self._failing(model, whole, folder, seconds),
-                drop=found.dropped,
-                avoid=found.avoided,
+                drop=outcome.dropped,
+                avoid=outcome.avoided,
                 seconds=self._options.seconds,
             )
-            if not found.fitted.steps:
-                found.reports = ()
+            if not outcome.fitted.steps:
+                outcome.reports = ()
                 return verified
-            made = self._made(verified, found.fitted)
-            found.reports = made.reports
-            wrong = any(report.status == "different" for report in made.reports)
-            if not wrong or len(found.dropped) + len(found.avoided) >= _MOST_CULPRITS:
-                return joined(verified, made)
-            name, node = self._culprit(verified, found.fitted)
-            if node and name not in found.avoided:
-                found.avoided[name] = [node]
+            lowered = self._lowered(verified, outcome.fitted)
+            outcome.reports = lowered.reports
+            wrong = any(report.status == "different" for report in lowered.reports)
+            if not wrong or len(outcome.dropped) + len(outcome.avoided) >= _MAX_CULPRITS:
+                return joined(verified, lowered)
+            name, node = self._culprit(verified, outcome.fitted)
+            if node and name not in outcome.avoided:
+                outcome.avoided[name] = [node]
             else:
-                found.dropped.append(name)
-            self._discard(made)
+                outcome.dropped.append(name)
+            self._discard(lowered)
 
     def _culprit(self, verified: VerifiedModel, fitted: Fitted) -> tuple[str, str]:
-        """The lowering that changes results when applied alone, or the first where none does; and
-        the node at which it does, where it is right at others.
+        """The lowering that changes results when it is applied alone, else the first one; and the
+        node at which it does, if it is right at others.
         """
-        known = installed_patterns()
+        patterns = installed_patterns()
         names = list(dict.fromkeys(step.pattern for step in fitted.steps))
         for name in names:
-            if name not in known:
+            if name not in patterns:
                 continue
-            options = OptimizationOptions(patterns=[known[name]])
-            checks = self._checks(verified, known[name].exactness, None)
+            options = OptimizationOptions(patterns=[patterns[name]])
+            checks = self._checks(verified, patterns[name].exactness, None)
             culprit = Suspect(verified.proto, options, checks).find_culprit()
             if culprit is not None and culprit.name == name:
                 return name, culprit.node if culprit.result else ""
@@ -256,7 +255,7 @@ class Fit:
             optimized_dir=folder,
         )
 
-    def _made(self, verified: VerifiedModel, fitted: Fitted) -> VerifiedModel:
+    def _lowered(self, verified: VerifiedModel, fitted: Fitted) -> VerifiedModel:
         """The fitted model, compared with the optimized one on the processor."""
         options = OptimizationOptions(
             patterns=None,
@@ -266,19 +265,23 @@ class Fit:
             merge=False,
         )
         how = replace(self._how, whole=False, each=False, on_loaded=lambda _: None)
-        made = optimize_verified(Source(fitted.model, verified.base_dir), options, how)
+        lowered = optimize_verified(Source(fitted.model, verified.base_dir), options, how)
         if self._how.whole:
             self._how.on_step("verifying the lowered model")
-            known = installed_patterns()
+            patterns = installed_patterns()
             exactness = weakest(
-                known[each.pattern].exactness for each in fitted.steps if each.pattern in known
+                patterns[step.pattern].exactness
+                for step in fitted.steps
+                if step.pattern in patterns
             )
-            made.reports = [
+            lowered.reports = [
                 compare(
-                    verified.proto, made.proto, self._checks(verified, exactness, made.base_dir)
+                    verified.proto,
+                    lowered.proto,
+                    self._checks(verified, exactness, lowered.base_dir),
                 )
             ]
-        return made
+        return lowered
 
     def _discard(self, verified: VerifiedModel) -> None:
         if self._how.draft is not None:
@@ -286,20 +289,20 @@ class Fit:
 
     def _verified(
         self,
-        given: Source,
+        origin: Source,
         optimized: VerifiedModel,
         verified: VerifiedModel,
-        found: FittingOutcome,
+        outcome: FittingOutcome,
     ) -> VerifiedModel:
         """The result, compared with the original on the target.
 
-        An operator that the target computes wrongly, or at which it fails, is lowered as one that
-        it does not take.
+        An operator that the target computes wrongly or fails to run is lowered like one that it
+        does not take.
         """
-        original, checks = located(given, self._how.checks)
+        original, checks = located(origin, self._how.checks)
         while True:
             self._how.on_step(f"verifying on {self._target.name}")
-            check = found.check = verify_on_target(
+            check = outcome.check = verify_on_target(
                 original,
                 verified.proto,
                 self._target,
@@ -310,24 +313,24 @@ class Fit:
                 tolerance=self._options.tolerance,
             )
             key = _key(check.operator)
-            if check.ok or key in self._distrusted or key not in lowerings(found.dropped):
+            if check.ok or key in self._distrusted or key not in lowerings(outcome.dropped):
                 return verified
             is_computed = check.status == "different" or check.error > 0.0
             fault = "computes it wrongly" if is_computed else "fails to run it"
             self._distrusted[key] = f"{self._target.name} {fault}"
             self._discard(verified)
-            verified = self._fitted(optimized, found)
+            verified = self._fitted(optimized, outcome)
 
 
-def _newer(verified: VerifiedModel, found: FittingOutcome) -> dict[str, int]:
-    """The operator sets that lowerings of what is left need, where they are newer."""
-    if found.fitted is None:
+def _newer(verified: VerifiedModel, outcome: FittingOutcome) -> dict[str, int]:
+    """The newer operator sets that lowerings of the remaining nodes need, by lowering."""
+    if outcome.fitted is None:
         return {}
-    opset, known = verified.builder.model.opsets.get("", 0), installed_patterns()
-    able = lowerings(found.dropped)
-    left = {(node.domain, node.op_type) for node in found.fitted.after.left}
-    needed = {name: known[name].min_opset for key in left for name in able.get(key, ())}
-    return {name: least for name, least in sorted(needed.items()) if least > opset}
+    opset, patterns = verified.builder.model.opsets.get("", 0), installed_patterns()
+    choices = lowerings(outcome.dropped)
+    operators = {(node.domain, node.op_type) for node in outcome.fitted.after.left}
+    needs = {name: patterns[name].min_opset for key in operators for name in choices.get(key, ())}
+    return {name: minimum for name, minimum in sorted(needs.items()) if minimum > opset}
 
 
 def _key(label: str) -> tuple[str, str]:

@@ -17,10 +17,10 @@ class FittingOptions:
     """How a result is fitted.
 
     Attributes:
-        seconds: for the search.
+        seconds: time limit of the search.
         verifies: whether the result is run on the target and compared with the original.
-        tolerance: the error that is allowed there, ``None`` for the one of its arithmetic.
-        feeds: the values of the inputs to compare on; random ones where there are none.
+        tolerance: the error that is allowed there, ``None`` for the default of its arithmetic.
+        feeds: the values of the inputs to compare on; random ones when empty.
     """
 
     seconds: float = LONGEST

@@ -43,14 +43,12 @@ if TYPE_CHECKING:
 
 _LOGGER: Final = logging.getLogger("xoptim")
 _INT4_MATMUL: Final = "MatMulNBits"
-"""The pattern whose operator reads weights of 4 bits, where they would be widened in each run
-otherwise.
-"""
-Given: TypeAlias = Source | str | Path
+"""The pattern whose operator reads 4-bit weights, which each run would widen otherwise."""
+AnySource: TypeAlias = Source | str | Path
 
 
 class KeepIfFaster(Protocol):
-    """A step that leaves out what makes a result slower than the original."""
+    """A step that drops patterns that make a result slower than the original."""
 
     def __call__(
         self, source: Source, verified: VerifiedModel, options: OptimizationOptions, how: VerifyPlan
@@ -63,7 +61,7 @@ class KeepIfFaster(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """The options of a job, in the order of the steps. A step without options is dropped."""
+    """The options of a job, in the order of the steps. A step without options is skipped."""
 
     preparation: Preparation = field(default_factory=Preparation)
     # whether assumptions that do not fit the model are dropped, with a warning for each
@@ -73,7 +71,7 @@ class JobOptions:
     # whether the optimized model is verified before it is quantized
     verifies_floats: bool = True
     precision: PrecisionOptions | None = None
-    # options of the target that the options of the optimization name
+    # options for fitting to the target that ``optimization`` names
     fitting: FittingOptions = field(default_factory=FittingOptions)
     keep_if_faster: KeepIfFaster | None = None
     benchmark: BenchOptions | None = None
@@ -104,7 +102,7 @@ class Job:
         options: the steps.
     """
 
-    def __init__(self, source: Given, options: JobOptions) -> None:
+    def __init__(self, source: AnySource, options: JobOptions) -> None:
         self._source = source
         self._options = options
         self._how = options.verification
@@ -113,7 +111,7 @@ class Job:
         self._is_static = _is_static(self._precision, self._target)
 
     def run(self) -> Outcome:
-        """Take the steps.
+        """Run the steps.
 
         Raises:
             ModelError: the model cannot be read, or the result cannot be written.
@@ -123,71 +121,71 @@ class Job:
             RunError, LoadError, FeedError: the model cannot be quantized, as it does not run.
         """
         self._check_static()
-        began = perf_counter()
+        start = perf_counter()
         source, options = self._prepared()
         self._read_samples(source)
-        prepared = perf_counter() - began
+        seconds = perf_counter() - start
         outcome = self._optimized(source, options)
         if not self._options.preparation.is_empty:
-            outcome.times = {"preparing": prepared, **outcome.times}
+            outcome.times = {"preparing": seconds, **outcome.times}
         for name, step in self._steps(source, options, outcome):
             if outcome.refusal is not None:
                 break
-            began = perf_counter()
+            start = perf_counter()
             step()
-            outcome.times[name] = perf_counter() - began
+            outcome.times[name] = perf_counter() - start
         return outcome
 
     def _steps(
-        self, source: Given, options: OptimizationOptions, outcome: Outcome
+        self, source: AnySource, options: OptimizationOptions, outcome: Outcome
     ) -> Iterator[tuple[str, Callable[[], None]]]:
         """The steps after the verification, by name."""
-        chosen = self._options
+        settings = self._options
         if self._precision is not None:
             yield "quantizing", lambda: self._quantize(source, options, outcome)
         if self._target is not None:
             yield f"fitting to {self._target.name}", lambda: self._fit(source, options, outcome)
-        if chosen.keep_if_faster is not None:
+        if settings.keep_if_faster is not None:
             yield "comparing times", lambda: self._keep_if_faster(source, options, outcome)
-        if chosen.benchmark is not None:
+        if settings.benchmark is not None:
             yield "measuring", lambda: self._measure(source, outcome)
-        if chosen.hints is not None:
+        if settings.hints is not None:
             yield "looking for hints", lambda: self._look_for_hints(source, options, outcome)
         # Nothing slow comes after these, so that an interrupted job has written nothing.
-        if chosen.page is not None:
+        if settings.page is not None:
             yield "reporting", lambda: self._draw(source, outcome)
-        if chosen.write is not None:
+        if settings.write is not None:
             yield "writing", lambda: self._write(outcome)
 
-    def _prepared(self) -> tuple[Given, OptimizationOptions]:
+    def _prepared(self) -> tuple[AnySource, OptimizationOptions]:
         """The model with its preparation, and the options of the optimization."""
-        chosen, options = self._options, self._options.optimization
+        settings, options = self._options, self._options.optimization
         source = self._source
-        if not chosen.preparation.is_empty:
-            source = workflow.preparing.prepared_source(source, chosen.preparation)
-        if chosen.leaves_unfit_assumptions and options.assume:
-            given = Source.of(source)
-            kept, reasons = fitting(options.assume, given.proto)
+        if not settings.preparation.is_empty:
+            source = workflow.preparing.prepared_source(source, settings.preparation)
+        if settings.leaves_unfit_assumptions and options.assume:
+            origin = Source.of(source)
+            kept, reasons = fitting(options.assume, origin.proto)
             for reason in reasons:
                 _LOGGER.warning("%s; it is ignored", reason)
             options = replace(options, assume=tuple(kept))
         if self._target is not None:
-            given = Source.of(source)
-            _check_shapes(self._target, given)
-            options = for_target(options, self._target, given.proto)
-        if chosen.page is not None:
-            options = chosen.page.listening(options)
+            origin = Source.of(source)
+            _check_shapes(self._target, origin)
+            options = for_target(options, self._target, origin.proto)
+        if settings.page is not None:
+            options = settings.page.listening(options)
         return source, options
 
-    def _optimized(self, source: Given, options: OptimizationOptions) -> Outcome:
+    def _optimized(self, source: AnySource, options: OptimizationOptions) -> Outcome:
         """The optimized model, compared with the original."""
-        chosen, how = self._options, self._how
+        settings, how = self._options, self._how
         first = (
             options if self._precision is None else precision.quantize.before_quantization(options)
         )
-        is_all = not how.whole and self._precision is None and chosen.keep_if_faster is None
+        is_all = not how.whole and self._precision is None and settings.keep_if_faster is None
         with collection_paused() if is_all else nullcontext():
-            whole = how.whole and chosen.verifies_floats
+            whole = how.whole and settings.verifies_floats
             verified = optimize_verified(
                 source, first, replace(how, whole=whole, on_loaded=self._loaded)
             )
@@ -207,26 +205,24 @@ class Job:
             self._options.page.loaded(builder)
 
     def _check_static(self) -> None:
-        """Raise when activations need scales of samples and there are none, or the target computes
-        in float32 only.
-        """
-        asked, target = self._precision, self._target
-        if asked is None or not asked.static:
+        """Raise when static quantization lacks samples, or the target has no int8 kernels."""
+        request, target = self._precision, self._target
+        if request is None or not request.static:
             return
         if target is not None and not target.needs.computes_int8:
             raise ChoiceError(
                 f"{target.name} has no kernels for int8 activations; without static, only weights "
                 "are quantized"
             )
-        if asked.are_samples_read and not asked.samples and self._how.checks.test_data is None:
+        if request.are_samples_read and not request.samples and self._how.checks.test_data is None:
             raise ChoiceError(STATIC_NEEDS_SAMPLES)
 
-    def _read_samples(self, source: Given) -> None:
-        """Read the samples before anything else takes time, and once."""
+    def _read_samples(self, source: AnySource) -> None:
+        """Read the samples, once, and before any slow step."""
         if self._precision is None or self._precision.are_samples_read:
             return
-        given = Source.of(source)
-        self._precision = precision.sources.with_samples(self._precision, given.proto)
+        origin = Source.of(source)
+        self._precision = precision.sources.with_samples(self._precision, origin.proto)
 
     def _check_values_used(self, verified: VerifiedModel) -> None:
         """Raise when the caller's values could not be used in the comparison."""
@@ -239,9 +235,7 @@ class Job:
             raise ChoiceError(f"{where}: {unused.reason}")
 
     def _check_sizes_fit(self, verified: VerifiedModel) -> None:
-        """Raise when onnxruntime runs the model, but not with the sizes that were written into
-        it.
-        """
+        """Raise when onnxruntime runs the model, but not with its fixed sizes."""
         unfit = next(
             (report for report in verified.reports if report.cause in ("load", "run")), None
         )
@@ -254,14 +248,14 @@ class Job:
                 f"the model does not run with the dimensions of --fix: {unfit.reason}"
             )
 
-    def _quantize(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> None:
+    def _quantize(self, source: AnySource, options: OptimizationOptions, outcome: Outcome) -> None:
         assert self._precision is not None
         quantizer = (
             precision.static_int8.static_int8 if self._is_static else precision.quantize.quantize
         )
-        asked = self._precision
-        is_computed = asked.is_weight_only_float16  # which chooses the operator by itself
-        if asked.weights_only and asked.scheme == "int4" and not is_computed:
+        request = self._precision
+        is_computed = request.is_weight_only_float16  # which chooses the operator by itself
+        if request.weights_only and request.scheme == "int4" and not is_computed:
             options = replace(options, patterns=Query.of(options.patterns).including(_INT4_MATMUL))
         try:
             quantized = quantizer(outcome.verified, options, self._how, self._precision)
@@ -273,7 +267,7 @@ class Job:
             quantized = replace(quantized, target=self._target.name)
         outcome.quantized, outcome.verified = quantized, quantized.verified
 
-    def _fails_on(self, source: Given, feeds: Mapping[str, Value]) -> bool:
+    def _fails_on(self, source: AnySource, feeds: Mapping[str, Value]) -> bool:
         """Whether the original does not run on a sample."""
         original, checks = located(source, self._how.checks)
         single = replace(checks, feeds=feeds, assignments=1, extremes=False)
@@ -283,32 +277,32 @@ class Job:
             return True
         return False
 
-    def _fit(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> None:
-        """Fit the result to its target, with integers that err less where it is not right there."""
+    def _fit(self, source: AnySource, options: OptimizationOptions, outcome: Outcome) -> None:
+        """Fit the result to its target; while it differs there, with more precise integers."""
         self._fit_once(source, outcome)
         first = outcome.quantized
         if first is None or first.float32_model is None or self._precision is None:
             return
-        asked, spent = self._precision, first.seconds
+        request, spent = self._precision, first.seconds
         for widths, share in precision.static_int8.FURTHER[first.activation_bits]:
             if outcome.fitting is None or not outcome.fitting.difference:
                 break
-            if asked.budget is not None:
-                if spent >= asked.budget:
+            if request.budget is not None:
+                if spent >= request.budget:
                     break
-                asked = replace(asked, budget=asked.budget - spent)
+                request = replace(request, budget=request.budget - spent)
             if self._how.draft is not None:
                 self._how.draft.discard(outcome.verified.proto)
-            again = precision.static_int8.static_int8(
-                first.float32_model, options, self._how, asked, widths, share
+            retry = precision.static_int8.static_int8(
+                first.float32_model, options, self._how, request, widths, share
             )
-            spent = again.seconds
-            if again.reason:
+            spent = retry.seconds
+            if retry.reason:
                 break
-            outcome.quantized, outcome.verified = again, again.verified
+            outcome.quantized, outcome.verified = retry, retry.verified
             self._fit_once(source, outcome)
 
-    def _fit_once(self, source: Given, outcome: Outcome) -> None:
+    def _fit_once(self, source: AnySource, outcome: Outcome) -> None:
         assert self._target is not None
         options, how = self._options.fitting, self._how
         outcome.is_verified_there = how.whole
@@ -319,37 +313,37 @@ class Job:
         outcome.verified, outcome.fitting = fit.run(source, outcome.verified)
 
     def _keep_if_faster(
-        self, source: Given, options: OptimizationOptions, outcome: Outcome
+        self, source: AnySource, options: OptimizationOptions, outcome: Outcome
     ) -> None:
         assert self._options.keep_if_faster is not None
-        given = Source.of(source)
+        origin = Source.of(source)
         how = replace(self._how, on_loaded=self._loaded)
         try:
             outcome.verified, outcome.speed = self._options.keep_if_faster(
-                given, outcome.verified, options, how
+                origin, outcome.verified, options, how
             )
         except XoptimError as error:
             outcome.unmeasured = error
         outcome.floats = outcome.verified
 
-    def _measure(self, source: Given, outcome: Outcome) -> None:
+    def _measure(self, source: AnySource, outcome: Outcome) -> None:
         """Measure the original and the result, unless one of them cannot be run."""
         assert self._options.benchmark is not None
         self._how.on_step("measuring")
         verified = outcome.verified
         folders = {"original": verified.builder.model.base_dir, "result": verified.base_dir}
-        known = {label: folder for label, folder in folders.items() if folder is not None}
+        base_dirs = {label: folder for label, folder in folders.items() if folder is not None}
         original = source.proto if isinstance(source, Source) else source
         try:
             outcome.latency = bench.measure.bench(
                 {"original": original, "result": verified.proto},
-                replace(self._options.benchmark, base_dirs=known),
+                replace(self._options.benchmark, base_dirs=base_dirs),
             )
         except XoptimError as error:
             _LOGGER.warning("not measured: %s", error)
 
     def _look_for_hints(
-        self, source: Given, options: OptimizationOptions, outcome: Outcome
+        self, source: AnySource, options: OptimizationOptions, outcome: Outcome
     ) -> None:
         """Find options that would make the result smaller, without the patterns that were
         dropped.
@@ -366,14 +360,14 @@ class Job:
         except MemoryError:
             outcome.hints = ()
 
-    def _unfit(self, source: Given, options: OptimizationOptions) -> list[UnfitPattern]:
-        """The patterns that would apply without the target, and are not used for it."""
+    def _unfit(self, source: AnySource, options: OptimizationOptions) -> list[UnfitPattern]:
+        """The patterns that would apply without the target but are not used for it."""
         assert self._target is not None
-        given = Source.of(source)
-        asked = replace(options, drop=self._options.optimization.drop)
-        return diagnose.unfit.unfit_patterns(given.proto, asked, self._target, given.base_dir)
+        origin = Source.of(source)
+        settings = replace(options, drop=self._options.optimization.drop)
+        return diagnose.unfit.unfit_patterns(origin.proto, settings, self._target, origin.base_dir)
 
-    def _draw(self, source: Given, outcome: Outcome) -> None:
+    def _draw(self, source: AnySource, outcome: Outcome) -> None:
         assert self._options.page is not None
         self._how.on_step("drawing the report")
         self._options.page.draw(source, outcome)
@@ -386,44 +380,44 @@ class Job:
 
 def _target_of(options: OptimizationOptions) -> Target | None:
     """The target that a result is fitted to, ``None`` for onnxruntime on the processor."""
-    found = named(options.target) if options.target else None
-    return None if found is None or found.name == "cpu" else found
+    target = named(options.target) if options.target else None
+    return None if target is None or target.name == "cpu" else target
 
 
 def with_error_of(
     options: FittingOptions, quantized: Quantized | None, target: Target
 ) -> FittingOptions:
-    """The options of fitting a model that was quantized: with its error, on the samples on which
-    that is bounded.
+    """The options of fitting a quantized model: they allow its error, on the samples on which the
+    error is bounded.
     """
     if quantized is None or quantized.reason:
         return options
     if quantized.in_float16 and not quantized.options.is_weight_only_float16:
         return options
-    # The search of static integers makes room for the error of the target.
-    more = 0.0 if quantized.activation_bits else target.tolerance
+    # Static quantization leaves room for the error of the target already.
+    margin = 0.0 if quantized.activation_bits else target.tolerance
     return replace(
-        options, tolerance=quantized.options.tolerance + more, feeds=quantized.samples.feeds
+        options, tolerance=quantized.options.tolerance + margin, feeds=quantized.samples.feeds
     )
 
 
-def precision_for(asked: PrecisionOptions | None, target: Target | None) -> PrecisionOptions | None:
-    """The precision that is asked for, as the target needs it."""
+def precision_for(
+    request: PrecisionOptions | None, target: Target | None
+) -> PrecisionOptions | None:
+    """The requested precision, as the target needs it."""
     if target is None:
-        return asked
-    if asked is None:
-        halves = PrecisionOptions(scheme="float16", compute="float16", everywhere=True)
-        return halves if target.needs.prefers_float16 else None
-    if asked.static:
-        return replace(asked, symmetric=target.needs.symmetric_int8)
-    return replace(asked, weights_only=True) if target.needs.weights_only else asked
+        return request
+    if request is None:
+        float16 = PrecisionOptions(scheme="float16", compute="float16", everywhere=True)
+        return float16 if target.needs.prefers_float16 else None
+    if request.static:
+        return replace(request, symmetric=target.needs.symmetric_int8)
+    return replace(request, weights_only=True) if target.needs.weights_only else request
 
 
-def _is_static(asked: PrecisionOptions | None, target: Target | None) -> bool:
-    """Whether the target takes integers in ranges that samples determine, and they are asked
-    for.
-    """
-    if asked is None or asked.scheme != "int8":
+def _is_static(request: PrecisionOptions | None, target: Target | None) -> bool:
+    """Whether int8 is requested, and the target needs static quantization for it."""
+    if request is None or request.scheme != "int8":
         return False
     return target is not None and target.needs.static_int8
 
@@ -432,19 +426,21 @@ def for_target(
     options: OptimizationOptions, target: Target, model: onnx.ModelProto
 ) -> OptimizationOptions:
     """The options of the optimization of a model for a target: its operator set, without the
-    patterns that hinder there.
+    families of patterns that are slower there.
     """
-    out = [each.name() for each in options.scheduled() if each.family() in target.families]
+    names = [
+        pattern.name() for pattern in options.scheduled() if pattern.family() in target.families
+    ]
     is_older = (
         isinstance(target.opset, int)
         and opset_versions(model.opset_import).get("", 0) < target.opset
     )
-    wanted = target.opset if is_older or target.opset == "newest" else None
-    return replace(options, opset=options.opset or wanted, drop=(*options.drop, *out))
+    opset = target.opset if is_older or target.opset == "newest" else None
+    return replace(options, opset=options.opset or opset, drop=(*options.drop, *names))
 
 
 def _check_shapes(target: Target, source: Source) -> None:
-    """Raise for dynamic dimensions where the target needs all shapes."""
+    """Raise for dynamic dimensions when the target needs static shapes."""
     if not target.needs.static_shapes:
         return
     dynamic_dims = [
@@ -462,27 +458,32 @@ def _check_shapes(target: Target, source: Source) -> None:
         )
 
 
-def _own_bytes(given: Given) -> int:
+def _own_bytes(source: AnySource) -> int:
     """Bytes of a model without its external weights."""
-    if isinstance(given, Source) and given.kind != "path":
-        return given.proto.ByteSize()
-    path = Path(given.original if isinstance(given, Source) else given)
+    if isinstance(source, Source) and source.kind != "path":
+        return source.proto.ByteSize()
+    path = Path(source.original if isinstance(source, Source) else source)
     return path.stat().st_size
 
 
 def _hints(
-    original: Given,
+    original: AnySource,
     verified: VerifiedModel,
     options: OptimizationOptions,
     checks: VerificationOptions,
 ) -> list[OpsetHint | OptionHint]:
     is_lowered = verified.builder.model.opsets.get("", 0) < verified.opset_before
-    newer = (
+    opset_hint = (
         None
         if is_lowered
         else diagnose.hints.opset_hint(verified.proto, options, verified.base_dir, original)
     )
     sizes = next((run.dims for report in verified.reports for run in report.runs), {})
-    others = diagnose.hints.option_hints(verified.proto, options, sizes, verified.base_dir, checks)
-    found: list[OpsetHint | OptionHint] = [*([] if newer is None else [newer]), *others]
-    return sorted(found, key=lambda hint: -hint.nodes)
+    option_hints = diagnose.hints.option_hints(
+        verified.proto, options, sizes, verified.base_dir, checks
+    )
+    hints: list[OpsetHint | OptionHint] = [
+        *([] if opset_hint is None else [opset_hint]),
+        *option_hints,
+    ]
+    return sorted(hints, key=lambda hint: -hint.nodes)

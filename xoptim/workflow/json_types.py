@@ -28,10 +28,10 @@ class FittingJson(TypedDict):
         is_verified: whether the result was found equal on the target.
         verification: comparisons of the fitted model with the optimized one, on the processor.
         check: the comparison on the target; null when it was not made.
-        dropped: lowerings that were skipped because they change results.
-        avoided: nodes at which a lowering was skipped for that reason, by its name.
-        newer: operator sets that lowerings of what is left need, by their names.
-        unfit: patterns that would apply, and are not used for the target.
+        dropped: lowerings that were dropped because they change results.
+        avoided: nodes at which a lowering is not applied for that reason, by its name.
+        newer: newer operator sets that lowerings of the remaining nodes need, by their names.
+        unfit: patterns that would apply but are not used for the target.
         fault: why the execution provider gave no answer; empty when it did.
     """
 
@@ -74,10 +74,10 @@ class SummaryJson(TypedDict):
         verify_seconds: time of verification, in seconds.
         seconds: time by step, in seconds.
         verification: comparisons with the original, one for each execution provider.
-        dropped: rewrites and steps that changed results and were skipped.
+        dropped: rewrites and steps that changed results and were dropped.
         each: the checks of single rewrites; null when they were not made.
         latency: times before and after; null when not measured.
-        unfolded: what was not folded because of its size; null when there is nothing.
+        unfolded: results that were not folded because of their size; null without any.
         hints: options that would make the model smaller.
         unused_inputs: inputs of the result that nothing reads.
         dropped_inputs: inputs of the original that were removed.

@@ -46,7 +46,7 @@ class Refusal:
 
     cause: Cause
     reason: str
-    report: VerificationReport | None = None  # the comparison that gives the reason, if one does
+    report: VerificationReport | None = None  # the comparison that gives the reason, if any
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class Outcome:
     bytes_before: int = 0  # of the original, with its external weights
     quantized: Quantized | None = None  # the quantization, if it was asked for
     speed: SpeedReport | None = None  # the measurements of ``--only-if-faster``
-    unmeasured: XoptimError | None = None  # why there are none although they were asked for
+    unmeasured: XoptimError | None = None  # why the requested measurements are missing
     fitting: FittingOutcome | None = None  # how the result fits its target, if it has one
     # the times of the original and of the result, if they were measured
     latency: BenchReport | None = None
@@ -77,11 +77,11 @@ class Outcome:
     @classmethod
     def of(cls, verified: VerifiedModel, *, is_strict: bool = False) -> Outcome:
         """The outcome of an optimization and its comparison."""
-        found = cls(verified, verified, is_strict)
-        found.times = {"loading": verified.load_seconds, "optimizing": verified.optimize_seconds}
+        outcome = cls(verified, verified, is_strict)
+        outcome.times = {"loading": verified.load_seconds, "optimizing": verified.optimize_seconds}
         if verified.reports:
-            found.times["verifying"] = verified.verify_seconds
-        return found
+            outcome.times["verifying"] = verified.verify_seconds
+        return outcome
 
     @property
     def strippable_bytes(self) -> int:
@@ -107,7 +107,7 @@ class Outcome:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The assumptions in addition to the default set."""
+        """The assumptions, in addition to the default ones."""
         return self.verified.builder.model.assumptions.texts
 
     @property
@@ -115,8 +115,8 @@ class Outcome:
         """Operators of the result that a pattern wrote and ``onnx.checker`` does not support."""
         applied = self.report.applied
         patterns = (cls for name, cls in installed_patterns().items() if name in applied)
-        made = {op_type for cls in patterns for op_type in cls.unchecked}
-        return sorted(made & self.operators.keys())
+        op_types = {op_type for cls in patterns for op_type in cls.unchecked}
+        return sorted(op_types & self.operators.keys())
 
     @property
     def needed(self) -> list[str]:
@@ -141,9 +141,9 @@ class Outcome:
             yield Refusal("target", fitting.difference)
         if fitting is not None and self.is_strict and fitting.doubt:
             yield Refusal("strict", fitting.doubt)
-        each = self.verified.each
-        if each is not None and each.disagreements:
-            yield Refusal("rewrite", str(each.disagreements[0]))
+        check = self.verified.each
+        if check is not None and check.disagreements:
+            yield Refusal("rewrite", str(check.disagreements[0]))
 
     @property
     def failure(self) -> VerificationReport | None:

@@ -23,7 +23,7 @@ _LOGGER: Final = logging.getLogger("xoptim")
 
 
 class Page:
-    """A page that a job draws, and that is saved when its result is written.
+    """A page that a job draws, and that `save` writes.
 
     Args:
         path: the file of the page.
@@ -39,10 +39,10 @@ class Page:
         self._title = title
         self._result = result
         self._recorder = Recorder()
-        self._drawn: HtmlReport | None = None
+        self._html: HtmlReport | None = None
 
     def listening(self, options: OptimizationOptions) -> OptimizationOptions:
-        """The options of the optimization, with what the page needs to be recorded."""
+        """The options of the optimization, with a listener that records it for the page."""
         return self._recorder.listening(options)
 
     def loaded(self, builder: GraphBuilder) -> None:
@@ -50,18 +50,16 @@ class Page:
         self._recorder.loaded(builder.model)
 
     def draw(self, source: Source | str | Path, outcome: Outcome) -> None:
-        """Draw the page about the optimization before quantization, whose model is still in
-        memory.
-        """
+        """Draw the page about the optimization before quantization; its model must be in memory."""
         floats = outcome.floats
-        given = Source.of(source)
-        facts = self._facts(given, outcome)
+        origin = Source.of(source)
+        facts = self._facts(origin, outcome)
         journal = self._recorder.of(floats.builder.model)
-        self._drawn = report_of(journal, facts, floats.builder.optimization_options.provider)
+        self._html = report_of(journal, facts, floats.builder.optimization_options.provider)
 
-    def _facts(self, given: Source, outcome: Outcome) -> ReportSubject:
+    def _facts(self, origin: Source, outcome: Outcome) -> ReportSubject:
         facts = replace(
-            subject_of(outcome.floats.report, self._title or title_of(given), self._result),
+            subject_of(outcome.floats.report, self._title or title_of(origin), self._result),
             sizes=(outcome.bytes_before, outcome.verified.bytes_after),
             opsets=outcome.opsets,
         )
@@ -78,13 +76,13 @@ class Page:
         if outcome.latency is None:
             return facts
         facts = replace(facts, latency=outcome.latency)
-        original = Path(given.original) if given.kind == "path" else given.proto
+        original = Path(origin.original) if origin.kind == "path" else origin.proto
         try:
             return measured(facts, original, outcome.verified.proto, outcome.latency.options)
-        except XoptimError as error:  # the model is written all the same
+        except XoptimError as error:  # the model is written without them
             _LOGGER.warning("operators not measured: %s", error)
             return facts
 
     def save(self) -> Path | None:
         """Write the page, if it was drawn; returns its file."""
-        return None if self._drawn is None else self._drawn.save(self._path)
+        return None if self._html is None else self._html.save(self._path)

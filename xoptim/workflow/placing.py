@@ -14,23 +14,22 @@ from xoptim.targets.fitting import Fitted
 from xoptim.workflow.fitting import FittingOutcome
 
 
-def placing_of(found: FittingOutcome, drawn: onnx.ModelProto) -> PlacingFacts | None:
-    """The placement of the original, and of the result; ``None`` where the provider gave no answer.
+def placing_of(fitting: FittingOutcome, drawn: onnx.ModelProto) -> PlacingFacts | None:
+    """The placement of the original and of the result; ``None`` when the provider gave no answer.
 
     Args:
-        found: how the result was fitted to its target.
-        drawn: the optimized model that the page draws; nodes that were lowered or quantized
-            afterwards are shown in it.
+        fitting: the outcome of fitting the result to its target.
+        drawn: the optimized model that the page draws, before nodes were lowered or quantized.
     """
-    fitted = found.fitted
+    fitted = fitting.fitted
     if fitted is None:
         return None
-    original = found.original
+    original = fitting.original
     counts = [("original", original.counts())] if original is not None else []
     counts += [("optimized", fitted.before.counts()), ("result", fitted.after.counts())]
     left = Counter((node.label, node.reason) for node in fitted.after.left)
     return PlacingFacts(
-        target=found.target.name,
+        target=fitting.target.name,
         before={} if original is None else _sites(original),
         after=_by_result(_with_lowered(fitted), drawn),
         counts=counts,
@@ -57,18 +56,18 @@ def _site(node: PlacedNode) -> Site:
 
 
 def _with_lowered(fitted: Fitted) -> dict[str, Site]:
-    """Where the nodes of the result run, and those that lowerings took away."""
-    found = _sites(fitted.after)
+    """Where the nodes of the result run, and the nodes that lowerings removed."""
+    sites = _sites(fitted.after)
     patterns = {step.operator: step for step in fitted.steps}
     for node in fitted.before.nodes:
         step = patterns.get(node.label)
-        if step is not None and node.name not in found:
-            found[node.name] = Site("lowered", step.pattern, reason=step.reason)
-    return found
+        if step is not None and node.name not in sites:
+            sites[node.name] = Site("lowered", step.pattern, reason=step.reason)
+    return sites
 
 
 def _by_result(sites: Mapping[str, Site], model: onnx.ModelProto) -> dict[str, Site]:
-    """The same, also by first results: nodes without a name got one when they were placed."""
+    """The sites, by first result as well: the placement gave names to nodes without one."""
     results = {
         node.name: next(filter(None, node.output), "") for node in every_node(model.graph.node)
     }

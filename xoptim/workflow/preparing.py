@@ -1,4 +1,4 @@
-"""The changes of a model that come before its optimization."""
+"""Changes of a model before its optimization."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -18,25 +18,25 @@ from xoptim.verification.session import Session
 
 
 def prepared_source(source: Source | str | Path, preparation: Preparation) -> Source:
-    """A changed copy of a model, in memory; the given one stays as it is.
+    """A changed copy of a model, in memory; the original is left unchanged.
 
-    Raises ModelError when the model cannot be read, or a name or a size does not fit it.
+    Raises `ModelError` when the model cannot be read, or a name or a size does not fit it.
     """
-    given = Source.of(source)
+    origin = Source.of(source)
     name = preparation.free
-    proto = freed(given.proto, name, given.base_dir) if name else deepcopy(given.proto)
-    preparation.apply(proto, given.base_dir)
-    return Source(proto, given.base_dir)
+    proto = freed(origin.proto, name, origin.base_dir) if name else deepcopy(origin.proto)
+    preparation.apply(proto, origin.base_dir)
+    return Source(proto, origin.base_dir)
 
 
 def freed(
     proto: onnx.ModelProto, name: str, base_dir: Path | None = None, seed: int = 0
 ) -> onnx.ModelProto:
-    """A copy of a model with a free leading size, which computes for a batch of two what the model
-    computes for each of them.
+    """A copy of a model with a dynamic batch dimension.
 
-    ``name`` is the dimension that takes the place of the fixed size; ``seed`` belongs to the random
-    values. Raises `ModelError` when the copy does not, or it cannot be run.
+    ``name`` names the dimension; ``seed`` is for the random values of the check. Raises
+    `ModelError` when the copy cannot be run, or does not compute for a batch of two what the model
+    computes for each sample.
     """
     free = deepcopy(proto)
     size, inputs = free_batch(free, name, base_dir)
@@ -46,16 +46,16 @@ def freed(
     ]
     try:
         runs = [run_reference(proto, options).runs[0] for options in checks]
-        given = {each: value for each, value in runs[0].feeds.items() if each not in inputs}
-        if given:  # what is not part of the batch is the same for both
+        shared = {feed: value for feed, value in runs[0].feeds.items() if feed not in inputs}
+        if shared:  # inputs outside the batch are the same for both samples
             runs[1] = run_reference(
-                proto, replace(checks[1], feeds={**runs[1].feeds, **given})
+                proto, replace(checks[1], feeds={**runs[1].feeds, **shared})
             ).runs[0]
         batch = {
-            each: np.concatenate([np.asarray(run.feeds[each]) for run in runs]) for each in inputs
+            feed: np.concatenate([np.asarray(run.feeds[feed]) for run in runs]) for feed in inputs
         }
         session = Session(free, checks[0].settings, base_dir=base_dir)
-        results = session.run({**given, **batch})
+        results = session.run({**shared, **batch})
     except (LoadError, FeedError, RunError) as error:
         raise ModelError(
             f"--free {name}: the model does not run with a batch of {2 * size}: {error}"
@@ -68,9 +68,9 @@ def freed(
         expected = np.concatenate([np.asarray(part) for part in parts])
         wrong = next(
             (
-                each
-                for each in compare_values(port.name, expected, result, checks[0].rules)
-                if not each.ok
+                comparison
+                for comparison in compare_values(port.name, expected, result, checks[0].rules)
+                if not comparison.ok
             ),
             None,
         )
