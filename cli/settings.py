@@ -207,7 +207,7 @@ def _table(path: Path, content: bytes) -> Mapping[str, Any] | None:
         if path.name == "pyproject.toml":
             return None  # it belongs to other programs, which report it
         is_deep = isinstance(error, RecursionError)
-        reason = "it is nested too deeply" if is_deep else getattr(error, "strerror", None) or error
+        reason = "it is nested too deeply" if is_deep else error
         raise click.UsageError(f"cannot read settings from {str(path)!r}: {reason}") from error
     if path.name != "pyproject.toml":
         return document

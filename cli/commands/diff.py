@@ -11,6 +11,7 @@ import click
 
 from xoptim import VerificationOptions, diff, diff_values, report
 from xoptim.bench import BenchOptions
+from xoptim.facts.words import counted
 
 from ..exit_codes import DIFFERENT, code_of
 from ..files import MODEL, writable
@@ -104,7 +105,9 @@ def _print(entries: list[Any], choices: _DiffChoices) -> None:
     hidden = len(entries) - choices.limit
     more = f"; {hidden} not shown (--limit)" if hidden > 0 else ""
     if choices.values:
-        console.print(f"{len(entries) or 'no'} results differ{more}", highlight=False)
+        count = counted(len(entries), "result") if entries else "no results"
+        verb = "differs" if len(entries) == 1 else "differ"
+        console.print(f"{count} {verb}{more}", highlight=False)
         return
     counts = Counter(entry.kind for entry in entries)
     kinds = ("added", "removed", "changed")

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from xoptim import Replayed, replay
+from xoptim.facts.words import counted
 from xoptim.verification import library_file
 
 from ..exit_codes import DIFFERENT
@@ -67,6 +68,6 @@ def _print_replayed(results: Sequence[Replayed]) -> None:
     rows.print(open_console())
     counts = Counter(result.status for result in results)
     say(
-        f"{len(results)} rewrites:"
+        f"{counted(len(results), 'rewrite')}:"
         f" {', '.join(f'{count} {status}' for status, count in sorted(counts.items()))}"
     )

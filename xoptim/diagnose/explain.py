@@ -285,11 +285,14 @@ def explain_model(
         results = (
             None if at is None else {name for node in locate(model, at) for name in node.output}
         )
-        return [
-            finding
-            for finding in findings
-            if results is None or any(results & {*place.outputs} for place in finding.matched)
-        ]
+        return _limited(
+            [
+                finding
+                for finding in findings
+                if results is None or any(results & {*place.outputs} for place in finding.matched)
+            ],
+            limit,
+        )
     explainer = Explainer(model, one_pattern(pattern), provider)
     nodes = None if at is None else locate(model, at)
     explanations = (
@@ -307,6 +310,11 @@ def explain_model(
         explanations = explanations or [explainer.out_of_reach(place) for place in places]
     explanations.sort(key=lambda e: (_ORDER.index(e.status), -e.progress))
     count = _MAX_REFUSALS if limit is None and not explainer.keys and at is None else limit
+    return _limited(explanations, count)
+
+
+def _limited(explanations: Sequence[Explanation], count: int | None) -> list[Explanation]:
+    """Explanations, refusals first, without all but ``count`` of the refusals."""
     refusals = [e for e in explanations if not e.matches]
     return [*refusals[:count], *explanations[len(refusals) :]]
 

@@ -23,7 +23,7 @@ def test_equal(xopt: Xopt, dumps: Path) -> None:
     lines = outcome.out.splitlines()
     assert lines[0].split() == ["dump", "verdict", "difference", "reason"]
     assert lines[1].split() == ["00000_TransposeTranspose", "equal", "0"]
-    assert lines[2] == "1 rewrites: 1 equal"
+    assert lines[2] == "1 rewrite: 1 equal"
     (found,) = xopt("replay", "dumps", "--json").json
     assert (found["pattern"], found["status"], found["report"]["exactness"]) == (
         "TransposeTranspose",

@@ -93,6 +93,10 @@ def test_a_target_that_is_not_installed(xopt: Xopt, monkeypatch: pytest.MonkeyPa
             ("webgpu", "--provider", "cuda"),
             "--provider cuda does not run models on --target webgpu",
         ),
+        (
+            ("openvino", "--provider", "openvino", "--provider", "cuda"),
+            "--target runs on one provider; give one --provider",
+        ),
         (("webgpu", "--rtol", "1"), "--rtol has no effect with --target"),
         (("webgpu", "--exact"), "--exact has no effect with --target"),
         (("webgpu", "--fewer-inputs"), "--fewer-inputs has no effect with --target"),

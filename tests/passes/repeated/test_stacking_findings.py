@@ -114,7 +114,9 @@ def test_groups_that_are_stacked_and_those_that_save_nothing() -> None:
         for _ in range(5)
     ]
     alone = [g.add("Erf", g.input("m", WIDTH)) for _ in range(2)]
-    explained = explain(g.model(g.add("Sum", *parts), *alone), "Repeated")
+    model = g.model(g.add("Sum", *parts), *alone)
+    explained = explain(model, "Repeated")
+    assert [each.status for each in explain(model, "Repeated", limit=0)] == ["matches", "matches"]
     assert {each.anchor.op_type: each.status for each in explained} == {
         "MatMul": "matches",
         "Tanh": "matches",
