@@ -262,8 +262,9 @@ def _at_all_positions(
     is_outer = node.op_type == "MatMul" and (g.try_infer_shape(node.input[0]) or (0,))[-1] == 1
     if node.op_type not in ELEMENTWISE | STRETCHING | _PLAIN and not is_outer:
         return None
-    operands = [_at_all_positions(g, each, past, rows, depth - 1) for each in node.input]
-    if any(operand is None for operand in operands):
+    arrays = [_at_all_positions(g, each, past, rows, depth - 1) for each in node.input]
+    operands = [array for array in arrays if array is not None]
+    if len(operands) < len(arrays):
         return None
     if node.op_type == "Slice" and any(np.not_equal(step, 1).any() for step in operands[4:]):
         return None  # the positions in another order
