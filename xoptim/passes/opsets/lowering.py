@@ -180,11 +180,11 @@ def _type_text(info: Info) -> str:
     return f"tensor({type_name(info.dtype)})"
 
 
-class Told(NamedTuple):
-    """Notes about a node next to its call."""
+class NodeNotes(NamedTuple):
+    """Notes about a node, for error messages."""
 
-    origin: str = ""  # the node of the model for which it was written, in words
-    reason: str = ""  # why no simpler operators were written
+    origin: str = ""  # the node of the model that it replaces, in words
+    reason: str = ""  # why it was not decomposed
 
 
 @dataclass(slots=True)
@@ -195,16 +195,13 @@ class Lowering:
     # the reason for each node that is refused, with words that say where it is
     refused: dict[Node, tuple[str, Refused]] = field(default_factory=dict)
 
-    def error(self, told: Mapping[Node, Told] = MappingProxyType({})) -> ModelError | None:
-        """The error for the first node that is refused, ``None`` when there is none.
-
-        ``told`` has more about some nodes.
-        """
+    def error(self, notes: Mapping[Node, NodeNotes] = MappingProxyType({})) -> ModelError | None:
+        """The error for the first node that is refused, ``None`` when there is none."""
         for node, (place, refusal) in self.refused.items():
-            known = told.get(node, Told())
-            written = f", which is written for {known.origin}," if known.origin else ""
-            subject = f"{label(node)}{place}{written}"
-            reasons = dict.fromkeys(filter(None, (str(refusal), known.reason)))
+            note = notes.get(node, NodeNotes())
+            origin = f", which is written for {note.origin}," if note.origin else ""
+            subject = f"{label(node)}{place}{origin}"
+            reasons = dict.fromkeys(filter(None, (str(refusal), note.reason)))
             target = self.plan.target
             text = f"{subject} cannot be lowered to operator set {target}: {', and '.join(reasons)}"
             return ModelError(text)
