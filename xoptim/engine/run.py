@@ -404,7 +404,9 @@ class Optimizer:
         kernels: for another operator set, or for a MatMul with another constant operand.
         """
         grades = grades_of(self.rewrites, self.state.counts)
-        after = stored_operands(self.model) if self._after.found is None else self._after.found
+        after = (
+            stored_operands(self.model) if self._after.operands is None else self._after.operands
+        )
         if (
             self._raising.has_raised
             or self._target is not None
