@@ -1,4 +1,4 @@
-"""The environment variables for debugging. They are read only here, once, when options are made."""
+"""The environment variables for debugging, which are read only here, once, for new options."""
 
 import os
 from collections.abc import Mapping

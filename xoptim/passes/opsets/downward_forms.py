@@ -210,7 +210,7 @@ FORMS: Final[dict[tuple[str, int], Adapter]] = {
     ("Cast", 24): without("round_mode"),
     ("CastLike", 19): without("saturate"),
     ("CastLike", 24): without("round_mode"),
-    # An attribute for 16-bit floats, which the older sets do not take.
+    # An attribute for 16-bit floats, which the older sets do not accept.
     ("Range", 27): without("stash_type"),
 }
 """By operator, and operator set that changes or introduces it."""

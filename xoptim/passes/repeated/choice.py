@@ -300,34 +300,34 @@ class _Column:
     def __init__(self, names: Collection[str], group_of: Mapping[str, Group]) -> None:
         self.size = len(names)
         groups = [(group_of[name], name) for name in names if name in group_of]
-        self.inside: Counter[Source] = Counter(
+        self.sources: Counter[Source] = Counter(
             (group, group.lane[name][0]) for group, name in groups
         )
-        self.outside = len(names) - len(groups)
+        self.singles = len(names) - len(groups)  # number of values that are in no stack
 
     def nodes(self, lost: Group | None = None) -> int:
         """Number of nodes of the operand, if the group ``lost`` is not stacked."""
         lost_sources = self._of(lost)
         inner, outer = (
-            len(self.inside) - len(lost_sources),
-            self.outside + sum(self.inside[source] for source in lost_sources),
+            len(self.sources) - len(lost_sources),
+            self.singles + sum(self.sources[source] for source in lost_sources),
         )
         if not inner:
             return 1 + min(outer, 2)
         if inner + outer > 1:
             return outer + 2
-        ((group, _),) = (source for source in self.inside if source not in lost_sources)
+        ((group, _),) = (source for source in self.sources if source not in lost_sources)
         return int(self.size != len(group))
 
     def give_up(self, group: Group) -> None:
         for source in self._of(group):
-            self.outside += self.inside.pop(source)
+            self.singles += self.sources.pop(source)
 
     def _of(self, group: Group | None) -> list[Source]:
         sources = (
             [] if group is None else [(group, place) for place in range(len(group.first.output))]
         )
-        return [source for source in sources if source in self.inside]
+        return [source for source in sources if source in self.sources]
 
 
 class Choice:
