@@ -26,7 +26,7 @@ class DebugSettings:
 
 
 def read_environment(variables: Mapping[str, str] | None = None) -> DebugSettings:
-    """Read the variables; raises XoptimError when the value of one is not the number it must be."""
+    """Read the variables; raises XoptimError when a value that must be a number is not."""
     env = os.environ if variables is None else variables
     patterns = installed()
     names = [name for name in env if name.endswith("Pattern") or name in patterns]

@@ -178,9 +178,9 @@ def show_log() -> None:
 
 
 REWRITES_PER_RESULT = 40
-"""Times that the producer of a result may be replaced without removing nodes.
+"""Times that the producer of a result may be replaced by no fewer nodes.
 
-More often, patterns are assumed to undo each other.
+Beyond that, patterns are assumed to undo each other.
 """
 GROWTH = 10
 """A graph with more than this many times its initial nodes plus 1000 is assumed to grow forever."""

@@ -20,8 +20,8 @@ from xoptim.match.rewrite import Rewrite
 from xoptim.passes.cleanup import remove_identities
 
 _MAX_CONSUMERS = 32
-"""Consumers of a result with more than this are not near its producer: `Engine.confirm` has to
-offer them.
+"""If a result has more consumers than this, these do not count as near its producer: only
+`Engine.confirm` offers them again.
 """
 
 

@@ -64,8 +64,8 @@ MATMULS: Final = operators_with(Trait.SUMS_PRODUCTS, domain=None)
 """Operators that sum products of floating-point numbers.
 
 Runtimes pack stored operands when they load a model, and have different kernels for packed and for
-computed operands, which sum in different orders. So MatMul(x, w) and MatMul(x, Identity(w)) differ
-in their last bits.
+computed operands, which sum in different orders. So MatMul(x, w) and MatMul(x, Identity(w)) may
+differ in their last bits.
 """
 
 

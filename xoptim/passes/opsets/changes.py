@@ -169,10 +169,10 @@ def _by_step(groups: dict[str, str]) -> dict[tuple[str, int], str]:
 
 
 SAME_MEANING: Final = _by_step(_SAME)
-"""Why calls mean the same after an operator set changes an operator (the step), by step."""
+"""By step (an operator, and the operator set that changes it): why calls stay valid and equal."""
 
 REFUSED: Final = _by_step(_REFUSED)
-"""Why a change is not supported, by step."""
+"""By step: why the change is not supported."""
 
 UNSEEN: Final = frozenset(
     step for step, reason in SAME_MEANING.items() if reason in (_WIDER, _VALUES)

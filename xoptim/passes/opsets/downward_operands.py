@@ -87,8 +87,10 @@ def counted_from_start(axes: Sequence[int] | np.ndarray, rank: int | None) -> li
 
 
 def positive_axes(name: str, further: int = 0) -> Adapter:
-    """An adapter for axes that may be negative: they count from the rank of the first operand, plus
-    ``further``, which is -1 for the number of axes.
+    """An adapter for axes that may be negative.
+
+    They refer to a shape with ``further`` axes more than the first operand has; -1 for one more per
+    axis in the attribute.
     """
 
     def adapt(call: OpsetCall) -> None:

@@ -31,7 +31,7 @@ def findings(graph: Graph, costs: Costs, fewest: int, *, is_forced: bool) -> Ite
     stacked as well.
     """
     sums = Sums(graph)
-    # Constants are folded.
+    # Folding computes constants.
     classes = [
         group
         for group in find_groups(sums, fewest=1)
