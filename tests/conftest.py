@@ -46,8 +46,8 @@ def _frozen() -> None:
 
 
 _BRIEFLY = {
-    ("xoptim.bench.rounds", "_WARM"): 0.0,
-    ("xoptim.bench.rounds", "_TURN"): 0.0,
+    ("xoptim.bench.rounds", "_WARM_SECONDS"): 0.0,
+    ("xoptim.bench.rounds", "_TURN_SECONDS"): 0.0,
     ("xoptim.tuning.measurement", "_TURNS"): 0.001,
     ("xoptim.tuning.measurement", "PROFILED"): 0.001,
     ("xoptim.tuning.speed", "SECONDS"): 0.1,

@@ -29,8 +29,8 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests do not look at the values of the figures: nothing is warmed up, and loading is not
     measured.
     """
-    monkeypatch.setattr("xoptim.bench.rounds._WARM", 0.0)
-    monkeypatch.setattr("xoptim.bench.rounds._TURN", 0.0)
+    monkeypatch.setattr("xoptim.bench.rounds._WARM_SECONDS", 0.0)
+    monkeypatch.setattr("xoptim.bench.rounds._TURN_SECONDS", 0.0)
     monkeypatch.setattr("xoptim.bench.measure.measure_loading", lambda *_: Loading(0.5, 2_000_000))
 
 

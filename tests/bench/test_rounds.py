@@ -64,8 +64,8 @@ def test_short_runs_are_repeated(clock: Clock) -> None:
 def test_long_runs_are_measured_once_a_round(clock: Clock) -> None:
     times = [Times()]
     measure_pass([clock.model("a", 2.0)], times, 0.1, random.Random(0))
-    assert len(times[0].rounds[0]) == rounds._FEWEST_ROUNDS
-    assert len(clock.ran) == 1 + 1 + rounds._FEWEST_ROUNDS
+    assert len(times[0].rounds[0]) == rounds._MIN_ROUNDS
+    assert len(clock.ran) == 1 + 1 + rounds._MIN_ROUNDS
 
 
 def test_the_order_changes_from_round_to_round(clock: Clock) -> None:

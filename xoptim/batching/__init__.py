@@ -1,6 +1,4 @@
-"""Optimizes many models, each in a process of its own, on this machine or on the workers of a Dask
-cluster.
-"""
+"""Optimize many models, each in its own process, on this machine or on a Dask cluster."""
 
 from xoptim.batching.options import BatchOptions
 from xoptim.batching.record import BatchError, BatchReport, BatchStep, Record, Status

@@ -1,4 +1,4 @@
-"""The process of a model of a batch: its limit of memory, and its end when the batch ends.
+"""The process of a model of a batch: its memory limit, and its end when the batch ends.
 
 It loads no library, so that the command can run in a copy of the process.
 """
@@ -16,7 +16,7 @@ from xoptim.system.crashes import WATCH
 from xoptim.system.machine import end_this_process, limit_data
 
 GRACE: Final = 5.0
-"""Seconds between the request to end, after which temporary files are removed, and the end."""
+"""Seconds between the request to end, when temporary files are removed, and the forced end."""
 
 
 def end_with_parent() -> None:
@@ -31,10 +31,9 @@ def end_with_parent() -> None:
 
 
 def main(words: Sequence[str]) -> None:
-    """Run the command of a line that begins with a number of bytes of private memory, 0 for no
-    limit.
+    """Run a command line after a limit of private memory in bytes, 0 for none.
 
-    The command takes the limit into account when it chooses how to verify a model.
+    The command considers the limit when it chooses how to verify a model.
     """
     limit, *command = words
     if int(limit):

@@ -1,5 +1,5 @@
-"""The work on one model: whether it is done, by the hash of what its result depends on, and
-otherwise its process.
+"""The work on one model: its process, unless the hash of all that its result depends on is
+unchanged.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from xoptim.verification.report import gap_text
 
 # Not -m: Python warns that the package has imported the module before.
 CODE: Final = "import sys; from xoptim.batching.child import main; main(sys.argv[1:])"
-_PERIOD: Final = 0.25  # seconds between two looks at whether the process is still needed
-_LAST: Final = 1 << 16  # bytes of standard error that are kept: its end has the reason
+_PERIOD: Final = 0.25  # seconds between two checks whether the process is still needed
+_MAX_ERROR_BYTES: Final = 1 << 16  # of standard error, whose end has the reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Ended:
     out: str  # standard output
     err: str  # the end of standard error
     seconds: float  # its time
-    # why it was ended from outside, empty when nothing ended it
+    # why it was ended from outside, if it was
     cut_off: Literal["", "timeout", "not needed"] = ""
 
 
@@ -54,8 +54,8 @@ def run_command(
     memory: int | None,
     is_needed: Callable[[], bool] = lambda: True,
 ) -> Ended:
-    """Run a command line of ``xopt`` in a process that may reserve ``memory`` bytes of private
-    memory; see `run_code`.
+    """Run a command line of ``xopt`` in a process with at most ``memory`` bytes of private memory;
+    see `run_code`.
     """
     return run_code(CODE, [str(memory or 0), *words], timeout=timeout, is_needed=is_needed)
 
@@ -70,32 +70,36 @@ def run_code(
 ) -> Ended:
     """Run Python code in a process, and wait for its end.
 
-    The process is ended after ``timeout`` seconds, or when ``is_needed``, which is asked several
-    times a second, returns False. Its standard input ends with this process. ``options`` are the
+    The process is ended after ``timeout`` seconds, or when ``is_needed``, which is called several
+    times a second, returns False. Its standard input ends with this process. ``options`` are
     parameters of `subprocess.Popen`.
     """
-    began = time.monotonic()
+    start = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        held, lifeline = os.pipe()  # its end tells the child that this process has ended
+        read_end, write_end = os.pipe()  # its end tells the child that this process has ended
         try:
             process = start_python(
                 code,
                 *words,
-                stdin=held,
+                stdin=read_end,
                 stdout=out,
                 stderr=err,
                 **options,
                 **own_group(),  # Ctrl-C reaches this process only, which ends the others
             )
             try:
-                cut_off = _wait(process, None if timeout is None else began + timeout, is_needed)
+                cut_off = _wait(process, None if timeout is None else start + timeout, is_needed)
             finally:
                 _end(process)
         finally:
-            os.close(held)
-            os.close(lifeline)
+            os.close(read_end)
+            os.close(write_end)
         return Ended(
-            process.returncode, _text(out), _text(err, _LAST), time.monotonic() - began, cut_off
+            process.returncode,
+            _text(out),
+            _text(err, _MAX_ERROR_BYTES),
+            time.monotonic() - start,
+            cut_off,
         )
 
 
@@ -104,9 +108,9 @@ def _wait(
 ) -> Literal["", "timeout", "not needed"]:
     """Wait until the process ends, or until it has to be ended; returns why."""
     while True:
-        left = _PERIOD if deadline is None else min(_PERIOD, deadline - time.monotonic())
+        period = _PERIOD if deadline is None else min(_PERIOD, deadline - time.monotonic())
         try:
-            process.wait(max(left, 0))
+            process.wait(max(period, 0))
             return ""
         except subprocess.TimeoutExpired:
             if not is_needed():
@@ -116,9 +120,8 @@ def _wait(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that still runs, and those that it started.
-
-    First by a request, so that it removes temporary files.
+    """End a process that still runs, and those that it started; first by a request, so that it
+    removes temporary files.
     """
     if process.poll() is None:
         process.terminate()
@@ -136,8 +139,8 @@ def _text(stream: IO[bytes], last: int | None = None) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The versions of the programs that determine a result: packages of patterns (xoptim among
-    them), onnx, onnxruntime.
+    """The versions of the packages that determine a result: those with patterns (including xoptim),
+    onnx and onnxruntime.
     """
     packs = {
         entry.dist.name: entry.dist.version
@@ -162,10 +165,9 @@ def inputs_of(model: Path) -> list[Path]:
 
 
 def content_key(inputs: Iterable[Path], options: BatchOptions) -> str:
-    """The hash of the content of files, of the options that determine the result, and of the
-    versions.
+    """The hash of the content of files, of the options that determine the result, and of versions.
 
-    The limit of memory counts, since models that do not fit are verified otherwise. Raises OSError
+    The memory limit counts, since it changes how models that exceed it are verified. Raises OSError
     when a file cannot be read.
     """
     debug = read_environment()
@@ -187,15 +189,13 @@ def sha256(path: Path) -> str:
 
 
 def _contents(path: Path) -> Iterator[str]:
-    """The hash of a file, or the names and hashes of the files in a folder; nothing when there is
-    neither.
-    """
+    """The hash of a file, or the names and hashes of the files in a folder."""
     if path.is_file():
         yield sha256(path)
-    for place, folders, names in os.walk(path):
+    for root, folders, names in os.walk(path):
         folders.sort()
         for name in sorted(names):
-            file = Path(place, name)
+            file = Path(root, name)
             if file.is_file():
                 yield os.path.relpath(file, path)
                 yield sha256(file)
@@ -213,8 +213,7 @@ class Job:
     model: Path  # its file, an absolute path
     name: str  # the file of the result, relative to ``output``
     output: Path  # the folder of the batch, an absolute path
-    # the folder of this run of the batch. It disappears when the run ends, and with it the need for
-    # the job
+    # the folder of this run of the batch, which is removed when the run ends
     workspace: Path
     options: BatchOptions  # the options of the batch
     versions: dict[str, str]  # the versions on the machine that runs the batch
@@ -236,20 +235,21 @@ class Job:
 class JobAttempt:
     """The outcome of a job.
 
-    Files of the result wait in a folder of this attempt: only the run of the batch publishes them.
+    The files of the result stay in a folder of this attempt until the run of the batch publishes
+    them.
     """
 
     record: Record  # how the model ended
-    folder: Path | None = None  # the folder that holds the files of the result
+    folder: Path | None = None  # the folder with the files of the result
     files: tuple[str, ...] = ()  # their names, the model last
     inputs: tuple[Path, ...] = ()  # the files of the model
-    was_done: bool = False  # whether an earlier run has done it, and nothing has changed
+    was_done: bool = False  # whether it was skipped: done by an earlier run, and unchanged
 
 
 def perform(job: Job) -> JobAttempt:
     """Optimize the model of a job unless it is done.
 
-    Never raises: one model must not end the others.
+    Never raises: one model must not stop the others.
     """
     try:
         if job.versions != versions():
@@ -257,7 +257,7 @@ def perform(job: Job) -> JobAttempt:
                 f"the worker has other package versions: {versions()} instead of {job.versions}"
             )
         return _perform(job)
-    except Exception as error:  # also of libraries that read the file
+    except Exception as error:  # libraries that read the file may raise anything
         return job.failed(" ".join(str(error).split()) or type(error).__name__)
 
 
@@ -285,52 +285,52 @@ def _perform(job: Job) -> JobAttempt:
         "--",
         str(job.model),
     ]
-    ended = run_command(
+    outcome = run_command(
         words,
         timeout=job.options.timeout,
         memory=job.options.memory_limit,
         is_needed=job.marker.exists,
     )
-    record = replace(_judged(job, ended), key=key)
+    record = replace(_record_of(job, outcome), key=key)
     if record.status not in ("done", "not verified"):
         return JobAttempt(record, folder)
     files = sorted(
         (path.name for path in folder.iterdir()), key=lambda name: (name == target.name, name)
     )
     parent = Path(job.name).parent
-    written = {(parent / name).as_posix(): sha256(folder / name) for name in files}
-    return JobAttempt(replace(record, written=written), folder, tuple(files), tuple(inputs))
+    digests = {(parent / name).as_posix(): sha256(folder / name) for name in files}
+    return JobAttempt(replace(record, written=digests), folder, tuple(files), tuple(inputs))
 
 
 def _is_intact(job: Job, record: Record) -> bool:
-    """Whether the files of the result are there as they were written."""
-    places = {job.output / name: digest for name, digest in record.written.items()}
-    return all(path.is_file() and sha256(path) == digest for path, digest in places.items())
+    """Whether the files of the result are unchanged."""
+    digests = {job.output / name: digest for name, digest in record.written.items()}
+    return all(path.is_file() and sha256(path) == digest for path, digest in digests.items())
 
 
-def _judged(job: Job, ended: Ended) -> Record:
+def _record_of(job: Job, outcome: Ended) -> Record:
     """The record of a process that has ended."""
     record = Record(
-        model=str(job.model), output=job.name, status="crashed", seconds=round(ended.seconds, 3)
+        model=str(job.model), output=job.name, status="crashed", seconds=round(outcome.seconds, 3)
     )
-    last = next(
-        (" ".join(line.split()) for line in reversed(ended.err.splitlines()) if line.strip()), ""
+    last_line = next(
+        (" ".join(line.split()) for line in reversed(outcome.err.splitlines()) if line.strip()), ""
     )
-    if ended.cut_off == "timeout":
+    if outcome.cut_off == "timeout":
         return replace(
             record, status="timeout", error=f"not done within {job.options.timeout:g} seconds"
         )
-    if ended.cut_off or ended.code not in STATUS:
-        if not ended.cut_off and ended.code > _SIGNALED and last.startswith(_ERROR):
-            return replace(record, error=last.removeprefix(_ERROR))  # it tells how it was ended
-        reason = ended.cut_off or end_text(ended.code)
-        return replace(record, error=f"{reason}: {last}" if last else reason)
-    status = STATUS[ended.code]
-    error = last.removeprefix(_ERROR).removeprefix(_WARNING) if ended.code else ""
+    if outcome.cut_off or outcome.code not in STATUS:
+        if not outcome.cut_off and outcome.code > _SIGNALED and last_line.startswith(_ERROR):
+            return replace(record, error=last_line.removeprefix(_ERROR))  # says how it was ended
+        reason = outcome.cut_off or end_text(outcome.code)
+        return replace(record, error=f"{reason}: {last_line}" if last_line else reason)
+    status = STATUS[outcome.code]
+    error = last_line.removeprefix(_ERROR).removeprefix(_WARNING) if outcome.code else ""
     if status == "failed":
         return replace(record, status=status, error=error or "no result")
     try:
-        summary: dict[str, Any] = json.loads(ended.out)
+        summary: dict[str, Any] = json.loads(outcome.out)
         return replace(
             record,
             status=status,
@@ -344,7 +344,8 @@ def _judged(job: Job, ended: Ended) -> Record:
         )
     except (ValueError, KeyError, TypeError):
         return replace(
-            record, error=f"exit code {ended.code} without a summary{': ' * bool(last)}{last}"
+            record,
+            error=f"exit code {outcome.code} without a summary{': ' * bool(last_line)}{last_line}",
         )
 
 

@@ -18,12 +18,12 @@ class BatchOptions:
         files: the files and folders that these arguments name. A model is optimized again when
             their content changes.
         jobs: number of models at a time on this machine; 0 for the number of its cores.
-        timeout: seconds after which a model is given up, ``None`` for no limit.
+        timeout: seconds after which the process of a model is ended, ``None`` for no limit.
         memory: private memory that the process of a model may reserve, in bytes or as ``"4GB"``;
             ``None`` for no limit.
         resume: whether models that are done and unchanged are skipped.
         scheduler: address of a Dask scheduler, such as ``tcp://host:8786``, whose workers optimize
-            the models; empty for this machine. The workers need the same version of xoptim, and see
+            the models; empty for this machine. The workers need the same package versions, and see
             models and results under the same paths.
     """
 

@@ -28,9 +28,7 @@ _EXIT_CODES: Final[Mapping[Status, int]] = {
 
 
 class BatchError(XoptimError):
-    """A batch cannot begin, or cannot go on: nothing to optimize, two models with one result, or a
-    folder in use.
-    """
+    """A batch cannot begin or continue: no model, two with one result, or a folder in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +45,7 @@ class Record:
     bytes_after: int | None = None  # size of the result
     seconds: float = 0.0  # time of the process
     verdict: str = ""  # the result of the verification, empty when there was none
-    assumptions: Sequence[str] = ()  # those under which it was optimized, next to the default set
+    assumptions: Sequence[str] = ()  # assumptions in addition to the default set
     error: str = ""  # the reason of a failure, in one line
     key: str = ""  # hash of the content of the model, of the options and of the versions
     # SHA-256 of each file written, by its path relative to the folder of the batch
@@ -55,17 +53,13 @@ class Record:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of ``xopt`` for this model.
-
-        2 also when its process crashed or exceeded a limit.
-        """
+        """The exit code of ``xopt`` for this model; 2 after a crash or an exceeded limit."""
         return _EXIT_CODES[self.status]
 
     @property
     def is_settled(self) -> bool:
-        """Whether another run with the same key would give the same.
-
-        A crash or a file that is unreadable may be repaired.
+        """Whether another run with the same key would give the same; not after a failure, whose
+        reason may be gone.
         """
         return self.exit_code != 2
 
@@ -103,23 +97,23 @@ class Record:
         for name, value in values.items():
             if name not in _VALUES or not _VALUES[name](value):
                 raise ValueError(f"{name!r} has a wrong value")
-        lacking = [name for name in _REQUIRED if name not in values]
-        if lacking:
-            raise ValueError(f"{lacking[0]!r} is missing")
+        missing = [name for name in _REQUIRED if name not in values]
+        if missing:
+            raise ValueError(f"{missing[0]!r} is missing")
         return cls(**{**values, "assumptions": tuple(values.get("assumptions", ()))})
 
 
 def _is_text(value: object) -> bool:
-    """Whether a value is a text that can be written again: JSON allows halves of characters."""
+    """Whether a value is a text that can be encoded: JSON allows lone surrogates."""
     return isinstance(value, str) and value.encode(errors="replace").decode() == value
 
 
 def _is_count(value: object) -> bool:
-    return value is None or (type(value) is int and 0 <= value < _MOST)
+    return value is None or (type(value) is int and 0 <= value < _MAX_NUMBER)
 
 
 def _is_time(value: object) -> bool:
-    return type(value) in (int, float) and 0 <= value < _MOST  # type: ignore[operator]
+    return type(value) in (int, float) and 0 <= value < _MAX_NUMBER  # type: ignore[operator]
 
 
 def _are_texts(value: object) -> bool:
@@ -128,11 +122,11 @@ def _are_texts(value: object) -> bool:
 
 def _are_named_texts(value: object) -> bool:
     return isinstance(value, dict) and all(
-        _is_text(each) for pair in value.items() for each in pair
+        _is_text(text) for pair in value.items() for text in pair
     )
 
 
-_MOST: Final = 1 << 63
+_MAX_NUMBER: Final = 1 << 63
 _REQUIRED: Final = ("model", "output", "status")
 _VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("model", "output", "verdict", "error", "key"), _is_text),
@@ -142,7 +136,7 @@ _VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "assumptions": _are_texts,
     "written": _are_named_texts,
 }
-"""Whether a value in a file is one of a field of a record: others may have written there."""
+"""Whether a value in a file is valid for a field of a record: others may have written the file."""
 
 
 def worst_code(records: list[Record]) -> int:
@@ -168,7 +162,7 @@ class BatchReport:
     records: list[Record]  # one for each model, in the order of the models
     # results (`Record.output`) of the models that were done before and are unchanged
     skipped: frozenset[str]
-    seconds: float  # time of the whole batch
+    seconds: float  # time of the batch
 
     @property
     def exit_code(self) -> int:

@@ -1,6 +1,4 @@
-"""``xoptim.batch``: optimize the models of a batch here or on a Dask cluster, and publish results
-one by one.
-"""
+"""``xoptim.batch``: optimize models here or on a Dask cluster, and publish results one by one."""
 
 import glob
 import os
@@ -24,23 +22,21 @@ and ``.onnxjson``.
 
 
 def find_models(source: str | Path | Sequence[str | Path], output: Path) -> dict[str, Path]:
-    """The models that a source names, by the path of their result relative to the folder of the
-    batch, in order.
+    """The models of a source in order, by the path of the result relative to the batch's folder.
 
     Raises `BatchError` when there is no model, when two have one result, or when a result would
     replace a model.
 
     Args:
-        source: a folder, which is searched with the folders in it (hidden ones excepted); a pattern
-            of paths such as ``models/**/*.onnx``; a text file with a path a line (``#`` begins a
-            comment), relative to the current folder; or the paths of models. Folders and patterns
-            do not find what is in ``output``.
+        source: a folder, which is searched recursively (hidden folders excepted); a glob such as
+            ``models/**/*.onnx``; a text file with a path a line (``#`` begins a comment), relative
+            to the current folder; or the paths of models. Folders and globs skip ``output``.
         output: the folder of the batch.
     """
     if isinstance(source, (str, Path)):
-        base, paths = _found(str(source), output)
+        base, paths = _models_of(str(source), output)
     else:
-        base, paths = _listed([Path(path) for path in source])
+        base, paths = _with_base([Path(path) for path in source])
     if not paths:
         raise BatchError(f"there is no model in {str(source)!r}")
     models: dict[str, Path] = {}
@@ -66,40 +62,42 @@ def find_models(source: str | Path | Sequence[str | Path], output: Path) -> dict
     return models
 
 
-def _found(source: str, output: Path) -> tuple[Path, list[Path]]:
+def _models_of(source: str, output: Path) -> tuple[Path, list[Path]]:
     """The folder to which the results are relative, and the models."""
     path = Path(source)
     if path.is_dir():
-        return Path(os.path.abspath(path)), sorted(_walked(path, output))
+        return Path(os.path.abspath(path)), sorted(_walk(path, output))
     if path.is_file():
-        return _listed([path] if path.suffix.startswith(_SUFFIX) else _lines(path))
+        return _with_base([path] if path.suffix.startswith(_SUFFIX) else _lines(path))
     if not glob.has_magic(source):
         raise BatchError(
             f"{source!r} is neither a folder, nor a file that lists models, nor a glob such as "
             "'models/*.onnx'"
         )
-    fixed = list(
+    base_parts = list(
         path.parts[: next(index for index, part in enumerate(path.parts) if glob.has_magic(part))]
     )
-    found = [Path(text) for text in glob.glob(source, recursive=True)]
-    own = os.path.realpath(output)
-    inside = [
+    matches = [Path(text) for text in glob.glob(source, recursive=True)]
+    output_path = os.path.realpath(output)
+    models = [
         path
-        for path in found
-        if path.is_file() and not Path(os.path.realpath(path.parent)).is_relative_to(own)
+        for path in matches
+        if path.is_file() and not Path(os.path.realpath(path.parent)).is_relative_to(output_path)
     ]
-    return Path(os.path.abspath(Path(*fixed))), sorted(inside)
+    return Path(os.path.abspath(Path(*base_parts))), sorted(models)
 
 
-def _walked(folder: Path, output: Path) -> Iterator[Path]:
-    own = os.path.realpath(output)
-    for place, folders, names in os.walk(folder):
-        inside = Path(place)
+def _walk(folder: Path, output: Path) -> Iterator[Path]:
+    output_path = os.path.realpath(output)
+    for root, folders, names in os.walk(folder):
+        parent = Path(root)
         folders[:] = [
-            n for n in folders if not n.startswith(".") and os.path.realpath(inside / n) != own
+            n
+            for n in folders
+            if not n.startswith(".") and os.path.realpath(parent / n) != output_path
         ]
         yield from (
-            inside / n
+            parent / n
             for n in names
             if not n.startswith(".") and Path(n).suffix.startswith(_SUFFIX)
         )
@@ -114,8 +112,8 @@ def _lines(path: Path) -> list[Path]:
     return [Path(line) for line in lines if line and not line.startswith("#")]
 
 
-def _listed(paths: list[Path]) -> tuple[Path, list[Path]]:
-    """The innermost folder around all of these models, and the models, each once."""
+def _with_base(paths: list[Path]) -> tuple[Path, list[Path]]:
+    """The innermost folder around all models, and the models, each once."""
     if not paths:
         return Path.cwd(), []
     base = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
@@ -159,11 +157,11 @@ def run_on(scheduler: str, jobs: Sequence[Job]) -> Generator[JobAttempt]:
                 job, problem = futures.pop(future), future.exception()
                 if problem is None:
                     attempt = future.result()
-                else:  # a model that ended several workers, or a worker that cannot run jobs
+                else:  # the model has ended several workers, or the worker cannot run jobs
                     attempt = job.failed(
                         f"{type(problem).__name__}: {' '.join(str(problem).split())}", "crashed"
                     )
-                # otherwise the job is repeated when the worker that keeps this result disappears
+                # otherwise, the job would be repeated when the worker with this result disappears
                 future.release()
                 yield attempt
         finally:
@@ -173,9 +171,8 @@ def run_on(scheduler: str, jobs: Sequence[Job]) -> Generator[JobAttempt]:
 
 
 def run_here(jobs: Sequence[Job], count: int) -> Generator[JobAttempt]:
-    """The attempts of jobs, ``count`` at a time, as they end.
-
-    The processes that run are ended when the iterator is closed.
+    """The attempts of jobs, ``count`` at a time, as they end; closing the iterator ends all
+    processes.
     """
     with ThreadPoolExecutor(count) as pool:
         try:
@@ -194,33 +191,33 @@ def batch(
     *,
     on_step: Callable[[BatchStep], None] | None = None,
 ) -> BatchReport:
-    """Optimize models, each in a process of its own that runs the command ``xopt MODEL``.
+    """Optimize models, each in its own process that runs the command ``xopt MODEL``.
 
-    A process that crashes or exceeds a limit loses one model only. ``output`` gets the results
-    under the relative paths of the models, and ``results.jsonl`` with a line for each model. Models
-    that an earlier call has done are skipped as long as their content, the options and the versions
-    of the programs are the same, so that a call that was interrupted can be repeated. Returns the
-    records of the models. Raises `BatchError` when there is no model, two models have one result,
-    another batch writes into the folder, or no scheduler answers.
+    A crash or an exceeded limit affects one model only. ``output`` gets the results under the
+    relative paths of the models, and ``results.jsonl`` with a line for each model. Models that an
+    earlier call has done are skipped while their content, the options and the package versions are
+    the same, so that an interrupted call can be repeated. Returns the records of the models. Raises
+    `BatchError` when there is no model, two models have one result, another batch writes into the
+    folder, or no scheduler answers.
 
     Args:
-        models: a folder, a pattern of paths such as ``models/**/*.onnx``, a text file with a path a
-            line, or the paths.
+        models: a folder, a glob such as ``models/**/*.onnx``, a text file with a path a line, or
+            the paths.
         output: the folder of the results.
         options: limits, and the options of the command; see `BatchOptions`.
         on_step: called at the beginning, and after each model.
     """
-    began = time.monotonic()
+    start = time.monotonic()
     options = options or BatchOptions()
-    tell = on_step or (lambda _: None)
+    notify = on_step or (lambda _: None)
     folder = Path(os.path.abspath(output))
-    found = find_models(models, folder)
+    paths = find_models(models, folder)
     skipped: set[str] = set()
     with Store(folder) as store:
-        jobs = _jobs(store, found, options)
+        jobs = _jobs(store, paths, options)
         jobs[0].marker.touch()
-        tell(BatchStep(0, len(jobs)))
-        # Signals interrupt this thread only: another one completes what it has begun to publish.
+        notify(BatchStep(0, len(jobs)))
+        # Signals interrupt this thread only: the publisher completes what it has begun.
         attempts = (
             run_on(options.scheduler, jobs)
             if options.scheduler
@@ -231,13 +228,13 @@ def batch(
                 record = publisher.submit(store.publish, attempt).result()
                 if attempt.was_done:
                     skipped.add(record.output)
-                tell(BatchStep(count, len(jobs), record, attempt.was_done))
-        records = [store.records[name] for name in found]
-    return BatchReport(records, frozenset(skipped), time.monotonic() - began)
+                notify(BatchStep(count, len(jobs), record, attempt.was_done))
+        records = [store.records[name] for name in paths]
+    return BatchReport(records, frozenset(skipped), time.monotonic() - start)
 
 
 def _jobs(store: Store, models: Mapping[str, Path], options: BatchOptions) -> list[Job]:
-    here = versions()
+    package_versions = versions()
     return [
         Job(
             Path(os.path.abspath(path)),
@@ -245,7 +242,7 @@ def _jobs(store: Store, models: Mapping[str, Path], options: BatchOptions) -> li
             store.folder,
             store.workspace,
             options,
-            here,
+            package_versions,
             store.records.get(name),
         )
         for name, path in models.items()

@@ -1,7 +1,6 @@
 """The folder of a batch: the lock, the attempts of a run, the results and their records.
 
-Others may have written into the folder before: records and links that lead out of it are not
-followed.
+Others may have written into the folder: records and links that lead out of it are not followed.
 """
 
 import logging
@@ -24,26 +23,22 @@ from xoptim.system.files import NO_LINK, try_lock
 from xoptim.system.temporary import PlaceError, check_place, make_folder
 
 RESULTS: Final = "results.jsonl"
-_OWN: Final = ".xopt-batch"
+_STATE_FOLDER: Final = ".xopt-batch"
 """Folder for the lock, and for the attempts of a run."""
-_ATTEMPTS: Final = 10
-"""Attempts to lock the folder: a process that a killed run was just starting holds the lock for a
-moment.
-"""
+_MAX_LOCK_ATTEMPTS: Final = 10
+"""A process that a killed run was just starting holds the lock for a moment."""
 _PAUSE: Final = 0.1
-_LONGEST: Final = 1 << 20
-"""Characters of a record, at most."""
+_MAX_RECORD_LENGTH: Final = 1 << 20
+"""Maximal number of characters of a record."""
 _LOGGER = logging.getLogger("xoptim")
 
 
 class Store:
-    """The folder of a batch, an absolute path, open for one run: another run that opens it
-    meanwhile raises.
+    """The folder of a batch, an absolute path, open for one run; raises if another run has it open.
 
     Processes write into the folder `workspace` only. `publish` moves their files into place and
-    adds the record, so that a file is never written by two attempts. A model has one line in
-    ``results.jsonl`` when no run is open; a line that is added while a run is open replaces an
-    earlier one of that result.
+    adds the record, so that a file is never written by two attempts. When no run is open, a model
+    has one line in ``results.jsonl``; during a run, the last line of a result counts.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -60,14 +55,14 @@ class Store:
 
     def __enter__(self) -> Self:
         try:
-            own = make_folder(self.folder, _OWN)
+            state_folder = make_folder(self.folder, _STATE_FOLDER)
             check_place(self.folder / RESULTS)
         except PlaceError as error:
             raise BatchError(f"cannot write {error.filename!r}: {error.strerror}") from error
-        self._lock = _locked(own / "lock", self.folder)
-        for left in own.glob("run-*"):  # of runs that were killed
-            shutil.rmtree(left, ignore_errors=True)
-        self._workspace = Path(tempfile.mkdtemp(prefix="run-", dir=own))
+        self._lock = _lock_file(state_folder / "lock", self.folder)
+        for workspace in state_folder.glob("run-*"):  # of killed runs
+            shutil.rmtree(workspace, ignore_errors=True)
+        self._workspace = Path(tempfile.mkdtemp(prefix="run-", dir=state_folder))
         self.records = _read(self.folder)
         return self
 
@@ -86,22 +81,22 @@ class Store:
         and add its record.
 
         Files of an earlier result that the model no longer has are removed, so that files and
-        records agree. They stay when the model could not even be read (a share that is not mounted,
-        a worker with other versions): it may be unchanged.
+        records agree. They stay when the model was not read (an unmounted share, a worker with
+        other versions): it may be unchanged.
         """
         if attempt.was_done:
             return attempt.record
         record = attempt.record
-        before = self.records.get(record.output)
-        if before is not None and not record.key:
-            record = replace(record, written=before.written)
+        previous = self.records.get(record.output)
+        if previous is not None and not record.key:
+            record = replace(record, written=previous.written)
         try:
             self._move(attempt)
         except (OSError, XoptimError) as error:
             record = replace(
                 record, status="failed", error=f"cannot write the result: {error}", written={}
             )
-        self._remove({} if before is None else before.written, record)
+        self._remove({} if previous is None else previous.written, record)
         self.records[record.output] = record
         self._append(record)
         if attempt.folder is not None:
@@ -109,17 +104,17 @@ class Store:
         return record
 
     def _append(self, record: Record) -> None:
-        """Add a line: the records so far need not be written again for each model."""
+        """Append a line, instead of writing all records again for each model."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_LINK
         with open(os.open(self.folder / RESULTS, flags, 0o666), "a", encoding="utf-8") as stream:
             stream.write(f"{record.to_line()}\n")
 
-    def _remove(self, written: Mapping[str, str], record: Record) -> None:
+    def _remove(self, digests: Mapping[str, str], record: Record) -> None:
         """Remove the unchanged files of an earlier result that the present one lacks."""
-        for name in written.keys() - record.written.keys():
+        for name in digests.keys() - record.written.keys():
             path = self.folder / name
             with suppress(OSError):
-                if not path.is_symlink() and sha256(path) == written[name]:
+                if not path.is_symlink() and sha256(path) == digests[name]:
                     path.unlink()
 
     def _move(self, attempt: JobAttempt) -> None:
@@ -136,33 +131,31 @@ class Store:
             if os.path.realpath(target.with_name(name)) in inputs:
                 raise BatchError(f"{str(target.with_name(name))!r} holds weights of the input")
         with replacing(target) as files:
-            place = make_folder(self.folder, *Path(attempt.record.output).parts[:-1])
+            folder = make_folder(self.folder, *Path(attempt.record.output).parts[:-1])
             for name in attempt.files:
-                files.adopt(attempt.folder / name, place / name)
+                files.adopt(attempt.folder / name, folder / name)
 
 
 def _is_inside(folder: Path, name: str) -> bool:
-    """Whether a relative name leads to a place for results in a folder, whatever links are on the
-    way.
-    """
+    """Whether a relative name is one for results in a folder, with all links resolved."""
     path = Path(name)
     if (
         "\0" in name
         or path.is_absolute()
         or ".." in path.parts
-        or path.parts[:1] in ((), (_OWN,), (RESULTS,))
+        or path.parts[:1] in ((), (_STATE_FOLDER,), (RESULTS,))
     ):
         return False
     return Path(os.path.realpath(folder / path.parent)).is_relative_to(os.path.realpath(folder))
 
 
-def _locked(path: Path, output: Path) -> int:
-    """A handle that locks a file until it is closed or the process ends.
+def _lock_file(path: Path, output: Path) -> int:
+    """Lock a file until the returned handle is closed or the process ends.
 
     Raises `BatchError` when another process has locked it.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
-    for _ in range(_ATTEMPTS):
+    for _ in range(_MAX_LOCK_ATTEMPTS):
         if try_lock(handle):
             return handle
         time.sleep(_PAUSE)
@@ -173,40 +166,38 @@ def _locked(path: Path, output: Path) -> int:
 def _read(folder: Path) -> dict[str, Record]:
     """The records of a folder by their result, the last one of each.
 
-    A line that a killed run has cut off is skipped.
-
-    One warning is logged about all other lines that do not parse as records, or name files outside
-    the folder.
+    A line that a killed run cut off is skipped. One warning is logged about all other lines that
+    are no records, or name files outside the folder.
     """
     path = folder / RESULTS
-    found: dict[str, Record] = {}
+    records: dict[str, Record] = {}
     faults: list[str] = []
     for number, line in enumerate(_lines(path) if path.is_file() else (), 1):
         try:
             record = Record.from_line(line)
-            outside = [
+            names = [
                 name for name in (record.output, *record.written) if not _is_inside(folder, name)
             ]
-            if outside:
-                raise ValueError(f"{outside[0][:80]!r} is outside the folder")
-            found[record.output] = record
+            if names:
+                raise ValueError(f"{names[0][:80]!r} is outside the folder")
+            records[record.output] = record
         except ValueError as error:
-            if line.strip() and (line.endswith("\n") or len(line) > _LONGEST):
+            if line.strip() and (line.endswith("\n") or len(line) > _MAX_RECORD_LENGTH):
                 faults.append(f"line {number}: {error}")
     if faults:
         count = f"{len(faults)} invalid records are" if len(faults) > 1 else "an invalid record is"
         _LOGGER.warning("%s: %s ignored (%s)", str(path), count, faults[0])
-    _write(path, found)  # a line that is added must not continue one that was cut off
-    return found
+    _write(path, records)  # a new line must not continue one that was cut off
+    return records
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """The lines of a file; of one that is too long for a record, as much as shows that."""
+    """The lines of a file; of one too long for a record, one character more than that."""
     with path.open(encoding="utf-8", errors="replace", newline="\n") as stream:
-        while line := stream.readline(_LONGEST + 1):
+        while line := stream.readline(_MAX_RECORD_LENGTH + 1):
             yield line
-            while len(line) > _LONGEST and not line.endswith("\n"):
-                line = stream.readline(_LONGEST + 1)
+            while len(line) > _MAX_RECORD_LENGTH and not line.endswith("\n"):
+                line = stream.readline(_MAX_RECORD_LENGTH + 1)
 
 
 def _write(path: Path, records: Mapping[str, Record]) -> None:

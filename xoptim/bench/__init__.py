@@ -1,6 +1,4 @@
-"""Measurements: how long models run side by side, what loading them takes, and which operators take
-the time.
-"""
+"""Measure models side by side: time of a run and of each operator, time and memory of loading."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What int8 matrix multiplications gain on this machine."""
+"""Measure the gain of int8 matrix multiplications on this machine."""
 
 from typing import Final
 
@@ -11,25 +11,23 @@ from xoptim.verification.session import Session
 from xoptim.verification.session_settings import SessionSettings
 
 INSTRUCTIONS: Final = frozenset(("avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm"))
-"""Instructions for int8 matrix multiplications, as Linux names them. ONNX Runtime uses all of
-them.
-"""
+"""Instructions for int8 matrix multiplications that ONNX Runtime uses, as Linux names them."""
 _ROWS, _TERMS, _COLUMNS = 32, 512, 512
 _SECONDS: Final = 0.1
 
 
 def int8_share() -> float:
-    """The time of a MatMul of uint8 by int8 on one thread, divided by that of float32; 32 rows by
-    512 by 512.
+    """The time of a MatMul of uint8 by int8 on one thread, divided by that of float32, for 32 by
+    512 by 512 elements.
     """
     rng = np.random.default_rng(0)
     settings = SessionSettings(level="all", threads=1)
     floats = rng.standard_normal((_ROWS, _TERMS)).astype(np.float32)
     weights = rng.standard_normal((_TERMS, _COLUMNS)).astype(np.float32)
-    small = rng.integers(-64, 64, weights.shape).astype(np.int8)
+    int8_weights = rng.integers(-64, 64, weights.shape).astype(np.int8)
     runs = [
         Session(_model("MatMul", weights, TensorProto.FLOAT), settings).runner({"x": floats}),
-        Session(_model("MatMulInteger", small, TensorProto.INT32), settings).runner(
+        Session(_model("MatMulInteger", int8_weights, TensorProto.INT32), settings).runner(
             {"x": rng.integers(0, 256, floats.shape).astype(np.uint8)}
         ),
     ]

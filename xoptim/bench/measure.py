@@ -1,4 +1,4 @@
-"""Run models side by side, and tell the time of each operator by onnxruntime's profiler."""
+"""Measure models side by side, and the time of each operator with onnxruntime's profiler."""
 
 import json
 import random
@@ -39,34 +39,31 @@ from xoptim.verification.session import Session, Value
 from xoptim.verification.verify import verify_models
 
 _WARM_RUNS: Final = 3
-_FEWEST_RUNS: Final = 5
-_MOST_RUNS: Final = 2000  # the profiler keeps a million events
+_MIN_RUNS: Final = 5
+_MAX_RUNS: Final = 2000  # the profiler keeps a million events
 _KERNEL: Final = "_kernel_time"
 
 
 class OperatorTime(NamedTuple):
     """The time of the nodes of one operator in a run."""
 
-    # of all of them together, the median of the runs. The time of Loop, If and Scan contains the
-    # nodes inside
-    seconds: float
+    seconds: float  # the total, median of the runs; for Loop, If and Scan with their subgraphs
     calls: float  # number of executions
 
 
 def profile(
     models: Models, options: BenchOptions | None = None, **changes: Unpack[BenchChanges]
 ) -> dict[str, dict[str, OperatorTime]]:
-    """The time of each operator in each model, as onnxruntime runs it: after its own graph
-    optimizations.
+    """The time of each operator in each model, after ORT graph optimizations.
 
     Returns the operators of each model, by label, as onnxruntime's profiler names them: without
-    their domains. The profiler itself takes time, most in models of many small nodes: compare
-    models with each other, and take times from `bench`. Raises the errors of `bench`.
+    their domains. The profiler itself takes time, most in models of many small nodes: use it to
+    compare models, and `bench` to measure times. Raises the errors of `bench`.
 
     Args:
         models: files or protobufs; a mapping gives them labels.
-        options: the options; only the first setting counts; ``seconds`` is the time of the runs of
-            one model.
+        options: the options, of which only the first setting counts; ``seconds`` is the time of the
+            runs of one model.
         **changes: fields of `BenchOptions` that differ from ``options``.
     """
     options = given(BenchOptions, options, changes).each()[0]
@@ -79,17 +76,17 @@ def profile(
                 session = opened(
                     subject, replace(options.settings, profile=Path(folder) / "profile"), feeds
                 )
-                results[subject.label] = _operators(_recorded(session, feeds, options.seconds))
+                results[subject.label] = _operators(_profile(session, feeds, options.seconds))
         return results
 
 
-def _recorded(session: Session, feeds: Mapping[str, Value], seconds: float) -> list[dict[str, Any]]:
+def _profile(session: Session, feeds: Mapping[str, Value], seconds: float) -> list[dict[str, Any]]:
     """Events of the profiler, including those of warm-up runs."""
     run = session.runner(feeds)
     end = time.perf_counter() + seconds
-    for count in range(_MOST_RUNS):
+    for count in range(_MAX_RUNS):
         run()
-        if count >= _WARM_RUNS + _FEWEST_RUNS and time.perf_counter() > end:
+        if count >= _WARM_RUNS + _MIN_RUNS and time.perf_counter() > end:
             break
     events: list[dict[str, Any]] = json.loads(session.end_profiling().read_text(encoding="utf-8"))
     return events
@@ -127,8 +124,8 @@ def bench(
     """Measure how long models run, on the same values and in the same rounds.
 
     All models run once a round, in random order; short runs are repeated within a round. The first
-    round is not counted. Runs of one thread on the CPU are measured in CPU time. Sessions are made
-    anew for each pass. Loading is measured in a process of its own.
+    round is not counted. Runs of one thread on the CPU are measured in CPU time. Sessions are
+    created for each pass. Loading is measured in a separate process.
 
     Args:
         models: files or protobufs; a mapping gives them labels. Ratios are to the first one.
@@ -144,26 +141,26 @@ def bench(
         ProviderUnavailable: onnxruntime lacks the execution provider.
     """
     options = given(BenchOptions, options, changes)
-    say = on_step or (lambda _: None)
+    notify = on_step or (lambda _: None)
     with as_files(models, options.base_dirs) as subjects:
-        say("choosing values")
+        notify("choosing values")
         options = replace(options, assume=known_of(subjects, options))
         settings = options.each()
-        references = [values_for(subjects[0], each) for each in settings]
-        say("measuring")
-        times = _measure(subjects, [each.feeds for each in references], options)
+        references = [values_for(subjects[0], setting) for setting in settings]
+        notify("measuring")
+        times = _measure(subjects, [reference.feeds for reference in references], options)
         loading: list[Loading | None] = [None] * len(subjects)
         if options.loading:
-            say("loading")
+            notify("loading")
             feeds = references[0].feeds
-            for index, each in enumerate(subjects):
-                usual = options.settings.without(each.fatal)
-                loading[index] = measure_loading(each.path, usual, feeds)
+            for index, subject in enumerate(subjects):
+                session_settings = options.settings.without(subject.fatal)
+                loading[index] = measure_loading(subject.path, session_settings, feeds)
         if options.compare:
-            say("comparing")
+            notify("comparing")
         reports = [
-            _report(subjects, *each, loading)
-            for each in zip(settings, references, times, strict=True)
+            _report(subjects, *results, loading)
+            for results in zip(settings, references, times, strict=True)
         ]
     return joined(reports, options) if options.at else reports[0]
 
@@ -177,11 +174,11 @@ def _report(
 ) -> BenchReport:
     comparisons: list[VerificationReport | None] = [None] * len(subjects)
     if options.compare:
-        comparisons[1:] = [_compare(subjects[0], each, options) for each in subjects[1:]]
-    ratios = [None, *(ratio_of(each.rounds, times[0].rounds, options.seed) for each in times[1:])]
+        comparisons[1:] = [_compare(subjects[0], subject, options) for subject in subjects[1:]]
+    ratios = [None, *(ratio_of(t.rounds, times[0].rounds, options.seed) for t in times[1:])]
     figures = tuple(
-        ModelTimes(subject.label, *_statistics(each), load, ratio, comparison)
-        for subject, each, load, ratio, comparison in zip(
+        ModelTimes(subject.label, *_statistics(model_times), load, ratio, comparison)
+        for subject, model_times, load, ratio, comparison in zip(
             subjects, times, loading, ratios, comparisons, strict=True
         )
     )
@@ -190,14 +187,14 @@ def _report(
 
 def _statistics(times: Times) -> tuple[float, float, float, int]:
     """Median, best and spread of the seconds of all rounds, and the number of rounds."""
-    every = [seconds for rounds in times.rounds for seconds in rounds]
-    first, _, third = quantiles(every, n=_QUARTILES)
-    return median(every), times.best, third - first, len(every)
+    rounds = [seconds for pass_rounds in times.rounds for seconds in pass_rounds]
+    first, _, third = quantiles(rounds, n=_QUARTILES)
+    return median(rounds), times.best, third - first, len(rounds)
 
 
-def _compare(first: Subject, other: Subject, options: BenchOptions) -> VerificationReport:
-    """Compare two models. Sizes that were not given are those of a verification: a batch of one, as
-    in a measurement, would hide differences.
+def _compare(first: Subject, second: Subject, options: BenchOptions) -> VerificationReport:
+    """Compare two models, by default at the sizes of a verification: those of a measurement, such
+    as a batch of one, would hide differences.
     """
     checks = replace(
         options.checks,
@@ -206,7 +203,7 @@ def _compare(first: Subject, other: Subject, options: BenchOptions) -> Verificat
         rtol=options.rtol,
         atol=options.atol,
     )
-    return verify_models(first.path, other.path, checks)
+    return verify_models(first.path, second.path, checks)
 
 
 def _measure(
@@ -218,11 +215,11 @@ def _measure(
         sessions: dict[int, Session] = {}
         for index in rng.sample(range(len(subjects)), len(subjects)):
             sessions[index] = opened(subjects[index], options.settings, settings[0])
-        for feeds, measured in zip(settings, times, strict=True):
+        for feeds, setting_times in zip(settings, times, strict=True):
             runs = [sessions[index].runner(feeds) for index in range(len(subjects))]
             measure_pass(
                 runs,
-                measured,
+                setting_times,
                 options.seconds * len(subjects) / options.passes,
                 rng,
                 clock_for([options.settings]),

@@ -10,25 +10,22 @@ from xoptim.verification.session_settings import Level, SessionSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchOptions(RunValues):
-    """Options of `bench` and `profile`.
-
-    `RunValues` has the other fields.
+    """Options of `bench` and `profile`; `RunValues` has the other fields.
 
     Attributes:
         provider: execution provider, by short or full name.
         threads: threads within an operator; 0 leaves the choice to onnxruntime.
-        level: onnxruntime's own graph optimizations; all of them by default, as in production.
-        seconds: of measured runs for each model, at each setting.
-        passes: number of times that all sessions are made anew. Two sessions of one model may
-            differ by a few percent for as long as they live; the interval of a ratio covers this
-            only when there are several passes.
+        level: level of ORT graph optimizations; all of them by default, as in production.
+        seconds: seconds of measured runs for each model, at each setting.
+        passes: number of times that all sessions are created. Two sessions of one model may differ
+            by a few percent for as long as they live; the interval of a ratio covers this only with
+            several passes.
         base_dirs: folders of the external data of models that are protobufs, by label.
-        at: further sizes, in place of or in addition to ``dims``: the models are measured at each
-            of these settings.
+        at: settings at which the models are measured: sizes that replace or complete ``dims``.
         compare: whether to compare the results of each model with the first one's.
         rtol: relative tolerance of this comparison, ``None`` for that of `verify`.
         atol: absolute tolerance of this comparison, ``None`` for that of `verify`.
-        loading: whether to measure time and memory of loading too.
+        loading: whether to measure time and memory of loading as well.
     """
 
     provider: str = "cpu"
@@ -63,8 +60,8 @@ class BenchOptions(RunValues):
     @property
     def checks(self) -> VerificationOptions:
         """The options for the search of values that the first model runs on."""
-        once = VerificationOptions(assignments=1, typical=True, extremes=False, run_limit=None)
-        return replace(once, providers=(self.provider,), threads=self.threads, **self.run_values())
+        base = VerificationOptions(assignments=1, typical=True, extremes=False, run_limit=None)
+        return replace(base, providers=(self.provider,), threads=self.threads, **self.run_values())
 
     def each(self) -> "list[BenchOptions]":
         """The options of each setting."""

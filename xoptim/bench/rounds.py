@@ -1,6 +1,4 @@
-"""Rounds, in which each model runs once, in random order; and the report: ratios of times with
-their intervals.
-"""
+"""Rounds, in which all models run in random order; and the report: time ratios with intervals."""
 
 from __future__ import annotations
 
@@ -27,20 +25,20 @@ if TYPE_CHECKING:
 
 Clock: TypeAlias = Callable[[], float]
 
-_WARM: Final = 0.2  # most seconds, or a few runs, before anything is measured
-_WARM_SHARE: Final = 0.3  # of the seconds that are measured
+_WARM_SECONDS: Final = 0.2  # maximal warm-up, unless a few runs take longer
+_WARM_SHARE: Final = 0.3  # of the measured seconds
 _WARM_RUNS: Final = 3
-_TURN: Final = 0.02  # seconds of the runs of one model in one round: short runs are repeated
-_MOST_RUNS: Final = 1000
-_LONG_RUN: Final = 0.1  # seconds from which a turn has no uncounted run first, and one run warms up
-_FEWEST_ROUNDS: Final = 5
+_TURN_SECONDS: Final = 0.02  # runs of one model in one round: short runs are repeated
+_MAX_RUNS: Final = 1000
+_LONG_RUN: Final = 0.1  # seconds from which one run warms up, and a turn has no uncounted run
+_MIN_ROUNDS: Final = 5
 _UNCOUNTED_ROUNDS: Final = 2  # of `best_times`
 _ONLY_CPU: Final = ["CPUExecutionProvider"]
 
 
 @dataclass(slots=True)
 class Times:
-    """Times of one model in seconds: for each pass, the median of the runs of each round; and the
+    """Times of one model in seconds: the median of the runs of each round of each pass, and the
     shortest run.
     """
 
@@ -49,11 +47,11 @@ class Times:
 
 
 def clock_for(settings: Iterable[SessionSettings]) -> Clock:
-    """The clock for sessions: where everything runs in the calling thread, CPU time, which other
-    processes change less.
+    """The clock for sessions: CPU time, which other processes affect less, if everything runs in
+    the calling thread; else wall time.
     """
     is_one_thread = all(
-        each.threads == 1 and resolve_providers(each.providers) == _ONLY_CPU for each in settings
+        s.threads == 1 and resolve_providers(s.providers) == _ONLY_CPU for s in settings
     )
     return clock_of_thread() if is_one_thread else time.perf_counter
 
@@ -61,14 +59,14 @@ def clock_for(settings: Iterable[SessionSettings]) -> Clock:
 def best_times(
     runs: Sequence[Callable[[], object]], settings: SessionSettings, seconds: float
 ) -> list[float]:
-    """The shortest time of each session, which run in turn, for some seconds and at least
-    `_FEWEST_ROUNDS` times.
+    """The shortest time of each session; they run in turn, for some seconds and at least five
+    rounds.
     """
     clock, best = clock_for([settings]), [float("inf")] * len(runs)
     end, rounds = time.perf_counter() + seconds, -_UNCOUNTED_ROUNDS
-    while rounds < _FEWEST_ROUNDS or time.perf_counter() < end:
+    while rounds < _MIN_ROUNDS or time.perf_counter() < end:
         for index, run in enumerate(runs):
-            elapsed = _timed(run, clock)
+            elapsed = _elapsed(run, clock)
             best[index] = min(best[index], elapsed) if rounds >= 0 else best[index]
         rounds += 1
     return best
@@ -81,35 +79,34 @@ def measure_pass(
     rng: random.Random,
     clock: Clock | None = None,
 ) -> None:
-    """Measure sessions against each other for some seconds, five rounds at least, and add a pass to
+    """Measure sessions against each other for some seconds, at least five rounds, and add a pass to
     the times of each.
 
-    The first round is dropped: it measures whatever comes first as slower. ``rng`` draws the order
-    of a round. ``clock`` measures each run: by default wall time. CPU time of the thread is changed
-    less by other processes, but does not contain the work of other threads and of devices.
+    The first round is dropped, in which the first session is measured as slower. ``rng`` draws the
+    order of a round. ``clock`` measures each run, by default wall time. Other processes affect the
+    CPU time of the thread less, but it excludes the work of other threads and of devices.
     """
     clock = clock or time.perf_counter
-    warm = min(_WARM, _WARM_SHARE * seconds / len(runs))
-    turn = min(_TURN, seconds / len(runs) / _FEWEST_ROUNDS)
-    counts = [max(1, min(_MOST_RUNS, int(turn / max(_warm(run, warm), 1e-9)))) for run in runs]
+    warm = min(_WARM_SECONDS, _WARM_SHARE * seconds / len(runs))
+    turn = min(_TURN_SECONDS, seconds / len(runs) / _MIN_ROUNDS)
+    counts = [max(1, min(_MAX_RUNS, int(turn / max(_warm(run, warm), 1e-9)))) for run in runs]
     _round(runs, counts, rng, clock)
-    for each in times:
-        each.rounds.append([])
+    for model_times in times:
+        model_times.rounds.append([])
     end = time.perf_counter() + seconds
-    while len(times[0].rounds[-1]) < _FEWEST_ROUNDS or time.perf_counter() < end:
-        for each, seconds_of_runs in zip(times, _round(runs, counts, rng, clock), strict=True):
-            each.rounds[-1].append(median(seconds_of_runs))
-            each.best = min(each.best, *seconds_of_runs)
+    while len(times[0].rounds[-1]) < _MIN_ROUNDS or time.perf_counter() < end:
+        for model_times, run_seconds in zip(times, _round(runs, counts, rng, clock), strict=True):
+            model_times.rounds[-1].append(median(run_seconds))
+            model_times.best = min(model_times.best, *run_seconds)
 
 
 def _warm(run: Callable[[], object], seconds: float) -> float:
-    """Run a model for some seconds, a few times if it is short.
-
-    Return the seconds of the fastest run.
+    """Run a model for some seconds, a few times if it is fast; returns the seconds of the fastest
+    run.
     """
     times: list[float] = []
     while (len(times) < _WARM_RUNS and sum(times) < _LONG_RUN) or sum(times) < seconds:
-        times.append(_timed(run, time.perf_counter))
+        times.append(_elapsed(run, time.perf_counter))
     return min(times)
 
 
@@ -119,18 +116,18 @@ def _round(
     """A turn for each model, in random order; returns the seconds of their runs."""
     times: list[list[float]] = [[] for _ in runs]
     for index in rng.sample(range(len(runs)), len(runs)):
-        # The previous model has filled the caches, and its threads spin for a moment: a run that is
-        # not counted ends both.
-        first = _timed(runs[index], clock)
+        # An uncounted run comes first: the previous model has filled the caches, and its threads
+        # still spin for a moment.
+        first = _elapsed(runs[index], clock)
         times[index] = (
             [first]
             if first > _LONG_RUN
-            else [_timed(runs[index], clock) for _ in range(counts[index])]
+            else [_elapsed(runs[index], clock) for _ in range(counts[index])]
         )
     return times
 
 
-def _timed(run: Callable[[], object], clock: Clock) -> float:
+def _elapsed(run: Callable[[], object], clock: Clock) -> float:
     start = clock()
     run()
     return clock() - start
@@ -148,9 +145,7 @@ class Interval(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """The time of a model divided by the time of another one, and the 95 % confidence interval
-    around it.
-    """
+    """The time of a model divided by that of another one, and its 95 % confidence interval."""
 
     value: float
     interval: Interval
@@ -172,10 +167,11 @@ class Ratio(NamedTuple):
 def mean_ratio(ratios: Sequence[Ratio]) -> Ratio:
     """The geometric mean of ratios.
 
-    The means of the bounds give an interval that is not too narrow even where errors are alike.
+    The interval has the means of the bounds: wide enough even if errors are correlated.
     """
     value, low, high = (
-        geometric_mean(each) for each in zip(*((r.value, *r.interval) for r in ratios), strict=True)
+        geometric_mean(numbers)
+        for numbers in zip(*((r.value, *r.interval) for r in ratios), strict=True)
     )
     return Ratio(value, Interval(low, high))
 
@@ -191,10 +187,10 @@ def ratio_json(ratio: Ratio | None) -> RatioJson:
 def ratio_of(
     times: Sequence[Sequence[float]], base: Sequence[Sequence[float]], seed: int = 0
 ) -> Ratio:
-    """The ratio of the times of two models, each the seconds of each round of each pass, with an
-    interval by the bootstrap.
+    """The ratio of the times of two models, in seconds by pass and round, with a bootstrap
+    interval.
 
-    Rounds are compared one by one, so a load of the machine that lasts for several rounds cancels
+    Rounds are compared one by one, so load on the machine that lasts for several rounds cancels
     out; the median over the rounds of a pass ignores single disturbances. The ratio is the
     geometric mean of the medians. For the interval, passes are drawn with replacement, and rounds
     within each of them (Davison and Hinkley, *Bootstrap Methods and their Application*, 1997,
@@ -209,12 +205,12 @@ def ratio_of(
     ]
     rng = np.random.default_rng(seed)
     # Medians of rounds drawn with replacement, of the shape (passes, slots, draws)
-    drawn = np.array(
+    medians = np.array(
         [[np.median(rng.choice(r, (_DRAWS, r.size)), axis=1) for _ in passes] for r in passes]
     )
-    chosen = rng.integers(0, len(passes), (len(passes), _DRAWS))
-    slots, draws = np.indices(chosen.shape)
-    low, high = np.exp(np.percentile(drawn[chosen, slots, draws].mean(axis=0), _TAILS))
+    pass_draws = rng.integers(0, len(passes), (len(passes), _DRAWS))
+    slots, draws = np.indices(pass_draws.shape)
+    low, high = np.exp(np.percentile(medians[pass_draws, slots, draws].mean(axis=0), _TAILS))
     return Ratio(
         float(np.exp(np.mean([np.median(rounds) for rounds in passes]))),
         Interval(float(low), float(high)),
@@ -256,36 +252,34 @@ class ModelTimes:
 
 @dataclass(frozen=True, slots=True)
 class BenchReport:
-    """The figures of models that were run side by side, in order: geometric means where there are
-    several settings.
-    """
+    """The figures of models that ran side by side; geometric means for several settings."""
 
     models: tuple[ModelTimes, ...]
-    # of dynamic dimensions; where there are several settings, the sizes that all of them have
+    # of dynamic dimensions; of several settings, the sizes that all of them have
     sizes: Mapping[str, int]
     options: BenchOptions
     # preferred sizes, with which the first model does not run
     refused: Mapping[str, int] = field(default_factory=dict)
-    at: tuple[BenchReport, ...] = ()  # the figures of each setting, where there are several
+    at: tuple[BenchReport, ...] = ()  # the figures of each setting, if there are several
 
     @property
     def is_equal(self) -> bool:
-        """Whether no model was found to compute something else than the first one."""
+        """Whether no comparison with the first model found a difference."""
         return all(
-            each.comparison is None or each.comparison.status != "different" for each in self.models
+            model.comparison is None or model.comparison.status != "different"
+            for model in self.models
         )
 
     @property
     def settings(self) -> dict[str, BenchReport]:
         """The figures of each setting, by the sizes that distinguish it."""
         return {
-            sizes_text(more): report for more, report in zip(self.options.at, self.at, strict=True)
+            sizes_text(sizes): report
+            for sizes, report in zip(self.options.at, self.at, strict=True)
         }
 
     def latency(self) -> LatencyJson:
-        """The first model against the last one, as JSON values: for a model before and after an
-        optimization.
-        """
+        """The first model, before an optimization, and the last one, after it, as JSON values."""
         before, after = self.models[0], self.models[-1]
         ratio = ratio_json(after.ratio)
         values: LatencyJson = {
@@ -298,7 +292,7 @@ class BenchReport:
             "sizes": dict(self.sizes),
         }
         if self.at:
-            values["at"] = [each.latency() for each in self.at]
+            values["at"] = [report.latency() for report in self.at]
         return values
 
     def to_json(self) -> BenchJson:
@@ -309,16 +303,18 @@ class BenchReport:
             "level": self.options.level,
             "sizes": dict(self.sizes),
             "assumptions": list(self.options.assume),
-            "models": [each.to_json() for each in self.models],
+            "models": [model.to_json() for model in self.models],
         }
         if self.at:
-            values["at"] = [each.to_json() for each in self.at]
+            values["at"] = [report.to_json() for report in self.at]
         return values
 
 
 def joined(reports: Sequence[BenchReport], options: BenchOptions) -> BenchReport:
     """The report of several settings."""
-    models = tuple(_mean(each) for each in zip(*(report.models for report in reports), strict=True))
+    models = tuple(
+        _mean(times) for times in zip(*(report.models for report in reports), strict=True)
+    )
     sizes = common_sizes(report.sizes for report in reports)
     return BenchReport(models, sizes, options, reports[0].refused, tuple(reports))
 
@@ -327,22 +323,24 @@ def common_sizes(settings: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """The sizes that all settings have."""
     first, *others = settings
     return {
-        name: size for name, size in first.items() if all(each.get(name) == size for each in others)
+        name: size
+        for name, size in first.items()
+        if all(sizes.get(name) == size for sizes in others)
     }
 
 
 def _mean(times: Sequence[ModelTimes]) -> ModelTimes:
     """Geometric means of the figures of one model; the worst comparison."""
-    ratios = [each.ratio for each in times if each.ratio is not None]
-    comparisons = [each.comparison for each in times if each.comparison is not None]
+    ratios = [t.ratio for t in times if t.ratio is not None]
+    comparisons = [t.comparison for t in times if t.comparison is not None]
     return replace(
         times[0],
-        median=geometric_mean(each.median for each in times),
-        best=geometric_mean(each.best for each in times),
-        spread=max(each.spread for each in times),
-        rounds=sum(each.rounds for each in times),
+        median=geometric_mean(t.median for t in times),
+        best=geometric_mean(t.best for t in times),
+        spread=max(t.spread for t in times),
+        rounds=sum(t.rounds for t in times),
         ratio=mean_ratio(ratios) if ratios else None,
-        comparison=min(comparisons, key=lambda each: each.ok, default=None),
+        comparison=min(comparisons, key=lambda comparison: comparison.ok, default=None),
     )
 
 
@@ -372,19 +370,18 @@ def circumstances(report: BenchReport) -> str:
 def chosen_sizes(
     sizes: Mapping[str, int], refused: Mapping[str, int], options: BenchOptions
 ) -> str:
-    """The sizes of dynamic dimensions.
-
-    Where they were not given, also the reason for them, and the option that changes them.
+    """The sizes of dynamic dimensions; if they were not given, also why these, and the option that
+    changes them.
     """
-    guessed = (
+    is_guess = (
         not sizes.keys() <= options.dims.keys() and not options.feeds and options.test_data is None
     )
-    larger = sizes_text(
+    preferred = sizes_text(
         {name: size for name, size in refused.items() if sizes.get(name, size) != size}
     )
-    reason = f"it does not run with {larger}; " if larger else ""
-    chosen = sizes_text(sizes) + (f" ({reason}--dim NAME=SIZE sets others)" if guessed else "")
-    several = (
+    reason = f"it does not run with {preferred}; " if preferred else ""
+    text = sizes_text(sizes) + (f" ({reason}--dim NAME=SIZE sets others)" if is_guess else "")
+    settings = (
         f"the geometric mean of {'; '.join(map(sizes_text, options.at))}" if options.at else ""
     )
-    return ", ".join(filter(None, (chosen, several)))
+    return ", ".join(filter(None, (text, settings)))

@@ -1,6 +1,4 @@
-"""The models of a benchmark as files, the values that they run on, and what loading takes, in a
-process of its own.
-"""
+"""The models of a benchmark: their files, the values that they run on, and the cost of loading."""
 
 import pickle
 import subprocess
@@ -35,7 +33,7 @@ _CHILD = "from xoptim.bench.subjects import main; main()"
 
 
 class Subject(NamedTuple):
-    """A model to measure: its label and file, and the optimizations that may end the process."""
+    """A model to measure: label, file, and the ORT optimizations that may end the process."""
 
     label: str
     path: Path
@@ -45,27 +43,27 @@ class Subject(NamedTuple):
 class Loading(NamedTuple):
     """Time and memory to load a model."""
 
-    seconds: float  # to make a session from the file
-    # Bytes by which the process has grown after loading and one run, ``None`` where the system does
-    # not report them (not Linux). Memory of a GPU is not counted
+    seconds: float  # to create a session from the file
+    # Bytes by which the process has grown after loading and one run, without GPU memory; ``None``
+    # if the system does not report them (not Linux)
     memory: int | None
 
 
 def measure_loading(model: Path, settings: SessionSettings, feeds: Mapping[str, Value]) -> Loading:
     """Load a model in a new process and run it once.
 
-    In a process that has loaded another model before, the figures depend on it: libraries are
-    loaded, and memory is reused. Raises `LoadError` when onnxruntime cannot load or run the model.
+    In a process that has loaded another model, libraries would be loaded already, and memory
+    reused. Raises `LoadError` when onnxruntime cannot load or run the model.
     """
     task = pickle.dumps((model, settings, dict(feeds)))
     pipe = subprocess.PIPE
     with start_python(_CHILD, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         out, err = process.communicate(task)
     if process.returncode or not out:
-        last = err.decode(errors="replace").strip().splitlines()[-1:] or [
+        lines = err.decode(errors="replace").strip().splitlines()[-1:] or [
             f"exit code {process.returncode}"
         ]
-        raise LoadError(f"{str(model)!r} cannot be loaded in a separate process: {last[0]}")
+        raise LoadError(f"{str(model)!r} cannot be loaded in a separate process: {lines[0]}")
     return Loading(*pickle.loads(out))
 
 
@@ -88,55 +86,54 @@ Models: TypeAlias = "Sequence[ModelLike] | Mapping[str, ModelLike]"
 
 @contextmanager
 def as_files(models: Models, base_dirs: Mapping[str, Path]) -> Iterator[list[Subject]]:
-    """The models as files.
+    """The models as files: protobufs, with external data in ``base_dirs``, are written into a
+    temporary folder.
 
-    Protobufs, their external data in ``base_dirs``, are written into a temporary folder.
-
-    Models of a sequence are called by their paths, or ``model 1``, ``model 2``, ... A path that is
-    given again, to see how much two sessions of one model differ, is called ``PATH (2)``. Raises
+    Models of a sequence are labelled by their paths, or ``model 1``, ``model 2``, ... A path that
+    comes again, to see how much two sessions of one model differ, is labelled ``PATH (2)``. Raises
     `ValueError` when there is no model, and `ModelError` when a file is not a model, or its
     external data cannot be read.
     """
-    named = _named(models)
-    if not named:
+    labelled = _labelled(models)
+    if not labelled:
         raise ValueError("there is no model to measure")
     with ScratchFolder() as folder:
         subjects = []
-        for number, (label, model) in enumerate(named):
+        for number, (label, model) in enumerate(labelled):
             if isinstance(model, onnx.ModelProto):
                 path = Path(folder) / f"{number}.onnx"
-                # The locations of its weights change when they are written elsewhere.
+                # Writing its weights elsewhere changes their locations.
                 save_proto(deepcopy(model), path, base_dirs.get(label))
                 proto = model
             else:
                 path = Path(model)
-                proto = Source(path).proto  # names what is wrong with a file; onnxruntime would not
+                proto = Source(path).proto  # its errors are clearer than those of onnxruntime
             subjects.append(Subject(label, path, fatal_optimizers(proto)))
         yield subjects
 
 
-def _named(models: Models) -> list[tuple[str, ModelLike]]:
+def _labelled(models: Models) -> list[tuple[str, ModelLike]]:
     if isinstance(models, Mapping):
         return list(models.items())
-    named: list[tuple[str, ModelLike]] = []
-    seen: Counter[str] = Counter()
+    pairs: list[tuple[str, ModelLike]] = []
+    counts: Counter[str] = Counter()
     for number, model in enumerate(models, start=1):
         label = f"model {number}" if isinstance(model, onnx.ModelProto) else str(model)
-        seen[label] += 1
-        named.append((label if seen[label] == 1 else f"{label} ({seen[label]})", model))
-    return named
+        counts[label] += 1
+        pairs.append((label if counts[label] == 1 else f"{label} ({counts[label]})", model))
+    return pairs
 
 
 def known_of(subjects: Iterable[Subject], options: BenchOptions) -> list[str]:
-    """The assumptions that the values of all models hold: the caller's, and those in the metadata
-    if the caller says so.
+    """The assumptions that input values satisfy: the caller's, and those in the metadata of the
+    models if the options say so.
     """
     texts = dict.fromkeys(options.assume)
     for subject in subjects:
         proto = read_proto(subject.path)
-        assumed = assumed_of(proto, options.assume, from_model=options.assume_from_model)
-        report_unused(proto, assumed)
-        texts.update(dict.fromkeys(assumed.texts))
+        assumptions = assumed_of(proto, options.assume, from_model=options.assume_from_model)
+        report_unused(proto, assumptions)
+        texts.update(dict.fromkeys(assumptions.texts))
     return list(texts)
 
 
@@ -145,7 +142,7 @@ def values_for(subject: Subject, options: BenchOptions) -> ReferenceRun:
 
     Raises the errors of `run_reference`.
     """
-    with _named_in_errors(subject):
+    with _label_in_errors(subject):
         run = run_reference(subject.path, options.checks).runs[0]
     warn_of_missing(subject.path, options.checks.feeds)
     return run
@@ -157,7 +154,7 @@ def opened(subject: Subject, settings: SessionSettings, feeds: Mapping[str, Valu
     Raises `FeedError` when it has inputs that the first one lacks, and `LoadError` or `RunError`
     when it does not run.
     """
-    with _named_in_errors(subject):
+    with _label_in_errors(subject):
         session = Session(subject.path, settings.without(subject.fatal))
         needed = {port.name for port in session.inputs}
         if not needed <= feeds.keys():
@@ -170,7 +167,7 @@ def opened(subject: Subject, settings: SessionSettings, feeds: Mapping[str, Valu
 
 
 @contextmanager
-def _named_in_errors(subject: Subject) -> Iterator[None]:
+def _label_in_errors(subject: Subject) -> Iterator[None]:
     try:
         yield
     except (LoadError, FeedError, RunError) as error:

@@ -1,7 +1,4 @@
-"""The loop: rounds of matching and rewriting in all graphs of a model until nothing changes.
-
-One match, one rewrite.
-"""
+"""Rounds of matching and rewriting in all graphs of a model, until nothing changes."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ from xoptim.match.view import GraphView, PatternRewriter
 from xoptim.passes.cleanup import inner_first, learn_results
 
 TAG = "xoptim.pattern"
-"""Key of the metadata of a node that names the pattern that made it."""
+"""Metadata key of a node for the name of the pattern that wrote it."""
 logger = logging.getLogger("xoptim")
 PASSED_ON = (BudgetError, BrokenPipeError, MemoryError, UnstoppableError)
 """Errors that a pattern did not cause: dropping it would not prevent them."""
@@ -46,18 +43,18 @@ PASSED_ON = (BudgetError, BrokenPipeError, MemoryError, UnstoppableError)
 def inherit(added: Sequence[Node], removed: Sequence[Node], tag: str = "") -> None:
     """Record the origin of new nodes, which are in the graph already.
 
-    ``tag`` is the name of the pattern, empty for none.
-
     The origin of a new node is the removed node that produced the same result, else the last one
     removed. The new node gets its metadata and its remark; its name when both have the same
-    operator; else the scope of its name (``/encoder/layer.0/`` of ``/encoder/layer.0/Add``). Values
-    that the pattern gave itself are kept.
+    operator; else the scope of its name (``/encoder/layer.0/`` of ``/encoder/layer.0/Add``).
+    Metadata, remarks and names that the pattern set are kept.
+
+    ``tag`` is the name of the pattern, empty for none.
     """
-    makers = {name: node for node in removed for name in node.output}
-    named: set[Node] = set()
+    producers = {name: node for node in removed for name in node.output}
+    name_sources: set[Node] = set()
     for node in added:
         origin = next(
-            (makers[name] for name in node.output if name in makers),
+            (producers[name] for name in node.output if name in producers),
             removed[-1] if removed else None,
         )
         if origin is not None:
@@ -70,17 +67,17 @@ def inherit(added: Sequence[Node], removed: Sequence[Node], tag: str = "") -> No
                 prefix == node.op_type and number.isdecimal()
             )
             if origin.name and is_made_up:
-                _name_after(node, origin, named)
+                _name_after(node, origin, name_sources)
         if tag:
             node.metadata = {**(node.metadata or {}), TAG: tag}
         elif node.metadata:
             node.metadata.pop(TAG, None)
 
 
-def _name_after(node: Node, origin: Node, named: set[Node]) -> None:
+def _name_after(node: Node, origin: Node, name_sources: set[Node]) -> None:
     assert node.graph is not None
-    if node.op_type == origin.op_type and origin not in named:
-        named.add(origin)
+    if node.op_type == origin.op_type and origin not in name_sources:
+        name_sources.add(origin)
         node.name = origin.name
         return
     scope, slash, _ = origin.name.rpartition("/")
@@ -103,15 +100,13 @@ class Applier:
     def match(
         self, pattern: PatternOptimization, node: Node, matched: list[MatchResult]
     ) -> MatchResult | None:
-        """The match at a node, ``None`` when there is none, it was dropped before, or the pattern
-        fails.
-        """
+        """The match at a node; ``None`` if there is none, it was dropped, or the pattern fails."""
         failed, dropped = self.state.failed, self._dropped
         if (failed or dropped) and (pattern.name() in failed or (pattern.name(), node) in dropped):
             return None
         try:
-            found = pattern.match_at(self.view, node, matched)
-            return found if found is None or self.state.may_apply(found) else None
+            match = pattern.match_at(self.view, node, matched)
+            return match if match is None or self.state.may_apply(match) else None
         except PASSED_ON:
             raise
         except Exception as error:  # the code of a pattern may raise anything
@@ -130,24 +125,23 @@ class Applier:
 
         Returns its replacement, ``None`` when it was not applied.
 
-        Unless it ``is_fresh``, the graph has changed since the match was found, and the pattern is
-        matched again.
+        Unless it ``is_fresh``, the graph may have changed since, and the pattern is matched again.
         """
         pattern, anchor = match.pattern, match.anchor
         assert anchor is not None
         if self.state.is_exhausted:
             return None
-        found: MatchResult | None = match
+        current: MatchResult | None = match
         if any(node is not None and node.graph is not self.graph for node in match.nodes):
-            found = None
+            current = None
         elif not is_fresh:
-            found = self.match(pattern, anchor, [])
-            if found is None:
+            current = self.match(pattern, anchor, [])
+            if current is None:
                 self._report_drop(pattern, anchor, "it no longer matches")
-        if found is None:
+        if current is None:
             self.offer_again(match)
             return None
-        return self._rewrite(found, anchor)
+        return self._rewrite(current, anchor)
 
     def apply_at(self, pattern: PatternOptimization, node: Node) -> bool:
         """Match a pattern at one node, apply the match at once, and clean.
@@ -161,9 +155,7 @@ class Applier:
         return True
 
     def offer_again(self, match: MatchResult) -> None:
-        """Put the nodes of a match that is not applied back into the worklist: patterns may match
-        them later.
-        """
+        """Put the nodes of a match that was not applied back into the worklist."""
         nodes = [
             node
             for node in (match.anchor, *match.nodes)
@@ -176,38 +168,35 @@ class Applier:
         matched = sorted(
             (node for node in match.nodes if node is not None), key=lambda node: node.label
         )
-        given = self._replace(match, anchor, matched)
-        if given is None:
+        replacement = self._replace(match, anchor, matched)
+        if replacement is None:
             return None
         self.view.notes = {}
-        added = [node for node in given if node not in matched]
-        gone = [node for node in matched if node.graph is None]
+        added = [node for node in replacement if node not in matched]
+        removed = [node for node in matched if node.graph is None]
         state, pattern = self.state, match.pattern
-        inherit(added, gone, pattern.name() if state.options.tag_nodes else "")
+        inherit(added, removed, pattern.name() if state.options.tag_nodes else "")
         application = Application(
-            state.rewrites + 1, pattern, anchor, self.graph, tuple(matched), tuple(given)
+            state.rewrites + 1, pattern, anchor, self.graph, tuple(matched), tuple(replacement)
         )
-        state.applied(application, added, gone, perf_counter() - start)
-        return given
+        state.applied(application, added, removed, perf_counter() - start)
+        return replacement
 
     def _replace(self, match: MatchResult, anchor: Node, matched: list[Node]) -> list[Node] | None:
-        """Make the replacement and commit it.
-
-        ``None``, with the graph unchanged, when that fails.
-        """
+        """Write and commit the replacement; ``None``, with the graph unchanged, on failure."""
         pattern = match.pattern
         try:
             with match.edit or Edit(self.graph) as edit:
                 edit.watch(matched)
                 options = self.state.options
                 rewriter = PatternRewriter(self.graph, options.provider, edit, options.cpu)
-                given = match.apply(rewriter, *match.nodes)
-                if not isinstance(given, (list, tuple)) or not all(
-                    isinstance(node, Node) for node in given
+                nodes = match.apply(rewriter, *match.nodes)
+                if not isinstance(nodes, (list, tuple)) or not all(
+                    isinstance(node, Node) for node in nodes
                 ):
-                    raise TypeError(f"apply must return a list of nodes, not {given!r:.80}")
-                self._check_copies([node for node in given if node not in matched])
-                edit.commit(matched, given, match.insert_at)
+                    raise TypeError(f"apply must return a list of nodes, not {nodes!r:.80}")
+                self._check_copies([node for node in nodes if node not in matched])
+                edit.commit(matched, nodes, match.insert_at)
         except PASSED_ON:
             raise
         except RewriteError as error:
@@ -216,10 +205,10 @@ class Applier:
         except Exception as error:  # the code of a pattern may raise anything
             self.state.fail(pattern, anchor, error)
             return None
-        return given
+        return nodes
 
     def _check_copies(self, added: Sequence[Node]) -> None:
-        """Check that no Identity stays that onnxruntime cannot load."""
+        """Raise `Declined` if an Identity without a kernel in onnxruntime would stay."""
         for node in added:
             if node.op_type == "Identity" and not node.domain and self._stays(node, added):
                 dtype = self.graph.info_of(node.output[0]).dtype
@@ -227,14 +216,14 @@ class Applier:
                     raise Declined(f"onnxruntime has no kernel of Identity for {type_name(dtype)}")
 
     def _stays(self, identity: Node, added: Sequence[Node]) -> bool:
-        """Whether cleaning leaves an Identity: only an output that a node of this graph computes
-        can be renamed.
-        """
+        """Whether cleaning keeps an Identity: it renames only outputs computed in this graph."""
         graph, source = self.graph, identity.input[0]
         if not self.state.options.remove_identity:
             return True
-        is_made = graph.producer(source) is not None or any(source in node.output for node in added)
-        return graph.is_output(identity.output[0]) and (not is_made or graph.is_output(source))
+        is_computed = graph.producer(source) is not None or any(
+            source in node.output for node in added
+        )
+        return graph.is_output(identity.output[0]) and (not is_computed or graph.is_output(source))
 
     def _drop(self, pattern: PatternOptimization, anchor: Node, error: RewriteError) -> None:
         self._dropped.add((pattern.name(), anchor))
@@ -243,9 +232,9 @@ class Applier:
         if not isinstance(error, Declined):
             self.state.warn_of_mistake(pattern, anchor, error)
 
-    def _report_drop(self, pattern: PatternOptimization, anchor: Node, why: str) -> None:
+    def _report_drop(self, pattern: PatternOptimization, anchor: Node, reason: str) -> None:
         self.state.events.send(
-            "dropped", pattern.name(), node=anchor, text=why, level=self.state.level(pattern)
+            "dropped", pattern.name(), node=anchor, text=reason, level=self.state.level(pattern)
         )
 
 
@@ -259,15 +248,15 @@ def match_patterns(
 
     The model is left unchanged.
 
-    Returns the matches, graph by graph in the order of the strategy, and each match by its root,
-    the last of its nodes.
+    Returns the matches, graph by graph in the order of the strategy, and a dictionary from the
+    last node of each match to the match.
 
     Args:
         model: the model, subgraphs and local functions included, or one graph.
         patterns: the patterns to find, all at once; phases are ignored.
         strategy: which of several overlapping matches is kept, a name in
-            `xoptim.match.pattern.STRATEGIES`. Among equals it is the one of the earlier pattern
-            (phase, priority, ``before``, name), then the one with the earlier anchor.
+            `xoptim.match.pattern.STRATEGIES`. Ties go to the earlier pattern (phase, priority,
+            ``before``, name), then to the earlier anchor.
         provider: execution provider of the patterns, empty for any.
 
     Raises:
@@ -275,15 +264,15 @@ def match_patterns(
         UnknownPatternError: when a pattern name is not known.
     """
     strategy_named(strategy)
-    chosen = [each for each in select(patterns) if isinstance(each, PatternOptimization)]
-    whole = load_model(model) if isinstance(model, onnx.ModelProto) else model
-    graphs = [whole] if isinstance(whole, Graph) else list(whole.graphs())
-    found = [
+    finders = [rewrite for rewrite in select(patterns) if isinstance(rewrite, PatternOptimization)]
+    source = load_model(model) if isinstance(model, onnx.ModelProto) else model
+    graphs = [source] if isinstance(source, Graph) else list(source.graphs())
+    matches = [
         match
         for graph in graphs
-        for match in disjoint(all_matches(graph, chosen, provider), strategy)
+        for match in disjoint(all_matches(graph, finders, provider), strategy)
     ]
-    return found, {max(filter(None, m.nodes), key=lambda node: node.label): m for m in found}
+    return matches, {max(filter(None, m.nodes), key=lambda node: node.label): m for m in matches}
 
 
 def all_matches(
@@ -292,13 +281,13 @@ def all_matches(
     """All matches in a graph, in the order of patterns, then of nodes; they may overlap."""
     view = GraphView(graph, provider)
     index = index_of(tuple(p for p in patterns if not p.unfit_for(view.main_opset, provider)), ())
-    found: list[MatchResult] = []
+    matches: list[MatchResult] = []
     for number, nodes in index.candidates(graph, index.anchors_in(graph)).items():
         for node in nodes:
-            match = index.patterns[number].match_at(view, node, found)
+            match = index.patterns[number].match_at(view, node, matches)
             if match is not None:
-                found.append(match)
-    return found
+                matches.append(match)
+    return matches
 
 
 class Engine:
@@ -308,7 +297,7 @@ class Engine:
         self.model = model
         self.state = state
         self._active: list[PatternOptimization] = []
-        # whether each active pattern is, by operator set
+        # by operator set: whether each active pattern is usable
         self._usable: defaultdict[int, list[bool]] = defaultdict(list)
         self._indexes: dict[tuple[int, int, int], PatternIndex] = {}
         self._rounds: dict[Graph, Rounds] = {}
@@ -316,20 +305,20 @@ class Engine:
 
     def run(self, patterns: list[PatternOptimization]) -> int:
         """Run patterns until nothing changes: lower phases and priorities first, and again after
-        later changes.
+        changes by higher ones.
 
-        The first call offers every node to every pattern, later calls only the nodes near a change;
-        `confirm` offers all again. Returns the number of rewrites. Raises `BudgetError` when
-        patterns undo each other, or the loop would not end.
+        Patterns of earlier calls stay active. Only new patterns see every node, the others the
+        nodes near a change; `confirm` offers every node to all. Returns the number of rewrites.
+        Raises `BudgetError` when patterns undo each other, or the loop would not end.
         """
         if not self._active:
             self.state.worklist.clear()
         total = self._loop()
         active = set(map(id, self._active))
-        fresh = [pattern for pattern in patterns if id(pattern) not in active]
-        for _, level in groupby(fresh, key=lambda p: (p.phase, p.priority)):
+        additions = [pattern for pattern in patterns if id(pattern) not in active]
+        for _, group in groupby(additions, key=lambda p: (p.phase, p.priority)):
             first = len(self._active)
-            self._active += level
+            self._active += group
             total += self._loop(first)
         self._unconfirmed += total
         return total
@@ -376,8 +365,8 @@ class Engine:
         return total
 
     def _may_go_on(self, graph: Graph) -> bool:
-        most = self.state.options.max_iter
-        return not self.state.is_exhausted and (most < 0 or self._rounds_of(graph).count < most)
+        limit = self.state.options.max_iter
+        return not self.state.is_exhausted and (limit < 0 or self._rounds_of(graph).count < limit)
 
     def _rounds_of(self, graph: Graph) -> Rounds:
         if graph not in self._rounds:
@@ -389,13 +378,13 @@ class Engine:
         opset = graph.opsets.get("", 0)
         key = (opset, first, len(self._active))
         if key not in self._indexes:
-            known = self._usable[opset]
-            known += [
-                self.state.is_usable(pattern, opset) for pattern in self._active[len(known) :]
+            flags = self._usable[opset]
+            flags += [
+                self.state.is_usable(pattern, opset) for pattern in self._active[len(flags) :]
             ]
-            usable = tuple(compress(self._active[first:], known[first:]))
+            patterns = tuple(compress(self._active[first:], flags[first:]))
             self._indexes[key] = index_of(
-                usable, tuple(self.state.options.with_verbosity(EXPLAINED, usable))
+                patterns, tuple(self.state.options.with_verbosity(EXPLAINED, patterns))
             )
         return self._indexes[key]
 
@@ -411,28 +400,27 @@ class Rounds:
         self._strategy = strategy_named(state.options.strategy)
 
     def run(self, index: PatternIndex, nodes: Mapping[Node, int]) -> int:
-        """Run a round: collect matches, choose disjoint ones, commit these, clean.
-
-        Returns the number of rewrites.
+        """Run a round: collect matches, choose disjoint ones, apply these, clean.
 
         ``nodes`` are offered to the patterns, with their distances from the nearest change.
+        Returns the number of rewrites.
         """
         graph, state, applier, claims = self.graph, self.state, self._applier, Claims()
         self.count += 1
         state.events.iteration += 1
-        found, applied, start = 0, 0, perf_counter()
+        matches, rewrites, start = 0, 0, perf_counter()
         applier.view.notes = {}
-        for match, is_fresh in self._chosen(index, nodes, claims):
-            given = applier.apply(match, is_fresh)
-            found, applied = found + 1, applied + (given is not None)
-            claims.nodes.update(given or ())  # new nodes are matched in the next round
+        for match, is_fresh in self._disjoint_matches(index, nodes, claims):
+            replacement = applier.apply(match, is_fresh)
+            matches, rewrites = matches + 1, rewrites + (replacement is not None)
+            claims.nodes.update(replacement or ())  # new nodes are matched in the next round
             if state.options.debug.step:
                 state.worklist.add(node for node in nodes if node.graph is graph)
                 break
         applier.view.notes = None
-        rewritten = perf_counter()
+        cleaning = perf_counter()
         state.clean([graph])
-        now, text = perf_counter(), f"{found} matches, {applied} applied"
+        now, text = perf_counter(), f"{matches} matches, {rewrites} applied"
         size, send = len(graph.nodes), state.events.send
         send(
             "round",
@@ -443,19 +431,19 @@ class Rounds:
             source=graph,
             seconds=now - start,
         )
-        send("timed", "remove_unused", seconds=now - rewritten)
-        return applied
+        send("timed", "remove_unused", seconds=now - cleaning)
+        return rewrites
 
-    def _chosen(
+    def _disjoint_matches(
         self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims
     ) -> Iterator[tuple[MatchResult, bool]]:
-        """Matches that do not overlap, each with whether the graph is unchanged since it was found.
+        """Matches that do not overlap, each with whether the graph is unchanged since.
 
-        Under the strategy ``priority``, each match is yielded when it is found, and applied before
-        the search continues. Other strategies compare all matches of the round.
+        Under the strategy ``priority``, a match is yielded and applied before the search continues.
+        Other strategies compare all matches of the round.
         """
-        found, is_fresh = self._matches(index, nodes, claims), self._strategy is first_found
-        for match in found if is_fresh else self._strategy(list(found)):
+        matches, is_fresh = self._matches(index, nodes, claims), self._strategy is first_found
+        for match in matches if is_fresh else self._strategy(list(matches)):
             if claims.take(match):
                 yield match, is_fresh
             else:
@@ -465,14 +453,14 @@ class Rounds:
         self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims
     ) -> Iterator[MatchResult]:
         """All matches of a round at unclaimed nodes, in the order of the patterns."""
-        graph, state, applier, taken = self.graph, self.state, self._applier, claims.nodes
+        graph, state, applier, claimed = self.graph, self.state, self._applier, claims.nodes
         matches: list[MatchResult] = []
         for number, anchors in index.candidates(graph, nodes).items():
-            pattern, start, before = index.patterns[number], perf_counter(), len(matches)
+            pattern, start, offset = index.patterns[number], perf_counter(), len(matches)
             level = state.level(pattern)
             find = applier.match if level else applier.explained_match
             for node in anchors:
-                if node in taken or node.graph is not graph:
+                if node in claimed or node.graph is not graph:
                     continue
                 match = find(pattern, node, matches)
                 if match is not None:
@@ -480,10 +468,10 @@ class Rounds:
                     state.events.send(
                         "matched", pattern.name(), node=match.anchor, graph=graph.name, level=level
                     )
-                    suspended = perf_counter()
+                    pause = perf_counter()
                     yield match
-                    start += perf_counter() - suspended
-            seconds, found = perf_counter() - start, len(matches) - before
+                    start += perf_counter() - pause
+            seconds, count = perf_counter() - start, len(matches) - offset
             state.events.send(
-                "tried", pattern.name(), seconds=seconds, count=found, tried=len(anchors)
+                "tried", pattern.name(), seconds=seconds, count=count, tried=len(anchors)
             )

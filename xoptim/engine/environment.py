@@ -1,4 +1,4 @@
-"""The environment variables for debugging. They are read only here, once, when options are made."""
+"""The environment variables for debugging, which are read only here, once, for new options."""
 
 import os
 from collections.abc import Mapping
@@ -26,22 +26,22 @@ class DebugSettings:
 
 
 def read_environment(variables: Mapping[str, str] | None = None) -> DebugSettings:
-    """Read the variables; raises XoptimError when the value of one must be a number and is not."""
+    """Read the variables; raises XoptimError when a value that must be a number is not."""
     env = os.environ if variables is None else variables
-    known = installed()
-    named = [name for name in env if name.endswith("Pattern") or name in known]
+    patterns = installed()
+    names = [name for name in env if name.endswith("Pattern") or name in patterns]
     # A variable named like an unknown pattern may belong to another program unless its value is a
     # number.
-    classes = {class_name(pattern.item) for pattern in known.values()} if named else set()
-    named = [
+    classes = {class_name(pattern.item) for pattern in patterns.values()} if names else set()
+    names = [
         name
-        for name in named
+        for name in names
         if name in classes or (name.endswith("Pattern") and env[name].isdecimal())
     ]
     return DebugSettings(
         verbose=_number("LOG_PATTERN_OPTIMIZE", env.get("LOG_PATTERN_OPTIMIZE") or "0"),
         patterns=_names(env.get("PATTERN", "")),
-        levels={short(name): _number(name, env[name]) for name in named if env[name]},
+        levels={short(name): _number(name, env[name]) for name in names if env[name]},
         drop=_names(env.get("DROPPATTERN", "")),
         dump=Path(env["DUMPPATTERNS"]) if env.get("DUMPPATTERNS") else None,
         keep=env.get("PATTERNNOREMOVE", ""),
@@ -50,7 +50,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> DebugSetting
 
 
 def wants_log() -> bool:
-    """Whether the environment asks for a log, whatever else it says."""
+    """Whether the environment asks for a log; the other variables are not checked."""
     return os.environ.get("LOG_PATTERN_OPTIMIZE", "0") not in ("", "0")
 
 

@@ -1,6 +1,4 @@
-"""The events of an optimization, and what listens: log, statistics, limits, dumps, progress bars,
-``PATTERNNOREMOVE``.
-"""
+"""The events of an optimization, and listeners: log, statistics, limits, ``PATTERNNOREMOVE``."""
 
 import logging
 import sys
@@ -60,7 +58,7 @@ class Event:
         added: nodes that were added.
         removed: nodes that were removed.
         text: reason or remark.
-        nodes: number of nodes of the graph at that time.
+        nodes: number of nodes of the graph.
         seconds: duration.
         count: number of matches or rewrites, or number of nodes that a step removed.
         tried: number of nodes at which a pattern was tried.
@@ -94,10 +92,10 @@ class Event:
         if self.kind == "round":
             return f"{self.graph} round {self.iteration}: {self.text}, {self.nodes} nodes"
         at = f" at {self.node.name or self.node.op_type!r}" if self.node is not None else ""
-        sizes = (
+        delta = (
             f" -{len(self.removed)} +{len(self.added)} nodes" if self.added or self.removed else ""
         )
-        return f"{self.kind} {self.pattern}{at}{sizes}{': ' + self.text if self.text else ''}"
+        return f"{self.kind} {self.pattern}{at}{delta}{': ' + self.text if self.text else ''}"
 
 
 class EventStream:
@@ -140,7 +138,7 @@ class EventStream:
 
 
 def for_applications(listener: Callable[[Application], None]) -> Callable[[Event], None]:
-    """A listener to events that passes the rewrite of each event to a listener to rewrites."""
+    """A listener to events that passes the application of each event on."""
 
     def listen(event: Event) -> None:
         if event.application is not None:
@@ -160,7 +158,7 @@ class _StandardOutput(logging.StreamHandler[Any]):
         super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
-        """End the program when the reader of its output has closed the pipe."""
+        """Raise BrokenPipeError when the reader of the output has closed the pipe."""
         if isinstance(sys.exc_info()[1], BrokenPipeError):
             raise
         super().handleError(record)
@@ -180,21 +178,17 @@ def show_log() -> None:
 
 
 REWRITES_PER_RESULT = 40
-"""Number of times that the producer of a result may be replaced by no fewer nodes.
+"""Times that the producer of a result may be replaced by no fewer nodes.
 
-Beyond it, patterns undo each other.
+Beyond that, patterns are assumed to undo each other.
 """
 GROWTH = 10
-"""A graph with this many times its first number of nodes plus a thousand is taken to grow without
-end.
-"""
+"""A graph with more than this many times its initial nodes plus 1000 is assumed to grow forever."""
 ROUNDS_PER_NODE = 40
-"""Rounds that a graph may take for each of its nodes and a hundred more: a bound for all other
-endless loops.
-"""
+"""Rounds that a graph may take per initial node, with 100 nodes added: stops all other loops."""
 _ACTORS: dict[EventKind, str] = {"applied": "pattern {}", "round": "cleaning", "timed": "step {}"}
 """The actor that changed the model before an event, by kind of event."""
-_NOTHING = {
+_EMPTY_COLUMNS = {
     "instances": 0,
     "match_index": 0,
     "tried": 0,
@@ -202,7 +196,7 @@ _NOTHING = {
     "removed": 0,
     "exit_point": "",
 }
-"""All rows have the same columns, so that sums and maxima can always be computed."""
+"""All rows have the same columns, so that sums and maxima can be computed."""
 
 
 class Statistics:
@@ -220,7 +214,7 @@ class Statistics:
         self.rows: list[dict[str, Any]] = []
         self._exits: Counter[tuple[str, str]] = Counter()
         self._rewriting: defaultdict[int, float] = defaultdict(float)
-        """Seconds of the rewrites of a round, by its number."""
+        """Seconds of the rewrites of each round, by its number."""
 
     def __call__(self, event: Event) -> None:
         """Record an event."""
@@ -254,27 +248,24 @@ class Statistics:
                 "insert_and_remove_nodes", replace(event, seconds=self._rewriting[event.iteration])
             )
 
-    def _row(self, name: str, event: Event, **known: Any) -> None:
+    def _row(self, name: str, event: Event, **columns: Any) -> None:
         self.rows.append(
             {
                 "pattern": name,
                 "iteration": event.iteration,
                 "time_in": event.seconds,
-                **_NOTHING,
-                **known,
+                **_EMPTY_COLUMNS,
+                **columns,
             }
         )
 
     def _exit(self, pattern: str) -> str:
-        mine = [(count, point) for (name, point), count in self._exits.items() if name == pattern]
-        return max(mine)[1] if mine else ""
+        exits = [(count, point) for (name, point), count in self._exits.items() if name == pattern]
+        return max(exits)[1] if exits else ""
 
 
 class Budgets:
-    """Listens to the events of an optimization.
-
-    Raises `BudgetError` when the optimization would not end; the message names patterns.
-    """
+    """Raises `BudgetError`, which names patterns, when an optimization would not end."""
 
     kinds: ClassVar[tuple[EventKind, ...]] = ("applied", "round")
 
@@ -300,17 +291,17 @@ class Budgets:
         for result in [
             (application.graph, output) for node in event.added for output in node.output if output
         ]:
-            other, self._last[result] = self._last.get(result, name), name
+            previous, self._last[result] = self._last.get(result, name), name
             if len(event.added) >= len(event.removed):
                 self._rewritten[result] += 1
                 if self._rewritten[result] > REWRITES_PER_RESULT:
-                    if other == name:
+                    if previous == name:
                         raise BudgetError(
                             f"pattern {name} keeps rewriting {result[1]!r}; drop it (--drop {name})"
                         )
-                    who = f"patterns {other} and {name} keep"
+                    pair = f"patterns {previous} and {name} keep"
                     raise BudgetError(
-                        f"{who} rewriting {result[1]!r} in turn; drop one of them (--drop {name})"
+                        f"{pair} rewriting {result[1]!r} in turn; drop one of them (--drop {name})"
                     )
 
     def _count_round(self, graph: Graph, nodes: int) -> None:
@@ -326,10 +317,7 @@ class Budgets:
 
 
 class Guard:
-    """Listens to an optimization.
-
-    Raises BudgetError when no graph defines the named result any longer.
-    """
+    """Raises `BudgetError` when no graph defines the named result any longer."""
 
     kinds: ClassVar[tuple[EventKind, ...]] = tuple(_ACTORS)
 

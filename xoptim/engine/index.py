@@ -1,4 +1,4 @@
-"""Select the patterns to try at a node: by its operator, then by the operators that lead to it."""
+"""Select the patterns to try at a node: by its operator, then by those of its producers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xoptim.graph.node import Node
 from xoptim.match.pattern import Key, PatternOptimization
 from xoptim.match.program import CONSTANT, LITERAL, literal_key
 
-_EXACT = frozenset(
+_EXACT_TYPES = frozenset(
     (
         *(
             TensorProto.FLOAT,
@@ -37,57 +37,53 @@ _EXACT = frozenset(
 
 
 class _Paths:
-    """Patterns by the operators of a chain of producers, as a tree: a producer of the node, a
-    producer of that one, ...
-    """
+    """A tree of patterns by the operators of a chain of producers, the nearest one first."""
 
-    __slots__ = ("beyond", "here", "literals")
+    __slots__ = ("children", "literals", "numbers")
 
     def __init__(self) -> None:
-        self.here: list[int] = []  # numbers of the patterns whose path ends here
+        self.numbers: list[int] = []  # of the patterns whose path ends here
         # patterns with a longer path, by the operator of the next producer
-        self.beyond: dict[Key, _Paths] = {}
-        self.literals: list[Key] = []  # its keys for constants of one value
+        self.children: dict[Key, _Paths] = {}
+        self.literals: list[Key] = []  # the keys of children for constants of one value
 
     def add(self, number: int, path: Sequence[Key]) -> None:
         """Add a pattern."""
-        place = self
+        tree = self
         for key in path:
-            if key[0] == LITERAL and key not in place.beyond:
-                place.literals.append(key)
-            place = place.beyond.setdefault(key, _Paths())
-        place.here.append(number)
+            if key[0] == LITERAL and key not in tree.children:
+                tree.literals.append(key)
+            tree = tree.children.setdefault(key, _Paths())
+        tree.numbers.append(number)
 
-    def collect(self, graph: Graph, node: Node, found: dict[int, None]) -> None:
-        """Find the patterns that may match at a node."""
-        for number in self.here:
-            found[number] = None
-        beyond = self.beyond
-        if not beyond:
+    def collect(self, graph: Graph, node: Node, numbers: dict[int, None]) -> None:
+        """Add the numbers of the patterns that may match at a node."""
+        for number in self.numbers:
+            numbers[number] = None
+        children = self.children
+        if not children:
             return
-        constant = beyond.get(CONSTANT)
+        constant = children.get(CONSTANT)
         for name in node.input:
             producer = graph.producer(name)
             if producer is not None:
-                further = beyond.get((producer.domain, producer.op_type))
-                if further is not None:
-                    further.collect(graph, producer, found)
+                child = children.get((producer.domain, producer.op_type))
+                if child is not None:
+                    child.collect(graph, producer, numbers)
             if not name or (constant is None and not self.literals):
                 continue
             if producer is None or producer.op_type == "Constant" or graph.is_computed(name):
                 if constant is not None:
-                    found.update(dict.fromkeys(constant.here))
+                    numbers.update(dict.fromkeys(constant.numbers))
                 for key in self._literals_of(graph, name) if self.literals else ():
-                    found.update(dict.fromkeys(beyond[key].here))
+                    numbers.update(dict.fromkeys(children[key].numbers))
 
     def _literals_of(self, graph: Graph, name: str) -> Sequence[Key]:
-        """The literals that a constant may be: its value if that is stored in a type that holds it
-        exactly, else all.
-        """
+        """The literals that a value may equal: its own, all if it is unknown or stored rounded."""
         tensor = graph.tensor(name)
         if tensor is None:
             return () if graph.is_input(name) else self.literals
-        if tensor.dtype not in _EXACT:
+        if tensor.dtype not in _EXACT_TYPES:
             return self.literals
         value = tensor.uniform()
         return [
@@ -96,12 +92,10 @@ class _Paths:
 
 
 class PatternIndex:
-    """The patterns of a phase by anchor and path.
+    """Patterns by anchor and path, in the order in which they are tried.
 
-    A pattern whose path does not fit at a node is not tried there.
-
-    Patterns are given in the order in which they are tried; ``explained`` ones are tried at all
-    their anchors, to report why they do not match.
+    A pattern is not tried at nodes that its paths do not fit. Those in ``explained`` are tried at
+    all their anchors, to report why they do not match.
     """
 
     def __init__(
@@ -140,10 +134,7 @@ class PatternIndex:
         return tree
 
     def anchors_in(self, graph: Graph) -> dict[Node, int]:
-        """All nodes of a graph at which a pattern may match, in order.
-
-        An argument for `candidates`.
-        """
+        """All nodes of a graph at which a pattern may match, in order, for `candidates`."""
         if self._everywhere:
             return dict.fromkeys(graph.nodes, 0)
         types = graph.types
@@ -152,10 +143,11 @@ class PatternIndex:
         return dict.fromkeys(nodes, 0)
 
     def candidates(self, graph: Graph, nodes: Mapping[Node, int]) -> dict[int, list[Node]]:
-        """The nodes, with their distances from the nearest change, at which each pattern is to be
-        tried, by its number.
+        """The nodes at which to try each pattern, by its number.
+
+        ``nodes`` come with their distances from the nearest change.
         """
-        found: defaultdict[int, list[Node]] = defaultdict(list)
+        anchors: defaultdict[int, list[Node]] = defaultdict(list)
         reach = self.reach
         for node, distance in nodes.items():
             anchor = node.domain, node.op_type
@@ -164,40 +156,35 @@ class PatternIndex:
                 self._tree(anchor).collect(graph, node, numbers)
             for number in numbers:
                 if distance <= reach[number]:
-                    found[number].append(node)
+                    anchors[number].append(node)
             for number in self._everywhere:
-                found[number].append(node)
-        return dict(sorted(found.items()))
+                anchors[number].append(node)
+        return dict(sorted(anchors.items()))
 
 
 @lru_cache(maxsize=4096)
 def _paths_to(pattern: PatternOptimization) -> dict[Key, list[tuple[Key, ...]]]:
     """The operators that must lead to each anchor of a pattern, in a fixed order."""
-    found: dict[Key, list[tuple[Key, ...]]] = {}
+    paths: dict[Key, list[tuple[Key, ...]]] = {}
     for anchor, path in sorted(pattern.paths()):
-        found.setdefault(anchor, []).append(path)
-    return found
+        paths.setdefault(anchor, []).append(path)
+    return paths
 
 
 @lru_cache(maxsize=256)
 def index_of(
     patterns: tuple[PatternOptimization, ...], explained: tuple[PatternOptimization, ...]
 ) -> PatternIndex:
-    """An index, shared by all graphs with the same patterns.
+    """An index, shared by graphs with the same patterns: a model may have hundreds of subgraphs.
 
-    A model may have hundreds of functions and subgraphs.
-
-    A selection needs about 30 of them; the cache has room for several selections in turn.
+    A selection needs about 30 indexes; the cache holds those of several.
     """
     return PatternIndex(patterns, explained)
 
 
 @lru_cache(maxsize=4096)
 def defect_of(pattern: PatternOptimization) -> Exception | None:
-    """The error that a pattern raises when its anchors, paths or reach are computed.
-
-    ``None`` when it raises none.
-    """
+    """The error that a pattern raises when its anchors, paths or reach are computed, if any."""
     try:
         pattern.paths()
         pattern.anchor_keys()

@@ -1,4 +1,4 @@
-"""Lower a model to an older operator set: the last rewriting of an optimization."""
+"""Lower a model to an older operator set, as a step of an optimization."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -17,17 +17,17 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import ModelPass, Step
 from xoptim.passes.opsets.bodies import calls_of_body
 from xoptim.passes.opsets.call import Refused
-from xoptim.passes.opsets.lowering import Told, check_target, plan_lowering
+from xoptim.passes.opsets.lowering import NodeNotes, check_target, plan_lowering
 from xoptim.passes.opsets.plan import carry_out, label, replace_by_calls
 
-_DEPTH: Final = 8
-"""Times that what replaced an operator is replaced again; functions of ONNX nest less deep."""
-_SAFE: Final[tuple[Exactness, ...]] = ("exact", "rounding")
-"""The exactness of the patterns that are applied although the selection does not have them."""
+_MAX_DEPTH: Final = 8
+"""Times that a replacement is replaced again; the functions of ONNX nest less deeply."""
+_SAFE_GRADES: Final[tuple[Exactness, ...]] = ("exact", "rounding")
+"""Exactness of the patterns that are applied even if they are not selected."""
 
 
 def older_set(model: Model, target: object) -> int | None:
-    """The operator set to lower a model to, ``None`` when ``target`` is none older than its own."""
+    """The operator set to lower a model to; ``None`` unless ``target`` is older than its own."""
     if not isinstance(target, int) or isinstance(target, bool):
         return None
     return target if target < model.opsets.get("", 0) else None
@@ -36,8 +36,8 @@ def older_set(model: Model, target: object) -> int | None:
 def _simpler_forms(options: OptimizationOptions) -> tuple[PatternOptimization, ...]:
     """The patterns that write standard operators with other standard operators."""
     rewrites = (entry.scheduled for entry in options.kept("lower"))
-    found = (each for each in rewrites if isinstance(each, PatternOptimization))
-    return tuple(each for each in found if _is_standard(each) and each.exactness in _SAFE)
+    patterns = (rewrite for rewrite in rewrites if isinstance(rewrite, PatternOptimization))
+    return tuple(p for p in patterns if _is_standard(p) and p.exactness in _SAFE_GRADES)
 
 
 def _is_standard(pattern: PatternOptimization) -> bool:
@@ -47,16 +47,16 @@ def _is_standard(pattern: PatternOptimization) -> bool:
 class LowerOperatorSet(Step):
     """Lowers a model to an older operator set.
 
-    Operators that the set does not have are written with simpler ones: by a pattern of the phase
-    ``lower``, else as the function that ONNX defines them by. Then the table of changes is applied.
+    Operators that the set lacks are decomposed: by a pattern of the phase ``lower``, else into the
+    function body that ONNX defines. Then adapters write the other nodes in their older form.
     """
 
     title = "lower_operator_set"
 
     def __init__(self, target: int, settle: ModelPass, rewriting: ModelPass) -> None:
         self.target = target
-        self.settle = settle  # folds constants, which attributes must be
-        self.rewriting = rewriting  # simplifies what was written
+        self.settle = settle  # folds constants: only these can become attributes
+        self.rewriting = rewriting  # simplifies the new nodes
 
     def run_in(self, model: Model, state: State) -> int:
         """Lower the model; returns the number of changes.
@@ -65,48 +65,48 @@ class LowerOperatorSet(Step):
         """
         check_target(model, self.target)
         index = index_of(_simpler_forms(state.options), ())
-        total, told = 0, dict[Node, Told]()
-        for _ in range(_DEPTH):
-            found = plan_lowering(model, self.target)
-            written = _write_simpler(found.refused, state, index, told)
-            if not written:
+        total, notes = 0, dict[Node, NodeNotes]()
+        for _ in range(_MAX_DEPTH):
+            lowering = plan_lowering(model, self.target)
+            count = _write_simpler(lowering.refused, state, index, notes)
+            if not count:
                 break
-            total += written + run_passes([self.settle], model, state)
-        found = plan_lowering(model, self.target)
-        error = found.error(told)
+            total += count + run_passes([self.settle], model, state)
+        lowering = plan_lowering(model, self.target)
+        error = lowering.error(notes)
         if error is not None:
             raise error
-        total += carry_out(model, found.plan)
+        total += carry_out(model, lowering.plan)
         if total:
             run_passes([self.rewriting], model, state)
         return total
 
 
 def _write_simpler(
-    nodes: Iterable[Node], state: State, index: PatternIndex, told: dict[Node, Told]
+    nodes: Iterable[Node], state: State, index: PatternIndex, notes: dict[Node, NodeNotes]
 ) -> int:
-    """Write nodes with simpler operators where that is possible; returns their number.
+    """Decompose nodes where possible; returns the number of nodes replaced.
 
-    Notes what new nodes were written for, and why others were not written.
+    Notes the origin of new nodes, and why the other nodes were not replaced.
     """
     count = 0
     for node in nodes:
         if node.graph is None:
             continue
-        origin = told.get(node, Told()).origin
+        origin = notes.get(node, NodeNotes()).origin
         with watching(node.graph.model) as changes:
             reason = _write_one(node, node.graph, state, index)
         if reason:
-            told[node] = Told(origin, reason)
+            notes[node] = NodeNotes(origin, reason)
             continue
-        made = Told(origin or label(node))
-        told.update(dict.fromkeys(changes.added_nodes, made))
+        note = NodeNotes(origin or label(node))
+        notes.update(dict.fromkeys(changes.added_nodes, note))
         count += 1
     return count
 
 
 def _write_one(node: Node, graph: Graph, state: State, index: PatternIndex) -> str:
-    """Write a node with simpler operators of its own set; returns why it was not, if it was not."""
+    """Decompose a node within its own operator set; returns why that failed, else ``""``."""
     applier, opset = Applier(graph, state), graph.opsets.get("", 0)
     for number in index.candidates(graph, {node: 0}):
         pattern = index.patterns[number]

@@ -17,10 +17,10 @@ from xoptim.match.rewrite import Rewrite
 from xoptim.match.view import CPUS, Cpu
 from xoptim.passes.growth import allowed_growth
 
-_SAFE: Final = ("default", "fast_run")
-"""Presets that take the patterns that assume finite numbers, where that is assumed."""
+_SAFE_PRESETS: Final = ("default", "fast_run")
+"""Presets that include the patterns of exactness ``finite`` under an assumption ``finite(x)``."""
 _STEPS: Final = frozenset(("constant_folding", "merge", "remove_unused", "remove_identity"))
-"""Steps that are dropped by name, as patterns are."""
+"""Steps that can be dropped by name."""
 AnyRewrite = TypeVar("AnyRewrite", bound=Rewrite)
 
 
@@ -31,8 +31,7 @@ class OptimizationOptions:
     Attributes:
         patterns: selection string, query, list of names, queries, classes or instances, or ``None``
             for no pattern.
-        verbose: 1 logs one line per round, 10 and more the reason for which each candidate was
-            refused.
+        verbose: 1 logs one line per round, 10 and more why each candidate was refused.
         max_iter: maximal number of rounds of a graph; -1 for no limit.
         remove_unused: remove unused nodes and initializers.
         remove_identity: remove Identity nodes.
@@ -41,37 +40,37 @@ class OptimizationOptions:
         strategy: which of two overlapping matches is applied: the match of the earlier pattern, or
             the one with more nodes.
         provider: execution provider to optimize for.
-        cpu: CPUs on which int8 matrix multiplications must be exact: ``any``, or ``vnni`` for those
-            with VNNI instructions only, where weights may use all 8 bits. Without VNNI, kernels
+        cpu: CPUs on which int8 matrix multiplications must be exact: ``any``, or only ``vnni``,
+            those with VNNI instructions, where weights may use all 8 bits. Without VNNI, kernels
             for x86 add two products of uint8 and int8 in 16 bits, which may saturate.
         target: name of the target that the model will run on (see `xoptim.targets`), empty for the
             provider. Patterns that were measured to be faster on other providers only are dropped,
-            and what the target does not run is lowered.
-        strict: errors in patterns are fatal instead of skipped with a warning.
+            and operators that the target does not run are lowered.
+        strict: raise errors of patterns instead of skipping the pattern with a warning.
         drop: patterns and passes to drop; ``"constant_folding"``, ``"merge"``, ``"remove_unused"``
             and ``"remove_identity"`` are the options of these names.
-        assume: assumptions about sizes and values, such as ``"past >= 1"`` or ``"finite(x)"``,
-            next to the default set; ``"nothing"`` switches the default set off (see
+        assume: assumptions about dimensions and values, such as ``"past >= 1"`` or ``"finite(x)"``,
+            in addition to the default set; ``"nothing"`` switches the default set off (see
             `xoptim.facts.assumptions`).
-        assume_from_model: also use the assumptions in the metadata of the model. The author of the
-            file wrote them.
+        assume_from_model: also use the assumptions that the author of the model wrote into its
+            metadata.
         guard: write nodes that fail in a run that breaks an assumption.
-        opset: operator set of ONNX: the model is raised to a newer one before anything else, and
-            lowered to an older one after the patterns; ``"newest"`` for the newest one that
-            onnxruntime supports for this model (`xoptim.passes.opsets`), and ``None`` to leave it.
+        opset: operator set of ONNX: the model is raised to a newer one first, or lowered to an
+            older one after the patterns. ``"newest"`` is the newest one that onnxruntime supports
+            for this model (`xoptim.passes.opsets`); ``None`` keeps it.
         outline: replace blocks that repeat along the main graph, such as the layers of a
             transformer, by calls of local functions, after everything else.
-        drop_unused_inputs: remove inputs that nothing reads when everything else is done. A caller
-            then gives fewer values.
+        drop_unused_inputs: remove inputs that no node reads in the end. Callers then pass fewer
+            values.
         max_growth: bytes that folding may add to the model in all: a number, ``"500kB"``, ``"10%"``
-            of the constants of the model, or ``"unlimited"``. By default a tenth or 1 MB, whichever
-            is more; and no second form of a large constant that stays.
+            of the constants of the model, or ``"unlimited"``. By default 10% or 1 MB, whichever
+            is more, and no second form of a large constant that stays.
         max_rewrites: maximal number of rewrites; -1 for no limit. The first rewrites do not depend
             on the number.
-        lower_at: names of the nodes at which each pattern of the phase ``lower`` may be applied, by
-            the name of the pattern; everywhere for a pattern that it does not name.
-        skip_at: results at whose nodes each pattern is not applied, by the name of the pattern.
-        tag_nodes: write the name of the pattern into the metadata of the nodes that it makes.
+        lower_at: by pattern of the phase ``lower``, the names of the nodes at which it may be
+            applied. Other patterns may be applied everywhere.
+        skip_at: by pattern, first results of the nodes at which it is not applied.
+        tag_nodes: write the name of the pattern into the metadata of its new nodes.
         on_event: called with each event.
         on_application: called after each rewrite.
         debug: debugging settings; read from the environment unless given.
@@ -106,11 +105,7 @@ class OptimizationOptions:
     debug: DebugSettings = field(default_factory=read_environment)
 
     def __post_init__(self) -> None:
-        """Raise for what cannot be used.
-
-        ValueError for a growth that cannot be read and for one name in place of several,
-        `AssumptionError` for an assumption that cannot be read, TypeError for no number.
-        """
+        """Raise ValueError, TypeError or `AssumptionError` for an invalid option."""
         for name in ("max_iter", "max_rewrites"):
             if not isinstance(getattr(self, name), Integral):
                 raise TypeError(f"{name} must be an integer, not {getattr(self, name)!r}")
@@ -129,8 +124,8 @@ class OptimizationOptions:
 
         Raises `UnknownPatternError` when a name is not known.
 
-        ``assumptions`` are about the model, by default from the options: where values are assumed
-        to be finite, the patterns that need it belong to the presets of safe patterns.
+        ``assumptions`` are about the model, by default those of the options: where values are
+        assumed to be finite, the safe presets include the patterns that need this.
         """
         return [entry.rewrite for entry in self._entries(assumptions)]
 
@@ -140,57 +135,55 @@ class OptimizationOptions:
 
     def _entries(self, assumptions: Assumptions | None) -> list[Entry]:
         debug = self.debug
-        known = Assumptions.of(self.assume) if assumptions is None else assumptions
+        premises = Assumptions.of(self.assume) if assumptions is None else assumptions
         query = Query.of(self.patterns)
-        if any(word == "finite" for word, _ in known.values):
-            query = query.joining("finite", _SAFE)
-        found = self.kept(query)
+        if any(word == "finite" for word, _ in premises.values):
+            query = query.joining("finite", _SAFE_PRESETS)
+        entries = self.kept(query)
         if debug.patterns:  # raises for unknown names
             chosen(self.patterns, (Name(word, "PATTERN") for word in debug.patterns))
-        return found
+        return entries
 
     def kept(self, patterns: Selection) -> list[Entry]:
-        """The rewrites of any selection that are for the provider and the target, without those to
-        drop, in order.
+        """The rewrites of a selection that fit the provider and the target, in order, without
+        those to drop.
         """
-        dropped: list[str | Name] = [
+        drops: list[str | Name] = [
             *self.drop,
             *(Name(word, "DROPPATTERN") for word in self.debug.drop),
         ]
-        return [entry for entry in chosen(patterns, dropped) if self._is_for_here(entry.scheduled)]
+        return [entry for entry in chosen(patterns, drops) if self._fits(entry.scheduled)]
 
-    def _is_for_here(self, rewrite: Rewrite) -> bool:
+    def _fits(self, rewrite: Rewrite) -> bool:
         """Whether a rewrite is for the provider and the target."""
         provider = self.provider_for(rewrite)
         return not rewrite.unfit_for(None, provider) and not self.unfit_there(rewrite)
 
     def provider_for(self, rewrite: Rewrite | type[Rewrite]) -> str:
-        """The provider that decides whether a rewrite is used: the target, where it was measured
-        there.
-        """
+        """The target if the rewrite was measured there, else the provider."""
         return self.target if self.target in rewrite.providers else self.provider
 
     def unfit_there(self, rewrite: Rewrite | type[Rewrite]) -> str:
         """Why a rewrite is dropped for the target, empty when it is used there."""
         measured = rewrite.providers
         if self.target in ("", "cpu", *measured) or "cpu" not in measured:
-            return ""  # `provider_for` decides about what is for other providers only
+            return ""  # rewrites for other providers only are left to `provider_for`
         return f"known to be faster on {' and '.join(measured)} only"
 
     def verbosity(self, rewrite: Rewrite) -> int:
         """Verbosity of the log of a rewrite."""
-        named = self._levels
-        return max(self.verbose, self.debug.verbose, named.get(rewrite.name(), 0) if named else 0)
+        levels = self._levels
+        return max(self.verbose, self.debug.verbose, levels.get(rewrite.name(), 0) if levels else 0)
 
     def with_verbosity(self, level: int, rewrites: Iterable[AnyRewrite]) -> Iterator[AnyRewrite]:
         """The rewrites among these whose verbosity is ``level`` or more."""
-        # There are hundreds, and most models are small and optimized without any log.
+        # Asking each of hundreds of rewrites would be slow for a small model.
         if self._levels or max(self.verbose, self.debug.verbose) >= level:
             yield from (rewrite for rewrite in rewrites if self.verbosity(rewrite) >= level)
 
     @cached_property
     def _levels(self) -> dict[str, int]:
-        """Verbosity of the rewrites that the environment names, by present name."""
+        """Verbosity of the rewrites that the environment names, by their current names."""
         names = self.debug.patterns
         explained = {
             *names,
@@ -201,8 +194,8 @@ class OptimizationOptions:
 
 
 class OptimizationChanges(TypedDict, total=False):
-    """The fields of `OptimizationOptions` as keyword arguments, but for ``target``: functions have
-    others of this name.
+    """The fields of `OptimizationOptions` as keyword arguments, except ``target``: in functions,
+    this is another parameter.
     """
 
     patterns: Selection

@@ -1,6 +1,4 @@
-"""Optimize a model by a list of passes: those that run others, the loop of patterns in one of them,
-and navigators.
-"""
+"""Optimize a model by a list of passes, one of which runs the patterns; and navigators."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import partial
@@ -46,14 +44,13 @@ from xoptim.system.collection import collection_paused
 class Navigator(ModelPass):
     """Visits each node once, and immediately applies the first pattern that matches there.
 
-    It visits subgraphs too, inner ones first. A new node is visited in the same walk only if it
-    comes after the next node to be visited, and nodes that are made there are not, so that every
-    walk ends. Nodes that replace the visited one are left to the next walk: the optimizer repeats a
-    navigator as long as anything changes.
+    Subgraphs are visited as well, inner ones first. A new node is visited in the same walk only if
+    it comes after the next node of the walk; nodes added there are not, so that every walk ends.
+    The optimizer repeats a navigator as long as anything changes.
 
     Args:
         *patterns: names, classes or instances of patterns.
-        name: its name; made of its kind and the names of the patterns when empty.
+        name: its name; by default its kind and the names of the patterns.
         **metadata: class attributes of `Rewrite`, such as ``phase``. The exactness is the weakest
             of the patterns unless given.
 
@@ -66,28 +63,25 @@ class Navigator(ModelPass):
     backwards: ClassVar[bool] = False
 
     def __init__(self, *patterns: Item, name: str = "", **metadata: Any) -> None:
-        found: dict[str, PatternOptimization] = {}
-        for each in (rewrite for item in patterns for rewrite in select(item)):
-            if not isinstance(each, PatternOptimization):
+        by_name: dict[str, PatternOptimization] = {}
+        for pattern in (rewrite for item in patterns for rewrite in select(item)):
+            if not isinstance(pattern, PatternOptimization):
                 raise TypeError(
-                    f"{each.name()} rewrites complete models; it cannot be applied at a single node"
+                    f"{pattern.name()} rewrites complete models; it cannot be applied at a single "
+                    "node"
                 )
-            found[each.name()] = each
-        if not found:
+            by_name[pattern.name()] = pattern
+        if not by_name:
             raise TypeError(f"a {type(self).__name__} needs at least one pattern")
-        self.patterns = tuple(found.values())
-        title = name or f"{type(self).__name__.removesuffix('Navigator')}{''.join(found)}"
+        self.patterns = tuple(by_name.values())
+        title = name or f"{type(self).__name__.removesuffix('Navigator')}{''.join(by_name)}"
         weakest = max((p.exactness for p in self.patterns), key=GRADES.index)
-        given = {"exactness": weakest, **checked(type(self), metadata)}
-        # Name and metadata belong to the instance: unlike other rewrites, instances of this class
-        # differ.
-        vars(self).update(given, name=partial(str, title))
+        attributes = {"exactness": weakest, **checked(type(self), metadata)}
+        # Unlike those of other rewrites, instances of this class differ in name and metadata.
+        vars(self).update(attributes, name=partial(str, title))
 
     def run(self, model: Model) -> int:
-        """Visit the nodes of a model once, with default options and without other passes.
-
-        Returns the number of rewrites.
-        """
+        """Visit the nodes of a model once, with default options; returns the number of rewrites."""
         state = State(model, OptimizationOptions())
         model.listeners.append(state.worklist)
         try:
@@ -96,10 +90,7 @@ class Navigator(ModelPass):
             model.listeners.remove(state.worklist)
 
     def run_in(self, model: Model, state: State) -> int:
-        """Visit the nodes of a model once, as a part of an optimization.
-
-        Returns the number of rewrites.
-        """
+        """Visit the nodes once, as a part of an optimization; returns the number of rewrites."""
         return sum(self._walk_graph(Applier(graph, state)) for graph in inner_first(model))
 
     def _walk_graph(self, applier: Applier) -> int:
@@ -122,26 +113,26 @@ class Navigator(ModelPass):
                 changes.inserted_nodes.clear()
                 if _rewrite_at(applier, index, node):
                     count += 1
-                    following = None if is_new else _last_left(graph, queue)
-                    if following is not None:
+                    next_node = None if is_new else _last_node(graph, queue)
+                    if next_node is not None:
                         added = [n for n in changes.added_nodes if n.graph is graph]
-                        new += [n for n in added if self._is_before(following, n)]
+                        new += [n for n in added if self._is_before(next_node, n)]
         return count
 
     def _next(self, graph: Graph, queue: list[Node], new: list[Node]) -> tuple[Node | None, bool]:
         """The next node, and whether it was added during the walk."""
         new[:] = [node for node in new if node.graph is graph]
-        following = _last_left(graph, queue)
+        next_node = _last_node(graph, queue)
         if new:
             first = (
                 max(new, key=lambda n: n.label)
                 if self.backwards
                 else min(new, key=lambda n: n.label)
             )
-            if following is None or self._is_before(first, following):
+            if next_node is None or self._is_before(first, next_node):
                 new.remove(first)
                 return first, True
-        return (queue.pop() if following is not None else None), False
+        return (queue.pop() if next_node is not None else None), False
 
     def _is_before(self, first: Node, second: Node) -> bool:
         return first.label > second.label if self.backwards else first.label < second.label
@@ -158,15 +149,15 @@ class ReverseNavigator(Navigator):
 
 
 def grades_of(rewrites: Iterable[Rewrite], counts: Container[str]) -> list[Exactness]:
-    """Exactness of the rewrites that were applied, by navigators too."""
-    found = [rewrite.exactness for rewrite in rewrites if rewrite.name() in counts]
+    """Exactness of the rewrites that were applied, those by navigators included."""
+    grades = [rewrite.exactness for rewrite in rewrites if rewrite.name() in counts]
     for navigator in rewrites:
         if isinstance(navigator, Navigator):
-            found += grades_of(navigator.patterns, counts)
-    return found
+            grades += grades_of(navigator.patterns, counts)
+    return grades
 
 
-def _last_left(graph: Graph, queue: list[Node]) -> Node | None:
+def _last_node(graph: Graph, queue: list[Node]) -> Node | None:
     """The last node of a queue that is still in the graph; removed nodes at its end are dropped."""
     while queue and queue[-1].graph is not graph:
         queue.pop()
@@ -191,15 +182,15 @@ ALTERNATIONS = 8
 No known model needs more than a few.
 """
 _LOWER: Final = "lower"
-_TOGETHER = ("canonicalize", "specialize")
+_JOINT_PHASES = ("canonicalize", "specialize")
 """Phases whose patterns reach a common fixed point, unless a pass runs between them."""
 
 
 class Settle(Step):
-    """Folds, with the passes that help it, and merges until nothing changes."""
+    """Folds constants and merges nodes until nothing changes."""
 
-    title = ""  # the passes in it are timed
-    requires = ensures = ()  # they are checked for each of the passes
+    title = ""  # its passes are timed
+    requires = ensures = ()  # the conditions of its passes are checked
 
     def __init__(self, passes: Sequence[ModelPass], merging: Sequence[ModelPass]) -> None:
         self.passes = passes
@@ -212,15 +203,15 @@ class Settle(Step):
             settled = run_passes(self.passes, model, state)
             merged = run_passes(self.merging, model, state)
             total += settled + merged
-            # A result may fit into the model after merging, and subgraphs read what is folded
-            # around them.
+            # Merging frees bytes that folding may then use, and subgraphs read results that are
+            # folded in outer graphs.
             if not merged and not (settled and has_bodies(model)):
                 return total
 
 
 class Stage(NamedTuple):
-    """Passes, and the patterns that are active after them: of their phase and of all earlier
-    phases.
+    """Passes, and the patterns that are active after them: those of this phase and all earlier
+    ones.
     """
 
     passes: list[ModelPass]
@@ -228,9 +219,7 @@ class Stage(NamedTuple):
 
 
 class Rewriting(Step):
-    """Runs the rewrites of a selection, given in the order in which they run, phase by phase, until
-    nothing changes.
-    """
+    """Runs the rewrites of a selection phase by phase, until nothing changes."""
 
     title = ""
 
@@ -250,8 +239,7 @@ class Rewriting(Step):
         total = self._clean(model, state)
         for _ in range(ALTERNATIONS):
             total += self._run_stages(engine)
-            # Rewriting a graph may leave something to clean in the graphs around it, and in its
-            # subgraphs.
+            # Rewriting a graph may leave unused nodes in outer graphs and subgraphs.
             cleaned = (
                 self._clean(model, state) if state.options.max_iter < 0 and has_bodies(model) else 0
             )
@@ -264,11 +252,11 @@ class Rewriting(Step):
         return run_passes((*self.cleaning, self.settle), model, state)
 
     def _run_stages(self, engine: Engine) -> int:
-        """Run the stages, and again as long as the passes of the selection have something new to
-        see.
+        """Run the stages, repeatedly while the first one with passes, or a later one, changes the
+        model.
         """
         first = next(
-            (place for place, stage in enumerate(self.stages) if stage.passes), len(self.stages)
+            (index for index, stage in enumerate(self.stages) if stage.passes), len(self.stages)
         )
         total = 0
         for _ in range(ALTERNATIONS):
@@ -311,7 +299,7 @@ def staged(rewrites: Iterable[Rewrite]) -> list[Stage]:
             stage.passes.append(rewrite)
     for phase, (passes, patterns) in of_phase.items():
         active = [*active, *patterns]
-        if stages and not passes and (phase in _TOGETHER or not patterns):
+        if stages and not passes and (phase in _JOINT_PHASES or not patterns):
             passes = stages.pop().passes
         stages.append(Stage(passes, active))
     return stages
@@ -328,9 +316,7 @@ STEPS: Final[Mapping[str, type[ModelPass]]] = {
     "remove_unused": RemoveUnused,
     "remove_identity": RemoveIdentities,
 }
-"""The steps of every optimization, by the names by which `OptimizationOptions.drop` leaves them
-out.
-"""
+"""The steps of every optimization, by their names in `OptimizationOptions.drop`."""
 
 
 class Optimizer:
@@ -342,8 +328,8 @@ class Optimizer:
         self.rewrites = options.scheduled(model.assumptions)
         self._target = older_set(model, options.opset)
         if self._target is not None:
-            # Others would write operators that must then be taken apart again.
-            self.rewrites = [each for each in self.rewrites if _fits(each, self._target)]
+            # Others would write operators that must then be decomposed again.
+            self.rewrites = [item for item in self.rewrites if _fits(item, self._target)]
         self.state = State(model, options)
         self.statistics = Statistics()
         self.state.events.subscribe(self.statistics, Statistics.kinds)
@@ -378,7 +364,7 @@ class Optimizer:
             (self._raising, options.opset is not None and self._target is None),
             (rewriting, True),
             *self._lowering(settle, rewriting),
-            # Apart from the others, which would write again what lowerings take apart.
+            # Apart from the others, which would fuse again what lowerings decompose.
             (Rewriting(lowerings, cleaning, settle), bool(lowerings)),
             (RemoveInitializers(), unused),
             (WriteExpanded(growth, self.state.events.send), True),
@@ -414,31 +400,27 @@ class Optimizer:
         return self.statistics.rows
 
     def grades(self) -> list[Exactness]:
-        """Exactness of each rewrite that was applied; and ``rounding`` when the runtime computes in
-        another order now.
-
-        (It has other kernels for other operator sets, and for products with other operands that are
-        stored.)
+        """Exactness of each applied rewrite, and ``rounding`` if the runtime may choose other
+        kernels: for another operator set, or for a MatMul with another constant operand.
         """
-        found = grades_of(self.rewrites, self.state.counts)
-        after = stored_operands(self.model) if self._after.found is None else self._after.found
+        grades = grades_of(self.rewrites, self.state.counts)
+        after = (
+            stored_operands(self.model) if self._after.operands is None else self._after.operands
+        )
         if (
             self._raising.has_raised
             or self._target is not None
             or self.folding.rounds
             or rounds_elsewhere(self._before, after)
         ):
-            found.append("rounding")
-        return found
+            grades.append("rounding")
+        return grades
 
 
 def _fits(rewrite: Rewrite, target: int) -> bool:
-    """Whether a rewrite may write operators of an older set.
-
-    Those that take operators apart may.
-    """
+    """Whether a rewrite writes operators of an older set only; lowerings always fit."""
     return rewrite.phase == _LOWER or rewrite.min_opset <= target
 
 
 def _wanted(*passes: tuple[ModelPass, bool]) -> list[ModelPass]:
-    return [each for each, is_wanted in passes if is_wanted]
+    return [item for item, is_wanted in passes if is_wanted]

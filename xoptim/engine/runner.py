@@ -12,72 +12,75 @@ from xoptim.match.rewrite import Condition, ModelPass, unmet
 
 
 def run_passes(passes: Iterable[ModelPass], model: Model, state: State) -> int:
-    """Run those of some passes that are usable on a model, one after the other.
-
-    Returns the number of changes.
+    """Run the usable ones among some passes, in order; returns the number of changes.
 
     A step reports its changes itself. Any other pass counts as one rewrite: the model is cleaned
-    afterwards, and a pass that raises is skipped from then on. Raises `XoptimError` when the
-    options are strict, and a pass raises, or a condition that it requires or ensures does not hold;
-    what one pass ensures is not checked again before the next.
+    afterwards, and a pass that raises is skipped from then on.
+
+    Raises `XoptimError` under strict options when a pass raises, or when a condition that it
+    requires or ensures does not hold. What one pass ensures is not checked again before the next.
     """
-    total, held = 0, frozenset[Condition]()
-    for each in passes:
-        if state.is_usable(each, model.opsets.get("", 0)):
+    total, guarantees = 0, frozenset[Condition]()
+    for item in passes:
+        if state.is_usable(item, model.opsets.get("", 0)):
             _check(
-                each, "requires", [name for name in each.requires if name not in held], model, state
+                item,
+                "requires",
+                [name for name in item.requires if name not in guarantees],
+                model,
+                state,
             )
             total += (
-                _run_step(each, model, state) if each.is_step else _run_rewrite(each, model, state)
+                _run_step(item, model, state) if item.is_step else _run_rewrite(item, model, state)
             )
-            _check(each, "ensures", each.ensures, model, state)
-            held = frozenset(each.ensures)
+            _check(item, "ensures", item.ensures, model, state)
+            guarantees = frozenset(item.ensures)
     return total
 
 
 def _check(
-    chosen: ModelPass, verb: str, conditions: Sequence[Condition], model: Model, state: State
+    item: ModelPass, verb: str, conditions: Sequence[Condition], model: Model, state: State
 ) -> None:
-    wrong = unmet(model, conditions) if conditions and state.options.strict else ""
-    if wrong:
-        raise XoptimError(f"pass {chosen.name()} {verb} {', '.join(conditions)}: {wrong}")
+    problem = unmet(model, conditions) if conditions and state.options.strict else ""
+    if problem:
+        raise XoptimError(f"pass {item.name()} {verb} {', '.join(conditions)}: {problem}")
 
 
-def _run_step(chosen: ModelPass, model: Model, state: State) -> int:
+def _run_step(step: ModelPass, model: Model, state: State) -> int:
     start = perf_counter()
-    count = chosen.run_in(model, state)
-    if chosen.name():
-        state.events.send("timed", chosen.name(), seconds=perf_counter() - start, count=count)
+    count = step.run_in(model, state)
+    if step.name():
+        state.events.send("timed", step.name(), seconds=perf_counter() - start, count=count)
     return count
 
 
-def _run_rewrite(chosen: ModelPass, model: Model, state: State) -> int:
+def _run_rewrite(rewrite: ModelPass, model: Model, state: State) -> int:
     if state.is_exhausted:
         return 0
     start, count = perf_counter(), 0
     with watching(model) as changes:
         try:
-            count = chosen.run_in(model, state)
+            count = rewrite.run_in(model, state)
         except PASSED_ON:
             raise
         except Exception as error:  # the code of a pass may raise anything
-            state.fail(chosen, None, error)
+            state.fail(rewrite, None, error)
         if changes.count:
             state.clean(list(model.graphs()))
-    _report(chosen, model, state, changes, max(count, 1), perf_counter() - start)
+    _report(rewrite, model, state, changes, max(count, 1), perf_counter() - start)
     return changes.count
 
 
 def _report(
-    chosen: ModelPass, model: Model, state: State, changes: Changes, count: int, seconds: float
+    rewrite: ModelPass, model: Model, state: State, changes: Changes, count: int, seconds: float
 ) -> None:
-    name, added = chosen.name(), changes.added_nodes
-    if changes.first is None:  # it changed nothing, or the metadata of the model alone
+    name, added = rewrite.name(), changes.added_nodes
+    if changes.first is None:  # it changed nothing, or only the metadata of the model
         state.events.send("tried", name, seconds=seconds, tried=1)
         return
     if state.options.tag_nodes:
         for node in added:
             node.metadata = {TAG: name, **(node.metadata or {})}
-    # All changes count as one rewrite. No region is recorded, since none could be run alone.
-    application = Application(state.rewrites + 1, chosen, changes.first, model.graph, (), ())
+    # No matched nodes are recorded: the changes of a pass cannot be run as a model of their own.
+    application = Application(state.rewrites + 1, rewrite, changes.first, model.graph, (), ())
     state.applied(application, added, changes.removed_nodes, seconds, count)

@@ -19,9 +19,9 @@ from xoptim.match.refusal import Refusal, listening
 from xoptim.match.rewrite import Rewrite
 from xoptim.passes.cleanup import remove_identities
 
-_CROWD = 32
-"""The readers of a result with more readers than this are not near its producer: only the last
-sweep offers them.
+_MAX_CONSUMERS = 32
+"""If a result has more consumers than this, these do not count as near its producer: only
+`Engine.confirm` offers them again.
 """
 
 
@@ -72,30 +72,30 @@ class Worklist:
         """Remove and return the changed nodes of a graph, with those up to ``reach`` steps away,
         and their distances.
         """
-        mine = [node for node in self._changed if node.graph is graph]
-        for node in mine:
+        changes = [node for node in self._changed if node.graph is graph]
+        for node in changes:
             del self._changed[node]
-        found = dict.fromkeys(mine, 0)
-        edge = mine
+        distances = dict.fromkeys(changes, 0)
+        frontier = changes
         for distance in range(1, reach + 1):
-            following: list[Node] = []
-            for node in edge:
+            neighbours: list[Node] = []
+            for node in frontier:
                 for neighbour in _neighbours(graph, node):
-                    if neighbour not in found:
-                        found[neighbour] = distance
-                        following.append(neighbour)
-            if not following:
+                    if neighbour not in distances:
+                        distances[neighbour] = distance
+                        neighbours.append(neighbour)
+            if not neighbours:
                 break
-            edge = following
-        return dict(sorted(found.items(), key=lambda item: item[0].label))
+            frontier = neighbours
+        return dict(sorted(distances.items(), key=lambda item: item[0].label))
 
 
 def _neighbours(graph: Graph, node: Node) -> list[Node]:
     near = list(filter(None, map(graph.producer, node.input)))
     for name in node.output:
-        readers = graph.consumers(name)
-        if len(readers) <= _CROWD:
-            near += readers
+        consumers = graph.consumers(name)
+        if len(consumers) <= _MAX_CONSUMERS:
+            near += consumers
     return near
 
 
@@ -122,7 +122,7 @@ class State:
         self.worklist = Worklist()  # the nodes near a change
         # names of the rewrites that raised an exception; they are not tried again
         self.failed: set[str] = set()
-        self._mistaken: set[str] = set()
+        self._warnings: set[str] = set()  # names of the rewrites with invalid replacements
         self.rewrites = 0  # number of rewrites so far
         self.counts: Counter[str] = Counter()  # number of rewrites by pattern
         self.events = EventStream(max(options.verbose, options.debug.verbose), options.on_event)
@@ -133,15 +133,13 @@ class State:
             self.events.subscribe(for_applications(options.on_application), ("applied",))
 
     def may_apply(self, match: MatchResult) -> bool:
-        """Whether a match is at one of the nodes for which its pattern was chosen, and not where it
-        is skipped.
-        """
-        chosen, skipped = self.options.lower_at, self.options.skip_at.get(match.pattern.name())
-        if skipped and match.anchor is not None and first_result(match.anchor) in skipped:
+        """Whether the options ``lower_at`` and ``skip_at`` allow a match."""
+        lower_at, results = self.options.lower_at, self.options.skip_at.get(match.pattern.name())
+        if results and match.anchor is not None and first_result(match.anchor) in results:
             return False
-        if not chosen or match.pattern.name() not in chosen:
+        if not lower_at or match.pattern.name() not in lower_at:
             return True
-        names = chosen[match.pattern.name()]
+        names = lower_at[match.pattern.name()]
         return any(node is not None and node.name in names for node in match.nodes)
 
     @property
@@ -150,15 +148,16 @@ class State:
         return 0 <= self.options.max_rewrites <= self.rewrites
 
     def is_usable(self, rewrite: Rewrite, opset: int) -> bool:
-        """Whether a rewrite can be used: operator set and provider fit, it has not failed, and its
-        description is valid.
+        """Whether operator set and provider fit a rewrite, and it has not failed.
+
+        Raises `PatternError` when its description is invalid.
         """
         if rewrite.unfit_for(opset, self.options.provider_for(rewrite)) or (
             self.failed and rewrite.name() in self.failed
         ):
             return False
         error = defect_of(rewrite) if isinstance(rewrite, PatternOptimization) else None
-        if isinstance(error, PatternError):  # a mistake in its text, not a case that it fails on
+        if isinstance(error, PatternError):
             raise error
         if error is not None:
             self.fail(rewrite, None, error)
@@ -178,9 +177,7 @@ class State:
         return 0 if self.options.verbosity(rewrite) >= EXPLAINED else EXPLAINED
 
     def refusals(self, pattern: PatternOptimization) -> AbstractContextManager[None]:
-        """Send the refusals of a pattern as events while the block runs, if it is logged in
-        full.
-        """
+        """Send the refusals of a pattern as events within a block, if it is logged in full."""
         return listening(self._refused if self.options.verbosity(pattern) >= EXPLAINED else None)
 
     def _refused(self, refusal: Refusal) -> None:
@@ -237,9 +234,7 @@ class State:
         self.events.send("failed", rewrite.name(), node=node, text=str(error))
 
     def warn_of_mistake(self, rewrite: Rewrite, node: Node, error: Exception) -> None:
-        """Say once for each rewrite that it made a replacement that is not valid.
-
-        The graph is as it was.
+        """Warn, once per rewrite, of an invalid replacement; the graph is unchanged.
 
         Raises `XoptimError` when the options are strict.
         """
@@ -250,6 +245,6 @@ class State:
         )
         if self.options.strict:
             raise XoptimError(text) from error
-        if rewrite.name() not in self._mistaken:
-            self._mistaken.add(rewrite.name())
+        if rewrite.name() not in self._warnings:
+            self._warnings.add(rewrite.name())
             logger.warning("%s; it is not applied there", text)

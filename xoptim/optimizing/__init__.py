@@ -1,4 +1,4 @@
-"""Optimizing one model: the façade of its graph, and the verification of the result."""
+"""Optimize one model: `GraphBuilder`, and the verification of the result."""
 
 from typing import TYPE_CHECKING
 

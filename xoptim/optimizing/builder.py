@@ -52,13 +52,13 @@ class GraphBuilder(GraphQueries):
         model: a model as for `xoptim.optimize`, a ``GraphProto`` or ``FunctionProto``, or, to build
             from nothing, the version of the standard operator set or a dictionary of versions by
             domain.
-        infer_shapes_options: whether to infer shapes and types of a given model; without, only
-            those that it declares are known.
+        infer_shapes_options: whether to infer shapes and types of a given model; otherwise, only
+            declared ones are known.
         optimization_options: options of `optimize`.
         verbose: see `OptimizationOptions.verbose`.
-        ir_version: version of the file format of a new model.
+        ir_version: IR version of a new model.
         inline: replace calls of local functions by their bodies.
-        assume: assumptions about sizes and values, next to those in the options.
+        assume: assumptions about dimensions and values, in addition to those in the options.
         assume_from_model: also use the assumptions in the metadata of the model.
 
     Raises:
@@ -79,16 +79,18 @@ class GraphBuilder(GraphQueries):
     ) -> None:
         options = optimization_options or OptimizationOptions()
         if assume or assume_from_model:
-            trusts = options.assume_from_model or assume_from_model
-            options = replace(options, assume=(*options.assume, *assume), assume_from_model=trusts)
+            from_model = options.assume_from_model or assume_from_model
+            options = replace(
+                options, assume=(*options.assume, *assume), assume_from_model=from_model
+            )
         self.optimization_options = replace(options, verbose=verbose) if verbose else options
         if isinstance(model, Model):
             self.model = model
         elif isinstance(model, (int, dict)):
-            given = {"": model} if isinstance(model, int) else model
+            versions = {"": model} if isinstance(model, int) else model
             opsets = {
                 "" if domain == "ai.onnx" else domain: _opset(domain, version)
-                for domain, version in given.items()
+                for domain, version in versions.items()
             }
             self.model = Model(opsets, ir_version or _DEFAULT_IR_VERSION)
             self.model.shell.ir_version = self.model.ir_version
@@ -101,24 +103,21 @@ class GraphBuilder(GraphQueries):
                 if inline and source.proto.functions
                 else source.proto
             )
-            known = assumed_of(proto, options.assume, from_model=options.assume_from_model)
-            report_unused(proto, known)
+            assumptions = assumed_of(proto, options.assume, from_model=options.assume_from_model)
+            report_unused(proto, assumptions)
             self.model = load_model(
-                proto, source.base_dir, infer=infer_shapes_options, assumptions=known
+                proto, source.base_dir, infer=infer_shapes_options, assumptions=assumptions
             )
         self.graph = self.scope = self.model.graph
         self.session = Optimizations(self.model)
         self.op = OpBuilder(partial(Edit, self.graph), self._append)
 
     def __repr__(self) -> str:
-        return _described(self)
+        return _description(self)
 
     @classmethod
     def of(cls, model: Model) -> GraphBuilder:
-        """A builder of a model that is in memory already, with default options.
-
-        They share the model.
-        """
+        """A builder with default options that shares a model in memory."""
         return cls(model)
 
     # ---------------------------------------------------------------- reading
@@ -159,7 +158,7 @@ class GraphBuilder(GraphQueries):
                 rank.
         """
         _check_new(self.graph, name)
-        self.graph.declare_input(name, _declared(dtype, shape, self.model.assumed_sizes))
+        self.graph.declare_input(name, _declaration(dtype, shape, self.model.assumed_sizes))
         return name
 
     def make_tensor_output(
@@ -169,20 +168,20 @@ class GraphBuilder(GraphQueries):
         shape: Sequence[int | str | None] | None = None,
     ) -> None:
         """Declare existing results as outputs; type and shape complete the facts about them."""
-        declared = _declared(dtype, shape, self.model.assumed_sizes)
-        for each in [name] if isinstance(name, str) else name:
-            if not self.graph.defines(each):
-                raise ModelError(f"output {each!r} is not produced by any node")
-            if self.graph.is_output(each):
-                raise ModelError(f"{each!r} is already an output")
+        info = _declaration(dtype, shape, self.model.assumed_sizes)
+        for output in [name] if isinstance(name, str) else name:
+            if not self.graph.defines(output):
+                raise ModelError(f"output {output!r} is not produced by any node")
+            if self.graph.is_output(output):
+                raise ModelError(f"{output!r} is already an output")
             try:
-                check_results(self.graph, [each], [declared])
+                check_results(self.graph, [output], [info])
             except RewriteError as error:
                 raise ModelError(
-                    f"the declaration of output {each!r} contradicts the model: {error}"
+                    f"the declaration of output {output!r} contradicts the model: {error}"
                 ) from error
-            self.graph.learn(each, refine(self.graph.info_of(each), declared))
-            self.graph.declare_output(each)
+            self.graph.learn(output, refine(self.graph.info_of(output), info))
+            self.graph.declare_output(output)
 
     def make_initializer(self, name: str, value: Any) -> str:
         """Store a constant: an array, a value that numpy converts to one, or a ``TensorProto``.
@@ -227,12 +226,11 @@ class GraphBuilder(GraphQueries):
             raise ModelError(str(error)) from error
 
     def replace(self, old: str, new: str) -> None:
-        """Redirect every reader of a result of the main graph to another one of the same value.
+        """Redirect every consumer of a result of the main graph to another result of equal value.
 
-        An output of the graph keeps its name. Nodes that are no longer read are removed when the
-        model is optimized. Raises `RewriteError` when the types or shapes of the two contradict
-        each other, when ``new`` depends on ``old``, or when ``old`` must stay. The model is left
-        unchanged then.
+        An output of the graph keeps its name. Unused nodes are removed when the model is optimized.
+        Raises `RewriteError` when the types or shapes of the two contradict each other, when
+        ``new`` depends on ``old``, or when ``old`` must stay; the model is then unchanged.
 
         Args:
             old: the result to replace.
@@ -265,7 +263,7 @@ class GraphBuilder(GraphQueries):
         infer_model(self.model)
 
     def to_onnx(self, optimize: bool = True) -> onnx.ModelProto:
-        """The model as a protobuf that shares no data with the given one.
+        """The model as a protobuf that shares no data with the original.
 
         ``optimize``: whether to optimize the model first.
         """
@@ -290,7 +288,7 @@ class GraphBuilder(GraphQueries):
         self.session.forget()
 
 
-def _described(builder: GraphBuilder) -> str:
+def _description(builder: GraphBuilder) -> str:
     """One line: the operator set, the number of nodes, inputs and outputs with types and shapes."""
 
     def value(name: str) -> str:
@@ -300,18 +298,18 @@ def _described(builder: GraphBuilder) -> str:
             f" {builder.type_name(name)}[{'...' if shape is None else ','.join(map(str, shape))}]"
         )
 
-    inside, outside = (
+    inputs, outputs = (
         ", ".join(map(value, names)) for names in (builder.input_names, builder.output_names)
     )
     number = sum(len(graph.nodes) for graph in builder.model.graphs())
     return (
-        f"<GraphBuilder: opset {builder.main_opset}, {counted(number, 'node')}, ({inside}) → "
-        f"({outside})>"
+        f"<GraphBuilder: opset {builder.main_opset}, {counted(number, 'node')}, ({inputs}) → "
+        f"({outputs})>"
     )
 
 
 def _opset(domain: str, version: int) -> int:
-    """Return the version of an operator set; raises if it is invalid."""
+    """Return a version of an operator set; raises `ModelError` if it does not exist."""
     newest = onnx.defs.onnx_opset_version() if domain in ("", "ai.onnx") else _LARGEST_OPSET
     if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= newest:
         raise ModelError(
@@ -328,10 +326,10 @@ def _check_new(graph: Graph, name: str) -> None:
         raise ModelError(f"{name!r} is already defined")
 
 
-def _declared(
+def _declaration(
     dtype: int, shape: Sequence[int | str | None] | None, sizes: Mapping[str, Dim]
 ) -> Info:
-    """Return a declaration; raises if it is invalid. Type 0 is an unknown one."""
+    """Return a declaration; raises `ModelError` if it is invalid. Type 0 is unknown."""
     if (
         isinstance(dtype, bool)
         or not isinstance(dtype, int)
@@ -339,7 +337,7 @@ def _declared(
     ):
         raise ModelError(f"there is no element type {dtype!r}; see TensorProto.DataType")
     return Info(
-        dtype, None if shape is None else tuple(sizes.get(str(each), _dim(each)) for each in shape)
+        dtype, None if shape is None else tuple(sizes.get(str(dim), _dim(dim)) for dim in shape)
     )
 
 
@@ -375,7 +373,7 @@ def _array(value: Any) -> np.ndarray:
 
 
 def _as_model(model: Any) -> Any:
-    """A model made of a single graph or function; other arguments are returned unchanged."""
+    """A model of a single graph or function; other arguments are returned unchanged."""
     if isinstance(model, onnx.GraphProto):
         imports = [onnx.helper.make_opsetid("", _DEFAULT_OPSET)]
         return onnx.helper.make_model(model, opset_imports=imports, ir_version=_DEFAULT_IR_VERSION)

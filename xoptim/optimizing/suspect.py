@@ -15,10 +15,8 @@ from xoptim.verification.protos import ModelLike
 class Suspect(Bisection):
     """A model, a file or a protobuf, whose optimization changes results.
 
-    With ``inline``, its functions are inlined first.
-
-    ``report`` is the comparison of the whole models in the last search, ``None`` when a wrong
-    rewrite was found without it.
+    With ``inline``, its functions are inlined first. ``report`` is the comparison of the complete
+    models in the last search, ``None`` when a wrong rewrite was found without it.
     """
 
     def __init__(

@@ -1,6 +1,4 @@
-"""Optimize, verify, bisect: the result computes the same as the original, or the report gives the
-reason why not.
-"""
+"""Optimize a model, verify the result, and optimize again without rewrites that are wrong."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from xoptim.verification.report import VerificationReport
 
 MOST_CULPRITS: Final = 10
-"""Most patterns that are dropped for one model before healing stops."""
+"""Maximal number of rewrites that are dropped for one model."""
 _LOGGER = logging.getLogger("xoptim")
 
 
@@ -48,18 +46,16 @@ def _ignore(_: Any) -> None:
 class VerifyPlan:
     """How an optimized model is verified, and what happens when it differs."""
 
-    # Options of the comparison; one report is made for each of its providers
+    # options of the comparison, which gives one report for each of its providers
     checks: VerificationOptions = field(default_factory=VerificationOptions)
     whole: bool = True  # whether the result is compared with the original
-    each: bool = False  # whether each rewrite is checked alone too
-    # Whether to look for a rewrite that makes the model compute something else, and to optimize
-    # again without it
+    each: bool = False  # whether each rewrite is also checked alone
+    # whether to search for the rewrite that changed results, and to optimize again without it
     bisect: bool = True
     inline: bool = False  # whether to replace calls of local functions by their bodies first
     on_loaded: OnLoaded = _ignore  # called when the model is loaded, before any rewrite
     on_step: Callable[[str], object] = _ignore  # called with a description of the next step
-    # Keeps the weights of the result in a file; by default the protobuf holds those that have
-    # changed
+    # keeps the weights of the result in a file; by default, the protobuf has those that changed
     draft: Draft | None = None
 
 
@@ -77,8 +73,8 @@ class VerifiedModel:
     verify_seconds: float = 0.0  # the comparison with the original
     # one for each provider; empty without a comparison
     reports: list[VerificationReport] = field(default_factory=list)
-    each: EachCheck | None = None  # the check of each single rewrite, if it was made
-    # the rewrites that were dropped because they made the model compute something else
+    each: EachCheck | None = None  # the check of each single rewrite, if any
+    # the rewrites that were dropped because they changed results
     dropped: list[Culprit] = field(default_factory=list)
 
     @property
@@ -90,7 +86,7 @@ class VerifiedModel:
 
     @property
     def external_before(self) -> int:
-        """Bytes of the original's weights that are in files of their own."""
+        """Bytes of the original's external data."""
         source = self.builder.graph.source
         return 0 if source is None else external_bytes(source)
 
@@ -116,9 +112,8 @@ class VerifiedModel:
 def optimize_verified(
     model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, how: VerifyPlan
 ) -> VerifiedModel:
-    """Optimize a model and compare it with the original.
-
-    When it computes something else, again without the culprit.
+    """Optimize a model and compare it with the original; if results differ, again without the
+    culprit.
 
     A warning is logged for each rewrite that is dropped. Raises `ModelError` when the model cannot
     be read, `UnknownPatternError` when a pattern name is unknown, and `ProviderUnavailable` when
@@ -131,35 +126,35 @@ def optimize_verified(
     if options.drop_unused_inputs:
         checks = replace(checks, fewer_inputs=True)
     while True:
-        each = diagnose.each.EachCheck(original, checks) if how.each else None
-        found = _optimize(
-            model, replace(options, on_application=_both(options.on_application, each)), how
+        check = diagnose.each.EachCheck(original, checks) if how.each else None
+        verified = _optimize(
+            model, replace(options, on_application=_both(options.on_application, check)), how
         )
-        found.each, found.dropped = each, dropped
+        verified.each, verified.dropped = check, dropped
         if how.whole:
             how.on_step("verifying")
             start = perf_counter()
-            found.reports = compare_each_provider(original, found, checks)
-            found.verify_seconds = perf_counter() - start
+            verified.reports = compare_each_provider(original, verified, checks)
+            verified.verify_seconds = perf_counter() - start
         if not how.bisect or len(dropped) == MOST_CULPRITS:
-            return found
-        culprit = _culprit(original, found, options, replace(how, checks=checks), dropped)
+            return verified
+        culprit = _culprit(original, verified, options, replace(how, checks=checks), dropped)
         if culprit is None:
-            return found
+            return verified
         consequence = "not applied there" if culprit.is_local(options) else "dropped"
         _LOGGER.warning(
             "%s; it is %s (`xopt bisect` writes a small model that shows it)", culprit, consequence
         )
         options = culprit.avoided_by(options)
         if how.draft is not None:
-            how.draft.discard(found.proto)
+            how.draft.discard(verified.proto)
         dropped.append(culprit)
 
 
 def assuming(checks: VerificationOptions, options: OptimizationOptions) -> VerificationOptions:
     """The options of a comparison with the assumptions of an optimization."""
-    trusts = checks.assume_from_model or options.assume_from_model
-    return replace(checks, assume=(*checks.assume, *options.assume), assume_from_model=trusts)
+    from_model = checks.assume_from_model or options.assume_from_model
+    return replace(checks, assume=(*checks.assume, *options.assume), assume_from_model=from_model)
 
 
 def located(
@@ -174,27 +169,29 @@ def located(
 
 
 def compare_each_provider(
-    original: ModelLike, found: VerifiedModel, checks: VerificationOptions
+    original: ModelLike, optimized: VerifiedModel, checks: VerificationOptions
 ) -> list[VerificationReport]:
     """Compare an optimized model with the original; returns a report for each provider."""
-    given = replace(
-        checks, exactness=found.builder.report().exactness, optimized_dir=found.base_dir
+    options = replace(
+        checks, exactness=optimized.builder.report().exactness, optimized_dir=optimized.base_dir
     )
     return [
-        verification.verify.compare(original, found.proto, replace(given, providers=(provider,)))
+        verification.verify.compare(
+            original, optimized.proto, replace(options, providers=(provider,))
+        )
         for provider in checks.providers
     ]
 
 
 def _both(
-    listener: Callable[[Any], None] | None, each: EachCheck | None
+    listener: Callable[[Any], None] | None, check: EachCheck | None
 ) -> Callable[[Any], None] | None:
-    """The listener to rewrites: of the caller, the check of each, or both."""
-    if listener is None or each is None:
-        return listener or each
+    """The listener to rewrites: of the caller, the check of each rewrite, or both."""
+    if listener is None or check is None:
+        return listener or check
 
     def listen(application: Any) -> None:
-        each(application)
+        check(application)
         listener(application)
 
     return listen
@@ -206,7 +203,7 @@ def _optimize(
     how.on_step("loading")
     start = perf_counter()
     builder = GraphBuilder(model, optimization_options=options, inline=how.inline)
-    loaded = perf_counter()
+    load_end = perf_counter()
     how.on_loaded(builder)
     before, opset = builder.count_types(), builder.model.opsets.get("", 0)
     how.on_step("optimizing")
@@ -217,25 +214,25 @@ def _optimize(
     proto = builder.to_onnx(optimize=False) if draft is None else draft.export(builder.model)
     folder = builder.model.base_dir if draft is None else draft.folder
     return VerifiedModel(
-        builder, proto, folder, before, loaded - start, perf_counter() - loaded, opset
+        builder, proto, folder, before, load_end - start, perf_counter() - load_end, opset
     )
 
 
 def _culprit(
     original: ModelLike,
-    found: VerifiedModel,
+    verified: VerifiedModel,
     options: OptimizationOptions,
     how: VerifyPlan,
     dropped: Sequence[Culprit],
 ) -> Culprit | None:
-    """The rewrite to leave out, ``None`` when nothing is wrong or no rewrite is found.
+    """The rewrite to drop, ``None`` when results agree or no rewrite is to blame.
 
-    A pattern that was skipped at one node, after which the models still differ, is the first
-    suspect: it is dropped without another search.
+    A pattern that was skipped at one node, after which results still differ, is the first suspect:
+    it is dropped without another search.
     """
-    if found.each is not None and found.each.culprit is not None:
-        return found.each.culprit
-    report = found.failure
+    if verified.each is not None and verified.each.culprit is not None:
+        return verified.each.culprit
+    report = verified.failure
     if report is None or report.status != "different":
         return None
     last = dropped[-1] if dropped else None

@@ -1,6 +1,4 @@
-"""Remove Identity nodes and whatever nothing reads, unless the runtime would then sum products in
-another order.
-"""
+"""Remove Identity nodes and whatever nothing reads; record the stored operands of MatMuls."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,9 +26,7 @@ def inner_first(model: Model) -> list[Graph]:
 
 
 def learn_results(body: Graph) -> None:
-    """Infer the results of the node that owns a subgraph again: more may be known since the
-    subgraph changed.
-    """
+    """Infer the results of the owner of a subgraph again, after the subgraph changed."""
     owner = body.owner
     if owner is not None and owner.graph is not None:
         refresh(owner.graph, [owner])
@@ -50,10 +46,7 @@ class GraphPass(Step):
         return total
 
     def run_in(self, model: Model, state: Any) -> int:
-        """Change all graphs of a model, and send an event if anything changes.
-
-        Returns the number of changes.
-        """
+        """Change all graphs and send an event of the changes; returns their number."""
         count = self.run(model)
         if count:
             state.events.send("cleaned", self.title, text=f"{count} removed", level=10)
@@ -65,20 +58,20 @@ class GraphPass(Step):
 
 
 Operands: TypeAlias = tuple[bool, ...]
-"""For each operand of such a node, whether it is stored when the runtime loads the model."""
+"""Whether each operand of a node is stored in the model."""
 
 MATMULS: Final = operators_with(Trait.SUMS_PRODUCTS, domain=None)
 """Operators that sum products of floating-point numbers.
 
 Runtimes pack stored operands when they load a model, and have different kernels for packed and for
-computed operands, which sum in different orders. So a MatMul with a weight after an Identity is
-not equal, bit by bit, to one with the weight itself.
+computed operands, which sum in different orders. So MatMul(x, w) and MatMul(x, Identity(w)) may
+differ in their last bits.
 """
 
 
 def stored_operands(model: Model) -> dict[Node, Operands]:
-    """The nodes of a model with `MATMULS`, and calls of local functions (which may hold some), with
-    which of their operands are stored.
+    """The stored operands of each node of `MATMULS`, and of calls of functions, which may have
+    such nodes.
     """
     calls = {function.key for function in model.functions}
     return {
@@ -99,8 +92,7 @@ def _matmuls(graph: Graph, calls: set[tuple[str, str, str]]) -> Iterator[Node]:
 
 
 def rounds_elsewhere(before: Mapping[Node, Operands], after: Mapping[Node, Operands]) -> bool:
-    """Whether an operand of such a node was computed and is stored now, or the other way round, by
-    `stored_operands`.
+    """Whether a computed operand became a stored one, or the reverse, by `stored_operands`.
 
     New nodes are compared with removed ones.
     """
@@ -118,19 +110,16 @@ def _key(node: Node, operands: Operands) -> tuple[str, str, Operands]:
 
 
 class NoteMatMuls(Step):
-    """Records these nodes before blocks become functions, which runtimes replace by their
-    bodies.
-    """
+    """Records `stored_operands` before blocks become functions, which runtimes inline again."""
 
     title = "note_matmuls"
 
     def __init__(self) -> None:
-        # the nodes; ``None`` when it has not run
-        self.found: Mapping[Node, Operands] | None = None
+        self.operands: Mapping[Node, Operands] | None = None  # ``None`` when it has not run
 
     def run(self, model: Model) -> int:
-        """Record them; returns 0."""
-        self.found = stored_operands(model)
+        """Record the operands; returns 0."""
+        self.operands = stored_operands(model)
         return 0
 
 
@@ -145,10 +134,7 @@ class RemoveIdentities(GraphPass):
 
 
 def remove_identities(nodes: Iterable[Node]) -> int:
-    """Remove the Identity nodes among some nodes whose input can replace their output.
-
-    Returns how many.
-    """
+    """Remove those Identity nodes whose input can replace their output; returns how many."""
     return sum(node.op_type == "Identity" and not node.domain and _bypass(node) for node in nodes)
 
 
@@ -199,9 +185,7 @@ class RemoveInitializers(GraphPass):
 
 
 class DropUnreadResults(GraphPass):
-    """Leaves out optional results that nothing reads, such as the mask of Dropout or the last state
-    of an LSTM.
-    """
+    """Omits optional results that nothing reads, such as the last state of an LSTM."""
 
     title = "drop_unread_results"
 
@@ -214,42 +198,38 @@ class DropUnreadResults(GraphPass):
             if len(node.output) < 2 or is_call or not graph.is_node_needed(node):
                 continue
             optional = optional_results(node.op_type, node.domain, node.opset)
-            kept = [
+            outputs = [
                 (
                     name
-                    if place not in optional or graph.is_needed(name) or name in graph.pinned
+                    if index not in optional or graph.is_needed(name) or name in graph.pinned
                     else ""
                 )
-                for place, name in enumerate(node.output)
+                for index, name in enumerate(node.output)
             ]
-            dropped = sum(map(bool, node.output)) - sum(map(bool, kept))
-            if dropped and _keep_results(graph, node, kept):
-                count += dropped
+            unread = sum(map(bool, node.output)) - sum(map(bool, outputs))
+            if unread and _keep_results(graph, node, outputs):
+                count += unread
         return count
 
 
-def _keep_results(graph: Graph, node: Node, kept: list[str]) -> bool:
-    """Replace a node by one that computes only these results, unless ONNX cannot express the node
-    as it is.
-    """
-    while not kept[-1]:
-        kept.pop()
-    fewer = Node(
-        node.op_type, node.input, kept, dict(node.attribute), domain=node.domain, name=node.name
+def _keep_results(graph: Graph, node: Node, outputs: list[str]) -> bool:
+    """Replace a node by one with these results only; returns whether the new node is valid."""
+    while not outputs[-1]:
+        outputs.pop()
+    replacement = Node(
+        node.op_type, node.input, outputs, dict(node.attribute), domain=node.domain, name=node.name
     )
-    fewer.doc_string, fewer.metadata = node.doc_string, node.metadata
+    replacement.doc_string, replacement.metadata = node.doc_string, node.metadata
     try:
         with Edit(graph) as edit:
-            edit.commit([node], [fewer])
+            edit.commit([node], [replacement])
     except RewriteError:
         return False
     return True
 
 
 def unused_inputs(graph: Graph) -> list[str]:
-    """The inputs of the main graph that nothing reads, except those with a default, which a caller
-    may omit.
-    """
+    """The inputs of the main graph that nothing reads, except those with a default value."""
     source = graph.source
     stored = {
         *graph.initializers,

@@ -1,4 +1,4 @@
-"""Compute results that depend on constants only, each maximal region once."""
+"""Constant folding: compute results that depend on constants only, region by region."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
@@ -33,23 +33,21 @@ from xoptim.passes.growth import Growth, copied, freed, stored_bytes, write_expa
 
 Send: TypeAlias = Callable[..., None]
 """Sends an event: its kind, the name of the pass, and details."""
-_CRASHING = operators_with(Trait.RECURRENT) | {
+_CRASHING_OPERATORS = operators_with(Trait.RECURRENT) | {
     "SequenceAt",
     "SequenceInsert",
     "SequenceErase",
     "SplitToSequence",
     "STFT",
 }
-"""Operators whose kernels crash the process on some invalid operands, instead of raising an
-error.
-"""
-_EVALUATED = ("", "com.microsoft", "ai.onnx.ml")
+"""Operators whose kernels crash the process on some invalid operands instead of raising."""
+_EVALUATED_DOMAINS = ("", "com.microsoft", "ai.onnx.ml")
 EXTERNAL_LIMIT = 1 << 26
 """External tensors of more bytes are not read for folding."""
 EXTERNAL_BUDGET = 1 << 29
 """Maximal number of bytes of external data that folding reads."""
 _TOO_LARGE = "the result would make the model larger than max_growth allows"
-_REFUSED = "a node of the subgraph would fail for certain, so that no runtime would load it"
+_FAILURE = "a node of the subgraph would fail for certain, so that no runtime would load it"
 
 
 class FoldConstants(GraphPass):
@@ -63,16 +61,13 @@ class FoldConstants(GraphPass):
 
     def __init__(self, growth: Growth, send: Send) -> None:
         self.growth = growth
-        # Whether a run has stored floating-point results: runtimes sum MatMuls of stored matrices
-        # in another order than MatMuls of computed ones
+        # Whether floating-point results were stored: runtimes compute MatMuls of stored matrices
+        # in another order than those of computed matrices
         self.rounds = False
         self._send = send
 
     def run_on(self, graph: Graph) -> int:
-        """Fold the constants of a graph, small results first.
-
-        Returns the number of nodes folded.
-        """
+        """Fold the constants of a graph, small results first; returns the number of nodes."""
         folder = Folder(graph, self.growth, self._send)
         self.growth.is_sparing, self.growth.has_postponed = True, False
         count = folder.run()
@@ -83,8 +78,8 @@ class FoldConstants(GraphPass):
         return count
 
     def _run_again(self, folder: "Folder", before: int) -> int:
-        """Fold what was postponed, until nothing changes: a constant that loses a reader may make
-        room for another result.
+        """Fold postponed results until nothing changes: constants that become unused free bytes
+        for others.
         """
         count = folder.run()
         while count > before and self.growth.unfolded() is not None:
@@ -93,9 +88,7 @@ class FoldConstants(GraphPass):
 
 
 class WriteExpanded(Step):
-    """Writes partly held constants as nodes where they do not fit whole into the model, after all
-    folding.
-    """
+    """Writes repeating constants that are too large for the model as nodes, after all folding."""
 
     title = "write_expanded"
 
@@ -106,28 +99,22 @@ class WriteExpanded(Step):
     def run(self, model: Model) -> int:
         """Write the constants; returns how many."""
         growth, before = self.growth, stored_bytes(model)
-        written = write_expanded(model, growth.limit)
+        sizes = write_expanded(model, growth.limit)
         growth.added += stored_bytes(model) - before
-        for node, size in written.items():
+        for node, size in sizes.items():
             growth.refuse(node, size - (0 if node.graph is None else freed(node.graph, [node], {})))
             self._send("refused", "fold", node=node, text=_TOO_LARGE, level=10)
-        return len(written)
+        return len(sizes)
 
 
 class Folder:
-    """Folds the constants of one graph.
-
-    ``send`` gets an event for each folded node, and for each refusal with its reason.
-    """
+    """Folds the constants of one graph; ``send`` as in `FoldConstants`."""
 
     def __init__(self, graph: Graph, growth: Growth, send: Send) -> None:
         self.graph = graph
         self._send = send
         self.count = 0
-        self.rounds = False
-        """Whether floating-point results were stored: runtimes sum MatMuls of stored matrices in
-        another order.
-        """
+        self.rounds = False  # see `FoldConstants`
         self._readers: dict[Node, None] = {}
         self._region: dict[Node, None] = {}
         # bytes of the results of the region that is not computed yet
@@ -138,7 +125,7 @@ class Folder:
         self._growth = growth
 
     def run(self) -> int:
-        """Fold all constant nodes; returns the number of nodes folded, in former runs too."""
+        """Fold all constant nodes; returns the number folded, earlier runs included."""
         # a rewrite may have replaced the operand that could not be computed
         self.graph.retry_failures()
         self._fold()
@@ -174,20 +161,19 @@ class Folder:
         """
         graph, readers, self._readers = self.graph, self._readers, {}
         spread_constness(graph, readers)  # of outputs, for instance, which are not folded
-        unsure = [
+        nodes = [
             n
             for n in readers
             if n.graph is graph and any(is_unsure(graph.known(name)) for name in n.output)
         ]
-        known = [(name, graph.known(name)) for node in unsure for name in node.output]
-        refresh(graph, sorted(unsure, key=lambda node: node.label))
-        return any(graph.known(name) is not info for name, info in known)
+        facts = [(name, graph.known(name)) for node in nodes for name in node.output]
+        refresh(graph, sorted(nodes, key=lambda node: node.label))
+        return any(graph.known(name) is not info for name, info in facts)
 
     def _store_constant(self, node: Node) -> None:
         name = node.output[0]
         tensor = self.graph.tensor(name)
-        # Not all runtimes support an initializer that is an output, so such a constant stays a
-        # node, or becomes one.
+        # Not all runtimes support an initializer that is an output.
         if tensor is not None and not self.graph.is_output(name):
             self.graph.remove(node)
             self.graph.add_initializer(name, tensor)
@@ -202,11 +188,11 @@ class Folder:
         return True
 
     def _settle(self, node: Node) -> None:
-        """Compute the pending operands of a node whose result has an unknown size: folding it
-        depends on the size.
+        """Compute the pending operands of a node whose result has an unknown size, on which
+        folding depends.
         """
-        waits = any(name in self._pending for name in node.input)
-        infos = (self.graph.known(name) for name in node.output if name and waits)
+        is_pending = any(name in self._pending for name in node.input)
+        infos = (self.graph.known(name) for name in node.output if name and is_pending)
         if any(info is None or (info.is_tensor and info.static_shape is None) for info in infos):
             self._flush()
             refresh(self.graph, [node])
@@ -222,8 +208,8 @@ class Folder:
             return self._refuse(
                 node, "a narrow type, such as float16, would be stored in a wider one"
             )
-        waits = any(name in self._pending for name in node.input)
-        views = None if waits else views_of(graph, node, operands)
+        is_pending = any(name in self._pending for name in node.input)
+        views = None if is_pending else views_of(graph, node, operands)
         if views is not None:
             return self._replace(node, views)
         external = [
@@ -236,51 +222,49 @@ class Folder:
             return self._refuse(node, "an operand is large external data")
         self._external += sum(external)
         inputs = (
-            [] if waits else [None if tensor is None else tensor.numpy() for tensor in operands]
+            []
+            if is_pending
+            else [None if tensor is None else tensor.numpy() for tensor in operands]
         )
-        repeating = None if waits else self._repeating(node, inputs)
+        repeating = None if is_pending else self._repeating(node, inputs)
         if repeating is not None:
             return self._replace(node, [repeating])
         longest = _longest(node, operands, self._longest)
         sizes = known_sizes(graph, node, longest)
-        more = self._tentative + sum(sizes.values()) - freed(graph, [node], self._pending)
-        if not self._growth.admits(node, more, copied(graph, node, sum(sizes.values()))):
+        delta = self._tentative + sum(sizes.values()) - freed(graph, [node], self._pending)
+        if not self._growth.admits(node, delta, copied(graph, node, sum(sizes.values()))):
             return self._leave(node)
-        results = None if waits else self._compute(node, inputs)
+        results = None if is_pending else self._compute(node, inputs)
         if results is not None:
             return self._replace(node, list(map(Tensor.from_array, results)))
-        if node.domain in _EVALUATED and node.op_type not in _CRASHING:
+        if node.domain in _EVALUATED_DOMAINS and node.op_type not in _CRASHING_OPERATORS:
             self._region[node] = None
             self._pending.update(sizes)
             self._longest.update(dict.fromkeys(sizes, longest))
-            self._tentative = more
+            self._tentative = delta
         return None
 
     def _replace(self, node: Node, results: Sequence[Tensor]) -> None:
-        """Put the results of a node in its place, if the model may hold them."""
+        """Replace a node by its results, unless they are too large."""
         size = sum(tensor.stored_bytes for tensor in results)
-        more = size - freed(self.graph, [node], self._pending)
-        if not self._growth.admits(node, self._tentative + more, copied(self.graph, node, size)):
+        delta = size - freed(self.graph, [node], self._pending)
+        if not self._growth.admits(node, self._tentative + delta, copied(self.graph, node, size)):
             return self._leave(node)
         values = {name: tensor for name, tensor in zip(node.output, results, strict=False) if name}
         if is_refused_with(self.graph, values):
-            return self._leave(node, _REFUSED)
-        self._growth.added += more
+            return self._leave(node, _FAILURE)
+        self._growth.added += delta
         return self._store(node, values)
 
     def _repeating(self, node: Node, inputs: list[np.ndarray | None]) -> ExpandedTensor | None:
-        """The result of a node if it repeats along axes because operands do: the model needs to
-        hold a part of it only.
-        """
+        """The result of a node if it repeats along axes, so that a part of it can be stored."""
         results = self._compute(node, inputs) if may_repeat(self.graph, node) else None
         return (
             None if results is None else expanded(self.graph, Tensor.from_array(results[0]), node)
         )
 
     def _compute(self, node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | None:
-        """The results of a node by numpy, ``None`` when there is no kernel for it, or the kernel
-        raises.
-        """
+        """The results of a node by numpy, ``None`` without a kernel, or when the kernel raises."""
         kernel = operator_of(node.domain, node.op_type).kernel
         try:
             return None if kernel is None else kernel(EvaluationView(node), inputs)
@@ -294,21 +278,18 @@ class Folder:
         self._send("refused", "fold", node=node, text=reason, level=10)
 
     def _store(self, node: Node, values: Mapping[str, Tensor]) -> None:
-        """Put the values of the results that are needed in the place of a node."""
-        graph, place = self.graph, node.previous
+        """Replace a node by the values of its needed results."""
+        graph, previous = self.graph, node.previous
         graph.remove(node)
         for name in (name for name in node.output if name in values and graph.is_needed(name)):
-            self._add(name, values[name], node, place)
+            self._add(name, values[name], node, previous)
         self.count += 1
         self._send("folded", "fold", node=node, removed=(node,), level=10)
 
-    def _add(self, name: str, tensor: Tensor, node: Node, place: Node | None) -> None:
-        """Store the value of a result of a node.
-
-        An output becomes a Constant in the place of the node.
-        """
+    def _add(self, name: str, tensor: Tensor, node: Node, previous: Node | None) -> None:
+        """Store the value of a result of a node; an output becomes a Constant."""
         if self.graph.is_output(name):
-            self.graph.insert(_constant(name, tensor, node), place)
+            self.graph.insert(_constant(name, tensor, node), previous)
             self.graph.learn(name, tensor.info())
         else:
             self.graph.add_initializer(name, tensor)
@@ -316,11 +297,8 @@ class Folder:
         self.rounds = self.rounds or (is_float(tensor.dtype) and tensor.size > 1)
 
     def _run_region(self, nodes: Sequence[Node]) -> None:
-        """Evaluate nodes in one session.
-
-        If that fails, each half alone, so that an invalid node affects no other.
-        """
-        result = _evaluated(self.graph, nodes)
+        """Evaluate nodes in one session; if that fails, each half, to isolate the failing node."""
+        result = _evaluate(self.graph, nodes)
         if result is not None and result.values is None:
             return (
                 self._run_halves(nodes) if len(nodes) > 1 else self._refuse(nodes[0], result.reason)
@@ -335,18 +313,13 @@ class Folder:
         for half in (nodes[: len(nodes) // 2], nodes[len(nodes) // 2 :]):
             self._run_region(half)
 
-    def _never(self, node: Node) -> None:
-        """Refuse a node whose result is too large, which is only known when it is computed, once
-        and for all.
-        """
+    def _leave_forever(self, node: Node) -> None:
+        """Refuse a node for good: its computed result is too large."""
         self._growth.oversized.add(node)
         self._leave(node)
 
     def _leave(self, node: Node, reason: str = _TOO_LARGE) -> None:
-        """Refuse a node whose result is too large.
-
-        Patterns do not read it either, as they would store what they make of it.
-        """
+        """Refuse a node. Its result is not constant for patterns either, which might store it."""
         self.graph.remember(dict.fromkeys(filter(None, node.output)))
         if reason != _TOO_LARGE or not self._growth.is_sparing:
             self._refuse(node, reason)
@@ -354,82 +327,80 @@ class Folder:
     def _store_region(self, nodes: Sequence[Node], values: dict[str, np.ndarray]) -> None:
         graph = self.graph
         tensors = {name: Tensor.from_array(value) for name, value in values.items()}
-        more = sum(tensor.stored_bytes for tensor in tensors.values()) - freed(
+        delta = sum(tensor.stored_bytes for tensor in tensors.values()) - freed(
             graph, nodes, self._pending
         )
-        # sizes that were not known before
-        if not self._growth.admits(nodes[-1], more, postpones=False):
-            return self._run_halves(nodes) if len(nodes) > 1 else self._never(nodes[0])
+        # now with the sizes that were unknown before
+        if not self._growth.admits(nodes[-1], delta, postpones=False):
+            return self._run_halves(nodes) if len(nodes) > 1 else self._leave_forever(nodes[0])
         if is_refused_with(graph, tensors):
-            return self._run_halves(nodes) if len(nodes) > 1 else self._leave(nodes[0], _REFUSED)
-        self._growth.added += more
+            return self._run_halves(nodes) if len(nodes) > 1 else self._leave(nodes[0], _FAILURE)
+        self._growth.added += delta
         for node in nodes:
             self._store(node, tensors)
         return None
 
 
 def _operands(graph: Graph, node: Node, pending: Collection[str]) -> list[Tensor | None] | None:
-    """The stored operands of a node, ``None`` for those that are pending.
-
-    ``None`` when another one is not stored.
+    """The operands of a node, each ``None`` that is omitted or pending; ``None`` instead of the
+    list when another one is not stored.
     """
-    found = [graph.tensor(name) if name and name not in pending else None for name in node.input]
+    tensors = [graph.tensor(name) if name and name not in pending else None for name in node.input]
     missing = (
         name
-        for name, tensor in zip(node.input, found, strict=True)
+        for name, tensor in zip(node.input, tensors, strict=True)
         if tensor is None and name and name not in pending
     )
-    return found if next(missing, None) is None else None
+    return tensors if next(missing, None) is None else None
 
 
 def _constant(name: str, tensor: Tensor, node: Node) -> Node:
-    """A Constant in the place of a node, which keeps the remarks of the node, and its name unless
-    it has several results.
-    """
-    own = node.name if len(node.output) == 1 else ""
+    """A Constant that replaces a node and keeps its remarks, and its name if it has one result."""
+    label = node.name if len(node.output) == 1 else ""
     constant = Node(
-        "Constant", (), [name], {"value": tensor.to_proto("")}, name=own, doc_string=node.remark
+        "Constant", (), [name], {"value": tensor.to_proto("")}, name=label, doc_string=node.remark
     )
     constant.metadata = node.metadata_props()
     return constant
 
 
 def _longest(node: Node, operands: Sequence[Tensor | None], pending: Mapping[str, int]) -> int:
-    """Characters that a text in the results of a node can have, 0 for numbers.
+    """Maximal number of characters of a text in the results of a node, 0 for numbers.
 
-    ``pending``: in results not stored yet.
+    ``pending`` has these numbers for results that are not stored yet.
     """
     assert node.graph is not None
     if all(node.graph.info_of(name).dtype != TensorProto.STRING for name in node.output if name):
         return 0
     return longest_result(
-        node, [each or pending.get(name) for each, name in zip(operands, node.input, strict=True)]
+        node,
+        [tensor or pending.get(name) for tensor, name in zip(operands, node.input, strict=True)],
     )
 
 
-def _evaluated(graph: Graph, nodes: Sequence[Node]) -> RegionResult | None:
-    """The results of nodes that other nodes read.
+def _evaluate(graph: Graph, nodes: Sequence[Node]) -> RegionResult | None:
+    """Compute the results that are read outside some nodes.
 
-    ``None`` when nothing does, or an operand is not stored.
+    ``None`` when there are none, or an operand is not stored.
     """
-    inside = {name for node in nodes for name in node.output if name}
+    inner_names = {name for node in nodes for name in node.output if name}
     feeds: dict[str, np.ndarray] = {}
     for node in nodes:
         for name in node.input:
-            if name and name not in inside and name not in feeds:
+            if name and name not in inner_names and name not in feeds:
                 tensor = graph.tensor(name)
                 if tensor is None:
                     return None
                 feeds[name] = tensor.numpy()
     members = set(nodes)
-    wanted = [
+    outputs = [
         name
         for node in nodes
         for name in node.output
         if name and is_read_beyond(graph, name, members)
     ]
-    if not wanted:
+    if not outputs:
         return None
     return evaluate_with_onnxruntime(
-        [node.to_proto() for node in nodes], feeds, wanted, graph.opsets, graph.model.ir_version
+        [node.to_proto() for node in nodes], feeds, outputs, graph.opsets, graph.model.ir_version
     )

@@ -15,7 +15,7 @@ from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor, text_bytes
 from xoptim.operators.inference.values import RANGES
 
-_NARROW = frozenset(
+_NARROW_TYPES = frozenset(
     (
         TensorProto.FLOAT16,
         TensorProto.BFLOAT16,
@@ -24,36 +24,30 @@ _NARROW = frozenset(
         TensorProto.UINT4,
     )
 )
-_AS_CHEAP = frozenset(("Identity", "ConstantOfShape"))
-"""Operators that take no longer to give an output than a Constant does, and do not store its
-elements once more.
-"""
+_CHEAP_OPERATORS = frozenset(("Identity", "ConstantOfShape"))
+"""Operators that produce an output as fast as a Constant, without storing its elements again."""
 _REPEATING = frozenset(("ConstantOfShape", "Expand"))
 """Operators whose results repeat along axes, whatever their operands are."""
-_LARGEST_REPEATING = 1 << 26
-"""Most bytes of a result that is computed to see whether it repeats."""
+_MAX_REPEATING_BYTES = 1 << 26
+"""Maximal size of a result that is computed to see whether it repeats."""
 OUTPUT_LIMIT = 1 << 20
-"""Outputs of more bytes are not made Constants, which cannot be in a file of their own."""
+"""Outputs of more bytes do not become Constants, whose values cannot be external data."""
 
 
 def may_repeat(graph: Graph, node: Node) -> bool:
-    """Whether a node has one result, not an output, that may repeat along axes, because of its
-    operator or of its operands.
-    """
+    """Whether the only result of a node may repeat along axes, and is not an output."""
     if len(node.output) != 1 or graph.is_output(node.output[0]) or node.domain:
         return False
     if node.op_type in _REPEATING:
         return True
     return (
         reads_expanded(graph, node)
-        and 0 < sum(known_sizes(graph, node).values()) <= _LARGEST_REPEATING
+        and 0 < sum(known_sizes(graph, node).values()) <= _MAX_REPEATING_BYTES
     )
 
 
 def may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool:
-    """A fast, necessary condition: the elements of the result are known from shapes, or the first
-    operand is constant.
-    """
+    """A fast necessary condition: the elements are known, or the first operand is constant."""
     info = graph.known(node.output[0]) if node.output else None
     if info is not None and info.data is not None:
         return True
@@ -62,12 +56,11 @@ def may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool:
 
 
 def widens(node: Node, operand: Tensor | None, fewest: int | None) -> bool:
-    """Whether a node casts many numbers of 16 bits or less to floats of more bits: runtimes do so
-    when they load a model.
+    """Whether a node casts ``fewest`` elements or more of 16 bits or less to float32 or float64.
 
-    ``fewest`` is how many are many, ``None`` where any may be cast.
+    Never when ``fewest`` is ``None``. Runtimes fold such a Cast when they load a model.
     """
-    if node.op_type != "Cast" or operand is None or operand.dtype not in _NARROW:
+    if node.op_type != "Cast" or operand is None or operand.dtype not in _NARROW_TYPES:
         return False
     if fewest is None or math.prod(operand.shape) < fewest:
         return False
@@ -75,14 +68,12 @@ def widens(node: Node, operand: Tensor | None, fewest: int | None) -> bool:
 
 
 def stays(graph: Graph, node: Node) -> bool:
-    """Whether a node gives an output, and a Constant in its place would be no gain, or not valid,
-    or not stored apart.
-    """
+    """Whether a node produces an output for which a Constant is no faster, invalid or too large."""
     outputs = list(filter(graph.is_output, node.output))
     if not outputs:
         return False
     sizes = known_sizes(graph, node)
-    if (node.op_type in _AS_CHEAP and not node.domain) or any(
+    if (node.op_type in _CHEAP_OPERATORS and not node.domain) or any(
         sizes[name] > OUTPUT_LIMIT for name in outputs
     ):
         return True
@@ -98,7 +89,7 @@ def stays(graph: Graph, node: Node) -> bool:
 def known_sizes(graph: Graph, node: Node, longest: int = 0) -> dict[str, int]:
     """Number of bytes of each result of a node, 0 when its shape is not known.
 
-    ``longest``: characters of a text in it.
+    ``longest``: maximal number of characters of a text in them.
     """
     infos = {name: graph.known(name) or UNKNOWN for name in node.output if name}
     counts = {

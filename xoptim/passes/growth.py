@@ -1,5 +1,5 @@
-"""The memory budget of folding: bytes that it may add to a model, and constants that are computed
-in place of stored.
+"""The size budget of folding: bytes that it may add to a model, and constants that are written as
+nodes to stay within it.
 """
 
 from __future__ import annotations
@@ -27,21 +27,18 @@ LEAST: Final = 10**6
 """Bytes that folding may add to a model of any size."""
 _SHARE: Final = 0.1
 _SMALL: Final = 1 << 10
-"""Bytes that a node may always add: sizes and single numbers are folded in any case."""
-_LARGE: Final = 64
-"""A result of more than this part of what may be added is large."""
-_COPY: Final = 1 << 16
+"""Bytes that a node may always add: shapes and scalars are folded in any case."""
+_LARGE_FRACTION: Final = 64
+"""A result of more than 1/64 of the allowed bytes is large."""
+_MAX_COPY: Final = 1 << 16
 """Bytes above which the default does not store a second form of a constant that stays."""
-_MANY: Final = 1024
-"""This many numbers of a narrow type are not stored in a wider one.
-
-`Float16Weights` and `Int8Weights` make no fewer.
-"""
-_SEVERAL: Final = 2
-"""The same where folding may add nothing: scales of few constants stay in 16 bits too."""
+_MIN_NARROW: Final = 1024
+"""From this many elements on, narrow types stay narrow, such as those of quantized weights."""
+_MIN_NARROW_ALWAYS: Final = 2
+"""The same where folding may add nothing."""
 _ENTRY: Final = "xoptim.growth"
-"""Key of the metadata of a model in which results were left computed because of their size."""
-_GROWN: Final = re.compile(
+"""Metadata key of a model with results that were too large to fold."""
+_ENTRY_FORMAT: Final = re.compile(
     r"(\d{1,18}) bytes of constants given, (-?\d{1,18}) added, (\d{1,18}) in all"
 )
 
@@ -49,11 +46,9 @@ _GROWN: Final = re.compile(
 def allowed_growth(choice: int | str | None, size: int) -> int | None:
     """Bytes that folding may add, ``None`` for no limit.
 
-    ``size`` is the bytes of the constants of the model.
-
-    A choice is a number of bytes, ``"500kB"``, ``"10%"`` (of the constants of the model) or
-    ``"unlimited"``; ``None`` for a tenth or 1 MB, whichever is more. Raises ValueError for any
-    other choice.
+    A choice is a number of bytes, ``"500kB"``, ``"10%"`` (of ``size``, the bytes of the constants
+    of the model) or ``"unlimited"``; ``None`` for 10% or 1 MB, whichever is more. Raises ValueError
+    for any other choice.
     """
     if choice is None:
         return max(LEAST, int(_SHARE * size))
@@ -81,77 +76,75 @@ class Unfolded:
 
 
 class Growth:
-    """Counts the bytes that folding adds to a model, and refuses what exceeds the limit (see
-    `allowed_growth`).
-    """
+    """Counts the bytes that folding adds to a model, up to `allowed_growth`."""
 
     def __init__(self, choice: int | str | None, size: int, added: int = 0) -> None:
-        self.given = size  # bytes of the constants of the model as it was given
-        self.added = added  # bytes that folding has added; those that it freed are subtracted
+        self.base = size  # bytes of the constants before the first optimization
+        self.added = added  # bytes that folding has added, minus those that it freed
         self.allowed = allowed_growth(choice, size)
         # Bytes that all constants of the model may have, ``None`` for any number
         self.limit = None if self.allowed is None else size + self.allowed
-        self.spares = choice is None  # whether what is stored once, or in a narrow type, stays so
-        # How many numbers of a narrow type are not stored in a wider one, ``None`` where any are
-        self.narrow = _MANY if self.spares else _SEVERAL if self.allowed == 0 else None
+        self.spares = choice is None  # whether no large constant gets a second or a wider form
+        # From how many elements on a narrow type stays narrow, ``None`` for never
+        self.narrow = (
+            _MIN_NARROW if self.spares else _MIN_NARROW_ALWAYS if self.allowed == 0 else None
+        )
         self._refused: dict[Node, int] = {}
-        # Whether large results are postponed: many small constants let patterns do more than a
+        # Whether large results are postponed: many small constants let more patterns match than a
         # large one of as many bytes
         self.is_sparing = False
-        # whether a result was refused meanwhile, which is asked for again when nothing is postponed
-        self.has_postponed = False
+        self.has_postponed = False  # whether a result was refused meanwhile
         self.oversized: set[Node] = set()  # nodes whose result was computed and is too large
 
-    def admits(self, node: Node, more: int, copied: int = 0, *, postpones: bool = True) -> bool:
+    def admits(self, node: Node, delta: int, copied: int = 0, *, postpones: bool = True) -> bool:
         """Whether a node may be replaced by its results.
 
-        ``more`` is the bytes that its results, and others that are not stored yet, take beyond
-        those that they replace; ``copied`` the bytes of a result when an operand of as many bytes
-        stays in the model. With ``postpones`` a large result may wait; one that is computed already
-        does not.
+        ``delta`` is the bytes that its results, and others that are not stored yet, take beyond
+        those that they replace; ``copied`` is the size of a result if an operand of the same size
+        stays in the model. With ``postpones``, a large result may be postponed.
         """
         if (
             postpones
             and self.is_sparing
             and self.allowed is not None
-            and more > max(_SMALL, self.allowed // _LARGE)
+            and delta > max(_SMALL, self.allowed // _LARGE_FRACTION)
         ):
             self.has_postponed = True
             return False
-        is_copy = self.spares and copied > _COPY
+        is_copy = self.spares and copied > _MAX_COPY
         if (
             self.allowed is None
-            or more <= _SMALL
-            or (self.added + more <= self.allowed and not is_copy)
+            or delta <= _SMALL
+            or (self.added + delta <= self.allowed and not is_copy)
         ):
             self._refused.pop(node, None)
             return True
-        self._refused[node] = more
+        self._refused[node] = delta
         self.has_postponed |= self.is_sparing
         return False
 
-    def refuse(self, node: Node, more: int) -> None:
-        """Count a node that stays because its result does not fit into the model."""
-        self._refused[node] = more
+    def refuse(self, node: Node, delta: int) -> None:
+        """Count a node that stays because its result is too large."""
+        self._refused[node] = delta
 
     def unfolded(self) -> Unfolded | None:
         """The nodes that were refused and are still in the model, ``None`` when there is none."""
-        left = {node: more for node, more in self._refused.items() if node.graph is not None}
-        if not left or self.allowed is None:
+        sizes = {node: delta for node, delta in self._refused.items() if node.graph is not None}
+        if not sizes or self.allowed is None:
             return None
         return Unfolded(
-            dict(sorted(Counter(node.op_type for node in left).items())),
-            sum(left.values()),
+            dict(sorted(Counter(node.op_type for node in sizes).items())),
+            sum(sizes.values()),
             self.allowed,
         )
 
 
 def freed(graph: Graph, nodes: Sequence[Node], pending: Mapping[str, int]) -> int:
-    """Bytes of the constants that nothing reads any more when some nodes are gone.
+    """Bytes of the constants that become unused when some nodes are removed.
 
-    ``pending`` constants are not stored yet.
+    ``pending`` has the sizes of constants that are not stored yet.
     """
-    found = 0
+    total = 0
     for name, uses in Counter(name for node in nodes for name in node.input if name).items():
         tensor = graph.initializers.get(name)
         if tensor is None and name not in pending:
@@ -161,14 +154,12 @@ def freed(graph: Graph, nodes: Sequence[Node], pending: Mapping[str, int]) -> in
             and not graph.is_captured(name)
             and not graph.is_output(name)
         ):
-            found += pending[name] if tensor is None else tensor.stored_bytes
-    return found
+            total += pending[name] if tensor is None else tensor.stored_bytes
+    return total
 
 
 def copied(graph: Graph, node: Node, size: int) -> int:
-    """The size of a result, if an operand of this size stays in the model when the node is gone;
-    else 0.
-    """
+    """``size`` if an operand of this size stays in the model when the node is removed, else 0."""
     for name in filter(None, node.input):
         tensor = graph.initializers.get(name)
         if (
@@ -181,31 +172,26 @@ def copied(graph: Graph, node: Node, size: int) -> int:
 
 
 def stored_bytes(model: Model) -> int:
-    """Bytes of the constants of a model; of those that repeat along axes, bytes of the part that is
-    kept.
-    """
+    """Bytes of the constants of a model; of repeating ones, those of the part that is kept."""
     return sum(
         tensor.stored_bytes for graph in model.graphs() for tensor in graph.initializers.values()
     )
 
 
 def growth_of(model: Model, choice: int | str | None) -> Growth:
-    """Count the bytes that folding adds to a model, those included that it added when the model was
-    optimized before.
-    """
+    """The budget of a model, less the bytes that earlier optimizations added."""
     size = stored_bytes(model)
-    entry = next((each.value for each in model.shell.metadata_props if each.key == _ENTRY), "")
-    found = _GROWN.fullmatch(entry)
-    given, added, noted = map(int, found.groups()) if found is not None else (size, 0, size)
-    # else the constants have changed since
-    return Growth(choice, given, added) if noted == size else Growth(choice, size)
+    entry = next((item.value for item in model.shell.metadata_props if item.key == _ENTRY), "")
+    match = _ENTRY_FORMAT.fullmatch(entry)
+    initial, added, total = map(int, match.groups()) if match is not None else (size, 0, size)
+    # unless the constants have changed since
+    return Growth(choice, initial, added) if total == size else Growth(choice, size)
 
 
 class NoteGrowth(Step):
-    """Writes into the metadata of a model how many bytes folding has added, if it left results
-    computed because of their size.
+    """Writes the bytes that folding added into the metadata, if some results were too large.
 
-    Without that, each optimization of the result would fold some more of them.
+    Otherwise, each further optimization would fold some more of these.
     """
 
     title = "note_growth"
@@ -216,14 +202,14 @@ class NoteGrowth(Step):
     def run(self, model: Model) -> int:
         """Write the entry; returns 0, since nothing changes that is computed."""
         entries = model.shell.metadata_props
-        replace_items(entries, [each for each in entries if each.key != _ENTRY])
+        replace_items(entries, [entry for entry in entries if entry.key != _ENTRY])
         if self.growth.unfolded() is not None:
-            # As they are written: partly held constants are whole in the file.
+            # Repeating constants are complete in the file.
             size = sum(
                 tensor.nbytes for graph in model.graphs() for tensor in graph.initializers.values()
             )
             text = (
-                f"{self.growth.given} bytes of constants given, {self.growth.added} added, {size} "
+                f"{self.growth.base} bytes of constants given, {self.growth.added} added, {size} "
                 "in all"
             )
             entries.add(key=_ENTRY, value=text)
@@ -231,13 +217,12 @@ class NoteGrowth(Step):
 
 
 def write_expanded(model: Model, limit: int | None) -> dict[Node, int]:
-    """Write partly kept constants as nodes, the largest first, until the others fit whole into
-    ``limit`` bytes.
+    """Write repeating constants as nodes, the largest first, until the others, which are complete
+    in the file, fit into ``limit`` bytes.
 
-    Returns the nodes, and the bytes of their results. All other constants are stored whole when the
-    model is exported.
+    Returns the nodes, and the bytes of their results.
     """
-    kept = [
+    candidates = [
         (tensor, graph, name)
         for graph in model.graphs()
         for name, tensor in graph.initializers.items()
@@ -245,11 +230,11 @@ def write_expanded(model: Model, limit: int | None) -> dict[Node, int]:
         and graph.is_needed(name)
         and not graph.is_output(name)
     ]
-    if limit is None or not kept:
+    if limit is None or not candidates:
         return {}
-    memory_budget = limit - stored_bytes(model)
-    kept.sort(key=lambda each: each[0].nbytes)
-    sums = accumulate(tensor.nbytes - tensor.stored_bytes for tensor, _, _ in kept)
-    written = [each for each, more in zip(kept, sums, strict=True) if more > memory_budget]
-    written.sort(key=lambda each: (min(node.label for node in readers(*each[1:])), each[2]))
-    return {tensor.write(graph, name): tensor.nbytes for tensor, graph, name in written}
+    budget = limit - stored_bytes(model)
+    candidates.sort(key=lambda entry: entry[0].nbytes)
+    sums = accumulate(tensor.nbytes - tensor.stored_bytes for tensor, _, _ in candidates)
+    excess = [entry for entry, size in zip(candidates, sums, strict=True) if size > budget]
+    excess.sort(key=lambda entry: (min(node.label for node in readers(*entry[1:])), entry[2]))
+    return {tensor.write(graph, name): tensor.nbytes for tensor, graph, name in excess}

@@ -1,9 +1,9 @@
 """Nodes that fail in a run that breaks an assumption, and the metadata about assumptions.
 
-A guard computes 0 where the assumption holds and 1 where it does not, and gathers the shape of an
-input from a table of one row by that number. onnxruntime's CPU provider then stops the run and
-names the node, whose name is the assumption. The shape is the target of a Reshape of the input,
-which copies nothing.
+A guard computes the index 0 if an assumption holds, else 1, and gathers from a tensor whose only
+row is the shape of an input. The index 1 is out of range, so onnxruntime's CPU provider stops the
+run and names the Gather, which is named after the assumption. A Reshape of the input, which copies
+nothing, takes the gathered shape.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,7 @@ from xoptim.match.rewrite import Step
 
 
 class NoteAssumptions(Step):
-    """Writes into the metadata of a model what was assumed of it next to the default set."""
+    """Writes the assumptions beyond the default set into the metadata of a model."""
 
     title = "note_assumptions"
 
@@ -41,27 +41,25 @@ class NoteAssumptions(Step):
 
 
 KEY: Final = "xoptim.guard"
-"""Key of the metadata of the nodes of guards."""
-_SINCE: Final = 11
-"""Operator set since which the comparisons have their present types."""
+"""Metadata key of the nodes of guards."""
+_MIN_OPSET: Final = 11
+"""Operator set since which comparisons take all types used here."""
 _END: Final = 2**63 - 1
 
 
 class RemoveGuards(Step):
-    """Removes the guards of an earlier optimization, under which rewrites would not see the
-    inputs.
-    """
+    """Removes the guards of an earlier optimization, which would hide inputs from patterns."""
 
     title = "remove_guards"
 
     def __init__(self) -> None:
-        self.found = False  # whether there was a guard
+        self.had_guards = False
 
     def run(self, model: Model) -> int:
         """Remove the guards; returns how many nodes."""
         graph = model.graph
-        record = recorded(model.shell).texts  # guards come with what they check
-        # what is not assumed has to be checked in each run
+        record = recorded(model.shell).texts  # the metadata of guarded models has assumptions
+        # the guard of an assumption that is not made again has to stay
         if not record or unused(record, model.assumptions):
             return 0
         guards = [node for node in graph.nodes if KEY in node.metadata_props()]
@@ -70,27 +68,29 @@ class RemoveGuards(Step):
         }
         for node in guards:
             if node.op_type == "Reshape" and redirect(graph, node.output[0], node.input[0]):
-                self.found = True
-        if not self.found:
+                self.had_guards = True
+        if not self.had_guards:
             return 0
         graph.sweep()
-        gone = [node for node in guards if node.graph is None]
+        removed = [node for node in guards if node.graph is None]
         unread = [
             name for name in constants if name in graph.initializers and not graph.is_needed(name)
         ]
         for name in unread:
             graph.remove_initializer(name)
-        # The names are free again, so that the same guards get the same ones.
-        model.names.used.difference_update(unread, (name for node in gone for name in node.output))
-        model.node_names.used.difference_update(node.name for node in gone)
+        # The names become free, so that equal guards get equal names again.
+        model.names.used.difference_update(
+            unread, (name for node in removed for name in node.output)
+        )
+        model.node_names.used.difference_update(node.name for node in removed)
         infer_model(model)
-        return len(gone)
+        return len(removed)
 
 
 class WriteGuards(Step):
     """Writes a guard for each assumption that standard operators can check.
 
-    ``earlier`` tells whether there were guards.
+    Guards are written if they are wanted, or if ``earlier`` removed some.
     """
 
     title = "write_guards"
@@ -104,23 +104,20 @@ class WriteGuards(Step):
         """Write the guards; returns how many."""
         graph = model.graph
         texts = [text for text in model.assumptions.texts if text not in (NOTHING, *DEFAULTS)]
-        if not texts or not (self._is_wanted or self._earlier.found):
+        if not texts or not (self._is_wanted or self._earlier.had_guards):
             return 0
         carrier = next((name for name in graph.inputs if _can_carry(graph, name)), None)
-        written: list[str] = []
-        if carrier is not None and graph.opsets.get("", 0) >= _SINCE:
+        guarded_texts: list[str] = []
+        if carrier is not None and graph.opsets.get("", 0) >= _MIN_OPSET:
             with Edit(graph) as edit:
-                written = _write(edit, carrier, texts)
-        self.dropped = [text for text in texts if text not in written]
-        return len(written)
+                guarded_texts = _write(edit, carrier, texts)
+        self.dropped = [text for text in texts if text not in guarded_texts]
+        return len(guarded_texts)
 
 
 def _write(edit: Edit, carrier: str, texts: Sequence[str]) -> list[str]:
-    """Write the guards of some assumptions, through which a tensor passes.
-
-    Returns the assumptions that have one.
-    """
-    graph, guards, written = edit.target, _Guards(edit), []
+    """Write guards after the input ``carrier``; returns the assumptions that have one."""
+    graph, guards, guarded_texts = edit.target, _Guards(edit), []
     op, shape = guards.op, guards.shape(carrier)
     for text in texts:
         flags = list(guards.flags(Assumptions.of((text,))))
@@ -129,26 +126,24 @@ def _write(edit: Edit, carrier: str, texts: Sequence[str]) -> list[str]:
             shape = op.Gather(
                 op.Unsqueeze(shape, guards.number([0])), fails, axis=0, name=f"assumed: {text}"
             )
-            written.append(text)
-    if not written:
+            guarded_texts.append(text)
+    if not guarded_texts:
         return []
-    checked = edit.names.fresh(f"{carrier}_checked")
-    op.Reshape(carrier, shape, outputs=[checked])
+    output = edit.names.fresh(f"{carrier}_checked")
+    op.Reshape(carrier, shape, outputs=[output])
     for node in edit.created:
         node.metadata = {KEY: node.name}
-    graph.rename(carrier, checked)
+    graph.rename(carrier, output)
     try:
         edit.commit([], edit.created, next(iter(graph.nodes)))
     except RewriteError:
-        graph.rename(checked, carrier)
+        graph.rename(output, carrier)
         return []
-    return written
+    return guarded_texts
 
 
 def _can_carry(graph: Graph, name: str) -> bool:
-    """Whether an input can be passed on by a Reshape: it is a tensor that nodes read, and nothing
-    else refers to it.
-    """
+    """Whether a Reshape can replace an input: a tensor that only nodes of this graph refer to."""
     info = graph.info_of(name)
     is_plain = (
         info.is_tensor
@@ -160,50 +155,49 @@ def _can_carry(graph: Graph, name: str) -> bool:
 
 
 class _Guards:
-    """Makes the nodes that check assumptions; those that several checks need, once."""
+    """Creates the nodes that check assumptions; checks share nodes where they can."""
 
     def __init__(self, edit: Edit) -> None:
         self.op = OpBuilder(lambda: edit, Edit.collect)
         self._edit, self._graph = edit, edit.target
-        self._made: dict[tuple[str, str], str] = {}
+        self._cache: dict[tuple[str, str], str] = {}
         shapes = {name: _shape(self._graph, name) for name in self._graph.inputs}
-        self._places = {
+        self._axes = {
             str(dim): (name, axis)
             for name, shape in shapes.items()
             for axis, dim in enumerate(shape)
         }
 
     def flags(self, assumptions: Assumptions) -> Iterator[str]:
-        """Results that are true where one of these assumptions is broken.
-
-        None for what cannot be checked.
+        """Results that are true if one of these assumptions is broken, as far as these can be
+        checked.
         """
         op = self.op
         for name, fact in assumptions.sizes:
-            if self._place(name)[0]:
+            if self._axis(name)[0]:
                 yield from self._size_flags(self.size(name), fact)
         for name, formula in assumptions.equal:
             total = dimension(formula)
             names = {name, *(total.symbols if isinstance(total, SymbolicDim) else ())}
-            if names <= self._places.keys() and (isinstance(total, int) or total.is_polynomial):
-                yield op.Not(op.Equal(self.size(name), self._computed(total)))
+            if names <= self._axes.keys() and (isinstance(total, int) or total.is_polynomial):
+                yield op.Not(op.Equal(self.size(name), self._polynomial(total)))
         for alternatives in assumptions.either:
-            if all(self._place(name)[0] for name, _ in alternatives):
-                broken = [
+            if all(self._axis(name)[0] for name, _ in alternatives):
+                flags = [
                     reduce(op.Or, self._size_flags(self.size(name), fact))
                     for name, fact in alternatives
                 ]
-                yield reduce(op.And, broken)
+                yield reduce(op.And, flags)
         for word, name in assumptions.values:
-            for each in [name] if name else self._graph.inputs:
-                if word != "finite" or is_float(self._graph.info_of(each).dtype):
-                    yield from map(self._any, _CHECKS[word](self, each))
+            for x in [name] if name else self._graph.inputs:
+                if word != "finite" or is_float(self._graph.info_of(x).dtype):
+                    yield from map(self._any, _CHECKS[word](self, x))
 
-    def _once(self, kind: str, of: str, make: Callable[[], str]) -> str:
-        key = (kind, of)
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
+    def _once(self, kind: str, name: str, make: Callable[[], str]) -> str:
+        key = (kind, name)
+        if key not in self._cache:
+            self._cache[key] = make()
+        return self._cache[key]
 
     def number(self, value: Any, dtype: type[np.generic] = np.int64) -> str:
         """A constant."""
@@ -215,26 +209,26 @@ class _Guards:
         return self._once("Shape", name, lambda: str(self.op.Shape(name)))
 
     def size(self, name: str) -> str:
-        """A size of an input."""
-        owner, axis = self._place(name)
+        """A dimension of an input."""
+        owner, axis = self._axis(name)
         return self._once(
             "size", name, lambda: str(self.op.Gather(self.shape(owner), self.number(axis), axis=0))
         )
 
     def floats(self, name: str) -> str:
-        """The numbers of an input, or what they are near."""
+        """An input cast to float32, which may round it."""
         return self._once("Cast", name, lambda: str(self.op.Cast(name, to=TensorProto.FLOAT)))
 
     def part(self, x: str, start: int, end: int) -> str:
-        """A part along the last axis."""
-        return str(self.op.Slice(x, *(self.number([each]) for each in (start, end, -1))))
+        """A slice along the last axis."""
+        return str(self.op.Slice(x, *(self.number([bound]) for bound in (start, end, -1))))
 
-    def _place(self, name: str) -> tuple[str, int]:
-        """The input and the axis of a size, an empty name for a size that no input has."""
+    def _axis(self, name: str) -> tuple[str, int]:
+        """The input and the axis of a dimension; the name is empty if no input has it."""
         owner, _, axis = name.rpartition(":")
         number = whole_number(axis)
-        written = ("", 0) if number is None or owner not in self._graph.inputs else (owner, number)
-        return self._places.get(name, written)
+        default = ("", 0) if number is None or owner not in self._graph.inputs else (owner, number)
+        return self._axes.get(name, default)
 
     def _size_flags(self, size: str, fact: SizeFact) -> Iterator[str]:
         op = self.op
@@ -245,37 +239,37 @@ class _Guards:
         if fact.divisor > 1:
             yield op.Not(op.Equal(op.Mod(size, self.number(fact.divisor)), self.number(fact.rest)))
 
-    def _computed(self, total: Dim) -> str:
-        """A polynomial of sizes."""
+    def _polynomial(self, total: Dim) -> str:
+        """The value of a polynomial of dimensions."""
         if isinstance(total, int):
             return self.number(total)
-        found = self.number(total.constant)
+        result = self.number(total.constant)
         for monomial, factor in total.terms:
             term = self.number(factor)
             for name in (atom.name for atom, exponent in monomial for _ in range(exponent)):
                 term = self.op.Mul(term, self.size(name))
-            found = self.op.Add(found, term)
-        return found
+            result = self.op.Add(result, term)
+        return result
 
     def _any(self, flag: str) -> str:
-        """Whether any element is true; none is in an empty tensor."""
+        """Whether any element is true; false for an empty tensor."""
         count = self.op.ReduceSum(self.op.Cast(flag, to=TensorProto.FLOAT), keepdims=0)
         return str(self.op.Greater(count, self.number(0, np.float32)))
 
 
 def _shape(graph: Graph, name: str) -> Sequence[Dim]:
-    """The dimensions as they are declared: under an assumption, inference has others in their
-    place.
-    """
+    """The declared dimensions of an input: assumptions replace some of the inferred ones."""
     source = graph.source
-    given = (
+    shapes = (
         {}
         if source is None
         else {value.name: value.type.tensor_type.shape for value in source.input}
     )
-    if name not in given:
+    if name not in shapes:
         return graph.info_of(name).shape or ()
-    return [dimension(dim.dim_param) if dim.dim_param else dim.dim_value for dim in given[name].dim]
+    return [
+        dimension(dim.dim_param) if dim.dim_param else dim.dim_value for dim in shapes[name].dim
+    ]
 
 
 def _infinite(g: _Guards, x: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Merge equal nodes, equal constants, and integer results that shapes show to be equal."""
+"""Merge equal nodes, equal constants, and integer results whose inferred elements are equal."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
@@ -15,21 +15,21 @@ from xoptim.graph.walk import around
 from xoptim.operators.registry import is_commutative, is_deterministic
 from xoptim.passes.cleanup import GraphPass
 
-_SMALL = 64
-"""Bytes up to which constants of subgraphs are compared with those around them."""
-_STAYING = frozenset(("Identity", "QuantizeLinear", "DequantizeLinear"))
-"""Copies, which runtimes want for the outputs of subgraphs; and quantization, which they fuse with
-the node next to it.
+_MAX_CONSTANT_BYTES = 64
+"""Constants of subgraphs up to this size are compared with those of outer graphs."""
+_UNMERGED_OPERATORS = frozenset(("Identity", "QuantizeLinear", "DequantizeLinear"))
+"""Not merged with nodes of outer graphs: runtimes want copies for the outputs of subgraphs, and
+fuse quantization with adjacent nodes.
 """
-Seen = dict[object, list[Node]]
+NodeIndex = dict[object, list[Node]]
 """Nodes by operator and operands."""
 
 
 class MergeInitializers(GraphPass):
     """Keeps one of several initializers with the same type, shape and bits.
 
-    External ones are equal where their places are; they are read, once and in parts, only where
-    samples are equal too.
+    External ones are equal if their files and offsets are. Otherwise they are read, once and in
+    chunks, only if samples are equal.
     """
 
     title = "merge_initializers"
@@ -39,30 +39,28 @@ class MergeInitializers(GraphPass):
         names = (name for name in graph.initializers if name not in graph.overridable)
         groups = _grouped(names, lambda t: (t.dtype, t.shape), graph)
         return sum(
-            _merge_equal(graph, part) for alike in groups for part in _equal_samples(graph, alike)
+            _merge_equal(graph, part) for group in groups for part in _equal_samples(graph, group)
         )
 
 
 def _grouped(
     names: Iterable[str], key: Callable[[Tensor], object], graph: Graph
 ) -> list[list[str]]:
-    """The initializers that have a key in common with another one, by this key."""
+    """The groups of several initializers with equal keys."""
     groups: dict[object, list[str]] = {}
     for name in names:
         groups.setdefault(key(graph.initializers[name]), []).append(name)
-    return [alike for alike in groups.values() if len(alike) > 1]
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _equal_samples(graph: Graph, names: list[str]) -> list[list[str]]:
-    """Tensors of one type and shape in parts, each with equal samples: all bytes are compared only
-    within a part.
-    """
+    """Split tensors of one type and shape into groups with equal samples."""
     parts = [names]
     for number in range(SAMPLES) if graph.initializers[names[0]].is_sampled else ():
         parts = [
             part
-            for alike in parts
-            for part in _grouped(alike, partial(Tensor.sample, number=number), graph)
+            for group in parts
+            for part in _grouped(group, partial(Tensor.sample, number=number), graph)
         ]
     return parts
 
@@ -79,11 +77,11 @@ def _merge_equal(graph: Graph, names: list[str]) -> int:
         and all(t.is_readable() for t in tensors)
     )
     for name in names:
-        kept = first.setdefault(
+        target = first.setdefault(
             graph.initializers[name].digest() if is_hashed else keys[name], name
         )
-        if kept != name and not graph.is_output(name) and can_rename(graph, name, kept):
-            graph.rename(name, kept)
+        if target != name and not graph.is_output(name) and can_rename(graph, name, target):
+            graph.rename(name, target)
             graph.remove_initializer(name)
             count += 1
     return count
@@ -92,11 +90,10 @@ def _merge_equal(graph: Graph, names: list[str]) -> int:
 class MergeNodes(GraphPass):
     """Keeps the first of several equal nodes (common subexpressions).
 
-    Operands of commutative operators may be in either order. Integer results whose elements are
-    known to be equal expressions of the model's dimensions are equal, whichever operators compute
-    them. Where both nodes give an output of the graph, the second one becomes a copy of the first,
-    and what reads it reads the first. A node of a subgraph that is equal to a node before the
-    subgraph gives way to it.
+    Operands of commutative operators may be in either order. Integer results are also equal if
+    their elements are equal expressions of the model's dimensions. If both nodes produce graph
+    outputs, the second one becomes an Identity of the first, and its consumers read the first. A
+    node of a subgraph is replaced by an equal node that precedes the subgraph.
     """
 
     title = "merge_nodes"
@@ -109,12 +106,12 @@ class MergeNodes(GraphPass):
         return self._merge(graph) + graph.sweep()
 
     def _merge(self, graph: Graph) -> int:
-        seen: Seen = {}
+        index: NodeIndex = {}
         values: dict[object, str] = {}
         functions = graph.model.function_operators()
-        former: dict[str, str] = {}
+        aliases: dict[str, str] = {}
         """For outputs of the graph that an earlier node produces now: the name of the same result
-        in ``seen``.
+        in ``index``.
         """
         stored = (
             (name, graph.tensor(name)) for name in (graph.initializers if graph.owners() else ())
@@ -122,33 +119,33 @@ class MergeNodes(GraphPass):
         constants: dict[object, str] = {
             tensor.key(): name
             for name, tensor in stored
-            if tensor is not None and tensor.nbytes <= _SMALL
+            if tensor is not None and tensor.nbytes <= _MAX_CONSTANT_BYTES
         }
         count = 0
         for node in graph.nodes:
             if node.bodies:
-                count += _merge_inside(graph, node, seen, former, constants)
+                count += _merge_inside(graph, node, index, aliases, constants)
             if not _is_pure(node, functions):
                 continue
             info = graph.known(node.output[0]) if len(node.output) == 1 else None
             if (
                 info is not None
                 and info.data is not None
-                and _merge_value(graph, node, info, values, former)
+                and _merge_value(graph, node, info, values, aliases)
             ):
                 count += 1
                 continue
-            key = _key(node, node.input, former)
-            candidates = seen.get(key)
+            key = _key(node, node.input, aliases)
+            candidates = index.get(key)
             if candidates is None:
-                seen[key] = [node]
+                index[key] = [node]
                 continue
             twin = _twin(node, candidates)
             names = twin.output if twin is not None else ()
             if twin is not None and _absorb(graph, node, twin):
                 pairs = zip(node.output, names, strict=False)
-                former.update(
-                    (old, former.get(new, new)) for old, new in pairs if graph.is_output(old)
+                aliases.update(
+                    (old, aliases.get(new, new)) for old, new in pairs if graph.is_output(old)
                 )
                 count += 1
             elif twin is not None and _copy(graph, node, twin):
@@ -159,21 +156,18 @@ class MergeNodes(GraphPass):
 
 
 def _is_pure(node: Node, functions: Collection[tuple[str, str]]) -> bool:
-    """Whether a node computes the same from the same operands.
-
-    Calls of functions are excluded: their bodies may not.
-    """
+    """Whether a node is deterministic; calls of functions are excluded, whose bodies may not be."""
     if node.bodies or not node.input or not is_deterministic(node.op_type, node.domain):
         return False
     return not functions or (node.domain, node.op_type) not in functions
 
 
 def _key(
-    node: Node, inputs: tuple[str, ...], former: Mapping[str, str]
+    node: Node, inputs: tuple[str, ...], aliases: Mapping[str, str]
 ) -> tuple[str, str, tuple[str, ...]]:
-    """The same for all nodes with the operator and the operands of a node."""
-    if former:
-        inputs = tuple(former.get(name, name) for name in inputs)
+    """The operator and the operands of a node, in a canonical form."""
+    if aliases:
+        inputs = tuple(aliases.get(name, name) for name in inputs)
     while inputs and not inputs[-1]:  # an optional operand may be omitted, or be empty
         inputs = inputs[:-1]
     if len(inputs) == 2 and inputs[0] > inputs[1] and is_commutative(node.op_type, node.domain):
@@ -192,29 +186,27 @@ def _twin(node: Node, candidates: Iterable[Node]) -> Node | None:
 def _merge_inside(
     graph: Graph,
     owner: Node,
-    seen: Seen,
-    former: Mapping[str, str],
+    index: NodeIndex,
+    aliases: Mapping[str, str],
     constants: Mapping[object, str],
 ) -> int:
-    """Make the subgraphs of a node read results of the graph in place of nodes that compute the
-    same.
+    """Replace nodes in the subgraphs of a node by equal nodes of the graph; returns how many.
 
-    ``owner`` is a node of the graph or of a subgraph; ``seen`` are the nodes of the graph before
-    it, by operator and operands; ``constants`` are names of small constants of the graph, by value.
-    Returns the number of nodes that are not computed any more.
+    ``owner`` is a node of the graph or of a subgraph, ``index`` has the nodes of the graph that
+    precede it, and ``constants`` the names of small constants of the graph by value.
     """
     count = 0
     functions = graph.model.function_operators()
     for body in owner.bodies.values():
         for node in body.nodes:
-            count += _merge_inside(graph, node, seen, former, constants) if node.bodies else 0
-            if not _is_pure(node, functions) or node.op_type in _STAYING:
+            count += _merge_inside(graph, node, index, aliases, constants) if node.bodies else 0
+            if not _is_pure(node, functions) or node.op_type in _UNMERGED_OPERATORS:
                 continue
-            outside = [_name_outside(graph, body, name, constants) for name in node.input]
-            inputs = tuple(name for name in outside if name is not None)
+            names = [_outer_name(graph, body, name, constants) for name in node.input]
+            inputs = tuple(name for name in names if name is not None)
             twin = (
-                _twin(node, seen.get(_key(node, inputs, former), ()))
-                if len(inputs) == len(outside)
+                _twin(node, index.get(_key(node, inputs, aliases), ()))
+                if len(inputs) == len(names)
                 else None
             )
             if twin is None or not graph.is_node_needed(twin):
@@ -225,38 +217,39 @@ def _merge_inside(
     return count
 
 
-def _name_outside(
+def _outer_name(
     graph: Graph, body: Graph, name: str, constants: Mapping[object, str]
 ) -> str | None:
-    """The name in a graph, or around it, of an operand of a node of a subgraph.
-
-    ``None`` for what the subgraph computes.
+    """The name of a subgraph's operand in a graph or around it, ``None`` if the subgraph computes
+    it.
     """
     scope = body.scope(name) if name else graph
     if scope is graph or scope is None or scope in around(graph):
         return name
     tensor = scope.initializers.get(name)
-    return constants.get(tensor.key()) if tensor is not None and tensor.nbytes <= _SMALL else None
+    return (
+        constants.get(tensor.key())
+        if tensor is not None and tensor.nbytes <= _MAX_CONSTANT_BYTES
+        else None
+    )
 
 
 def _merge_value(
-    graph: Graph, node: Node, info: Info, values: dict[object, str], former: dict[str, str]
+    graph: Graph, node: Node, info: Info, values: dict[object, str], aliases: dict[str, str]
 ) -> bool:
-    """Replace the result of a node, whose elements are known, by an earlier result with the same
-    elements.
-    """
+    """Replace a result whose elements are known by an earlier result with equal elements."""
     if info.shape is None:
         return False
     key: Any = (info.dtype, len(info.shape), info.data)
-    kept = values.setdefault(key, node.output[0])
-    if kept == node.output[0] or not graph.defines(kept):
+    source = values.setdefault(key, node.output[0])
+    if source == node.output[0] or not graph.defines(source):
         values[key] = node.output[0]
         return False
-    if not _redirect(graph, node, ((node.output[0], kept),)):
+    if not _redirect(graph, node, ((node.output[0], source),)):
         return False
-    if not graph.defines(kept):
+    if not graph.defines(source):
         values[key] = node.output[0]
-        former[node.output[0]] = former.get(kept, kept)
+        aliases[node.output[0]] = aliases.get(source, source)
     return True
 
 
@@ -268,39 +261,37 @@ def _absorb(graph: Graph, node: Node, twin: Node) -> bool:
 
 
 def _copy(graph: Graph, node: Node, twin: Node) -> bool:
-    """Replace a node by one Identity, where one of its results is an output that an equal node
-    gives under another name.
-    """
+    """Replace a node by an Identity of its twin if exactly one needed result is a graph output."""
     pairs = [
         (old, new)
         for old, new in zip(node.output, twin.output, strict=False)
         if old and graph.is_needed(old)
     ]
-    ends = [(old, new) for old, new in pairs if graph.is_output(old)]
+    outputs = [(old, new) for old, new in pairs if graph.is_output(old)]
     if (
         node.op_type == "Identity"
-        or len(ends) != 1
+        or len(outputs) != 1
         or not all(new and can_rename(graph, old, new) for old, new in pairs)
     ):
         return False
-    ((old, new),) = ends
-    info, place = graph.info_of(old), node.previous
+    ((old, new),) = outputs
+    info, previous = graph.info_of(old), node.previous
     # older versions of Identity take tensors only
     if not info.is_tensor or lacks_copies(info.dtype, graph.opsets.get("", 0)):
         return False
-    for former, name in pairs:
-        graph.rename(former, name)
+    for old_name, new_name in pairs:
+        graph.rename(old_name, new_name)
     graph.remove(node)
     copy = Node("Identity", [new], [old], name=node.name, doc_string=node.remark)
     copy.metadata = node.metadata_props()
-    graph.insert(copy, place)
+    graph.insert(copy, previous)
     graph.learn(old, info)
     graph.learn_constness(copy)
     return True
 
 
 def _redirect(graph: Graph, node: Node, pairs: tuple[tuple[str, str], ...]) -> bool:
-    """Redirect the readers of all results of a node, and remove the node."""
+    """Redirect the consumers of all results of a node, and remove the node."""
     if not all(can_redirect(graph, old, new) for old, new in pairs):
         return False
     for old, new in pairs:

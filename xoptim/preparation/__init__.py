@@ -1,3 +1,1 @@
-"""Changes of a model that are not optimizations: sizes, inputs and outputs, parts of it, texts that
-it carries.
-"""
+"""Changes of a model other than optimizations: dimensions, inputs, outputs, subgraphs, texts."""

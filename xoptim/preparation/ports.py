@@ -1,6 +1,4 @@
-"""Inputs and outputs of a model: names, further outputs, fewer outputs, and the part of a model
-between some values.
-"""
+"""Rename, add and drop inputs and outputs of a model; extract the subgraph between some values."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,98 +25,100 @@ def extract_part(
     outputs: Sequence[str] = (),
     base_dir: Path | None = None,
 ) -> ModelProto:
-    """The part of a model, which is left unchanged, that computes some results from others.
+    """Extract the subgraph that computes some results from others; the model is left unchanged.
 
-    Weights in files of their own stay there. Local functions, operator sets, metadata and
-    quantization annotations come along. Inputs of the model that the part needs besides ``inputs``
-    become inputs too; ``outputs`` are the model's by default. Raises `ModelError` when a name does
-    not exist, an input is not needed, or an output is not computed.
+    External data stays in its files. Local functions, operator sets, metadata and quantization
+    annotations are kept. Further inputs of the model that the subgraph needs become inputs as well;
+    ``outputs`` are the model's by default. Raises `ModelError` when a name does not exist, an input
+    is not needed, or an output is not computed.
     """
     graph = load_model(proto, base_dir).graph
-    ends = list(dict.fromkeys(outputs)) or list(graph.outputs)
-    for name in (*inputs, *ends):
+    targets = list(dict.fromkeys(outputs)) or list(graph.outputs)
+    for name in (*inputs, *targets):
         _check_exists(graph, name)
-    nodes, read = _needed(graph, ends, set(inputs))
-    idle = next((name for name in inputs if name not in read), None)
+    nodes, sources = _needed(graph, targets, set(inputs))
+    idle = next((name for name in inputs if name not in sources), None)
     if idle is not None:
-        raise ModelError(f"{idle!r} is not needed to compute {', '.join(ends)}")
+        raise ModelError(f"{idle!r} is not needed to compute {', '.join(targets)}")
     uncomputed = next(
-        (name for name in ends if name in inputs or graph.producer(name) is None), None
+        (name for name in targets if name in inputs or graph.producer(name) is None), None
     )
     if uncomputed is not None:
         raise ModelError(f"{uncomputed!r} is not computed by a node of the subgraph")
     part = onnx.GraphProto(name=graph.name or "part")
     part.node.extend(map(export_node, nodes))
-    _declare(graph, part, read, set(inputs), ends)
-    whole = model_of(graph, part, nodes)
-    whole.metadata_props.extend(proto.metadata_props)
-    whole.producer_name, whole.producer_version = proto.producer_name, proto.producer_version
-    return whole
+    _declare(graph, part, sources, set(inputs), targets)
+    model = model_of(graph, part, nodes)
+    model.metadata_props.extend(proto.metadata_props)
+    model.producer_name, model.producer_version = proto.producer_name, proto.producer_version
+    return model
 
 
 def _check_exists(graph: Graph, name: str) -> None:
     if not graph.defines(name):
-        known = [each for node in graph.nodes for each in node.output if each] + list(graph.inputs)
-        raise ModelError(f"the main graph has no value {abridged(name)}{meant(name, known)}")
+        names = [n for node in graph.nodes for n in node.output if n] + list(graph.inputs)
+        raise ModelError(f"the main graph has no value {abridged(name)}{meant(name, names)}")
 
 
 def _needed(
-    graph: Graph, ends: Iterable[str], given: set[str]
+    graph: Graph, targets: Iterable[str], inputs: set[str]
 ) -> tuple[list[Node], dict[str, None]]:
-    """The nodes that compute some values, in order, and what they read and do not compute
-    themselves.
-    """
+    """The nodes that compute some values, in order, and the values that these read from outside."""
     nodes: set[Node] = set()
-    read: dict[str, None] = {}
-    pending = [name for name in ends if name not in given]
+    sources: dict[str, None] = {}
+    pending = [name for name in targets if name not in inputs]
     while pending:
         name = pending.pop()
         producer = graph.producer(name)
-        if name in given or producer is None:
-            read[name] = None
+        if name in inputs or producer is None:
+            sources[name] = None
         elif producer not in nodes:
             nodes.add(producer)
             pending += reads(producer)
-    return sorted(nodes, key=lambda node: node.label), read
+    return sorted(nodes, key=lambda node: node.label), sources
 
 
 def _declare(
-    graph: Graph, part: onnx.GraphProto, read: Iterable[str], given: set[str], ends: Sequence[str]
+    graph: Graph,
+    part: onnx.GraphProto,
+    sources: Iterable[str],
+    inputs: set[str],
+    targets: Sequence[str],
 ) -> None:
-    """Add inputs, outputs, initializers and declarations to the part."""
+    """Add inputs, outputs, initializers and declarations to the subgraph."""
     source = graph.source
     assert source is not None
-    declared: dict[str, ValueInfoProto] = {
+    value_infos: dict[str, ValueInfoProto] = {
         v.name: v for v in (*source.value_info, *source.output, *source.input)
     }
     sparse = {tensor.values.name: tensor for tensor in source.sparse_initializer}
-    order = {name: place for place, name in enumerate(graph.inputs)}
-    for name in sorted(read, key=lambda name: order.get(name, len(order))):
-        tensor = None if name in given else graph.initializers.get(name)
+    order = {name: index for index, name in enumerate(graph.inputs)}
+    for name in sorted(sources, key=lambda name: order.get(name, len(order))):
+        tensor = None if name in inputs else graph.initializers.get(name)
         if tensor is not None:
             part.initializer.append(tensor.to_proto(name))
-        if name in sparse and name not in given:
+        if name in sparse and name not in inputs:
             part.sparse_initializer.append(sparse[name])
         elif tensor is None or name in graph.overridable:
-            given_type = declared.get(name) if name in order else None
-            part.input.append(given_type or value_info(name, graph.info_of(name)))
+            declaration = value_infos.get(name) if name in order else None
+            part.input.append(declaration or value_info(name, graph.info_of(name)))
     part.output.extend(
-        declared[name] if graph.is_output(name) else value_info(name, graph.info_of(name))
-        for name in ends
+        value_infos[name] if graph.is_output(name) else value_info(name, graph.info_of(name))
+        for name in targets
     )
-    made = {name for node in part.node for name in node.output} - set(ends)
-    part.value_info.extend(value for value in source.value_info if value.name in made)
-    known = made | set(ends) | set(read)
+    results = {name for node in part.node for name in node.output} - set(targets)
+    part.value_info.extend(value for value in source.value_info if value.name in results)
+    names = results | set(targets) | set(sources)
     part.quantization_annotation.extend(
-        each
-        for each in source.quantization_annotation
-        if each.tensor_name in known
-        and all(entry.value in known for entry in each.quant_parameter_tensor_names)
+        annotation
+        for annotation in source.quantization_annotation
+        if annotation.tensor_name in names
+        and all(entry.value in names for entry in annotation.quant_parameter_tensor_names)
     )
 
 
 def all_graphs(proto: ModelProto) -> Iterator[GraphProto]:
-    """The main graph and all subgraphs, in local functions too."""
+    """The main graph and all subgraphs, those of local functions included."""
     yield proto.graph
     yield from inner_graphs(proto.graph.node)
     for function in proto.functions:
@@ -152,11 +152,11 @@ def defined_names(proto: ModelProto) -> set[str]:
 def named(proto: ModelProto, kind: str, name: str) -> ValueInfoProto:
     """The input or output of a name; raises `ModelError` when there is none."""
     values = proto.graph.input if kind == "input" else proto.graph.output
-    found = next((value for value in values if value.name == name), None)
-    if found is None:
+    port = next((value for value in values if value.name == name), None)
+    if port is None:
         names = listed([value.name for value in values])
         raise ModelError(f"the model has no {kind} {name!r}; it has {names}")
-    return found
+    return port
 
 
 def drop_outputs(proto: ModelProto, names: Sequence[str]) -> None:
@@ -181,7 +181,7 @@ def keep_outputs(proto: ModelProto, names: Sequence[str], base_dir: Path | None 
     present = {value.name for value in proto.graph.output}
     for name in dict.fromkeys(names):
         if graph.producer(name) is None:
-            results = [each for node in graph.nodes for each in node.output if each]
+            results = [output for node in graph.nodes for output in node.output if output]
             raise ModelError(
                 f"no node of the main graph produces {abridged(name)}{meant(name, results)}"
             )
@@ -193,9 +193,9 @@ def keep_outputs(proto: ModelProto, names: Sequence[str], base_dir: Path | None 
 
 
 def rename_ports(proto: ModelProto, names: Mapping[str, str]) -> None:
-    """Give inputs and outputs of a model other names, by their old ones, in place.
+    """Rename inputs and outputs of a model, in place; ``names`` has new names by old ones.
 
-    Raises `ModelError` when there is no such input or output, or a new name is empty or taken.
+    Raises `ModelError` when there is no such input or output, or a new name is empty or in use.
     """
     if not names:
         return
@@ -205,12 +205,12 @@ def rename_ports(proto: ModelProto, names: Mapping[str, str]) -> None:
         raise ModelError(
             f"the model has no input or output {unknown!r}; it has {', '.join(sorted(ports))}"
         )
-    taken = defined_names(proto) - names.keys()
-    wrong = next((new for new in names.values() if not new or new in taken), None)
-    if wrong is not None or len(set(names.values())) < len(names):
+    used_names = defined_names(proto) - names.keys()
+    conflict = next((new for new in names.values() if not new or new in used_names), None)
+    if conflict is not None or len(set(names.values())) < len(names):
         raise ModelError(
-            f"{wrong!r} is already the name of a value"
-            if wrong
+            f"{conflict!r} is already the name of a value"
+            if conflict
             else "two values cannot have the same name"
         )
     if proto.training_info:
@@ -220,23 +220,21 @@ def rename_ports(proto: ModelProto, names: Mapping[str, str]) -> None:
 
 
 def names_apart(proto: ModelProto) -> None:
-    """Give values of subgraphs other names where another graph, such as the other branch, has the
-    same, in place.
-    """
-    taken, seen = Names(), set[str]()
-    taken.reserve(defined_names(proto), {})
+    """Rename values of subgraphs that have the name of a value of another graph, in place."""
+    names, earlier_names = Names(), set[str]()
+    names.reserve(defined_names(proto), {})
     for graph in (proto.graph, *inner_graphs(proto.graph.node)):
-        clashing = {name: taken.fresh(name) for name in sorted(own_names(graph) & seen - {""})}
-        if clashing:
-            for each in (graph, *inner_graphs(graph.node)):
-                _rename(each, clashing)
-        seen |= own_names(graph)
+        new_names = {
+            name: names.fresh(name) for name in sorted(own_names(graph) & earlier_names - {""})
+        }
+        if new_names:
+            for scope in (graph, *inner_graphs(graph.node)):
+                _rename(scope, new_names)
+        earlier_names |= own_names(graph)
 
 
 def _rename(graph: GraphProto, names: Mapping[str, str]) -> None:
-    """Rename the values of a graph, without its subgraphs: no subgraph defines a name that is
-    visible around it.
-    """
+    """Rename the values of a graph, without its subgraphs: these define no name of outer graphs."""
     for value in (*graph.input, *graph.output, *graph.value_info):
         value.name = names.get(value.name, value.name)
     for tensor in graph.initializer:
@@ -255,7 +253,7 @@ def _rename(graph: GraphProto, names: Mapping[str, str]) -> None:
 def strip(proto: ModelProto) -> None:
     """Remove doc strings, and the metadata of nodes, values and graphs, in place.
 
-    The metadata of the model itself stays: programs read it, for the names of classes for instance.
+    The metadata of the model itself stays: applications read it, for instance class names.
     """
     proto.ClearField("doc_string")
     for part in _parts(proto):
@@ -265,7 +263,7 @@ def strip(proto: ModelProto) -> None:
 
 
 def strippable_bytes(proto: ModelProto) -> int:
-    """The bytes of the texts that `strip` removes."""
+    """The number of bytes that `strip` removes."""
     texts = [len(proto.doc_string.encode())]
     for part in _parts(proto):
         texts.append(len(part.doc_string.encode()))

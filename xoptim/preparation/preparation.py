@@ -1,6 +1,4 @@
-"""The changes of a model that come before its optimization, as one object: sizes written in or made
-symbolic, shapes.
-"""
+"""Changes of a model before its optimization: fixed and symbolic dimensions, declared shapes."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,19 +34,19 @@ from xoptim.preparation.ports import (
 
 
 def free_batch(proto: ModelProto, name: str, base_dir: Path | None = None) -> tuple[int, list[str]]:
-    """Make the leading size of the inputs a dimension of this name, in place.
+    """Replace the fixed first dimension of the inputs by a symbolic one of this name, in place.
 
-    Returns the size, and the inputs that had it.
+    Returns the fixed size, and the inputs that had it.
 
-    Constant shapes of Reshape that begin with this size compute it then; all other declarations are
-    inferred anew. Whether the model is right for other sizes is not checked here:
-    `xoptim.workflow.preparing.freed` does. Raises `ModelError` when no input has a fixed leading
-    size, or they have several, or the name is one of a dimension already.
+    Constant shapes of Reshape that begin with this size infer it; all other shapes are inferred
+    again. `xoptim.workflow.preparing.freed` checks the model for other sizes. Raises `ModelError`
+    when no input has a fixed first dimension, when they have several sizes, or when the name is
+    that of a dimension already.
     """
     leading = {value.name: value for value in fed_inputs(proto) if _leading(value)}
     sizes = {_leading(value) for value in leading.values()}
     if len(sizes) != 1:
-        sizes_of = [f"{each} has {_leading(value)}" for each, value in leading.items()]
+        sizes_of = [f"{label} has {_leading(value)}" for label, value in leading.items()]
         raise ModelError(
             f"--free {name}: the inputs need the same fixed first dimension, but "
             f"{listed(sizes_of) if sizes_of else 'none has one'}"
@@ -66,11 +64,11 @@ def free_batch(proto: ModelProto, name: str, base_dir: Path | None = None) -> tu
         value.type.tensor_type.shape.dim[0].dim_param = name
     for part in all_graphs(proto):
         del part.value_info[:]
-        for declared in (*part.output, *(() if part is proto.graph else part.input)):
-            if declared.type.WhichOneof("value") == "tensor_type":
-                declared.type.tensor_type.ClearField("shape")
+        for value in (*part.output, *(() if part is proto.graph else part.input)):
+            if value.type.WhichOneof("value") == "tensor_type":
+                value.type.tensor_type.ClearField("shape")
     while _free_reshapes(proto, load_model(proto, base_dir).graph, name, size):
-        pass  # the shapes after a Reshape are known when it is freed
+        pass  # a changed Reshape makes the shapes after it known
     graph = load_model(proto, base_dir).graph
     for output in proto.graph.output:
         output.CopyFrom(value_info(output.name, graph.info_of(output.name)))
@@ -78,30 +76,27 @@ def free_batch(proto: ModelProto, name: str, base_dir: Path | None = None) -> tu
 
 
 def _leading(value: ValueInfoProto) -> int:
-    """The leading size of an input, 0 when it has none that is fixed."""
+    """The fixed first dimension of an input, 0 when there is none."""
     dims = value.type.tensor_type.shape.dim
     return dims[0].dim_value if len(dims) else 0
 
 
 def _free_reshapes(proto: ModelProto, graph: Graph, name: str, size: int) -> int:
-    """Free the Reshapes of operands that are known to depend on the dimension; returns how many."""
+    """Change the Reshapes whose operands depend on the dimension; returns how many."""
     count = 0
-    for node, written in zip(graph.nodes, proto.graph.node, strict=True):
-        shape = _fixed_shape(graph, node, name, size)
+    for node, node_proto in zip(graph.nodes, proto.graph.node, strict=True):
+        shape = _free_shape(graph, node, name, size)
         if shape is None:
             continue
-        fresh = graph.names.fresh(f"{written.input[1]}_free")
-        proto.graph.initializer.append(numpy_helper.from_array(np.array(shape, np.int64), fresh))
-        written.input[1] = fresh
+        new_name = graph.names.fresh(f"{node_proto.input[1]}_free")
+        proto.graph.initializer.append(numpy_helper.from_array(np.array(shape, np.int64), new_name))
+        node_proto.input[1] = new_name
         count += 1
     return count
 
 
-def _fixed_shape(graph: Graph, node: Node, name: str, size: int) -> Sequence[int] | None:
-    """The shape of a Reshape that has to be freed, as it has to be then.
-
-    ``None`` for all other nodes.
-    """
+def _free_shape(graph: Graph, node: Node, name: str, size: int) -> Sequence[int] | None:
+    """The new shape of a Reshape that depends on the dimension, ``None`` for other nodes."""
     if (
         node.op_type != "Reshape"
         or node.domain
@@ -115,54 +110,54 @@ def _fixed_shape(graph: Graph, node: Node, name: str, size: int) -> Sequence[int
         return None
     if not any(not isinstance(dim, int) and name in dim.symbols for dim in dims):
         return None
-    rest = [int(each) for each in array[1:]]
+    rest = [int(dim) for dim in array[1:]]
     if -1 not in rest:
         return [-1, *rest]
     return [0, *rest] if str(dims[0]) == name else None
 
 
 def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> None:
-    """Write sizes into a model, in place: every dimension of that name becomes a number.
+    """Fix dimensions of a model, in place: every dimension of a name becomes a number.
 
     ``sizes`` has one size by the name of a dimension (``input:axis`` for one without a name), or
-    all sizes of an input by its name; a number is one size. Raises `ModelError` when a name names
-    neither a dimension nor an input, a shape has another rank, two sizes contradict each other, or
-    a size is not a number of at least 0.
+    all sizes of an input by its name. Raises `ModelError` when a name is that of neither a
+    dimension nor an input, a shape has another rank, two sizes contradict each other, or a size is
+    not an integer of at least 0.
     """
     inputs = {value.name: value for value in fed_inputs(proto)}
-    named = {
+    symbols = {
         dim.dim_param
         for value in inputs.values()
         for dim in dimensions(value.type)
         if dim.dim_param and not isinstance(formula_of(dim.dim_param), int)
     }
-    fixed: dict[str, int] = {}
+    values: dict[str, int] = {}
     for name, size in sizes.items():
-        given = _sizes(name, size)
-        if name in named and len(given) == 1:
-            _agree(fixed, name, given[0])
+        numbers = _sizes(name, size)
+        if name in symbols and len(numbers) == 1:
+            _agree(values, name, numbers[0])
         elif name in inputs:
-            _fix_shape(inputs[name], given, fixed)
-        elif name in named:
-            raise ModelError(f"--fix {name}: a dimension takes one size, not {len(given)}")
-        elif not _fix_axis(inputs, name, given):
-            known = (*sorted(named), *inputs)
+            _fix_shape(inputs[name], numbers, values)
+        elif name in symbols:
+            raise ModelError(f"--fix {name}: a dimension takes one size, not {len(numbers)}")
+        elif not _fix_axis(inputs, name, numbers):
+            names = (*sorted(symbols), *inputs)
             raise ModelError(
                 f"--fix: the model has no dynamic dimension or input {abridged(name)} (it has "
-                f"{', '.join(known) or 'none'}){meant(name, known)}"
+                f"{', '.join(names) or 'none'}){meant(name, names)}"
             )
     for value in declarations(proto):
         for dim in dimensions(value.type):
-            _fix(dim, fixed, named)
+            _fix(dim, values, symbols)
 
 
-def _fix(dim: TensorShapeProto.Dimension, fixed: Mapping[str, int], named: Collection[str]) -> None:
-    """Write the size of a dimension, if it is known; in a formula of other dimensions, such as
-    ``past + seq``, those known.
-    """
+def _fix(
+    dim: TensorShapeProto.Dimension, values: Mapping[str, int], symbols: Collection[str]
+) -> None:
+    """Write the size of a dimension into it, or into a formula of it, such as ``past + seq``."""
     text = dim.dim_param
-    formula = size_in(text, named)
-    size = fixed.get(text) if formula is None or text in fixed else substitute(formula, fixed)
+    formula = size_in(text, symbols)
+    size = values.get(text) if formula is None or text in values else substitute(formula, values)
     if isinstance(size, int):
         if size < 0:
             raise ModelError(f"dimension {text!r} cannot be {size}")
@@ -172,9 +167,7 @@ def _fix(dim: TensorShapeProto.Dimension, fixed: Mapping[str, int], named: Colle
 
 
 def number_outputs(proto: ModelProto, base_dir: Path | None = None) -> None:
-    """Write the numbers that are inferred for dimensions of outputs and declared results, in
-    place.
-    """
+    """Write inferred numbers into the declared shapes of outputs and other results, in place."""
     with quietly():  # the optimization warns
         graph = load_model(proto, base_dir).graph
     for value in (*proto.graph.output, *proto.graph.value_info):
@@ -183,107 +176,99 @@ def number_outputs(proto: ModelProto, base_dir: Path | None = None) -> None:
 
 
 def _number(value: ValueInfoProto, info: Info) -> None:
-    """Write the numbers that are known into a declared shape in place of names.
-
-    A shape that is missing is added.
-    """
+    """Write the known numbers into a declared shape, and add a missing shape."""
     if not info.is_tensor or info.shape is None or value.type.WhichOneof("value") != "tensor_type":
         return
     if not value.type.tensor_type.HasField("shape"):
         value.type.tensor_type.shape.CopyFrom(value_info(value.name, info).type.tensor_type.shape)
     dims = value.type.tensor_type.shape.dim
-    for dim, known in zip(dims, info.shape, strict=False) if len(dims) == len(info.shape) else ():
-        if isinstance(known, int) and not dim.HasField("dim_value"):
-            dim.dim_value = known
+    for dim, size in zip(dims, info.shape, strict=False) if len(dims) == len(info.shape) else ():
+        if isinstance(size, int) and not dim.HasField("dim_value"):
+            dim.dim_value = size
 
 
-def _sizes(name: str, given: int | Sequence[int]) -> list[int]:
+def _sizes(name: str, value: int | Sequence[int]) -> list[int]:
     """One size or several as a list."""
     sizes: list[object] = (
-        list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+        list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
     )
-    found = [int(size) for size in sizes if isinstance(size, Integral)]
-    if len(found) < len(sizes) or min(found, default=0) < 0:
-        raise ModelError(f"the sizes of {name!r} must be integers of at least 0, not {given!r}")
-    return found
+    numbers = [int(size) for size in sizes if isinstance(size, Integral)]
+    if len(numbers) < len(sizes) or min(numbers, default=0) < 0:
+        raise ModelError(f"the sizes of {name!r} must be integers of at least 0, not {value!r}")
+    return numbers
 
 
-def _agree(fixed: dict[str, int], name: str, size: int) -> None:
-    if fixed.setdefault(name, size) != size:
-        raise ModelError(f"dimension {name!r} cannot be both {fixed[name]} and {size}")
+def _agree(values: dict[str, int], name: str, size: int) -> None:
+    if values.setdefault(name, size) != size:
+        raise ModelError(f"dimension {name!r} cannot be both {values[name]} and {size}")
 
 
-def _fix_shape(value: ValueInfoProto, given: Sequence[int], fixed: dict[str, int]) -> None:
-    """Write all sizes of an input; sizes of its named dimensions are added to ``fixed``."""
+def _fix_shape(value: ValueInfoProto, sizes: Sequence[int], values: dict[str, int]) -> None:
+    """Write all sizes of an input; those of named dimensions are added to ``values``."""
     if value.type.WhichOneof("value") != "tensor_type":
         raise ModelError(f"input {value.name!r} is not a tensor; its shape cannot be fixed")
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
-        for size in given:
+        for size in sizes:
             tensor.shape.dim.add(dim_value=size)
         return
-    if len(tensor.shape.dim) != len(given):
+    if len(tensor.shape.dim) != len(sizes):
         raise ModelError(
-            f"input {value.name!r} has {len(tensor.shape.dim)} dimensions, not {len(given)}"
+            f"input {value.name!r} has {len(tensor.shape.dim)} dimensions, not {len(sizes)}"
         )
-    for axis, (dim, size) in enumerate(zip(tensor.shape.dim, given, strict=True)):
+    for axis, (dim, size) in enumerate(zip(tensor.shape.dim, sizes, strict=True)):
         if dim.HasField("dim_value") and dim.dim_value != size:
             raise ModelError(
                 f"dimension {axis} of input {value.name!r} is {dim.dim_value}, not {size}"
             )
         if dim.dim_param:
-            _agree(fixed, dim.dim_param, size)
+            _agree(values, dim.dim_param, size)
         else:
             dim.dim_value = size
 
 
-def _fix_axis(inputs: Mapping[str, ValueInfoProto], name: str, given: Sequence[int]) -> bool:
-    """Write the size of a dimension without a name, ``input:axis``.
-
-    Returns whether there is one.
-    """
+def _fix_axis(inputs: Mapping[str, ValueInfoProto], name: str, sizes: Sequence[int]) -> bool:
+    """Write the size of a dimension without a name, ``input:axis``; returns whether it exists."""
     owner, _, axis = name.rpartition(":")
     number = whole_number(axis)
-    if owner not in inputs or number is None or len(given) != 1:
+    if owner not in inputs or number is None or len(sizes) != 1:
         return False
     dims = list(dimensions(inputs[owner].type))
     if number >= len(dims) or dims[number].WhichOneof("value") is not None:
         return False
-    dims[number].dim_value = given[0]
+    dims[number].dim_value = sizes[0]
     return True
 
 
 def with_shapes(
     proto: ModelProto, base_dir: Path | None = None, *, assume_from_model: bool = False
 ) -> ModelProto:
-    """A copy of a model whose results are declared, in subgraphs too.
+    """A copy of a model with the types and shapes of all results, those of subgraphs included.
 
-    Unknown types and shapes are omitted.
-
-    Declarations that contradict the operators are dropped.
+    Unknown types and shapes are omitted, and declarations that contradict the operators dropped.
     """
-    known = assumed_of(proto, (), from_model=assume_from_model)
-    report_unused(proto, known)
-    model = load_model(proto, base_dir, assumptions=known)
-    found = export_model(model)
-    _declare(model.graph, found.graph)
-    return found
+    assumptions = assumed_of(proto, (), from_model=assume_from_model)
+    report_unused(proto, assumptions)
+    model = load_model(proto, base_dir, assumptions=assumptions)
+    copy = export_model(model)
+    _declare(model.graph, copy.graph)
+    return copy
 
 
 def _declare(graph: Graph, proto: GraphProto) -> None:
-    ends = {value.name for value in proto.output}
+    outputs = {value.name for value in proto.output}
     for value in proto.output:
         info = graph.info_of(value.name)
         if not value.HasField("type") and info.dtype:
             value.CopyFrom(value_info(value.name, info))
         _number(value, info)
     del proto.value_info[:]
-    for node, written in zip(graph.nodes, proto.node, strict=True):
+    for node, node_proto in zip(graph.nodes, proto.node, strict=True):
         for name in filter(None, node.output):
             info = graph.info_of(name)
-            if info.dtype and name not in ends:
+            if info.dtype and name not in outputs:
                 proto.value_info.append(value_info(name, info))
-        for attribute in written.attribute:
+        for attribute in node_proto.attribute:
             if attribute.name in node.bodies:
                 _declare(node.bodies[attribute.name], attribute.g)
 
@@ -292,10 +277,11 @@ def _declare(graph: Graph, proto: GraphProto) -> None:
 class Preparation:
     """Changes of a model before it is optimized.
 
-    The result is compared with the model that was changed.
+    The optimized model is compared with the changed one.
 
     Attributes:
-        free: name of a dimension that the fixed leading size of the inputs becomes, empty for none.
+        free: name of a symbolic dimension that replaces the fixed first dimension of the inputs,
+            empty for none.
         fix: sizes to write into the model, by the name of a dimension, of an input (then all its
             sizes), or ``input:axis``.
         drop_outputs: outputs to remove.
@@ -317,13 +303,11 @@ class Preparation:
         return self == Preparation()
 
     def apply(self, proto: ModelProto, base_dir: Path | None = None) -> None:
-        """Change a model in place, in the order of the attributes.
+        """Change a model in place: ``fix``, ``keep_outputs``, ``drop_outputs``, ``rename``,
+        ``strip``.
 
-        ``keep_outputs`` comes before ``drop_outputs``.
-
-        Only ``free`` is not applied, which makes another model: see
-        `xoptim.workflow.preparing.freed`. Raises `ModelError` when a name or a size does not fit
-        the model.
+        ``free`` is applied to a copy, by `xoptim.workflow.preparing.freed`. Raises `ModelError`
+        when a name or a size does not fit the model.
         """
         if self.fix:
             fix_sizes(proto, self.fix)

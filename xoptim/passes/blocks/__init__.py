@@ -1,1 +1,1 @@
-"""Blocks that repeat along a graph, such as the layers of a transformer, written once."""
+"""Write blocks that repeat along a graph, such as the layers of a transformer, once."""

@@ -1,5 +1,6 @@
-"""The nodes of a graph as numbers with links, and a block that repeats, which grows from one node
-of each copy.
+"""The numbered nodes of a graph and their links, and blocks that grow from one node of each copy.
+
+The *place* of a node in a block is its index within a copy.
 """
 
 from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
@@ -16,25 +17,21 @@ from xoptim.graph.node import Node
 from xoptim.graph.walk import reads
 
 NONE: Final = -1
-"""No node: the producer of an operand that is given, stored or omitted.
-
-The settings of a node that is never in a block.
+"""The producer of an operand that no node computes; the settings of a node outside of all blocks.
 """
 DISTANCES: Final = (0, 1, 2, 3, 5, 8)
-"""At a larger distance fewer places of a block look alike, but more blocks differ, those near the
-ends of the row.
+"""Distances up to which nodes are compared.
+
+A larger one separates more places of a block, but also the first and last copies from the others.
 """
 
 
 def settings(graph: Graph, node: Node) -> Hashable | None:
-    """Operator, attributes, and which operands and results are present, with their types.
+    """Operator, attributes, types of the operands, and types and ranks of the results.
 
-    For results the number of axes too.
-
-    A local function has no shapes, so that layers of other widths, or weights that are stored as
-    rows, are equal. ``None`` for a node that cannot be part of a block: one with subgraphs, which
-    may read values of the block by name, and one with a result that is referred to outside of the
-    nodes.
+    A local function has no shapes, so layers of different widths have equal settings. ``None`` for
+    a node that cannot be part of a block: one with subgraphs, which may read values of the block by
+    name, or with a result that something other than a node refers to.
     """
     if _has_subgraphs(node) or any(
         name in graph.pinned or name in graph.annotations for name in node.output
@@ -69,7 +66,7 @@ def _attributes(graph: Graph, node: Node) -> Hashable:
 
 
 def _kind(info: Info, *, is_ranked: bool) -> Hashable:
-    """Type of a value, and the number of its axes if that counts."""
+    """Type of a value, and its rank if ``is_ranked``."""
     rank = len(info.shape) if is_ranked and info.shape is not None else None
     element = None if info.element is None else _kind(info.element, is_ranked=is_ranked)
     return info.dtype, info.container, rank, element, info.type_proto
@@ -78,9 +75,9 @@ def _kind(info: Info, *, is_ranked: bool) -> Hashable:
 class Reader(NamedTuple):
     """A node that reads a result."""
 
-    output: int  # place of the result among the results of its node
+    output: int  # index of the result among the results of its node
     node: int  # the reader
-    slot: int  # place of the result among the operands of the reader
+    slot: int  # index of the result among the operands of the reader
 
 
 class Links:
@@ -90,32 +87,33 @@ class Links:
         self.graph = graph
         self.nodes = list(graph.nodes)
         kinds: dict[Hashable, int] = {}
-        made: dict[str, tuple[int, int]] = {}
+        producers: dict[str, tuple[int, int]] = {}
         # for each node the number of its settings, `NONE` if it cannot be in a block
         self.settings: list[int] = []
-        # For each node and each of its operands the producer, and the place among the results of
-        # that
+        # for each operand of each node, its producer and its index among the producer's results
         self.operands: list[list[tuple[int, int]]] = []
-        # For each node the readers of its results in the same graph
+        # for each node the readers of its results in the same graph
         self.readers: list[list[Reader]] = [[] for _ in self.nodes]
-        # for each node all nodes whose results it needs, in its subgraphs too
+        # for each node all nodes whose results it or its subgraphs read
         self.needs: list[list[int]] = []
         self.level: list[int] = []  # for each node the number of nodes on the longest path to it
         for index, node in enumerate(self.nodes):
             key = settings(graph, node)
             self.settings.append(NONE if key is None else kinds.setdefault(key, len(kinds)))
-            self.operands.append([made.get(name, (NONE, 0)) for name in node.input])
+            self.operands.append([producers.get(name, (NONE, 0)) for name in node.input])
             for slot, (producer, output) in enumerate(self.operands[-1]):
                 if producer != NONE:
                     self.readers[producer].append(Reader(output, index, slot))
-            found = [
-                made[name][0]
+            needs = [
+                producers[name][0]
                 for name in (reads(node) if node.bodies else node.input)
-                if name in made
+                if name in producers
             ]
-            self.needs.append(found)
-            self.level.append(1 + max((self.level[producer] for producer in found), default=0))
-            made.update((name, (index, place)) for place, name in enumerate(node.output) if name)
+            self.needs.append(needs)
+            self.level.append(1 + max((self.level[producer] for producer in needs), default=0))
+            producers.update(
+                (name, (index, output)) for output, name in enumerate(node.output) if name
+            )
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -125,7 +123,7 @@ class Links:
         return [[self.nodes[index] for index in row] for row in rows]
 
     def reading(self, node: int, output: int, slot: int) -> list[int]:
-        """The readers of a result that have it as a certain operand."""
+        """The nodes that read a result as the operand of index ``slot``."""
         return [
             reader.node
             for reader in self.readers[node]
@@ -133,18 +131,16 @@ class Links:
         ]
 
     def is_acyclic(self, groups: Iterable[Sequence[int]]) -> bool:
-        """Whether the graph has no cycle when each of these disjoint groups of nodes is one
-        node.
-        """
-        merged = list(range(len(self)))
+        """Whether the graph stays acyclic when each of these disjoint groups becomes one node."""
+        leader = list(range(len(self)))
         for group in groups:
             for node in group:
-                merged[node] = group[0]
+                leader[node] = group[0]
         sorter = TopologicalSorter[int]()
         for node, needs in enumerate(self.needs):
             sorter.add(
-                merged[node],
-                *(merged[producer] for producer in needs if merged[producer] != merged[node]),
+                leader[node],
+                *(leader[producer] for producer in needs if leader[producer] != leader[node]),
             )
         try:
             sorter.prepare()
@@ -154,30 +150,29 @@ class Links:
 
 
 def classes(links: Links) -> Iterator[list[int]]:
-    """Sets of nodes that look alike up to each of `DISTANCES`, in the order of the graph, the
-    smallest distance first.
+    """Sets of nodes that look alike up to each of `DISTANCES`, the smallest distance first.
 
-    The colours of producers and readers refine them, as in the test of graph isomorphism of
-    Weisfeiler and Leman; they do not depend on the order of the nodes.
+    Colours are refined by those of producers and readers, as in the Weisfeiler-Leman test of graph
+    isomorphism. They do not depend on the order of the nodes.
     """
     colours = list(links.settings)
     for distance in range(DISTANCES[-1] + 1):
         if distance:
             colours = _refined(links, colours)
         if distance in DISTANCES:
-            alike: dict[int, list[int]] = {}
+            groups: dict[int, list[int]] = {}
             for node, colour in enumerate(colours):
                 if colour != NONE:
-                    alike.setdefault(colour, []).append(node)
-            yield from (members for members in alike.values() if len(members) > 1)
+                    groups.setdefault(colour, []).append(node)
+            yield from (members for members in groups.values() if len(members) > 1)
 
 
 def _refined(links: Links, colours: list[int]) -> list[int]:
-    found: dict[Hashable, int] = {}
-    refined = []
+    numbers: dict[Hashable, int] = {}
+    new_colours = []
     for node, colour in enumerate(colours):
         if colour == NONE:
-            refined.append(NONE)
+            new_colours.append(NONE)
             continue
         operands = tuple(
             (colours[producer] if producer != NONE else NONE, output)
@@ -186,37 +181,36 @@ def _refined(links: Links, colours: list[int]) -> list[int]:
         readers = tuple(
             sorted((output, slot, colours[reader]) for output, reader, slot in links.readers[node])
         )
-        refined.append(found.setdefault((colour, operands, readers), len(found)))
-    return refined
+        new_colours.append(numbers.setdefault((colour, operands, readers), len(numbers)))
+    return new_colours
 
 
 Column = tuple[int, ...]
-"""The nodes in one place of a block, one for each block."""
+"""The nodes at one place of a block, one of each copy."""
 Row = tuple[int, ...]
 """The nodes of one copy, by place."""
 
 
 class Columns:
-    """Blocks that grow from seeds, one node of each block; ``taken`` are nodes of other blocks.
+    """A block that grows from seeds, one node of each copy; ``taken`` are nodes of other blocks.
 
-    Operands come first: they are in a known order, and which of the readers correspond to each
-    other is then mostly decided. So the blocks begin as early as they can.
+    Operands are explored before readers: they have an order, and mostly decide which readers
+    correspond to each other. So the copies begin as early as they can.
     """
 
     def __init__(self, links: Links, taken: Container[int], seeds: Sequence[int]) -> None:
         self.links = links
         self.taken = taken
-        # the places of the block; empty when the seeds are not alike
-        self.columns: list[Column] = []
-        self.place: dict[int, tuple[int, int]] = {}  # for each node its block and its place
+        self.columns: list[Column] = []  # empty when the seeds have different settings
+        self.place: dict[int, tuple[int, int]] = {}  # for each node its copy and its place
         self._unexplored: list[int] = []
         self._add(tuple(seeds))
         self._explore_operands()
-        for column in self.columns:  # grows
+        for column in self.columns:  # grows meanwhile
             self._explore_readers(column)
 
     def _add(self, column: Column) -> None:
-        """Add a place, if its nodes are alike and free."""
+        """Add a place, if its nodes have equal settings and are in no block."""
         kinds = {self.links.settings[node] for node in column}
         if len(kinds) > 1 or NONE in kinds or len(set(column)) < len(column):
             return
@@ -230,53 +224,53 @@ class Columns:
     def _explore_operands(self) -> None:
         operands = self.links.operands
         while self._unexplored:
-            for found in zip(
+            for pairs in zip(
                 *(operands[node] for node in self.columns[self._unexplored.pop()]), strict=True
             ):
-                producers, outputs = zip(*found, strict=True)
+                producers, outputs = zip(*pairs, strict=True)
                 if NONE not in producers and len(set(outputs)) == 1:
                     self._add(producers)
 
     def _explore_readers(self, column: Column) -> None:
-        """Add readers of the results in one place that differ from all other readers of the same
-        result.
-        """
+        """Add the readers of one place that differ from all other readers of the same result."""
         first, *others = map(self._readers, column)
         for role, nodes in first.items():
-            each: list[Sequence[int]] = [nodes, *(readers.get(role, ()) for readers in others)]
-            if all(len(found) == 1 for found in each):
-                self._add(tuple(found[0] for found in each))
+            candidates: list[Sequence[int]] = [
+                nodes,
+                *(readers.get(role, ()) for readers in others),
+            ]
+            if all(len(group) == 1 for group in candidates):
+                self._add(tuple(group[0] for group in candidates))
                 self._explore_operands()
 
     def _readers(self, node: int) -> dict[tuple[object, ...], list[int]]:
-        """The readers of a node that are free, by settings and by what they read where."""
-        reading: dict[int, list[tuple[int, int]]] = {}
+        """The readers of a node that are in no block, by settings and by what they read where."""
+        slots: dict[int, list[tuple[int, int]]] = {}
         for output, reader, slot in self.links.readers[node]:
             if reader not in self.place and reader not in self.taken:
-                reading.setdefault(reader, []).append((output, slot))
-        found: dict[tuple[object, ...], list[int]] = {}
-        for reader, places in reading.items():
-            found.setdefault((self.links.settings[reader], *places), []).append(reader)
-        return found
+                slots.setdefault(reader, []).append((output, slot))
+        groups: dict[tuple[object, ...], list[int]] = {}
+        for reader, pairs in slots.items():
+            groups.setdefault((self.links.settings[reader], *pairs), []).append(reader)
+        return groups
 
 
 class Result(NamedTuple):
     """A result of a node of a block."""
 
     place: int  # place of the node
-    output: int  # place of the result among the results of the node
+    output: int  # index of the result among the results of the node
 
 
 @dataclass(frozen=True)
 class Block:
     """A block that repeats."""
 
-    rows: tuple[Row, ...]  # the copies; places are in an order in which the nodes can run
-    # For each place and operand the result of the same copy that it is, ``None`` for any other
-    # value
+    rows: tuple[Row, ...]  # the copies; places are in topological order
+    # for each operand of each place, the result of the same copy that it is, else ``None``
     inside: tuple[tuple[Result | None, ...], ...]
-    # For each place and operand the result of another copy that it is in some copies: the one
-    # before, as a rule
+    # for each operand of each place, the result of another copy, mostly the previous one, that it
+    # is in some copies, else ``None``
     handed: tuple[tuple[Result | None, ...], ...]
 
     @property
@@ -286,9 +280,7 @@ class Block:
 
     @property
     def gain(self) -> int:
-        """Number of nodes that the file no longer has when the block is written once, and
-        called.
-        """
+        """Number of nodes saved when the block is written once, as a function that is called."""
         times = len(self.rows)
         return times * self.size - times - self.size
 
@@ -296,8 +288,8 @@ class Block:
 def block_of(links: Links, columns: Sequence[Column]) -> Block | None:
     """The block with these places, ``None`` when no place is left.
 
-    A place whose operand is a result of its own copy, but not in all copies, cannot be part of it,
-    nor can places that read its results.
+    A place is left out if an operand is a result of the same copy in some copies only, and so are
+    places that read its results.
     """
     place = {
         node: (copy, number)
@@ -312,26 +304,30 @@ def block_of(links: Links, columns: Sequence[Column]) -> Block | None:
         number = place[column[0]][1]
         inside.append([])
         handed.append([])
-        for found in zip(*(links.operands[node] for node in column), strict=True):
-            homes = [(*place.get(producer, (NONE, NONE)), output) for producer, output in found]
-            own = {
+        for pairs in zip(*(links.operands[node] for node in column), strict=True):
+            homes = [(*place.get(producer, (NONE, NONE)), output) for producer, output in pairs]
+            own_results = {
                 Result(*home[1:]) if home[0] == copy else None for copy, home in enumerate(homes)
             }
-            others = {
+            other_results = {
                 Result(*home[1:]) for copy, home in enumerate(homes) if home[0] not in (copy, NONE)
             }
-            source, *differing = own
+            source, *more_sources = own_results
             inside[-1].append(source)
-            handed[-1].append(others.pop() if source is None and len(others) == 1 else None)
-            if differing or (source is not None and source.place in bad):
+            handed[-1].append(
+                other_results.pop() if source is None and len(other_results) == 1 else None
+            )
+            if more_sources or (source is not None and source.place in bad):
                 bad.add(number)
     if bad:
-        left = [column for number, column in enumerate(columns) if number not in bad]
-        return block_of(links, left) if left else None
-    moved = {place[column[0]][1]: number for number, column in enumerate(order)}
+        good = [column for number, column in enumerate(columns) if number not in bad]
+        return block_of(links, good) if good else None
+    new_place = {place[column[0]][1]: number for number, column in enumerate(order)}
 
     def renumbered(table: list[list[Result | None]]) -> tuple[tuple[Result | None, ...], ...]:
-        return tuple(tuple(r and Result(moved[r.place], r.output) for r in row) for row in table)
+        return tuple(
+            tuple(r and Result(new_place[r.place], r.output) for r in row) for row in table
+        )
 
     return Block(tuple(zip(*order, strict=True)), renumbered(inside), renumbered(handed))
 
@@ -339,17 +335,15 @@ def block_of(links: Links, columns: Sequence[Column]) -> Block | None:
 def _sorted(
     links: Links, columns: Sequence[Column], place: dict[int, tuple[int, int]]
 ) -> list[Column]:
-    """The places by the longest path to them inside of the copy, which does not depend on the order
-    of the graph.
-    """
+    """The columns by the longest path to them within a copy: whatever the order of the graph."""
     depth: dict[int, int] = {}
     for column in sorted(columns, key=lambda column: column[0]):
-        before = (
+        producers = (
             producer
             for producer, _ in links.operands[column[0]]
             if place.get(producer, (NONE, 0))[0] == 0
         )
-        depth[column[0]] = 1 + max((depth[producer] for producer in before), default=0)
+        depth[column[0]] = 1 + max((depth[producer] for producer in producers), default=0)
     return sorted(columns, key=lambda column: (depth[column[0]], column[0]))
 
 

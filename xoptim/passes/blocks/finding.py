@@ -1,6 +1,4 @@
-"""Find the blocks that repeat in a graph: the blocks that leave the fewest nodes when they are
-written once.
-"""
+"""Find the blocks that repeat in a graph, preferring those that save the most nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Alignment:
-    """A block, and the nodes around its copies that are like parts of it.
+    """A block, and the nodes around its copies that match parts of it.
 
     ``taken`` are nodes of other blocks.
     """
@@ -37,25 +35,22 @@ class Alignment:
                     self._readers.setdefault(source.place, []).append((source, place, slot))
 
     def extended(self) -> Block:
-        """The block with the copies before the first one and after the last one, where these are
-        complete.
-        """
+        """The block with further complete copies before the first one and after the last one."""
         rows = deque(self.block.rows)
-        while row := self._whole(self._before(rows[0])):
+        while row := self._new_row(self._before(rows[0])):
             rows.appendleft(row)
-        while row := self._whole(self._after(rows[-1])):
+        while row := self._new_row(self._after(rows[-1])):
             rows.append(row)
         if len(rows) == len(self.block.rows):
             return self.block
         block = block_of(self.links, list(zip(*rows, strict=True)))
         return block if block is not None and block.size == self.block.size else self.block
 
-    def _whole(self, found: dict[int, int]) -> Row:
-        """A copy of nodes that are in no other one, if all places are found.
-
-        These nodes are in a copy from then on.
+    def _new_row(self, nodes: dict[int, int]) -> Row:
+        """A further copy of these nodes by place, which it registers; empty unless it is complete,
+        and disjoint from all others.
         """
-        row = tuple(found[place] for place in sorted(found))
+        row = tuple(nodes[place] for place in sorted(nodes))
         if (
             len(row) < self.block.size
             or len(set(row)) < len(row)
@@ -68,54 +63,52 @@ class Alignment:
     def aligned(self) -> Block:
         """The block with the best cut between one copy and the next.
 
-        There is a choice if the nodes after each copy, also after the last one, are like those at
-        its beginning. The cut is where the scopes of the nodes suggest it: where the copies have
-        the innermost scopes of their own. Without scopes it is where the fewest values are handed
-        on; and late, since the nodes before the first copy are then not part of it.
+        There is a choice if the nodes after each copy, the last one included, match those at its
+        beginning. The best cut is where the copies have the innermost scopes of their own; without
+        scopes, where the fewest values pass to the next copy; then the latest one, which leaves out
+        the nodes before the first copy.
         """
-        following = [self._after(row) for row in self.block.rows]
-        movable = self._movable(following)
+        next_nodes = [self._after(row) for row in self.block.rows]
+        movable = self._movable(next_nodes)
         if not movable:
             return self.block
         widths = self._widths(movable)
-        depths = self._depths(movable, following)
+        depths = self._depths(movable, next_nodes)
         count = max(
             range(len(movable) + 1), key=lambda count: (depths[count], -widths[count], count)
         )
-        return self._moved(movable[:count], following)
+        return self._moved(movable[:count], next_nodes)
 
     def late(self) -> Block:
         """The block with the last possible cut."""
-        following = [self._after(row) for row in self.block.rows]
-        return self._moved(self._movable(following), following)
+        next_nodes = [self._after(row) for row in self.block.rows]
+        return self._moved(self._movable(next_nodes), next_nodes)
 
     def early(self) -> Block:
-        """The block with the first possible cut: the nodes at its end, where there are such before
-        each copy, begin it.
+        """The block with the first possible cut: its last nodes become its first ones, as far as
+        matching nodes precede each copy.
         """
         previous = [self._before(row, is_part=True) for row in self.block.rows]
-        kept: set[int] = set()
+        places: set[int] = set()
         for place in reversed(range(self.block.size)):
             readers = (reader for _, reader, _ in self._readers.get(place, ()))
-            if kept.issuperset(readers) and all(place in before for before in previous):
-                kept.add(place)
-        return self._moved(sorted(kept), previous)
+            if places.issuperset(readers) and all(place in nodes for nodes in previous):
+                places.add(place)
+        return self._moved(sorted(places), previous)
 
-    def _moved(self, places: Sequence[int], others: Sequence[dict[int, int]]) -> Block:
-        """The block with the nodes of the next or previous copies in these places, in place of its
-        own.
-        """
+    def _moved(self, places: Sequence[int], adjacent: Sequence[dict[int, int]]) -> Block:
+        """The block whose copies have nodes of the next or the previous copy at these places."""
         moving = set(places)
         rows = [
-            tuple(other[place] if place in moving else node for place, node in enumerate(row))
-            for row, other in zip(self.block.rows, others, strict=True)
+            tuple(nodes[place] if place in moving else node for place, node in enumerate(row))
+            for row, nodes in zip(self.block.rows, adjacent, strict=True)
         ]
         if not places or len({node for row in rows for node in row}) < len(rows) * self.block.size:
             return self.block
-        moved = block_of(self.links, list(zip(*rows, strict=True)))
-        return moved if moved is not None and moved.size == self.block.size else self.block
+        block = block_of(self.links, list(zip(*rows, strict=True)))
+        return block if block is not None and block.size == self.block.size else self.block
 
-    # ---------------------------------------------------------------- copies in part
+    # ---------------------------------------------------------------- partial copies
 
     def _fits(self, place: int, node: int) -> bool:
         """Whether a node may take a place in another copy."""
@@ -125,156 +118,154 @@ class Alignment:
 
     def _after(self, row: Row) -> dict[int, int]:
         """Matching nodes of the next copy, by place."""
-        found: dict[int, int] = {}
+        nodes: dict[int, int] = {}
         for place, sources in enumerate(self.block.handed):
             for slot, source in enumerate(sources):
-                if source is not None and place not in found:
-                    self._add_reader(found, row[source.place], source, place, slot)
-        self._complete(found)
-        return self._consistent(found, row)
+                if source is not None and place not in nodes:
+                    self._add_reader(nodes, row[source.place], source, place, slot)
+        self._complete(nodes)
+        return self._consistent(nodes, row)
 
     def _before(self, row: Row, *, is_part: bool = False) -> dict[int, int]:
-        """Matching nodes of the previous copy, by place.
-
-        Nodes like a part of it too, if asked for.
+        """Matching nodes of the previous copy, by place; with ``is_part``, inconsistent ones as
+        well.
         """
-        found: dict[int, int] = {}
+        nodes: dict[int, int] = {}
         for place, sources in enumerate(self.block.handed):
             for slot, source in enumerate(sources):
                 if source is not None:
-                    self._add_producer(found, row[place], source, slot)
-        self._complete(found)
-        return found if is_part else self._consistent(found, None)
+                    self._add_producer(nodes, row[place], source, slot)
+        self._complete(nodes)
+        return nodes if is_part else self._consistent(nodes, None)
 
     def _add_reader(
-        self, found: dict[int, int], node: int, source: Result, place: int, slot: int
+        self, nodes: dict[int, int], node: int, source: Result, place: int, slot: int
     ) -> bool:
-        fitting = [
+        readers = [
             reader
             for reader in self.links.reading(node, source.output, slot)
             if self._fits(place, reader)
         ]
-        if len(fitting) == 1:
-            found[place] = fitting[0]
-        return len(fitting) == 1
+        if len(readers) == 1:
+            nodes[place] = readers[0]
+        return len(readers) == 1
 
-    def _add_producer(self, found: dict[int, int], node: int, source: Result, slot: int) -> bool:
+    def _add_producer(self, nodes: dict[int, int], node: int, source: Result, slot: int) -> bool:
         producer, output = self.links.operands[node][slot]
         if (
-            source.place in found
+            source.place in nodes
             or output != source.output
             or not self._fits(source.place, producer)
         ):
             return False
-        found[source.place] = producer
+        nodes[source.place] = producer
         return True
 
-    def _complete(self, found: dict[int, int]) -> None:
-        """Follow the links inside of a copy from the nodes that are found."""
-        pending = list(found)
+    def _complete(self, nodes: dict[int, int]) -> None:
+        """Add the nodes of a copy that are linked to those in ``nodes``."""
+        pending = list(nodes)
         while pending:
             place = pending.pop()
-            node = found[place]
+            node = nodes[place]
             for slot, source in enumerate(self.block.inside[place]):
-                if source is not None and self._add_producer(found, node, source, slot):
+                if source is not None and self._add_producer(nodes, node, source, slot):
                     pending.append(source.place)
             for source, reader, slot in self._readers.get(place, ()):
-                if reader not in found and self._add_reader(found, node, source, reader, slot):
+                if reader not in nodes and self._add_reader(nodes, node, source, reader, slot):
                     pending.append(reader)
 
-    def _consistent(self, found: dict[int, int], before: Row | None) -> dict[int, int]:
-        """The nodes that read what they should: results of the same copy, and of the copy before it
-        if that is given.
+    def _consistent(self, nodes: dict[int, int], previous: Row | None) -> dict[int, int]:
+        """The nodes that read the right results of the same copy, and of the ``previous`` copy if
+        there is one.
         """
-        kept: dict[int, int] = {}
-        for place in sorted(found):
-            node = found[place]
-            for slot, (own, other) in enumerate(
+        result: dict[int, int] = {}
+        for place in sorted(nodes):
+            node = nodes[place]
+            for slot, (inner, outer) in enumerate(
                 zip(self.block.inside[place], self.block.handed[place], strict=True)
             ):
                 operand = self.links.operands[node][slot]
-                if own is not None and operand != (kept.get(own.place), own.output):
+                if inner is not None and operand != (result.get(inner.place), inner.output):
                     break
                 if (
-                    own is None
-                    and other is not None
-                    and before is not None
-                    and operand != (before[other.place], other.output)
+                    inner is None
+                    and outer is not None
+                    and previous is not None
+                    and operand != (previous[outer.place], outer.output)
                 ):
                     break
             else:
-                kept[place] = node
-        return kept
+                result[place] = node
+        return result
 
     # ---------------------------------------------------------------- the cut
 
-    def _movable(self, following: Sequence[dict[int, int]]) -> list[int]:
+    def _movable(self, next_nodes: Sequence[dict[int, int]]) -> list[int]:
         """The places at the beginning of a copy for which a node follows each copy."""
-        kept: set[int] = set()
+        places: set[int] = set()
         for place, sources in enumerate(self.block.inside):
-            if all(place in after for after in following) and all(
-                r is None or r.place in kept for r in sources
+            if all(place in nodes for nodes in next_nodes) and all(
+                r is None or r.place in places for r in sources
             ):
-                kept.add(place)
-        return sorted(kept)
+                places.add(place)
+        return sorted(places)
 
     def _widths(self, movable: Sequence[int]) -> list[int]:
-        """The number of values that are handed on when the first 0, 1, 2, ... movable places end a
-        copy.
+        """The number of values that pass to the next copy when the first 0, 1, 2, ... movable
+        places end a copy.
         """
-        waiting: dict[tuple[bool, Result], int] = {}
-        for own, table in ((False, self.block.handed), (True, self.block.inside)):
+        uses: dict[tuple[bool, Result], int] = {}
+        for is_inner, table in ((False, self.block.handed), (True, self.block.inside)):
             for sources in table:
                 for source in filter(None, sources):
-                    waiting[own, source] = waiting.get((own, source), 0) + 1
-        width = len({source for own, source in waiting if not own})
+                    uses[is_inner, source] = uses.get((is_inner, source), 0) + 1
+        width = len({source for is_inner, source in uses if not is_inner})
         widths = [width]
         for place in movable:
-            for own, table in ((False, self.block.handed), (True, self.block.inside)):
+            for is_inner, table in ((False, self.block.handed), (True, self.block.inside)):
                 for source in filter(None, table[place]):
-                    waiting[own, source] -= 1
-                    width -= not waiting[own, source]
+                    uses[is_inner, source] -= 1
+                    width -= not uses[is_inner, source]
             width += len({source for source, _, _ in self._readers.get(place, ())})
             widths.append(width)
         return widths
 
-    def _depths(self, movable: Sequence[int], following: Sequence[dict[int, int]]) -> list[int]:
-        """How deep the scopes of the copies are, in all, for each number of movable places that end
+    def _depths(self, movable: Sequence[int], next_nodes: Sequence[dict[int, int]]) -> list[int]:
+        """The total depth of the scopes of the copies, for each number of movable places that end
         a copy.
         """
         nodes, rows, moving = self.links.nodes, self.block.rows, set(movable)
         begins = [scopes_of(nodes[row[place]] for row in rows) for place in range(self.block.size)]
-        ends = [scopes_of(nodes[after[place]] for after in following) for place in movable]
+        ends = [scopes_of(nodes[after[place]] for after in next_nodes) for place in movable]
         totals = [0] * (len(movable) + 1)
         for copy in range(len(rows)):
-            still = common(
+            scope = common(
                 scopes[copy] for place, scopes in enumerate(begins) if place not in moving
             )
             late = list(accumulate([None, *(scopes[copy] for scopes in ends)], _both))
             early = list(
-                accumulate([still, *(begins[place][copy] for place in reversed(movable))], _both)
+                accumulate([scope, *(begins[place][copy] for place in reversed(movable))], _both)
             )[::-1]
             for count, (end, begin) in enumerate(zip(late, early, strict=True)):
                 totals[count] += len(_both(end, begin) or ())
         return totals
 
 
-def _both(one: Scope | None, other: Scope | None) -> Scope | None:
-    return common((one, other))
+def _both(first: Scope | None, second: Scope | None) -> Scope | None:
+    return common((first, second))
 
 
 Form: TypeAlias = Literal["nodes", "function"]
 """How the copies of a block are written."""
 LEAST_NODES: Final = 3
 """Number of nodes of the smallest block."""
-_EFFORT: Final = 64
-"""Times that each node is visited, on average, before the search ends."""
-_ATTEMPTS: Final = 3
-"""Times that a block is grown again from the same seeds when others have taken some of its
-nodes.
+_MAX_VISITS: Final = 64
+"""Average number of visits of a node after which the search ends."""
+_MAX_ATTEMPTS: Final = 3
+"""Times that a block is grown from the same seeds, again when other blocks have some of its nodes.
 """
-_TRIALS: Final = 2
-"""Times that a block is grown from some of the nodes in one place of another one: fewer copies may
+_MAX_TRIALS: Final = 2
+"""Times that a block is grown from some of the nodes at one place of another one: fewer copies may
 have more in common.
 """
 
@@ -291,8 +282,8 @@ class Repetition:
     form: Form = "nodes"
 
     def __str__(self) -> str:
-        how = ", one function" if self.form == "function" else ""
-        return f"{self.times} times {self.name}, {self.nodes} nodes{how}"
+        suffix = ", one function" if self.form == "function" else ""
+        return f"{self.times} times {self.name}, {self.nodes} nodes{suffix}"
 
     def to_json(self) -> RepetitionJson:
         """All fields as JSON values."""
@@ -314,10 +305,10 @@ def find_blocks(links: Links) -> list[Block]:
     Their copies have no nodes in common.
 
     Blocks grow from nodes that look alike, in all copies at once. A block may contain smaller ones
-    that repeat; of overlapping blocks, that which leaves the fewest nodes is taken. The result does
-    not depend on the order of the nodes, up to the choice between blocks that are equally good.
-    Growing visits each node a limited number of times; each block that is taken costs one more
-    sweep over the graph.
+    that repeat; of overlapping blocks, the one that saves the most nodes is chosen. The result does
+    not depend on the order of the nodes, except for the choice between equally good blocks. Growing
+    visits each node a limited number of times; each chosen block costs one more sweep over the
+    graph.
     """
     search = _BlockSearch(links)
     search.grow()
@@ -329,56 +320,49 @@ class _BlockSearch:
 
     def __init__(self, links: Links) -> None:
         self.links = links
-        # Blocks as a heap: minus the gain, a number, the number of attempts, the block, and the
-        # seeds
-        self._found: list[tuple[int, int, int, Block, list[int]]] = []
+        # negative gain, number of the block, number of attempts, block, seeds
+        self._heap: list[tuple[int, int, int, Block, list[int]]] = []
         # for each node the numbers of its blocks, and its places in them
         self._homes: dict[int, set[tuple[int, int]]] = {}
         self._times: dict[int, int] = {}  # for each block the number of its copies
         # for each block how often others were grown from some of its copies
         self._trials: Counter[int] = Counter()
-        self._taken: set[int] = set()
+        self._used: set[int] = set()  # nodes of chosen blocks
         self._number = 0
-        self._left = _EFFORT * len(links)
+        self._visits_left = _MAX_VISITS * len(links)
 
     def grow(self) -> None:
         """Grow blocks from all classes of nodes that look alike."""
         for members in classes(self.links):
-            if self._left < 0:
+            if self._visits_left < 0:
                 break
             if not self._is_covered(members):
                 self._grow(sorted(members, key=lambda node: (self.links.level[node], node)))
 
     def choose(self) -> list[Block]:
-        """The best blocks that do not overlap, and whose copies can each run in one piece."""
-        chosen: list[Block] = []
-        while self._found:
-            _, _, attempt, block, seeds = heapq.heappop(self._found)
-            if any(node in self._taken for row in block.rows for node in row):
-                free = [node for node in seeds if node not in self._taken]
-                if attempt < _ATTEMPTS and len(free) > 1:
+        """The best disjoint blocks; the graph has no cycle when each copy becomes one node."""
+        blocks: list[Block] = []
+        while self._heap:
+            _, _, attempt, block, seeds = heapq.heappop(self._heap)
+            if any(node in self._used for row in block.rows for node in row):
+                free = [node for node in seeds if node not in self._used]
+                if attempt < _MAX_ATTEMPTS and len(free) > 1:
                     self._grow(free, attempt + 1)
             else:
-                early = Alignment(self.links, self._taken, block).early()
-                aligned = Alignment(self.links, self._taken, early).aligned()
-                rows = [row for each in chosen for row in each.rows]
-                fit = next(
-                    (
-                        each
-                        for each in (aligned, block)
-                        if self.links.is_acyclic([*rows, *each.rows])
-                    ),
+                early = Alignment(self.links, self._used, block).early()
+                aligned = Alignment(self.links, self._used, early).aligned()
+                rows = [row for b in blocks for row in b.rows]
+                choice = next(
+                    (b for b in (aligned, block) if self.links.is_acyclic([*rows, *b.rows])),
                     None,
                 )
-                if fit is not None:
-                    chosen.append(fit)
-                    self._taken.update(node for row in fit.rows for node in row)
-        return chosen
+                if choice is not None:
+                    blocks.append(choice)
+                    self._used.update(node for row in choice.rows for node in row)
+        return blocks
 
     def _is_covered(self, members: Sequence[int]) -> bool:
-        """Whether these nodes are in one place of a block that was found, so that they would become
-        the same block.
-        """
+        """Whether these nodes are at one place of a block, from which the same block would grow."""
         homes = self._homes.get(members[0], set())
         for node in members:
             homes = homes & self._homes.get(node, set())
@@ -388,7 +372,7 @@ class _BlockSearch:
         if any(self._times[number] == len(members) for number in numbers):
             return True
         self._trials.update(numbers)
-        return any(self._trials[number] > _TRIALS for number in numbers)
+        return any(self._trials[number] > _MAX_TRIALS for number in numbers)
 
     def _grow(self, seeds: list[int], attempt: int = 1) -> None:
         block = self._best(seeds)
@@ -396,43 +380,41 @@ class _BlockSearch:
             return
         self._number += 1
         self._times[self._number] = len(block.rows)
-        heapq.heappush(self._found, (-block.gain, self._number, attempt, block, seeds))
+        heapq.heappush(self._heap, (-block.gain, self._number, attempt, block, seeds))
         for row in block.rows:
             for place, node in enumerate(row):
                 self._homes.setdefault(node, set()).add((self._number, place))
 
     def _best(self, seeds: list[int]) -> Block | None:
-        """The block from some seeds, or from those between the ends: the first and the last copy
-        may differ from the others.
+        """The best block from all seeds, or without those of the first and the last copy, which may
+        differ from the others.
         """
-        between = (
+        inner = (
             [seeds[1:-1]] if len(seeds) > 3 else [seeds[1:], seeds[:-1]] if len(seeds) == 3 else []
         )
-        found = [block for block in map(self._shaped, (seeds, *between)) if block is not None]
-        return max(found, key=lambda block: block.gain, default=None)
+        blocks = [block for block in map(self._extended, (seeds, *inner)) if block is not None]
+        return max(blocks, key=lambda block: block.gain, default=None)
 
-    def _shaped(self, seeds: list[int]) -> Block | None:
-        """The block that grows from some seeds, and from seeds of further copies that are found at
-        the ends.
-        """
-        block = self._grown(seeds)
+    def _extended(self, seeds: list[int]) -> Block | None:
+        """The block that grows from some seeds, and from those of further copies at the ends."""
+        block = self._from_seeds(seeds)
         if block is None or block.size < LEAST_NODES:
             return block
-        more = Alignment(self.links, self._taken, block).extended()
-        more = Alignment(
-            self.links, self._taken, Alignment(self.links, self._taken, more).late()
+        longer = Alignment(self.links, self._used, block).extended()
+        longer = Alignment(
+            self.links, self._used, Alignment(self.links, self._used, longer).late()
         ).extended()
-        if len(more.rows) == len(block.rows):
+        if len(longer.rows) == len(block.rows):
             return block
         column = next(
-            column for column in zip(*more.rows, strict=True) if not set(column).isdisjoint(seeds)
+            column for column in zip(*longer.rows, strict=True) if not set(column).isdisjoint(seeds)
         )
         return max(
-            (each for each in (block, more, self._grown(column)) if each is not None),
-            key=lambda each: each.gain,
+            (b for b in (block, longer, self._from_seeds(column)) if b is not None),
+            key=lambda b: b.gain,
         )
 
-    def _grown(self, seeds: Sequence[int]) -> Block | None:
-        block = grown(self.links, self._taken, seeds)
-        self._left -= len(seeds) if block is None else len(block.rows) * block.size
+    def _from_seeds(self, seeds: Sequence[int]) -> Block | None:
+        block = grown(self.links, self._used, seeds)
+        self._visits_left -= len(seeds) if block is None else len(block.rows) * block.size
         return block

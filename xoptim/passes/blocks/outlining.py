@@ -19,7 +19,7 @@ from xoptim.passes.blocks.finding import Repetition, find_blocks
 from xoptim.passes.blocks.scopes import BlockNames
 
 Operand = tuple[str, ...]
-"""The name of a value that a block reads, in each copy."""
+"""The names, one for each copy, of a value that a block reads."""
 DOMAIN: Final = "outlined"
 """Domain of the functions."""
 _LEAST_IR_VERSION: Final = 8
@@ -36,11 +36,11 @@ class Interface:
         self.graph = graph
         self.block = block
         self.copies = copies
-        self._own = [set(copy) for copy in copies]
-        found = dict.fromkeys(names for _, _, names in self.reads())
-        # The values that the block reads; computed ones come first
+        self._members = [set(copy) for copy in copies]
+        values = dict.fromkeys(names for _, _, names in self.reads())
+        # the values that the block reads, computed ones first
         self.operands = sorted(
-            found, key=lambda names: all(graph.tensor(name) is not None for name in names)
+            values, key=lambda names: all(graph.tensor(name) is not None for name in names)
         )
         places = (
             Result(place, output)
@@ -54,7 +54,7 @@ class Interface:
         ]
 
     def reads(self) -> Iterator[tuple[int, int, Operand]]:
-        """Place, number and name in each copy of the operands that come from outside."""
+        """Place, index, and names in the copies, of each operand that comes from outside."""
         for place, sources in enumerate(self.block.inside):
             for slot, source in enumerate(sources):
                 if source is None and self.copies[0][place].input[slot]:
@@ -62,7 +62,7 @@ class Interface:
 
     def _is_needed(self, number: int, result: Result) -> bool:
         name = self.copies[number][result.place].output[result.output]
-        return bool(name) and is_read_beyond(self.graph, name, self._own[number])
+        return bool(name) and is_read_beyond(self.graph, name, self._members[number])
 
 
 def body_nodes(
@@ -77,29 +77,29 @@ def body_nodes(
     unused name for a result.
     """
     first = interface.copies[0]
-    made: dict[Result, str] = {}
+    results: dict[Result, str] = {}
     for place, node in enumerate(first):
-        made |= {
+        results |= {
             Result(place, output): fresh(names.short(name))
             for output, name in enumerate(node.output)
             if name
         }
-    operands = {(place, slot): given[outside] for place, slot, outside in interface.reads()}
+    operands = {(place, slot): given[operand] for place, slot, operand in interface.reads()}
     node_names = Names()
     nodes = []
     for place, sources in enumerate(interface.block.inside):
         proto = _common(interface.copies, place)
         proto.input[:] = [
-            made[r] if r is not None else operands.get((place, slot), "")
+            results[r] if r is not None else operands.get((place, slot), "")
             for slot, r in enumerate(sources)
         ]
         proto.output[:] = [
-            made.get(Result(place, output), "") for output in range(len(first[place].output))
+            results.get(Result(place, output), "") for output in range(len(first[place].output))
         ]
         if proto.name:
             proto.name = node_names.fresh(names.short(proto.name))
         nodes.append(proto)
-    return nodes, made
+    return nodes, results
 
 
 def _common(copies: Sequence[Sequence[Node]], place: int) -> onnx.NodeProto:
@@ -107,12 +107,12 @@ def _common(copies: Sequence[Sequence[Node]], place: int) -> onnx.NodeProto:
     first, *others = (copy[place] for copy in copies)
     proto = first.to_proto()
     metadata = [node.metadata_props() for node in others]
-    kept = {
+    shared = {
         key: value
         for key, value in first.metadata_props().items()
-        if all(each.get(key) == value for each in metadata)
+        if all(props.get(key) == value for props in metadata)
     }
-    onnx.helper.set_metadata_props(proto, kept)
+    onnx.helper.set_metadata_props(proto, shared)
     if any(node.remark != first.remark for node in others):
         proto.doc_string = ""
     return proto
@@ -121,9 +121,8 @@ def _common(copies: Sequence[Sequence[Node]], place: int) -> onnx.NodeProto:
 class Outline(Step):
     """Replaces the blocks that repeat in the main graph of a model by calls of local functions.
 
-    The model computes the same: the functions hold the nodes of the first copy, and everything that
-    these read from outside is an operand of the call, weights included. The file format is raised
-    to the first version that has functions.
+    Each function has the nodes of the first copy. The values that these read from outside, weights
+    included, are operands of the call. The IR version is raised to the first one with functions.
     """
 
     title = "outline"
@@ -134,9 +133,9 @@ class Outline(Step):
     def run(self, model: Model) -> int:
         """Write the blocks of a model once; returns their number."""
         links = Links(model.graph)
-        found = [_outline(model, links, block) for block in find_blocks(links)]
-        self.found += found
-        return len(found)
+        blocks = [_outline(model, links, block) for block in find_blocks(links)]
+        self.found += blocks
+        return len(blocks)
 
 
 def _outline(model: Model, links: Links, block: Block) -> Repetition:
@@ -149,7 +148,7 @@ def _outline(model: Model, links: Links, block: Block) -> Repetition:
             if not number:
                 edit.functions.append(_function(model, name, interface, names))
             results = [copy[result.place].output[result.output] for result in interface.results]
-            operands = [each[number] for each in interface.operands]
+            operands = [names_in_copies[number] for names_in_copies in interface.operands]
             edit.commit(
                 copy,
                 [
@@ -167,23 +166,23 @@ def _outline(model: Model, links: Links, block: Block) -> Repetition:
 
 
 def _free_name(model: Model, title: str) -> str:
-    taken = Names()
-    taken.used.update(
+    names = Names()
+    names.used.update(
         name
         for domain, name, _ in (function.key for function in model.functions)
         if domain == DOMAIN
     )
-    return taken.fresh(title)
+    return names.fresh(title)
 
 
 def _function(model: Model, name: str, interface: Interface, names: BlockNames) -> Function:
     """The function that a block becomes."""
     values = Names()
-    given = {operand: values.fresh(names.short(operand[0])) for operand in interface.operands}
-    nodes, made = body_nodes(interface, names, given, values.fresh)
-    results = [made[result] for result in interface.results]
+    inputs = {operand: values.fresh(names.short(operand[0])) for operand in interface.operands}
+    nodes, result_names = body_nodes(interface, names, inputs, values.fresh)
+    outputs = [result_names[result] for result in interface.results]
     proto = onnx.FunctionProto(
-        name=name, domain=DOMAIN, input=given.values(), output=results, node=nodes
+        name=name, domain=DOMAIN, input=inputs.values(), output=outputs, node=nodes
     )
     for domain in dict.fromkeys(node.domain.removesuffix(LOCAL) for node in interface.copies[0]):
         proto.opset_import.add(domain=domain, version=model.graph.opsets.get(domain, 1))

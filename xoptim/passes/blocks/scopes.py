@@ -1,4 +1,4 @@
-"""The modules from which nodes come, if the exporter left their names, and the names of blocks."""
+"""The modules that nodes come from, as exporters name them, and the names of blocks."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ Scope = tuple[str, ...]
 """The modules around a node, outermost first; empty when they are not known."""
 
 _NAMES: Final = re.compile("'([^']*)'")
-"""The names in a list of names as Python writes it."""
+"""The strings in the ``repr`` of a list."""
 
 
 def scope_of(node: Node) -> Scope:
@@ -18,9 +18,9 @@ def scope_of(node: Node) -> Scope:
     ``/encoder/layer.0/Add``.
     """
     metadata = node.metadata_props()
-    written = metadata.get("pkg.torch.onnx.name_scopes")
-    if written is not None:
-        return _relative(_NAMES.findall(written))[:-1]
+    scopes = metadata.get("pkg.torch.onnx.name_scopes")
+    if scopes is not None:
+        return _relative(_NAMES.findall(scopes))[:-1]
     if "namespace" in metadata:
         return _relative(
             part.partition(":")[0].strip() for part in metadata["namespace"].split("/")
@@ -30,30 +30,28 @@ def scope_of(node: Node) -> Scope:
 
 def _relative(names: Iterable[str]) -> Scope:
     """Each name without the name of the module around it: ``layer.0`` of ``encoder.layer.0``."""
-    found: list[str] = []
+    scope: list[str] = []
     outer = ""
     for name in filter(None, names):
-        found.append(name.removeprefix(f"{outer}."))
+        scope.append(name.removeprefix(f"{outer}."))
         outer = name
-    return tuple(found)
+    return tuple(scope)
 
 
 def scopes_of(nodes: Iterable[Node]) -> list[Scope | None]:
-    """The scopes of the nodes in one place of all copies of a block, where they differ.
-
-    A rewrite of many nodes at once gives all new nodes the scope of one: where several copies have
-    the same scope, ``None``.
+    """The scopes of the nodes at one place of all copies of a block, ``None`` for equal ones: a
+    rewrite of many nodes gives all new nodes the scope of one.
     """
-    found = [scope_of(node) for node in nodes]
-    return [scope if scope and found.count(scope) == 1 else None for scope in found]
+    scopes = [scope_of(node) for node in nodes]
+    return [scope if scope and scopes.count(scope) == 1 else None for scope in scopes]
 
 
 def common(scopes: Iterable[Scope | None]) -> Scope | None:
-    """The innermost scope around all of these; ``None`` for none of them."""
-    known = [scope for scope in scopes if scope is not None]
-    if not known:
+    """The innermost scope around all of these, ``None`` if all are ``None``."""
+    present = [scope for scope in scopes if scope is not None]
+    if not present:
         return None
-    low, high = min(known), max(known)
+    low, high = min(present), max(present)
     length = next(
         (i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b),
         min(len(low), len(high)),
@@ -64,47 +62,46 @@ def common(scopes: Iterable[Scope | None]) -> Scope | None:
 def name_of(scopes: Sequence[Scope]) -> str:
     """An identifier for modules with these scopes: their common words, without numbers that differ.
 
-    Empty for none.
+    Empty if they have none.
     """
     texts = [".".join(scope).split(".") for scope in scopes]
     if len({len(words) for words in texts}) > 1:
         texts = [list(common(scopes) or ())]
-    kept = []
+    common_words = []
     for words in zip(*texts, strict=True):
         if len(set(words)) == 1:
-            kept.append(words[0])
+            common_words.append(words[0])
         elif not all(word.isdecimal() for word in words):
             break
-    name = re.sub(r"\W+", "_", "_".join(kept), flags=re.ASCII).strip("_")
+    name = re.sub(r"\W+", "_", "_".join(common_words), flags=re.ASCII).strip("_")
     return f"block_{name}" if name[:1].isdigit() else name
 
 
 class BlockNames:
-    """The names of a block.
+    """The names of a block, from the innermost scopes around all nodes of a copy.
 
-    They come from the scopes of its nodes: the innermost scope around all nodes of a copy. Where
-    there are no scopes, or those of the copies have nothing in common, the block is named after its
+    Without scopes, or if those of the copies have nothing in common, the block is named after its
     operators.
     """
 
     def __init__(self, copies: Sequence[Sequence[Node]]) -> None:
-        found = [
+        scopes = [
             common(row) or ()
             for row in zip(*map(scopes_of, zip(*copies, strict=True)), strict=True)
         ]
-        own = name_of(found) if len(set(found)) == len(found) else ""
-        around = common(scope_of(node) or None for copy in copies for node in copy) or ()
+        name = name_of(scopes) if len(set(scopes)) == len(scopes) else ""
+        outer = common(scope_of(node) or None for copy in copies for node in copy) or ()
         # a name for the block, an identifier
-        self.title = own or "_".join(filter(None, (name_of([around]), _operators(copies[0]))))
-        self.calls = ["/".join(scope) or self.title for scope in found]  # a name for each copy
-        scopes = (".".join(found[0]), "/".join(found[0])) if found[0] else ()
-        self._inside = [f"{scope}{end}" for scope in scopes for end in ("/", ".")]
+        self.title = name or "_".join(filter(None, (name_of([outer]), _operators(copies[0]))))
+        self.calls = ["/".join(scope) or self.title for scope in scopes]  # a name for each copy
+        forms = (".".join(scopes[0]), "/".join(scopes[0])) if scopes[0] else ()
+        self._prefixes = [f"{form}{end}" for form in forms for end in ("/", ".")]
 
     def short(self, name: str) -> str:
         """The name of a value or a node of the first copy without the scope of that copy."""
-        for scope in self._inside:
-            _, found, rest = name.partition(scope)
-            if found and rest:
+        for prefix in self._prefixes:
+            _, match, rest = name.partition(prefix)
+            if match and rest:
                 return rest
         return name
 

@@ -1,3 +1,1 @@
-"""Other operator sets: a model is raised or lowered to one of them, and computes the same
-afterwards.
-"""
+"""Raise or lower a model to another operator set."""

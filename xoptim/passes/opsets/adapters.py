@@ -42,12 +42,12 @@ ADAPTERS: Final[dict[tuple[str, int], Adapter]] = {
     ("ReduceLogSum", 28): fewer_types,
     ("ReduceLogSumExp", 28): fewer_types,
 }
-"""By operator, and the operator set that defines it anew."""
+"""By operator, and operator set that changes it."""
 
 
 class Judgement(NamedTuple):
-    """The effect of a change on calls of an operator: ``adapter`` changes them, ``refusal``
-    excludes them, or neither.
+    """How a change of an operator affects its calls: ``adapter`` changes them, ``refusal`` excludes
+    them, or neither.
     """
 
     adapter: Adapter | None = None
@@ -56,7 +56,7 @@ class Judgement(NamedTuple):
 
 @cache
 def judge(op_type: str, version: int) -> Judgement:
-    """The judgement of the change of a standard operator that an operator set defines anew.
+    """The judgement of the change of a standard operator in an operator set.
 
     A change without an adapter is accepted when the operator only got more element types, and its
     text is the same; or when every call stays valid and the change was reviewed.
@@ -89,7 +89,7 @@ def raised(call: OpsetCall) -> list[OpsetCall]:
     """The calls, in order, that compute the same as one call in the operator set to which its node
     is raised.
 
-    Raises `Refused` when there are none; ``version`` is the operator set that changed the operator.
+    Raises `Refused` when there are none, with the operator set that changed the operator.
     """
     target = call.scratch.target
     while (version := next_version(call.op_type, call.version, target)) is not None:
@@ -105,6 +105,6 @@ def raised(call: OpsetCall) -> list[OpsetCall]:
     while call.inputs and not call.inputs[-1]:
         call.inputs.pop()
     before, after = (
-        [part for each in calls for part in raised(each)] for calls in (call.before, call.after)
+        [part for c in calls for part in raised(c)] for calls in (call.before, call.after)
     )
     return [*before, call, *after]

@@ -1,4 +1,4 @@
-"""Adapters of the changes up to operator set 7, such as broadcasting by shapes alone."""
+"""Adapters of the changes up to operator set 7, such as broadcasting without attributes."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ _BROADCASTING: Final = (
     "Pow",
 )
 _ALIGNED_SINCE: Final = 7
-"""Operator set since which shapes are aligned at their ends."""
+"""Operator set since which shapes are aligned at their last axes."""
 _IN_PLACE: Final = (
     "Abs",
     "Add",
@@ -52,7 +52,7 @@ _IN_PLACE: Final = (
     "Sum",
     "Tanh",
 )
-"""Operators that could name operands to overwrite."""
+"""Operators with an attribute that named operands to overwrite."""
 
 
 def not_in_place(call: OpsetCall) -> None:
@@ -68,9 +68,8 @@ def constants_of_selu(call: OpsetCall) -> None:
 
 
 def broadcast(call: OpsetCall) -> None:
-    """Operators of two operands, 7: shapes are aligned at their ends.
-
-    Before, at an axis that an attribute could name.
+    """Operators of two operands, 7: shapes are aligned at their last axes; before, at an axis that
+    an attribute could name.
     """
     is_broadcast, axis = call.take("broadcast"), call.take("axis")
     if not is_broadcast or axis is None:
@@ -86,10 +85,7 @@ def broadcast(call: OpsetCall) -> None:
 
 
 def slopes_of_channels(call: OpsetCall) -> None:
-    """PRelu 7: the slopes are aligned at the end of the shape.
-
-    Before, they were one number, or one for each channel.
-    """
+    """PRelu 7: slopes are aligned at the last axes; before, there was one, or one per channel."""
     slopes, rank = call.info(1).shape, call.info(0).rank
     if slopes is None or rank is None:
         raise Refused("the shape of an operand is unknown, and decides how the slope broadcasts")
@@ -98,7 +94,7 @@ def slopes_of_channels(call: OpsetCall) -> None:
 
 
 def _append_axes(call: OpsetCall, rank: int, count: int) -> None:
-    """Append axes of length 1 to the second operand."""
+    """Append axes of size 1 to the second operand."""
     call.inputs[1] = call.make(
         "Unsqueeze", call.inputs[1:2], version=_ALIGNED_SINCE, axes=list(range(rank, rank + count))
     )
@@ -159,4 +155,4 @@ EARLY: Final[dict[tuple[str, int], Adapter]] = {
     ("Reshape", 5): shape_moved,
     ("Gemm", 7): lambda call: call.attributes.pop("broadcast", None),
 }
-"""By operator, and the operator set that defines it anew."""
+"""By operator, and operator set that changes it."""

@@ -8,7 +8,7 @@ from xoptim.passes.opsets.call import Adapter, OpsetCall, Refused
 
 _RENAMED_MODES: Final = {"bilinear": "linear", "bicubic": "cubic"}
 _COORDINATES: Final = 11
-"""Operator set in which Resize got attributes for the positions of pixels."""
+"""Operator set in which Resize got attributes for the coordinates of pixels."""
 
 
 def upsample_renamed(call: OpsetCall) -> None:
@@ -20,13 +20,13 @@ def upsample_renamed(call: OpsetCall) -> None:
 
 
 def resize_coordinates(call: OpsetCall) -> None:
-    """Resize 11: the positions of pixels, and the nearest one of them, became attributes with other
-    defaults.
+    """Resize 11: the coordinates of pixels, and the rounding of ``nearest``, became attributes with
+    other defaults.
 
-    Before, the coordinate of a pixel was its index divided by the scale. ``nearest`` took the pixel
-    below where an axis grows and the pixel above where it shrinks, as onnxruntime computes it; ONNX
-    leaves this open. One Resize rounds all axes in the same way, so scales of both kinds, or
-    unknown ones, are applied by two: the axes that grow first.
+    Before, the coordinate of a pixel was its index divided by the scale. ``nearest`` rounded down
+    where an axis grows and up where it shrinks, as onnxruntime computes it; ONNX leaves this open.
+    One Resize rounds all axes in the same way, so scales of both kinds, or unknown ones, are
+    applied by two, which first enlarges and then shrinks.
     """
     scales = call.inputs[1]
     if call.get("mode") != "nearest":
@@ -45,21 +45,18 @@ def resize_coordinates(call: OpsetCall) -> None:
 
 
 def _place_scales(call: OpsetCall, scales: str, nearest: str) -> None:
-    """Write a Resize of operator set 11 that has these scales, in the meaning of Upsample."""
+    """Write a Resize of operator set 11 with these scales, as Upsample defines them."""
     call.inputs[1:] = [call.constant([], np.float32, "roi"), scales]
     call.attributes.update(_meaning(nearest))
 
 
 def _meaning(nearest: str) -> dict[str, str]:
-    given = {"coordinate_transformation_mode": "asymmetric"}
-    return {**given, "nearest_mode": nearest} if nearest else given
+    modes = {"coordinate_transformation_mode": "asymmetric"}
+    return {**modes, "nearest_mode": nearest} if nearest else modes
 
 
 def resize_operands(call: OpsetCall) -> None:
-    """Resize 13: the region and the scales are omitted where they are empty.
-
-    A mode of coordinates disappeared.
-    """
+    """Resize 13: an empty region or empty scales are omitted; a coordinate mode disappeared."""
     if call.get("coordinate_transformation_mode") == "tf_half_pixel_for_nn":
         raise Refused("the coordinate mode tf_half_pixel_for_nn no longer exists")
     for place in (1, 2):
@@ -70,7 +67,7 @@ def resize_operands(call: OpsetCall) -> None:
 
 
 def sample_modes(call: OpsetCall) -> None:
-    """GridSample 20: the modes of interpolation have names for any number of axes."""
+    """GridSample 20: the interpolation modes have names for images of any rank."""
     mode = call.attributes.get("mode")
     if mode is not None:
         call.attributes["mode"] = _RENAMED_MODES.get(call.get("mode"), mode)
@@ -84,9 +81,9 @@ IMAGES: Final[dict[tuple[str, int], Adapter]] = {
     ("Resize", 11): resize_coordinates,
     ("Resize", 13): resize_operands,
     ("GridSample", 20): sample_modes,
-    # The positions of pixels became an attribute with another default.
+    # The coordinates of pixels became an attribute with another default.
     ("RoiAlign", 16): lambda call: call.attributes.update(
         coordinate_transformation_mode="output_half_pixel"
     ),
 }
-"""By operator, and the operator set that defines it anew."""
+"""By operator, and operator set that changes it."""

@@ -14,9 +14,9 @@ _STASHED: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE
 def one_axis(call: OpsetCall) -> None:
     """Softmax, LogSoftmax and Hardmax 13: they work along one axis.
 
-    Before, they worked along ``axis`` and all axes after it, as if these were one. Where at most
-    one of them is longer than 1, that is the axis. Elsewhere, the tensor is flattened first, and
-    gets its shape back.
+    Before, they worked along ``axis`` and all axes after it, as if these were one. If at most one
+    of them is longer than 1, that is the axis. Otherwise the tensor is flattened, and gets its
+    shape back afterwards.
     """
     first = call.take("axis")
     shape = call.info().shape
@@ -25,9 +25,9 @@ def one_axis(call: OpsetCall) -> None:
         return
     if shape is not None and -len(shape) <= first < len(shape):
         start = first % len(shape)
-        long = [axis for axis in range(start, len(shape)) if shape[axis] != 1]
-        if len(long) < 2:
-            call.attributes["axis"] = long[0] if long else start
+        axes = [axis for axis in range(start, len(shape)) if shape[axis] != 1]
+        if len(axes) < 2:
+            call.attributes["axis"] = axes[0] if axes else start
             return
     has_zeros = call.scratch.target >= ALLOWZERO_SINCE
     if not has_zeros and not _reshape_copies_zeros(shape, first):
@@ -42,22 +42,20 @@ def one_axis(call: OpsetCall) -> None:
 
 
 def _reshape_copies_zeros(shape: Shape | None, first: int) -> bool:
-    """Whether each size of 0 is 0 too at the same place of the flattened tensor, from which Reshape
-    copies it.
+    """Whether the flattened tensor is 0 at the axis of each dimension that may be 0: Reshape copies
+    it from there.
     """
     if shape is None:
         return False
     start = first % len(shape) if shape else 0
-    copied = {0: (1,), 1: (0, 1)}.get(start, (0,))
+    copies = {0: (1,), 1: (0, 1)}.get(start, (0,))
     return all(
-        axis in copied or (isinstance(size, int) and size > 0) for axis, size in enumerate(shape)
+        axis in copies or (isinstance(size, int) and size > 0) for axis, size in enumerate(shape)
     )
 
 
 def not_spatial(call: OpsetCall) -> None:
-    """BatchNormalization 9: statistics of each element, not of each channel, are computed by
-    hand.
-    """
+    """BatchNormalization 9: no statistics for each element; other operators compute these."""
     not_training(call)
     if call.take("spatial"):
         return
@@ -70,10 +68,7 @@ def not_spatial(call: OpsetCall) -> None:
 
 
 def not_training(call: OpsetCall) -> None:
-    """BatchNormalization 14: training became an attribute.
-
-    Results that only training has were a sign of it before.
-    """
+    """BatchNormalization 14: training became an attribute; before, more results meant training."""
     if any(call.outputs[1:]):
         raise Refused(
             "it is a training step (it has more than one result), which the newer set computes "
@@ -99,9 +94,9 @@ def scale_of_channels(call: OpsetCall) -> None:
     if isinstance(channels, int) and groups:
         sizes = call.integers([groups, channels // groups], "sizes")
     else:
-        of_groups = call.integers(groups, "groups")
+        group_count = call.integers(groups, "groups")
         sizes = call.make(
-            "Concat", [of_groups, call.make("Div", [call.size_of(1), of_groups])], axis=0
+            "Concat", [group_count, call.make("Div", [call.size_of(1), group_count])], axis=0
         )
     for place in (1, 2):
         table = call.make(
@@ -122,4 +117,4 @@ NORMALIZATIONS: Final[dict[tuple[str, int], Adapter]] = {
     ("BatchNormalization", 14): not_training,
     ("GroupNormalization", 21): scale_of_channels,
 }
-"""By operator, and the operator set that defines it anew."""
+"""By operator, and operator set that changes it."""

@@ -28,16 +28,12 @@ def integers_moved(*names: str) -> Adapter:
 
 
 def clip_bounds(call: OpsetCall) -> None:
-    """Clip 11.
-
-    A bound that is the limit of float32 is the default, and omitted where it cannot
-    matter.
-    """
+    """Clip 11: the bounds became operands; for float32, the limits of the type are omitted."""
     bounds: tuple[tuple[int, str, float], ...] = ((1, "min", _LOWEST), (2, "max", _HIGHEST))
-    for place, name, end in bounds:
+    for place, name, limit in bounds:
         if name in call.attributes:
             value = call.take(name)
-            if np.float32(value) != np.float32(end) or call.info().dtype != TensorProto.FLOAT:
+            if np.float32(value) != np.float32(limit) or call.info().dtype != TensorProto.FLOAT:
                 call.set_input(place, call.number(value, 0, name))
 
 
@@ -50,27 +46,24 @@ def pad_operands(call: OpsetCall) -> None:
 
 
 def dropout_ratio(call: OpsetCall) -> None:
-    """Dropout 12: the ratio became an operand.
-
-    The mask of an inference became true everywhere, from false.
-    """
+    """Dropout 12: the ratio became an operand, and the mask of inference true instead of false."""
     dropout_mask(call)
     if "ratio" in call.attributes:
         call.set_input(1, call.constant(call.take("ratio"), np.float32, "ratio"))
 
 
 def dropout_mask(call: OpsetCall) -> None:
-    """Dropout 10: the mask became Boolean, and is omitted."""
+    """Dropout 10: the mask became Boolean; it is omitted."""
     if call.is_result_read(1):
         raise Refused("its mask is read, which has other values in the newer set")
     del call.outputs[1:]
 
 
 def sizes_of_parts(call: OpsetCall) -> None:
-    """Split 18: equal parts are no longer meant where nothing is written.
+    """Split 18: equal parts are no longer the default.
 
-    Their sizes are, and are computed where they are unknown: onnxruntime does not take their number
-    for an empty axis.
+    Their sizes are written, or computed if unknown: onnxruntime does not accept the number of parts
+    for a dimension of size 0.
     """
     if call.has_input(1):
         return
@@ -99,4 +92,4 @@ OPERANDS: Final[dict[tuple[str, int], Adapter]] = {
     # The axis became an operand, with another default.
     ("DFT", 20): lambda call: call.set_input(2, call.constant(call.take("axis"), np.int64, "axis")),
 }
-"""By operator, and the operator set that defines it anew."""
+"""By operator, and operator set that changes it."""

@@ -1,4 +1,4 @@
-"""Write a node with the function that ONNX defines its operator by."""
+"""Decompose a node into the function body by which ONNX defines its operator."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,8 +19,8 @@ from xoptim.passes.opsets.plan import check_calls
 def calls_of_body(node: Node) -> list[OpsetCall]:
     """The calls of the body of a standard operator, in the operator set of the node's graph.
 
-    Raises `Refused` when ONNX defines the operator by no function, or by one that depends on
-    types that are unknown, or one with subgraphs.
+    Raises `Refused` when ONNX defines no function for the operator, or one that depends on unknown
+    types, or one with subgraphs.
     """
     graph = node.graph
     assert graph is not None
@@ -30,43 +30,45 @@ def calls_of_body(node: Node) -> list[OpsetCall]:
         raise Refused(f"ONNX defines no function body for {node.op_type}")
     scratch = Scratch(graph, version)
     names = _names_of_formals(node, body, scratch)
-    own = dict(node.attribute)
+    node_attributes = dict(node.attribute)
     defaults = attribute_defaults(node.op_type, "", version)
-    since = next(each.version for each in body.opset_import if not each.domain)
+    since = next(entry.version for entry in body.opset_import if not entry.domain)
     calls: list[OpsetCall] = []
-    for part in body.node:
-        attributes = _attributes(part, {**defaults, **own})
-        if part.op_type == "Constant" and not part.domain:
-            names[part.output[0]] = _constant(scratch, part.output[0], attributes)
+    for proto in body.node:
+        attributes = _attributes(proto, {**defaults, **node_attributes})
+        if proto.op_type == "Constant" and not proto.domain:
+            names[proto.output[0]] = _constant(scratch, proto.output[0], attributes)
             continue
-        for name in filter(None, part.output):
+        for name in filter(None, proto.output):
             if name not in names:
                 names[name] = scratch.new_name(name)
-        inputs = [names[name] for name in part.input]
-        outputs = [names[name] for name in part.output]
-        calls.append(OpsetCall(scratch, since, part.op_type, inputs, outputs, attributes))
-    found = [each for call in calls for each in raised(call)]
-    check_calls(found, graph.model, version)
-    return found
+        inputs = [names[name] for name in proto.input]
+        outputs = [names[name] for name in proto.output]
+        calls.append(OpsetCall(scratch, since, proto.op_type, inputs, outputs, attributes))
+    raised_calls = [new_call for call in calls for new_call in raised(call)]
+    check_calls(raised_calls, graph.model, version)
+    return raised_calls
 
 
 def _body_of(node: Node, version: int) -> onnx.FunctionProto | None:
-    """The function of an operator in the oldest operator set in which it is written."""
-    known: Any = schema(node.op_type, "", version)
-    if known is None:
+    """The function of an operator in the oldest operator set for which it is defined."""
+    definition: Any = schema(node.op_type, "", version)
+    if definition is None:
         return None
-    if known.has_function:
-        fitting = [each for each in known.function_opset_versions if each <= version]
-        if not fitting:
+    if definition.has_function:
+        versions = [v for v in definition.function_opset_versions if v <= version]
+        if not versions:
             return None
-        text = known.get_function_with_opset_version(min(fitting))
-    elif known.has_context_dependent_function:
-        fitting = [e for e in known.context_dependent_function_opset_versions if e <= version]
-        if not fitting:
+        text = definition.get_function_with_opset_version(min(versions))
+    elif definition.has_context_dependent_function:
+        versions = [v for v in definition.context_dependent_function_opset_versions if v <= version]
+        if not versions:
             return None
         types = _types_of_operands(node)
         proto = node.to_proto().SerializeToString()
-        text = known.get_context_dependent_function_with_opset_version(min(fitting), proto, types)
+        text = definition.get_context_dependent_function_with_opset_version(
+            min(versions), proto, types
+        )
     else:
         return None
     body: onnx.FunctionProto = onnx.FunctionProto.FromString(text)
@@ -76,41 +78,41 @@ def _body_of(node: Node, version: int) -> onnx.FunctionProto | None:
 def _types_of_operands(node: Node) -> list[bytes]:
     graph = node.graph
     assert graph is not None
-    found: list[bytes] = []
+    types: list[bytes] = []
     for name in node.input:
         info = graph.info_of(name) if name else None
         if info is not None and info.is_tensor and not info.dtype:
             raise Refused(f"the element type of {name!r} is unknown")
         proto = onnx.TypeProto() if info is None else info_to_type_proto(info)
-        found.append(proto.SerializeToString())
-    return found
+        types.append(proto.SerializeToString())
+    return types
 
 
 def _names_of_formals(node: Node, body: onnx.FunctionProto, scratch: Scratch) -> dict[str, str]:
     """The names of operands and results of the node, by those in the function."""
     names = {"": ""}
-    for formals, given in ((body.input, node.input), (body.output, node.output)):
-        padded: Sequence[str] = (*given, *[""] * len(formals))
+    for formals, actuals in ((body.input, node.input), (body.output, node.output)):
+        padded: Sequence[str] = (*actuals, *[""] * len(formals))
         names.update(zip(formals, padded, strict=False))
     for name in body.output:
         names[name] = names[name] or scratch.new_name(name)
     return names
 
 
-def _attributes(part: onnx.NodeProto, given: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of a node of the function; references take the values that are ``given``."""
-    found: dict[str, Any] = {}
-    for proto in part.attribute:
+def _attributes(node: onnx.NodeProto, values: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of a node of the function; references are replaced by ``values``."""
+    attributes: dict[str, Any] = {}
+    for proto in node.attribute:
         value = decode_attribute(proto)
         if isinstance(value, AttributeReference):
-            value = given.get(value.name)
+            value = values.get(value.name)
         if isinstance(value, AttributeReference):
             raise Refused(f"the value of {value.name} is given by the caller of the local function")
         if isinstance(value, onnx.GraphProto):
             raise Refused("the function that defines it has subgraphs")
         if value is not None:
-            found[proto.name] = value
-    return found
+            attributes[proto.name] = value
+    return attributes
 
 
 def _constant(scratch: Scratch, hint: str, attributes: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The call of an operator while it is raised: what an adapter reads and changes."""
+"""The call of an operator that is raised or lowered: adapters read and change it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from xoptim.graph.node import Node
 
 CAST_LIKE_SINCE: Final = 15
 ALLOWZERO_SINCE: Final = 14
-"""Operator set since which Reshape can write an empty axis."""
+"""Operator set since which Reshape can write a dimension of size 0."""
 _MARK: Final = "\0"
 
 
 class Refused(Exception):  # noqa: N818 - a reason, which becomes an error or an older operator set
-    """A call cannot be raised to an operator set; the message is the reason."""
+    """A call cannot be expressed in an operator set; the message is the reason."""
 
     def __init__(self, reason: str, version: int = 0) -> None:
         super().__init__(reason)
@@ -32,11 +32,10 @@ class Refused(Exception):  # noqa: N818 - a reason, which becomes an error or an
 
 @dataclass(slots=True, eq=False)
 class Scratch:
-    """Shared by the calls that replace one node: facts of the graph, and names and constants that
-    do not exist yet.
+    """Shared by the calls that replace one node: facts of the graph, and new names and constants.
 
-    The graph is left unchanged. A new name has a mark, which no name of a model contains, until the
-    node is replaced.
+    The graph is left unchanged. Until the node is replaced, a new name has a mark, which no name of
+    a model contains.
     """
 
     graph: Graph
@@ -79,7 +78,7 @@ class OpsetCall:
 
     @classmethod
     def of(cls, node: Node, graph: Graph, target: int) -> OpsetCall:
-        """The call of a node of a graph that is raised to the operator set ``target``."""
+        """The call of a node of a graph that is brought to the operator set ``target``."""
         inputs, outputs, attributes = list(node.input), list(node.output), dict(node.attribute)
         return cls(
             Scratch(graph, target), graph.opsets[""], node.op_type, inputs, outputs, attributes
@@ -102,7 +101,7 @@ class OpsetCall:
     # ---------------------------------------------------------------- reading
 
     def has_input(self, place: int) -> bool:
-        """Whether an operand is given."""
+        """Whether an operand is present."""
         return place < len(self.inputs) and bool(self.inputs[place])
 
     def info(self, place: int = 0) -> Info:
@@ -110,9 +109,7 @@ class OpsetCall:
         return self.scratch.info(self.inputs[place]) if self.has_input(place) else UNKNOWN
 
     def value(self, place: int) -> np.ndarray | None:
-        """The value of a constant operand, ``None`` when it is absent or only known when the model
-        runs.
-        """
+        """The value of a constant operand, ``None`` for another or an absent one."""
         return self.scratch.value(self.inputs[place]) if self.has_input(place) else None
 
     def get(self, name: str) -> Any:
@@ -129,7 +126,7 @@ class OpsetCall:
         )
 
     def take(self, name: str) -> Any:
-        """The same, and the attribute is removed."""
+        """Like `get`, and remove the attribute."""
         value = self.get(name)
         self.attributes.pop(name, None)
         return value
@@ -160,10 +157,10 @@ class OpsetCall:
         return self.constant(np.atleast_1d(values), np.int64, hint)
 
     def number(self, value: float, place: int, hint: str) -> str:
-        """The name of a new number that has the element type of an operand, which is converted at
-        run time if it is unknown.
+        """The name of a new scalar with the element type of an operand, cast at run time if the
+        type is unknown.
 
-        Raises `Refused` when the type is unknown, and the operator set has no operator for that.
+        Raises `Refused` when the type is unknown, and the operator set has no CastLike.
         """
         dtype = self.info(place).dtype
         if dtype:
@@ -193,8 +190,8 @@ class OpsetCall:
         return result
 
     def size_of(self, axis: int) -> str:
-        """The name of the size of an axis of the first operand, computed at run time, of rank 1
-        (since operator set 15).
+        """The name of a dimension of the first operand, computed at run time, as a vector (since
+        operator set 15).
         """
         end = {} if axis == -1 else {"end": axis + 1}
         return self.make("Shape", self.inputs[:1], start=axis, **end)
@@ -202,10 +199,7 @@ class OpsetCall:
     def finish(
         self, op_type: str, operands: Sequence[str], place: int = 0, **attributes: Any
     ) -> None:
-        """Have another call compute the result at a place from this one.
-
-        ``operands`` are those after the first one.
-        """
+        """Add a call that computes a result from that of this call and further ``operands``."""
         result, name = self.outputs[place], self.scratch.new_name(f"{self.op_type.lower()}_out")
         self.outputs[place] = name
         self.after.insert(
@@ -217,6 +211,5 @@ class OpsetCall:
 
 
 Adapter: TypeAlias = Callable[[OpsetCall], None]
-"""Changes a call so that it means the same in the operator set that defines the operator anew, or
-raises `Refused`.
+"""Changes a call so that it computes the same after a change of the operator, or raises `Refused`.
 """

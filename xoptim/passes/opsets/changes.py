@@ -1,6 +1,4 @@
-"""The difference between two versions of an operator: as schemas describe it, and as reviewed by
-hand.
-"""
+"""The difference between two versions of an operator, by their schemas and as reviewed by hand."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -64,42 +62,35 @@ _REFUSED: Final = {
 
 @cache
 def _versions() -> dict[str, tuple[int, ...]]:
-    found: dict[str, list[int]] = {}
-    for each in onnx.defs.get_all_schemas_with_history():
-        if not each.domain:
-            found.setdefault(each.name, []).append(each.since_version)
-    return {name: tuple(sorted(versions)) for name, versions in found.items()}
+    history: dict[str, list[int]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if not schema.domain:
+            history.setdefault(schema.name, []).append(schema.since_version)
+    return {name: tuple(sorted(versions)) for name, versions in history.items()}
 
 
 def versions(op_type: str) -> tuple[int, ...]:
-    """The operator sets that define an operator of the standard domain anew, in order.
-
-    Empty for an unknown operator.
-    """
+    """The operator sets that define or change a standard operator, in order; none if unknown."""
     return _versions().get(op_type, ())
 
 
 def operators() -> tuple[str, ...]:
-    """All operators of the standard domain, of the past too."""
+    """All standard operators, former ones included."""
     return tuple(sorted(_versions()))
 
 
 def next_version(op_type: str, version: int, target: int) -> int | None:
-    """The next operator set up to ``target`` that changes an operator after ``version``, ``None``
-    when there is none.
+    """The next operator set up to ``target`` that changes an operator after ``version``, if any.
 
     The first definition changes nothing: before it, onnxruntime alone defined the operator, such as
     LayerNormalization.
     """
-    return next((each for each in versions(op_type)[1:] if version < each <= target), None)
+    return next((v for v in versions(op_type)[1:] if version < v <= target), None)
 
 
 @cache
 def breaks(op_type: str, version: int) -> tuple[str, ...]:
-    """The parts that a call may have before an operator set, and not in it.
-
-    Empty when all calls stay valid.
-    """
+    """The parts that a call may have before an operator set, but not in it."""
     return tuple(_breaks(*pair(op_type, version)))
 
 
@@ -116,29 +107,29 @@ def additions(op_type: str, version: int) -> tuple[str, ...]:
     its text differs.
     """
     old, new = pair(op_type, version)
-    found = [f"attribute {name}" for name in new.attributes if name not in old.attributes]
-    found += [f"operand {formal.name}" for formal in new.inputs[len(old.inputs) :]]
-    found += [f"result {formal.name}" for formal in new.outputs[len(old.outputs) :]]
-    return (*found, "text") if _text(old) != _text(new) else tuple(found)
+    parts = [f"attribute {name}" for name in new.attributes if name not in old.attributes]
+    parts += [f"operand {formal.name}" for formal in new.inputs[len(old.inputs) :]]
+    parts += [f"result {formal.name}" for formal in new.outputs[len(old.outputs) :]]
+    return (*parts, "text") if _text(old) != _text(new) else tuple(parts)
 
 
 def pair(op_type: str, version: int) -> tuple[OpSchema, OpSchema]:
-    """The schemas of an operator before an operator set that defines it anew, and in it."""
-    before = max(each for each in versions(op_type) if each < version)
+    """The schemas of an operator before and in an operator set that changes it."""
+    before = max(v for v in versions(op_type) if v < version)
     return onnx.defs.get_schema(op_type, before, ""), onnx.defs.get_schema(op_type, version, "")
 
 
 def _breaks(old: OpSchema, new: OpSchema) -> Iterator[str]:
     if new.deprecated:
         yield "the operator"
-    for name, was in old.attributes.items():
-        now = new.attributes.get(name)
-        if now is None:
+    for name, old_attr in old.attributes.items():
+        new_attr = new.attributes.get(name)
+        if new_attr is None:
             yield f"attribute {name}"
-        elif now.type != was.type or _default(now) != _default(was):
+        elif new_attr.type != old_attr.type or _default(new_attr) != _default(old_attr):
             yield f"the type or the default of attribute {name}"
-    for name, now in new.attributes.items():
-        if now.required and not (name in old.attributes and old.attributes[name].required):
+    for name, new_attr in new.attributes.items():
+        if new_attr.required and not (name in old.attributes and old.attributes[name].required):
             yield f"a call without attribute {name}"
     yield from _broken_formals("operand", old.inputs, new.inputs)
     yield from _broken_formals("result", old.outputs, new.outputs)
@@ -149,12 +140,12 @@ def _breaks(old: OpSchema, new: OpSchema) -> Iterator[str]:
 
 
 def _broken_formals(kind: str, old: Formals, new: Formals) -> Iterator[str]:
-    yield from (f"{kind} {was.name}" for was in old[len(new) :])
-    for was, now in zip(old, new, strict=False):
-        if was.option != now.option and (was.option, now.option) != (_REQUIRED, _OPTIONAL):
-            yield f"{kind} {was.name} as it was"
-        if not was.types <= now.types:
-            yield f"the types of {kind} {was.name}"
+    yield from (f"{kind} {formal.name}" for formal in old[len(new) :])
+    for a, b in zip(old, new, strict=False):
+        if a.option != b.option and (a.option, b.option) != (_REQUIRED, _OPTIONAL):
+            yield f"{kind} {a.name} as it was"
+        if not a.types <= b.types:
+            yield f"the types of {kind} {a.name}"
 
 
 def _default(attribute: OpSchema.Attribute) -> bytes:
@@ -162,34 +153,28 @@ def _default(attribute: OpSchema.Attribute) -> bytes:
 
 
 def _text(schema: OpSchema) -> list[str]:
-    """The words of a schema about what is in both of two versions: without layout and
-    marks.
-    """
-    parts = [schema.doc, *(each.description for each in (*schema.inputs, *schema.outputs))]
+    """The words and comparison signs of a schema, without layout and punctuation."""
+    parts = [schema.doc, *(formal.description for formal in (*schema.inputs, *schema.outputs))]
     parts += [schema.attributes[name].description for name in sorted(schema.attributes)]
     return re.findall(r"\w+|[<>=!]+", " ".join(part or "" for part in parts))
 
 
 def _by_step(groups: dict[str, str]) -> dict[tuple[str, int], str]:
-    found: dict[tuple[str, int], str] = {}
+    reasons: dict[tuple[str, int], str] = {}
     for reason, text in groups.items():
         for entry in text.split(","):
             name, *versions = entry.split()
-            found.update({(name, int(version)): reason for version in versions})
-    return found
+            reasons.update({(name, int(version)): reason for version in versions})
+    return reasons
 
 
 SAME_MEANING: Final = _by_step(_SAME)
-"""Operator, and operator set that defines it anew with another text or with additions: the reason
-why calls mean the same.
-"""
+"""By step (an operator, and the operator set that changes it): why calls stay valid and equal."""
 
 REFUSED: Final = _by_step(_REFUSED)
-"""The same for changes that are not supported: the reason."""
+"""By step: why the change is not supported."""
 
 UNSEEN: Final = frozenset(
     step for step, reason in SAME_MEANING.items() if reason in (_WIDER, _VALUES)
 )
-"""Those steps whose additions the schemas do not list: operands and values that were invalid
-before.
-"""
+"""Steps whose additions the schemas do not list: operands and values that were invalid before."""

@@ -1,4 +1,4 @@
-"""Adapters to older operator sets: other forms, and values of attributes that are new."""
+"""Adapters to older operator sets for other forms, and for new attributes and values of these."""
 
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from xoptim.passes.opsets.call import Adapter, OpsetCall, Refused
 from xoptim.passes.opsets.downward_operands import counted_from_start
 
 _LAST: Final = np.iinfo(np.int64).max
-"""The end of a Slice that goes on to the end of an axis."""
+"""The end of a Slice up to the end of an axis."""
 _FLOATS: Final = (
     *(TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16),
     TensorProto.BFLOAT16,
@@ -23,7 +23,7 @@ _WHERE_SINCE: Final = 9
 
 
 def without(*names: str) -> Adapter:
-    """An adapter for attributes that concern types only that the older set does not have."""
+    """An adapter for attributes that only affect types that the older set does not have."""
 
     def adapt(call: OpsetCall) -> None:
         for name in names:
@@ -33,7 +33,7 @@ def without(*names: str) -> Adapter:
 
 
 def no_value(name: str, *values: Any) -> Adapter:
-    """An adapter for an attribute that has some values more."""
+    """An adapter for an attribute with new values, which are refused."""
 
     def adapt(call: OpsetCall) -> None:
         if call.get(name) in values:
@@ -45,7 +45,7 @@ def no_value(name: str, *values: Any) -> Adapter:
 def last_axis(call: OpsetCall) -> None:
     """Softmax, LogSoftmax and Hardmax 13: before, they work along an axis and all axes after it.
 
-    Where one of those is longer than 1, the axis is moved to the end and back.
+    If one of those is longer than 1, the axis is moved to the end and back.
     """
     axis, shape = call.get("axis"), call.info().shape
     if shape is None:
@@ -81,38 +81,36 @@ def scatter_older(call: OpsetCall) -> None:
 
 
 def part_of_shape(call: OpsetCall) -> None:
-    """Shape 15: ``start`` and ``end`` cut the shape, as a Slice does."""
+    """Shape 15: ``start`` and ``end`` become a Slice of the shape."""
     start, end = call.take("start"), call.take("end")
     if not start and end is None:
         return
     shape = call.make("Shape", call.inputs[:1])
     bounds = ((start, "starts"), (_LAST if end is None else end, "ends"))
     call.inputs = [shape, *(call.integers(value, hint) for value, hint in bounds)]
-    # Before set 11, axes are named.
+    # with explicit axes, for sets before 11
     call.inputs.append(call.integers(0, "axes"))
     call.op_type, call.version = "Slice", 13
 
 
 def no_zeros(call: OpsetCall) -> None:
-    """Reshape 14: with ``allowzero``, a 0 in the shape is an empty axis, not one to be copied."""
+    """Reshape 14: with ``allowzero``, a 0 in the shape is a dimension of size 0, and not copied."""
     if not call.take("allowzero"):
         return
     value, data = call.value(1), call.info(1).data
     if value is not None:
-        data = tuple(int(each) for each in np.ravel(value))
+        data = tuple(int(size) for size in np.ravel(value))
     if data is not None and -1 in data:
         return  # with ``allowzero``, a 0 next to it is an error
     shape = call.info(0).shape or ()
-    if data is None or not all(_is_kept(each, shape[i : i + 1]) for i, each in enumerate(data)):
+    if data is None or not all(_is_kept(size, shape[i : i + 1]) for i, size in enumerate(data)):
         raise Refused(
             "its shape may contain a 0 (allowzero), which would copy an input dimension there"
         )
 
 
 def _is_kept(size: Dim, copied: Shape) -> bool:
-    """Whether a size is not 0, or is the size that would be copied in its place, if there is
-    one.
-    """
+    """Whether a size is not 0, or is the one that would be copied in its place."""
     if isinstance(size, int) and size:
         return True
     return (lower_bound(size) or 0) > 0 or copied == (size,)
@@ -145,12 +143,12 @@ def indices_from_start(call: OpsetCall) -> None:
 
 
 def _indices_at_run_time(call: OpsetCall, axis: int) -> str:
-    """Indices of a Gather that are not negative, computed."""
+    """Indices of a Gather that are not negative, computed at run time."""
     dtype = call.info(1).dtype
     shape = call.make("Shape", call.inputs[:1])
-    (place,) = counted_from_start([axis], call.info().rank)
+    (index,) = counted_from_start([axis], call.info().rank)
     indices = call.inputs[1]
-    length = call.make("Gather", [shape, call.constant(place, np.int64, "axis")], axis=0)
+    length = call.make("Gather", [shape, call.constant(index, np.int64, "axis")], axis=0)
     if dtype != TensorProto.INT64:
         length = call.make("Cast", [length], to=dtype)
     is_negative = call.make("Less", [indices, call.constant(0, numpy_dtype(dtype), "zero")])
@@ -158,7 +156,7 @@ def _indices_at_run_time(call: OpsetCall, axis: int) -> str:
 
 
 def same_shapes(call: OpsetCall) -> None:
-    """Max, Mean, Min and Sum 8: before, operands are not broadcast; a sum becomes Add."""
+    """Max, Mean, Min and Sum 8: before, operands are not broadcast; Sum becomes Adds."""
     shapes = {call.scratch.info(name).static_shape for name in call.inputs}
     if len(shapes) == 1 and None not in shapes:
         return
@@ -167,8 +165,8 @@ def same_shapes(call: OpsetCall) -> None:
     if len(call.inputs) == 1:
         call.op_type = "Identity"
         return
-    total, *others, last = call.inputs
-    for name in others:
+    total, *names, last = call.inputs
+    for name in names:
         total = call.make("Add", [total, name])
     call.op_type, call.inputs = "Add", [total, last]
 
@@ -183,8 +181,8 @@ def type_from_operand(call: OpsetCall) -> None:
 
 def filled(call: OpsetCall) -> None:
     """ConstantOfShape 9: before, Expand repeats a number."""
-    given = call.attributes.pop("value", None)
-    number = np.zeros(1, np.float32) if given is None else to_array(given)
+    value = call.attributes.pop("value", None)
+    number = np.zeros(1, np.float32) if value is None else to_array(value)
     call.inputs.insert(0, call.constant(number.reshape(()), number.dtype, "value"))
     call.op_type, call.version = "Expand", 8
 
@@ -212,10 +210,10 @@ FORMS: Final[dict[tuple[str, int], Adapter]] = {
     ("Cast", 24): without("round_mode"),
     ("CastLike", 19): without("saturate"),
     ("CastLike", 24): without("round_mode"),
-    # An attribute for 16-bit floats, which the older sets do not take.
+    # An attribute for 16-bit floats, which the older sets do not accept.
     ("Range", 27): without("stash_type"),
 }
-"""By operator, and the operator set that defines it anew, or for the first time."""
+"""By operator, and operator set that changes or introduces it."""
 
 
 def _not_blocked(call: OpsetCall) -> None:
@@ -224,7 +222,7 @@ def _not_blocked(call: OpsetCall) -> None:
 
 
 def type_by_zero_point(call: OpsetCall) -> None:
-    """QuantizeLinear 21: an attribute has the type of the result, where no zero point has it."""
+    """QuantizeLinear 21: without a zero point, an attribute has the type of the result."""
     _not_blocked(call)
     dtype = call.take("output_dtype")
     if not dtype or dtype == TensorProto.UINT8 or call.has_input(2):
@@ -239,21 +237,21 @@ def type_by_zero_point(call: OpsetCall) -> None:
 
 
 def precision_of_scale(call: OpsetCall) -> None:
-    """QuantizeLinear 23: an attribute names the type in which it divides."""
+    """QuantizeLinear 23: an attribute has the type in which it divides."""
     precision = call.take("precision")
     if precision and precision != call.info(1).dtype:
         raise Refused("it divides in another precision than its scale has (precision)")
 
 
 def type_of_scale(call: OpsetCall) -> None:
-    """DequantizeLinear 23: an attribute names the type of the result."""
+    """DequantizeLinear 23: an attribute has the type of the result."""
     dtype = call.take("output_dtype")
     if dtype and dtype != call.info(1).dtype:
         raise Refused("the type of its result is not the type of its scale (output_dtype)")
 
 
 def one_scale(call: OpsetCall) -> None:
-    """QuantizeLinear and DequantizeLinear 13: scales of the positions of an axis are new."""
+    """QuantizeLinear and DequantizeLinear 13: per-axis scales are new."""
     scale = call.value(1)
     if (call.info(1).rank if scale is None else scale.ndim) != 0:
         raise Refused("it has more than one scale, or an unknown number")
@@ -269,4 +267,4 @@ QUANTIZED: Final[dict[tuple[str, int], Adapter]] = {
     ("DequantizeLinear", 21): _not_blocked,
     ("DequantizeLinear", 23): type_of_scale,
 }
-"""By operator, and the operator set that defines it anew."""
+"""By operator, and operator set that changes it."""

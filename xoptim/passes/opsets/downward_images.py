@@ -21,7 +21,7 @@ def sample_modes(call: OpsetCall) -> None:
 
 
 def region_pixels(call: OpsetCall) -> None:
-    """RoiAlign 16: an attribute has the positions of pixels; before, they are not shifted."""
+    """RoiAlign 16: an attribute has the coordinate mode; before, regions are not shifted."""
     if call.take("coordinate_transformation_mode") != "output_half_pixel":
         raise Refused("its regions are shifted by half a pixel (coordinate_transformation_mode)")
 
@@ -30,9 +30,8 @@ def whole_windows(call: OpsetCall) -> None:
     """AveragePool and MaxPool 22: with ``ceil_mode``, a window that begins after the end is
     dropped.
 
-    Before, the text has it, and kernels differ. A window of ``kernel`` pixels begins in the image
-    or in the padding before it, if ``pad`` pixels follow the end, wherever ``pad + stride <=
-    kernel``.
+    ONNX said so before, but kernels differ. With ``pad`` pixels of padding after the end, no window
+    begins there if ``pad + stride <= kernel``.
     """
     if not call.get("ceil_mode") or call.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
         return
@@ -49,7 +48,7 @@ def whole_windows(call: OpsetCall) -> None:
 
 
 def all_axes(call: OpsetCall) -> None:
-    """Resize 18: it may name the axes to resize, smooth, and keep the ratio of the axes."""
+    """Resize 18: it may name the axes to resize, antialias, and keep the aspect ratio."""
     if call.take("antialias"):
         raise Refused("antialias has no equivalent there")
     if call.take("keep_aspect_ratio_policy") != "stretch":
@@ -59,41 +58,41 @@ def all_axes(call: OpsetCall) -> None:
         return
     if rank is None:
         raise Refused("it names axes, and the rank is unknown")
-    places = np.array(counted_from_start(axes, rank), np.int64)
+    indices = np.array(counted_from_start(axes, rank), np.int64)
     if call.has_input(1):
         region = call.constant(np.repeat([0.0, 1.0], rank), np.float32, "roi")
-        call.inputs[1] = _scattered(call, region, np.concatenate([places, places + rank]), 1)
+        call.inputs[1] = _scatter(call, region, np.concatenate([indices, indices + rank]), 1)
     if call.has_input(2):
         ones = call.constant(np.ones(rank), np.float32, "ones")
-        call.inputs[2] = _scattered(call, ones, places, 2)
+        call.inputs[2] = _scatter(call, ones, indices, 2)
     if call.has_input(3):
-        call.inputs[3] = _scattered(call, call.make("Shape", call.inputs[:1]), places, 3)
+        call.inputs[3] = _scatter(call, call.make("Shape", call.inputs[:1]), indices, 3)
 
 
-def _scattered(call: OpsetCall, base: str, places: np.ndarray, place: int) -> str:
-    """The operand at a place, written into a list for all axes; a constant if both are."""
-    value, known = call.value(place), call.scratch.value(base)
+def _scatter(call: OpsetCall, base: str, indices: np.ndarray, place: int) -> str:
+    """The operand at ``place``, scattered into ``base``; a constant if both are."""
+    value, base_value = call.value(place), call.scratch.value(base)
     if value is not None and not value.size:
         return call.inputs[place]
-    if value is not None and known is not None:
-        full = known.copy()
-        full[places] = np.ravel(value)
+    if value is not None and base_value is not None:
+        full = base_value.copy()
+        full[indices] = np.ravel(value)
         return call.constant(full, value.dtype, "full")
-    operands = [base, call.integers(places, "places"), call.inputs[place]]
+    operands = [base, call.integers(indices, "places"), call.inputs[place]]
     return call.make("ScatterElements", operands, version=18, axis=0)
 
 
 def required_operands(call: OpsetCall) -> None:
-    """Resize 13: the region and the scales may be omitted; they are empty before."""
+    """Resize 13: the region and the scales may be omitted; before, they are empty."""
     for place, hint in ((1, "roi"), (2, "scales")):
         if not call.has_input(place):
             call.set_input(place, call.constant([], np.float32, hint))
 
 
 def only_scales(call: OpsetCall) -> None:
-    """Resize 11: positions of pixels are attributes; before, an index is divided by the scale.
+    """Resize 11: a coordinate mode is an attribute; before, an index is divided by the scale.
 
-    The nearest pixel is the one below where an axis grows, and the one above where it shrinks.
+    ``nearest`` rounds down where an axis grows, and up where it shrinks.
     """
     scales = call.value(2)
     if call.has_input(3) or (scales is not None and not scales.size):
@@ -126,7 +125,7 @@ def scales_attribute(call: OpsetCall) -> None:
     scales = call.value(1)
     if scales is None:
         raise Refused("its operand scales must be constant there, and is computed at run time")
-    call.attributes["scales"] = [float(each) for each in scales]
+    call.attributes["scales"] = [float(scale) for scale in scales]
     del call.inputs[1:]
 
 
@@ -142,4 +141,4 @@ LOWERED_IMAGES: Final[dict[tuple[str, int], Adapter]] = {
     ("Resize", 10): upsample,
     ("Upsample", 9): scales_attribute,
 }
-"""By operator, and the operator set that defines it anew, or for the first time."""
+"""By operator, and operator set that changes or introduces it."""

@@ -1,7 +1,7 @@
 """Adapters to older operator sets: operands become attributes again.
 
-Each is named in `LOWERED_OPERANDS` by the operator and the operator set that defines it anew; it
-writes the call in the form before. Operands that became attributes must be constants.
+An adapter writes a call in the form before an operator set. Operands that become attributes must be
+constants.
 """
 
 from collections.abc import Sequence
@@ -17,16 +17,13 @@ from xoptim.passes.opsets.call import Adapter, OpsetCall, Refused
 
 _BROADCAST_SINCE: Final = 8
 """Operator set since which Max and Min broadcast their operands."""
-_ENDS: Final[dict[int, tuple[float | None, float | None]]] = {
+_DEFAULT_BOUNDS: Final[dict[int, tuple[float | None, float | None]]] = {
     TensorProto.FLOAT: (None, None),
     TensorProto.FLOAT16: (float(np.finfo(np.float16).min), float(np.finfo(np.float16).max)),
 }
-"""The bounds of Clip that are not given, by element type.
-
-``None`` for the defaults of attributes.
-"""
-_COPYING: Final = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
-"""Reductions that give the operand back where no axis is reduced."""
+"""Bounds for omitted ones of a Clip, by element type; ``None`` for the attribute's default."""
+_COPYING_REDUCTIONS: Final = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+"""Reductions that return the operand if no axis is reduced."""
 
 
 def constant_operand(call: OpsetCall, place: int, name: str) -> np.ndarray:
@@ -38,26 +35,26 @@ def constant_operand(call: OpsetCall, place: int, name: str) -> np.ndarray:
 
 
 def integers_back(*names: str) -> Adapter:
-    """An adapter for lists of integers that are operands after the first one."""
+    """An adapter for lists of integers that are the operands after the first one."""
 
     def adapt(call: OpsetCall) -> None:
         for place, name in enumerate(names, 1):
             if call.has_input(place):
-                call.attributes[name] = [int(each) for each in constant_operand(call, place, name)]
+                call.attributes[name] = [int(i) for i in constant_operand(call, place, name)]
         del call.inputs[1:]
 
     return adapt
 
 
 def reduced_axes(call: OpsetCall) -> None:
-    """Reductions 13 and 18: axes are an operand, and may be none at all."""
+    """Reductions 13 and 18: axes are an operand, which may be empty."""
     axes = constant_operand(call, 1, "axes") if call.has_input(1) else np.array([], np.int64)
     is_copy = bool(call.take("noop_with_empty_axes")) and not axes.size
     del call.inputs[1:]
     if not is_copy:
-        call.attributes.update({"axes": [int(each) for each in axes]} if axes.size else {})
+        call.attributes.update({"axes": [int(axis) for axis in axes]} if axes.size else {})
         return
-    if call.op_type not in _COPYING:
+    if call.op_type not in _COPYING_REDUCTIONS:
         raise Refused("it reduces no axis (noop_with_empty_axes), which has no equivalent there")
     call.op_type, call.attributes = "Identity", {}
 
@@ -71,7 +68,7 @@ def slice_attributes(call: OpsetCall) -> None:
 
 
 def slice_axes(call: OpsetCall) -> None:
-    """Slice 11: axes may be negative, and steps too."""
+    """Slice 11: axes and steps may be negative."""
     if call.has_input(4) and np.any(constant_operand(call, 4, "steps") < 0):
         raise Refused("it has a negative step")
     if call.has_input(3):
@@ -90,9 +87,10 @@ def counted_from_start(axes: Sequence[int] | np.ndarray, rank: int | None) -> li
 
 
 def positive_axes(name: str, further: int = 0) -> Adapter:
-    """An adapter for axes that may be negative; they count in the rank of the first operand.
+    """An adapter for axes that may be negative.
 
-    ``further`` is the number of axes that the result has more; -1 for one for each axis.
+    They refer to a shape with ``further`` axes more than the first operand has; -1 for one more per
+    axis in the attribute.
     """
 
     def adapt(call: OpsetCall) -> None:
@@ -103,10 +101,10 @@ def positive_axes(name: str, further: int = 0) -> Adapter:
         rank = call.info().rank
         if rank is not None:
             rank += len(axes) if further < 0 else further
-        found = counted_from_start(axes, rank)
-        if found != axes:
-            # The inference of shapes of the older sets expects them in order.
-            call.attributes[name] = sorted(found) if isinstance(value, list) else found[0]
+        positive = counted_from_start(axes, rank)
+        if positive != axes:
+            # Shape inference of the older sets expects them in order.
+            call.attributes[name] = sorted(positive) if isinstance(value, list) else positive[0]
 
     return adapt
 
@@ -116,15 +114,15 @@ def clip_attributes(call: OpsetCall) -> None:
     bounds = call.value(1), call.value(2)
     is_constant = all(bounds[i] is not None or not call.has_input(i + 1) for i in (0, 1))
     if is_constant and all(value is None or _is_short(value) for value in bounds):
-        ends = _ENDS.get(call.info().dtype, (-np.inf, np.inf))
-        for name, value, end in zip(("min", "max"), bounds, ends, strict=True):
-            if value is not None or end is not None:
-                call.attributes[name] = end if value is None else float(value.item())
+        defaults = _DEFAULT_BOUNDS.get(call.info().dtype, (-np.inf, np.inf))
+        for name, value, default in zip(("min", "max"), bounds, defaults, strict=True):
+            if value is not None or default is not None:
+                call.attributes[name] = default if value is None else float(value.item())
         del call.inputs[1:]
         return
     if call.scratch.target < _BROADCAST_SINCE:
         raise Refused("a bound is computed at run time")
-    if call.info().dtype not in _ENDS and call.info().dtype != TensorProto.DOUBLE:
+    if call.info().dtype not in _DEFAULT_BOUNDS and call.info().dtype != TensorProto.DOUBLE:
         raise Refused(
             "a bound is computed at run time, and its type is unknown or not floating-point"
         )
@@ -138,7 +136,7 @@ def clip_attributes(call: OpsetCall) -> None:
 
 
 def _is_short(value: np.ndarray) -> bool:
-    """Whether one number is the same in 32 bits."""
+    """Whether a value is one number, which float32 represents exactly."""
     return value.size == 1 and bool(value.astype(np.float32).astype(value.dtype) == value)
 
 
@@ -150,22 +148,22 @@ def pads_of_all_axes(call: OpsetCall) -> None:
     if rank is None:
         raise Refused("it names axes, and the rank is unknown")
     axes = np.array(counted_from_start(constant_operand(call, 3, "axes"), rank), np.int64)
-    places = np.concatenate([axes, axes + rank])
+    indices = np.concatenate([axes, axes + rank])
     value = call.value(1)
     if value is not None:
         pads = np.zeros(2 * rank, np.int64)
-        pads[places] = np.ravel(value)
+        pads[indices] = np.ravel(value)
         call.inputs[1] = call.integers(pads, "pads")
     else:
         zeros = call.integers(np.zeros(2 * rank), "zeros")
-        operands = [zeros, call.integers(places, "places"), call.inputs[1]]
+        operands = [zeros, call.integers(indices, "places"), call.inputs[1]]
         call.inputs[1] = call.make("ScatterElements", operands, version=18)
     del call.inputs[3:]
 
 
 def pad_attributes(call: OpsetCall) -> None:
     """Pad 11: ``pads`` and the value are operands."""
-    call.attributes["pads"] = [int(each) for each in constant_operand(call, 1, "pads")]
+    call.attributes["pads"] = [int(pad) for pad in constant_operand(call, 1, "pads")]
     if call.has_input(2):
         call.attributes["value"] = float(constant_operand(call, 2, "value").item())
     del call.inputs[1:]
@@ -181,7 +179,7 @@ def dropout_attribute(call: OpsetCall) -> None:
     ratio = call.value(1)
     if ratio is not None:
         call.attributes["ratio"] = float(ratio.item())
-    call.attributes.pop("seed", None)  # nothing is drawn
+    call.attributes.pop("seed", None)  # inference draws no random numbers
     del call.inputs[1:]
 
 
@@ -193,10 +191,7 @@ def without_mask(call: OpsetCall) -> None:
 
 
 def parts_written(call: OpsetCall) -> None:
-    """Split 18: ``num_outputs`` may leave less for the last part.
-
-    Sizes are written where it does.
-    """
+    """Split 18: with ``num_outputs``, the last part may be smaller; then the sizes are written."""
     parts = call.take("num_outputs")
     if not parts or call.has_input(1):
         return
@@ -205,9 +200,9 @@ def parts_written(call: OpsetCall) -> None:
     if not isinstance(size, int):
         call.set_input(1, _sizes_at_run_time(call, parts, axis))
     elif size % parts:
-        most = -(-size // parts)
-        starts = np.arange(parts) * most
-        call.set_input(1, call.integers(np.clip(size - starts, 0, most), "split"))
+        length = -(-size // parts)
+        starts = np.arange(parts) * length
+        call.set_input(1, call.integers(np.clip(size - starts, 0, length), "split"))
 
 
 def _sizes_at_run_time(call: OpsetCall, parts: int, axis: int) -> str:
@@ -215,10 +210,10 @@ def _sizes_at_run_time(call: OpsetCall, parts: int, axis: int) -> str:
     shape = call.make("Shape", call.inputs[:1])
     size = call.make("Gather", [shape, call.integers(axis, "axis")], axis=0)
     rounded = call.make("Add", [size, call.integers(parts - 1, "parts")])
-    most = call.make("Div", [rounded, call.integers(parts, "parts")])
-    starts = call.make("Mul", [most, call.integers(np.arange(parts), "starts")])
-    left = call.make("Min", [call.make("Sub", [size, starts]), most])
-    return call.make("Max", [left, call.integers(0, "zero")])
+    length = call.make("Div", [rounded, call.integers(parts, "parts")])
+    starts = call.make("Mul", [length, call.integers(np.arange(parts), "starts")])
+    rest = call.make("Min", [call.make("Sub", [size, starts]), length])
+    return call.make("Max", [rest, call.integers(0, "zero")])
 
 
 def size_of_top(call: OpsetCall) -> None:
@@ -228,9 +223,9 @@ def size_of_top(call: OpsetCall) -> None:
 
 
 def largest_first(call: OpsetCall) -> None:
-    """TopK 11: the smallest elements, as the largest ones of the negated operand.
+    """TopK 11: the smallest elements are the largest ones of the negated operand.
 
-    Without ``sorted``, any order is right.
+    Without ``sorted``, any order is correct.
     """
     call.attributes.pop("sorted", None)
     if call.take("largest"):
@@ -272,4 +267,4 @@ LOWERED_OPERANDS: Final[dict[tuple[str, int], Adapter]] = {
     ("Squeeze", 11): positive_axes("axes"),
     ("Unsqueeze", 11): positive_axes("axes", -1),
 }
-"""By operator, and the operator set that defines it anew."""
+"""By operator, and operator set that changes it."""

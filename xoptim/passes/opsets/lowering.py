@@ -32,7 +32,7 @@ LOWERINGS: Final[dict[tuple[str, int], Adapter]] = {
     **QUANTIZED,
     **LOWERED_IMAGES,
 }
-"""Adapters by operator, and the operator set that defines it anew, or for the first time."""
+"""Adapters by operator, and operator set that changes or introduces it."""
 
 _NOT_LOWERED: Final = {
     ("GroupNormalization", 21): "before, scale and bias belong to groups, not to channels",
@@ -45,25 +45,25 @@ _ONLY_TYPES: Final = frozenset(
         *(("OptionalGetElement", 18), ("OptionalHasElement", 18)),
     )
 )
-"""Steps of `UNSEEN` that added types only, which are compared with the schema."""
+"""Steps of `UNSEEN` that only added types, which are checked by the schema."""
 _ONLY_LOST: Final = frozenset(
     (
         *(("Erf", 13), ("ReduceLogSum", 28), ("ReduceLogSumExp", 28)),
         *(("BatchNormalization", 9), ("Scatter", 11), ("Upsample", 10)),
     )
 )
-"""Steps in which an operator lost types or attributes, or its name; the rest is valid before."""
+"""Steps in which an operator only lost types, attributes or its name: calls stay valid before."""
 _ABSENT: Final = "the set does not have it"
 _ONE_PER_AXIS: Final = ("dilations", "strides")
-"""Attributes without a default that mean nothing where all numbers are 1."""
+"""Attributes without a default that have no effect if all numbers are 1."""
 
 
 @cache
 def judge_lowering(op_type: str, version: int) -> Judgement:
-    """The judgement of lowering a standard operator from a set that defines it to the one before.
+    """The judgement of lowering a standard operator from a set that changes it to the one before.
 
     Without an adapter or a refusal, attributes that the set added must have their defaults, and
-    operands and results that it added must be absent.
+    added operands and results must be absent.
     """
     step = (op_type, version)
     if step in LOWERINGS:
@@ -83,7 +83,7 @@ def judge_lowering(op_type: str, version: int) -> Judgement:
 
 @cache
 def _only_types_changed(op_type: str, target: int, start: int) -> bool:
-    """Whether the calls of an operator are valid in an older set, if their types are."""
+    """Whether all calls of an operator with valid types are valid in an older set."""
     steps = [version for version in versions(op_type) if target < version <= start]
     if any(judge_lowering(op_type, version) != Judgement() for version in steps):
         return False
@@ -93,7 +93,7 @@ def _only_types_changed(op_type: str, target: int, start: int) -> bool:
 def lowered(call: OpsetCall) -> list[OpsetCall]:
     """The calls, in order, that compute the same as one call in the older set of its scratch.
 
-    Raises `Refused` when there are none; ``version`` is the operator set that cannot be undone.
+    Raises `Refused` when there are none, with the operator set whose change cannot be undone.
     """
     target = call.scratch.target
     while True:
@@ -112,7 +112,7 @@ def lowered(call: OpsetCall) -> list[OpsetCall]:
     while call.inputs and not call.inputs[-1]:
         call.inputs.pop()
     before, after = (
-        [part for each in calls for part in lowered(each)] for calls in (call.before, call.after)
+        [part for c in calls for part in lowered(c)] for calls in (call.before, call.after)
     )
     return [*before, call, *after]
 
@@ -121,28 +121,28 @@ def _drop_additions(call: OpsetCall, version: int) -> None:
     """Drop additions of an operator set to an operator that have no effect; refuse others."""
     old, new = pair(call.op_type, version)
     defaults = attribute_defaults(call.op_type, "", version)
-    for name in [each for each in call.attributes if each not in old.attributes]:
+    for name in [name for name in call.attributes if name not in old.attributes]:
         if name not in new.attributes:
             continue  # internal, or an error that is found later
         if not _has_no_effect(name, call.get(name), defaults):
             raise Refused(f"its attribute {name} has no equivalent there")
         del call.attributes[name]
-    place = len(old.inputs)
+    count = len(old.inputs)
     if not _is_variadic(old.inputs):
-        if any(call.inputs[place:]):
-            raise Refused(f"its operand {new.inputs[place].name} has no equivalent there")
-        del call.inputs[place:]
-    place = len(old.outputs)
+        if any(call.inputs[count:]):
+            raise Refused(f"its operand {new.inputs[count].name} has no equivalent there")
+        del call.inputs[count:]
+    count = len(old.outputs)
     if not _is_variadic(old.outputs):
-        if any(call.is_result_read(each) for each in range(place, len(call.outputs))):
-            raise Refused(f"its result {new.outputs[place].name} has no equivalent there")
-        del call.outputs[place:]
+        if any(call.is_result_read(index) for index in range(count, len(call.outputs))):
+            raise Refused(f"its result {new.outputs[count].name} has no equivalent there")
+        del call.outputs[count:]
 
 
 def _has_no_effect(name: str, value: Any, defaults: Mapping[str, Any]) -> bool:
     if name in defaults:
         return bool(value == defaults[name])
-    return name in _ONE_PER_AXIS and all(each == 1 for each in value)
+    return name in _ONE_PER_AXIS and all(number == 1 for number in value)
 
 
 def _is_variadic(formals: Formals) -> bool:
@@ -152,18 +152,18 @@ def _is_variadic(formals: Formals) -> bool:
 
 def _check_types(call: OpsetCall) -> None:
     """Refuse operands and results of types that the operator does not have in the older set."""
-    found, target = schema(call.op_type, "", call.scratch.target), call.scratch.target
-    if found is None:
+    older, target = schema(call.op_type, "", call.scratch.target), call.scratch.target
+    if older is None:
         return
     for kind, names, formals in (
-        ("operand", call.inputs, found.inputs),
-        ("result", call.outputs, found.outputs),
+        ("operand", call.inputs, older.inputs),
+        ("result", call.outputs, older.outputs),
     ):
-        for place, name in enumerate(names):
+        for index, name in enumerate(names):
             text = _type_text(call.scratch.info(name)) if name else ""
             if not text or not formals:
                 continue
-            formal = formals[min(place, len(formals) - 1)]
+            formal = formals[min(index, len(formals) - 1)]
             if text not in formal.types:
                 reason = f"{call.op_type} has no {kind} of type {text} in operator set {target}"
                 raise Refused(reason)
@@ -180,11 +180,11 @@ def _type_text(info: Info) -> str:
     return f"tensor({type_name(info.dtype)})"
 
 
-class Told(NamedTuple):
-    """Notes about a node next to its call."""
+class NodeNotes(NamedTuple):
+    """Notes about a node, for error messages."""
 
-    origin: str = ""  # the node of the model for which it was written, in words
-    reason: str = ""  # why no simpler operators were written
+    origin: str = ""  # the node of the model that it replaces, in words
+    reason: str = ""  # why it was not decomposed
 
 
 @dataclass(slots=True)
@@ -192,19 +192,16 @@ class Lowering:
     """A plan for an older operator set, and the nodes that cannot be expressed in it."""
 
     plan: OpsetPlan
-    # the reason for each node that is refused, with words that say where it is
+    # for each node that is refused: the local function that it is in, in words, and the reason
     refused: dict[Node, tuple[str, Refused]] = field(default_factory=dict)
 
-    def error(self, told: Mapping[Node, Told] = MappingProxyType({})) -> ModelError | None:
-        """The error for the first node that is refused, ``None`` when there is none.
-
-        ``told`` has more about some nodes.
-        """
+    def error(self, notes: Mapping[Node, NodeNotes] = MappingProxyType({})) -> ModelError | None:
+        """The error for the first node that is refused, ``None`` when there is none."""
         for node, (place, refusal) in self.refused.items():
-            known = told.get(node, Told())
-            written = f", which is written for {known.origin}," if known.origin else ""
-            subject = f"{label(node)}{place}{written}"
-            reasons = dict.fromkeys(filter(None, (str(refusal), known.reason)))
+            note = notes.get(node, NodeNotes())
+            origin = f", which is written for {note.origin}," if note.origin else ""
+            subject = f"{label(node)}{place}{origin}"
+            reasons = dict.fromkeys(filter(None, (str(refusal), note.reason)))
             target = self.plan.target
             text = f"{subject} cannot be lowered to operator set {target}: {', and '.join(reasons)}"
             return ModelError(text)
@@ -224,22 +221,22 @@ def check_target(model: Model, target: int) -> None:
 
 def plan_lowering(model: Model, target: int) -> Lowering:
     """The changes that lower a model to an operator set. The model is left unchanged."""
-    found = Lowering(OpsetPlan(target, is_lowering=True))
+    lowering = Lowering(OpsetPlan(target, is_lowering=True))
     for place, graph, node in nodes_above(model, target):
         try:
             calls = _calls_for(node, graph, target)
         except Refused as refusal:
-            found.refused[node] = place, refusal
+            lowering.refused[node] = place, refusal
             continue
         if calls:
-            found.plan.calls[node] = calls
+            lowering.plan.calls[node] = calls
     roots_above = (root for _, root in roots(model) if root.opsets.get("", 0) > target)
-    found.plan.graphs.update(dict.fromkeys(roots_above))
-    return found
+    lowering.plan.graphs.update(dict.fromkeys(roots_above))
+    return lowering
 
 
 def nodes_above(model: Model, target: int) -> Iterator[tuple[str, Graph, Node]]:
-    """Standard nodes of graphs of newer sets, with the graph and words that say where it is."""
+    """Standard nodes of newer sets, each after the text of `roots` and its graph."""
     for place, root in roots(model):
         if root.opsets.get("", 0) <= target:
             continue
@@ -258,8 +255,8 @@ def _calls_for(node: Node, graph: Graph, target: int) -> list[OpsetCall]:
         return []
     calls = lowered(call)
     check_calls(calls, graph.model, target)
-    for each in calls:
-        _check_types(each)
+    for new_call in calls:
+        _check_types(new_call)
     return [] if len(calls) == 1 and call.is_call_of(node) else calls
 
 
@@ -271,8 +268,8 @@ def lower_model(model: Model, target: int) -> int:
     replaced. Raises `ModelError` when a node cannot be expressed; the model is then unchanged.
     """
     check_target(model, target)
-    found = plan_lowering(model, target)
-    error = found.error()
+    lowering = plan_lowering(model, target)
+    error = lowering.error()
     if error is not None:
         raise error
-    return carry_out(model, found.plan)
+    return carry_out(model, lowering.plan)

@@ -1,7 +1,4 @@
-"""Raise a model to a newer operator set, all changes planned first.
-
-The newest set that a runtime supports for it.
-"""
+"""Raise a model to a newer operator set, or to the newest one that onnxruntime supports for it."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -36,7 +33,7 @@ class CannotBeRaised(ModelError):  # noqa: N818 - reads as a sentence
 
 def raise_model(model: Model, target: int) -> int:
     """Raise a model in place: its graphs, subgraphs and local functions compute the same in a newer
-    operator set.
+    operator set. All changes are planned first.
 
     Operator sets of other domains stay as they are. A model that has the operator set, or imports
     none of the standard domain, is left unchanged. Returns the number of nodes that were replaced.
@@ -50,9 +47,7 @@ def raise_model(model: Model, target: int) -> int:
 
 
 def check_target(model: Model, target: int) -> None:
-    """Raise `ModelError` unless a model may be raised to an operator set, whatever its nodes
-    are.
-    """
+    """Raise `ModelError` unless a model may be raised to an operator set, whatever its nodes."""
     newest, present = onnx.defs.onnx_opset_version(), model.opsets.get("")
     if isinstance(target, bool) or not isinstance(target, int) or not 1 <= target <= newest:
         raise ModelError(
@@ -71,7 +66,7 @@ def plan(model: Model, target: int) -> OpsetPlan:
 
     Raises `CannotBeRaised` when a node cannot be expressed in the operator set.
     """
-    found = OpsetPlan(target)
+    opset_plan = OpsetPlan(target)
     if model.shell.training_info:
         raise CannotBeRaised(
             "the model contains training graphs, which cannot be raised",
@@ -79,15 +74,15 @@ def plan(model: Model, target: int) -> OpsetPlan:
         )
     for place, root in roots(model):
         if root.opsets.get("", target) < target:
-            found.graphs[root] = None
+            opset_plan.graphs[root] = None
             for graph in root.all_graphs():
                 for node in graph.nodes:
-                    _plan_node(found, graph, node, place)
-    return found
+                    _plan_node(opset_plan, graph, node, place)
+    return opset_plan
 
 
-def _plan_node(found: OpsetPlan, graph: Graph, node: Node, place: str) -> None:
-    start, target = graph.opsets[""], found.target
+def _plan_node(opset_plan: OpsetPlan, graph: Graph, node: Node, place: str) -> None:
+    start, target = graph.opsets[""], opset_plan.target
     if node.domain or (
         schema(node.op_type, "", start) is not None and is_unchanged(node.op_type, start, target)
     ):
@@ -104,28 +99,24 @@ def _plan_node(found: OpsetPlan, graph: Graph, node: Node, place: str) -> None:
         raise CannotBeRaised(
             f"{label(node)}{place} cannot be raised to operator set {version}: {refusal}", version
         ) from None
-    found.calls[node] = calls
+    opset_plan.calls[node] = calls
 
 
 _onnxruntime = lazy_module("onnxruntime")
 
 _FUSED_SINCE: Final = 17
-"""Operator set with LayerNormalization, the first operator for a subgraph that exporters wrote
-before.
-"""
-_TYPES: Final = (TensorProto.FLOAT, TensorProto.FLOAT16)
-_MOST_ADDED: Final = 0.05
-"""Nodes that the newest set may add, as a part of all nodes."""
-_INSIDE: Final = {"Bernoulli": "RandomUniformLike"}
-"""Operators that run as functions, and the operators in these that may have no kernel of a newer
+"""Operator set of LayerNormalization, the first operator that replaces a common subgraph."""
+_FUSED_TYPES: Final = (TensorProto.FLOAT, TensorProto.FLOAT16)
+_MAX_ADDED: Final = 0.05
+"""Fraction of nodes that the newest set may add."""
+_BODY_OPERATORS: Final = {"Bernoulli": "RandomUniformLike"}
+"""Operators that run as functions, and an operator of the body that may have no kernel of a newer
 set.
 """
 
 
 class RaiseOperatorSet(Step):
-    """Raises a model to a standard operator set: ``"newest"`` for `newest_for`, ``None`` to leave
-    the model unchanged.
-    """
+    """Raises a model to an operator set: ``"newest"`` for `newest_for`, ``None`` for no change."""
 
     title = "raise_operator_set"
 
@@ -135,10 +126,7 @@ class RaiseOperatorSet(Step):
         self.has_raised = False  # whether it has changed the set
 
     def run(self, model: Model) -> int:
-        """Raise the model.
-
-        Returns the number of nodes replaced, and raises as `raise_model` does.
-        """
+        """Raise the model; returns and raises as `raise_model` does."""
         if self.target is None:
             return 0
         present = model.opsets.get("")
@@ -151,39 +139,34 @@ class RaiseOperatorSet(Step):
 
 @cache
 def newest_that_loads() -> int:
-    """The newest operator set whose models onnxruntime loads, at most the newest one of onnx.
-
-    0 without onnxruntime.
-    """
+    """The newest operator set of onnx whose models onnxruntime loads, 0 without onnxruntime."""
     return next(
         (version for version in range(onnx.defs.onnx_opset_version(), 0, -1) if _loads(version)), 0
     )
 
 
 def _loads(version: int) -> bool:
-    """Whether onnxruntime loads a model of an operator set (it refuses those that are newer than
-    it).
-    """
+    """Whether onnxruntime loads a model of an operator set: it refuses those newer than itself."""
     graph = onnx.parser.parse_graph("probe (float[1] x) => (float[1] y) { y = Identity(x) }")
     imports = [onnx.helper.make_opsetid("", version)]
     try:
-        version_of_file = onnx.helper.find_min_ir_version_for(imports)
-        model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=version_of_file)
+        ir_version = onnx.helper.find_min_ir_version_for(imports)
+        model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
         _onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    # onnxruntime is not installed, or refuses the model with one of its many errors; or onnx does
+    # onnxruntime is not installed, or it or onnx refuses the model with one of many errors
     except Exception:
         return False
     return True
 
 
 def newest_for(model: Model, provider: str) -> int:
-    """The newest operator set that a provider supports for a model, left unchanged, as well as the
-    present one; else that.
+    """The newest operator set that a provider supports for a model as well as the present one, else
+    the present one. The model is left unchanged.
 
     It is the newest set that onnxruntime loads in which every node can be expressed, and in which
     no operator loses a kernel or gets a slower one: neither one of the model, nor one of those that
     fusions write, which are the reason to raise a model. A set in which many Softmax nodes need
-    further nodes is not taken.
+    further nodes is skipped.
     """
     target = newest_that_loads()
     present = model.opsets.get("", onnx.defs.onnx_opset_version())
@@ -203,13 +186,13 @@ def newest_for(model: Model, provider: str) -> int:
 
 
 def _flattens_many(planned: OpsetPlan, model: Model) -> bool:
-    """Whether raising adds many nodes around Softmax and its relatives, which flatten their operand
-    no longer.
+    """Whether raising adds many nodes around Softmax and its relatives, which no longer flatten
+    their operand.
 
-    The fusions of newer sets save more than a few nodes in a large model, but not in a small one.
+    In a small model, the fusions of newer sets may save fewer nodes than that.
     """
     added = sum(len(calls) - 1 for node, calls in planned.calls.items() if node.op_type in ONE_AXIS)
-    return added > _MOST_ADDED * sum(len(graph.nodes) for graph in model.graphs())
+    return added > _MAX_ADDED * sum(len(graph.nodes) for graph in model.graphs())
 
 
 def _lost_since(model: Model, provider: str, present: int, target: int) -> int | None:
@@ -220,7 +203,7 @@ def _lost_since(model: Model, provider: str, present: int, target: int) -> int |
     if any(_is_expanded(provider, op_type, types, present) for op_type, types in used.items()):
         return present + 1
     for version in range(present + 1, target + 1):
-        for op_type, types in (*used.items(), *((name, _TYPES) for name in _fused())):
+        for op_type, types in (*used.items(), *((name, _FUSED_TYPES) for name in _fused())):
             if slows_down(provider, op_type, version) or _loses_kernel(
                 provider, op_type, types, version
             ):
@@ -229,38 +212,39 @@ def _lost_since(model: Model, provider: str, present: int, target: int) -> int |
 
 
 def _is_expanded(provider: str, op_type: str, types: Iterable[int], present: int) -> bool:
-    """Whether an operator of 64-bit floats or integers runs as the fixed function that ONNX
-    defines, for lack of a kernel.
+    """Whether an operator of float64 or integers has no kernel, and runs as the function that ONNX
+    defines.
 
     onnxruntime does not load it in a later operator set that changes the operators of that
-    function, as 21 does for Selu, and for Relu of 64-bit integers. Floats of 16 bits without a
-    kernel are cast instead.
+    function, as 21 does for Selu, and for Relu of int64. float16 without a kernel is cast instead.
     """
-    found: Any = schema(op_type, "", present)
+    definition: Any = schema(op_type, "", present)
     is_fixed = (
-        found is not None and bool(found.has_function) and not found.has_context_dependent_function
+        definition is not None
+        and bool(definition.has_function)
+        and not definition.has_context_dependent_function
     )
-    expanded = (dtype for dtype in types if dtype == TensorProto.DOUBLE or is_integer(dtype))
+    dtypes = (dtype for dtype in types if dtype == TensorProto.DOUBLE or is_integer(dtype))
     return is_fixed and any(
-        has_kernel(provider, "", op_type, dtype, present) is False for dtype in expanded
+        has_kernel(provider, "", op_type, dtype, present) is False for dtype in dtypes
     )
 
 
 def _operators_of(model: Model) -> dict[str, set[int]]:
     """The operators of a model with the element types of their operands and results."""
-    found: dict[str, set[int]] = {}
+    types_of: dict[str, set[int]] = {}
     for graph in model.graphs():
         for node in graph.nodes:
             if not node.domain:
                 types = {graph.info_of(name).dtype for name in (*node.input, *node.output) if name}
-                for op_type in filter(None, (node.op_type, _INSIDE.get(node.op_type))):
-                    found.setdefault(op_type, set()).update(types)
-    return found
+                for op_type in filter(None, (node.op_type, _BODY_OPERATORS.get(node.op_type))):
+                    types_of.setdefault(op_type, set()).update(types)
+    return types_of
 
 
 @cache
 def _fused() -> tuple[str, ...]:
-    """New operators for subgraphs: ONNX defines them as functions."""
+    """New operators that ONNX defines as functions: they replace common subgraphs."""
     return tuple(
         name for name in operators() if versions(name)[0] >= _FUSED_SINCE and _is_function(name)
     )
@@ -268,18 +252,17 @@ def _fused() -> tuple[str, ...]:
 
 def _is_function(op_type: str) -> bool:
     # the types of onnx lack these properties
-    found: Any = schema(op_type, "", versions(op_type)[-1])
-    return bool(found.has_function or found.has_context_dependent_function)
+    definition: Any = schema(op_type, "", versions(op_type)[-1])
+    return bool(definition.has_function or definition.has_context_dependent_function)
 
 
 def _loses_kernel(provider: str, op_type: str, types: Iterable[int], version: int) -> bool:
-    """Whether a provider has a kernel for an operator before an operator set that changes it, and
-    none in it.
+    """Whether an operator set that changes an operator has no kernel for it, unlike the one before.
 
-    (A deprecated operator is replaced by another one when a model is raised.)
+    Raising a model replaces deprecated operators, which are not counted.
     """
-    changed = schema(op_type, "", version)
-    if version not in versions(op_type)[1:] or changed is None or changed.deprecated:
+    definition = schema(op_type, "", version)
+    if version not in versions(op_type)[1:] or definition is None or definition.deprecated:
         return False
     return any(
         has_kernel(provider, "", op_type, dtype, version - 1)

@@ -1,4 +1,4 @@
-"""A plan of changes that bring a model to another operator set, and carrying it out."""
+"""Plan the changes that bring a model to another operator set, and carry them out."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,10 +20,10 @@ from xoptim.graph.walk import all_nodes
 from xoptim.passes.opsets.call import OpsetCall, Refused, hint_of
 
 OLDEST_IR = 3
-"""Version of the file format to which the first operator sets belong."""
+"""IR version of the first operator sets."""
 _FUNCTIONS_SINCE: Final = 8
 _OVERLOADS_SINCE: Final = 10
-"""Versions of the file format with local functions, and with several of one name."""
+"""IR versions since which there are local functions, and several of one name."""
 
 
 @dataclass(slots=True)
@@ -39,9 +39,7 @@ class OpsetPlan:
 
 
 def roots(model: Model) -> Iterator[tuple[str, Graph]]:
-    """The main graph and the bodies of local functions, with words that say where a node of them
-    is.
-    """
+    """The main graph and the bodies of local functions, each after a text that names it."""
     yield "", model.graph
     for function in model.functions:
         yield f" of local function {function.proto.name!r}", function.body
@@ -55,7 +53,7 @@ def label(node: Node) -> str:
 
 
 def check_known(node: Node, start: int, target: int) -> None:
-    """Refuse an operator that neither set defines.
+    """Refuse an operator that is unknown in one of the sets.
 
     Operators that only onnxruntime defines have one version.
     """
@@ -63,20 +61,20 @@ def check_known(node: Node, start: int, target: int) -> None:
         return
     counts = len(node.input), len(node.output)
     for version in (start, target):
-        wrong = objection(node.op_type, "", node.attribute, *counts, {"": version})
-        if wrong is not None:
-            raise Refused(wrong, start + 1)
+        problem = objection(node.op_type, "", node.attribute, *counts, {"": version})
+        if problem is not None:
+            raise Refused(problem, start + 1)
 
 
 def check_calls(calls: list[OpsetCall], model: Model, target: int) -> None:
     """Refuse calls that the operator set cannot express, or whose operators the model hides."""
     for call in calls:
         counts = len(call.inputs), len(call.outputs)
-        wrong = objection(call.op_type, "", call.attributes, *counts, {"": target})
+        problem = objection(call.op_type, "", call.attributes, *counts, {"": target})
         if ("", call.op_type) in model.hidden_operators:
-            wrong = f"a local function of the model has the name {call.op_type}"
-        if wrong is not None:
-            raise Refused(wrong, call.version)
+            problem = f"a local function of the model has the name {call.op_type}"
+        if problem is not None:
+            raise Refused(problem, call.version)
 
 
 def carry_out(model: Model, planned: OpsetPlan) -> int:
@@ -89,8 +87,8 @@ def carry_out(model: Model, planned: OpsetPlan) -> int:
     for graph in planned.graphs:
         graph.opsets[""] = target
     for root in planned.graphs:
-        # Readers come first: when a node is replaced, the facts that follow from its results are
-        # inferred in the other set.
+        # Consumers come first: replacing a node infers the facts that follow from its results in
+        # the new set.
         for node in reversed(list(all_nodes(root.nodes))):
             calls = planned.calls.get(node)
             if calls is None:
@@ -114,10 +112,10 @@ def carry_out(model: Model, planned: OpsetPlan) -> int:
 
 
 def _set_format(model: Model, planned: OpsetPlan) -> None:
-    """Set the version of the file format: the one of the operator sets, or a newer one.
+    """Set the IR version: that of the operator sets, or a newer one.
 
-    After raising, it is at least the present one. After lowering, it is the oldest one that has all
-    that the model contains, so that readers of that age take the file.
+    After raising, it is at least the present one. After lowering, it is the oldest one that allows
+    all that the model contains, so that old runtimes load the file.
     """
     present = model.shell.ir_version or UNLISTED_SINCE
     if not planned.is_lowering:
@@ -126,14 +124,14 @@ def _set_format(model: Model, planned: OpsetPlan) -> None:
         return
     types = {info.dtype for graph in model.graphs() for _, info in graph.all_known()}
     if max(types, default=0) > TensorProto.BFLOAT16:
-        return  # 8-bit floats and the like, each since another version of the format
+        return  # 8-bit floats and the like, each since another IR version
     imports = ((domain or "ai.onnx", version) for domain, version in model.opsets.items())
-    versions = [OP_SET_ID_VERSION_MAP.get(each, OLDEST_IR) for each in imports]
+    versions = [OP_SET_ID_VERSION_MAP.get(entry, OLDEST_IR) for entry in imports]
     if model.functions:
         overloads = any(function.proto.overload for function in model.functions)
         versions.append(_OVERLOADS_SINCE if overloads else _FUNCTIONS_SINCE)
     model.shell.ir_version = min(present, max(UNLISTED_SINCE, *versions))
-    model.ir_version = model.shell.ir_version  # rewrites look there for what the format has
+    model.ir_version = model.shell.ir_version  # for later rewrites
 
 
 def _import(proto: onnx.ModelProto | onnx.FunctionProto, target: int) -> None:
@@ -143,7 +141,7 @@ def _import(proto: onnx.ModelProto | onnx.FunctionProto, target: int) -> None:
 
 
 def replace_by_calls(node: Node, calls: list[OpsetCall]) -> None:
-    """Put new nodes in the place of one.
+    """Replace a node by new ones.
 
     The first of the same operator, or else the last one, gets its name and remarks. Raises
     `RewriteError` when a new node contradicts the types or shapes that are known.
@@ -170,7 +168,7 @@ def replace_by_calls(node: Node, calls: list[OpsetCall]) -> None:
 
 
 def _node(edit: Edit, call: OpsetCall, names: Mapping[str, str], original: Node | None) -> Node:
-    made = Node(
+    new_node = Node(
         call.op_type,
         (names[name] for name in call.inputs),
         (names[name] for name in call.outputs),
@@ -179,5 +177,5 @@ def _node(edit: Edit, call: OpsetCall, names: Mapping[str, str], original: Node 
         doc_string="" if original is None else original.remark,
     )
     if original is not None:
-        made.metadata = original.metadata_props() or None
-    return made
+        new_node.metadata = original.metadata_props() or None
+    return new_node

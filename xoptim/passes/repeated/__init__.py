@@ -1,5 +1,5 @@
-"""Repeated operations of one level, computed once together: equal nodes side by side become one
-node on stacked operands.
+"""Compute repeated operations of one level together: equal nodes become one node on stacked
+operands.
 """
 
 from xoptim.passes.repeated.stacking import Repeated, RepeatedOnCpu

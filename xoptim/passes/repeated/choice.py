@@ -1,5 +1,5 @@
-"""Which groups are worth a stack: it must save more nodes than its operands and the lanes read by
-themselves cost.
+"""Choose the groups to stack: a stack must save more nodes than its operands and the lanes that are
+read separately need.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from xoptim.passes.repeated.writing import (
 )
 
 MARGIN: Final = 0.9
-"""A region is stacked by default if it takes at most this part of its time, at every size."""
+"""A region is stacked by default if it takes at most this fraction of its time, at every size."""
 
 LEAST: Final = 5000.0
-"""Nanoseconds that it must save besides, at every size: smaller differences are within the error of
+"""Nanoseconds that it must save as well, at every size: smaller differences are within the error of
 the estimate.
 """
 
@@ -37,19 +37,19 @@ class Outlook(NamedTuple):
     """The effect of stacking a region."""
 
     nodes: tuple[int, int]  # number of nodes before and after
-    # estimated nanoseconds before and after, where they count
+    # estimated nanoseconds before and after, if they count
     times: tuple[float, float] | None = None
-    # another reason to leave the region alone unless that is forced; empty when there is none
+    # another reason not to stack the region unless that is forced, empty for none
     obstacle: str = ""
 
     @property
     def forced(self) -> Outlook:
-        """The same where only the number of nodes counts."""
+        """The same effect if only the number of nodes counts."""
         return Outlook(self.nodes)
 
     @property
     def refusal(self) -> str:
-        """The reason why the region is left alone; empty when it is stacked."""
+        """The reason why the region is not stacked; empty when it is."""
         if self.nodes[1] >= self.nodes[0]:
             return f"its region saves no nodes: {self}"
         if self.obstacle:
@@ -77,25 +77,25 @@ class StackRegion:
         self.groups = groups
 
     def rewrite(self, costs: Costs | None = None) -> bool:
-        """Replace the nodes by stacks, with ``costs`` only if that seems to be faster.
+        """Replace the nodes by stacks, with ``costs`` only if that is estimated to be faster.
 
         Returns whether they were replaced.
         """
         if costs is not None and (self._obstacle() or not self._may_be_faster(costs)):
             return False
         with Edit(self.graph) as edit:
-            removed, added = self._written(edit)
+            removed, added = self._write(edit)
             is_wanted = not self._outlook(removed, edit, added, costs).refusal
             if is_wanted:
                 edit.commit(removed, edit.created)
         return is_wanted
 
     def outlook(self, costs: Costs | None) -> Outlook:
-        """The effect of stacking the region, which is left unchanged, with the costs of the
-        execution provider.
+        """The effect of stacking the region, which is left unchanged; ``costs`` of the execution
+        provider.
         """
         with Edit(self.graph) as edit:
-            removed, added = self._written(edit)
+            removed, added = self._write(edit)
             return self._outlook(removed, edit, added, costs)
 
     def _outlook(
@@ -103,13 +103,15 @@ class StackRegion:
     ) -> Outlook:
         if costs is None:
             return Outlook((len(removed), len(added)))
-        graph, gone = self.graph, set(removed)
-        around = (graph.producer(name) for node in removed for name in node.input)
+        graph, region = self.graph, set(removed)
+        producers = (graph.producer(name) for node in removed for name in node.input)
         readers = (
             reader for node in removed for name in node.output for reader in graph.consumers(name)
         )
         near = [
-            node for node in dict.fromkeys((*filter(None, around), *readers)) if node not in gone
+            node
+            for node in dict.fromkeys((*filter(None, producers), *readers))
+            if node not in region
         ]
         return Outlook(
             (len(removed), len(added)),
@@ -118,8 +120,7 @@ class StackRegion:
         )
 
     def _obstacle(self) -> str:
-        """The reason why stacked MatMuls may overflow where single ones do not, empty when they do
-        not.
+        """The reason why stacked MatMuls may overflow where single ones do not, empty for none.
 
         onnxruntime multiplies a single row with a stack of matrices by another kernel, which rounds
         each product before it is added: the product of large numbers is infinite there, and a sum
@@ -135,9 +136,7 @@ class StackRegion:
         return ""
 
     def _may_be_faster(self, costs: Costs) -> bool:
-        """Whether launching the nodes takes enough of their time, at every size: a stack saves
-        little else.
-        """
+        """Whether launches take enough of the time, at every size: a stack saves little else."""
         nodes = [
             part for group in self.groups for node in group.nodes for part in self.sums.parts(node)
         ]
@@ -146,19 +145,16 @@ class StackRegion:
             for launches, time in launches_and_times(self.graph, nodes, costs)
         )
 
-    def _written(self, edit: Edit) -> tuple[list[Node], list[Node]]:
-        """The nodes to remove, and those that replace them, which the edit holds next to Identity
-        nodes for names.
-        """
+    def _write(self, edit: Edit) -> tuple[list[Node], list[Node]]:
+        """Write the stacks; returns the nodes to remove, and the new nodes without Identity."""
         graph, sums, writer = self.graph, self.sums, StackWriter(self.graph, edit)
-        stacked = {node: None for group in self.groups for node in group.nodes}
-        joined = self._joined(stacked)
-        removed = {part: None for node in (*stacked, *joined) for part in sums.parts(node)}
+        members = {node: None for group in self.groups for node in group.nodes}
+        joins = self._joins(members)
+        removed = {part: None for node in (*members, *joins) for part in sums.parts(node)}
         for group in self.groups:
-            # Groups of higher levels may read what is made of these lanes, so all of that comes
-            # first.
-            while joined and sums.levels[joined[-1]] < group.level:
-                self._join(writer, joined.pop())
+            # Groups of higher levels may read sums and Concats of lower ones.
+            while joins and sums.levels[joins[-1]] < group.level:
+                self._join(writer, joins.pop())
             writer.write(group)
             for reader in sums.readers(group.lane):
                 if reader not in removed and writer.join(reader):
@@ -166,7 +162,7 @@ class StackRegion:
             for name in group.lane:
                 if is_read_beyond(graph, name, removed):
                     writer.alone(name)
-        for reader in reversed(joined):
+        for reader in reversed(joins):
             self._join(writer, reader)
         return list(removed), [node for node in edit.created if node.op_type != "Identity"]
 
@@ -176,64 +172,64 @@ class StackRegion:
         else:
             writer.lay_out(reader)
 
-    def _joined(self, stacked: Collection[Node]) -> list[Node]:
-        """The sums with two terms or more that are lanes of one stack, and Concats with lanes in a
-        row, highest level first.
+    def _joins(self, members: Collection[Node]) -> list[Node]:
+        """The sums of several lanes of one stack, and Concats of adjacent lanes, highest level
+        first.
         """
         source = {
             name: (group, place) for group in self.groups for name, (place, _) in group.lane.items()
         }
-        found = []
+        joins = []
         for reader in self.sums.readers(source):
-            if reader in stacked:
+            if reader in members:
                 continue
             if self.sums.is_sum(reader):
                 lanes = {name for name in self.sums.terms(reader) if name in source}
-                found += [reader] * (len({source[name] for name in lanes}) < len(lanes))
+                joins += [reader] * (len({source[name] for name in lanes}) < len(lanes))
             else:
-                found += [reader] * can_lay_out(self.graph, reader, source.get)
-        return sorted(found, key=lambda node: -self.sums.levels[node])
+                joins += [reader] * can_lay_out(self.graph, reader, source.get)
+        return sorted(joins, key=lambda node: -self.sums.levels[node])
 
 
 Source: TypeAlias = tuple[Group, int]
-"""A group, and a place among the results of its nodes."""
-_OWN: Final = {"Gemm": 2, "LayerNormalization": 3, "Gather": 2}
-"""Nodes of a stack where there are several."""
+"""A group, and an index among the results of its nodes."""
+_NODE_COUNTS: Final = {"Gemm": 2, "LayerNormalization": 3, "Gather": 2}
+"""Number of nodes of a stack; 1 for other operators."""
 
 
 class StackNodes:
-    """The nodes of the stack of a group: itself, those that make its operands, and the lanes that
-    are read by themselves.
+    """Counts the nodes of a stack: its own, those of its operands, and the lanes that are read
+    separately.
 
-    All questions take time in proportion to the size of this group or of the other one, whichever
+    Each method takes time in proportion to the size of this group or of the other one, whichever
     is smaller. ``group_of`` has the groups that are stacked, by result.
     """
 
     def __init__(self, sums: Sums, group: Group, group_of: Mapping[str, Group]) -> None:
         self.sums = sums
         self.group = group
-        self._fixed = _OWN.get(group.first.op_type, 1) + max(len(group.columns) - 2, 0) * (
+        self._fixed = _NODE_COUNTS.get(group.first.op_type, 1) + max(len(group.columns) - 2, 0) * (
             group.first.op_type == "Add"
         )
         self._columns: list[_Column] = []
-        for place, names in enumerate(group.columns):
-            different = set(names)
-            if is_parameter(group.first, place) or len(different) == 1:
+        for place, column in enumerate(group.columns):
+            names = set(column)
+            if is_parameter(group.first, place) or len(names) == 1:
                 continue
-            if all(sums.graph.tensor(name) is not None for name in different):
-                self._fixed += len(different) < len(names)
+            if all(sums.graph.tensor(name) is not None for name in names):
+                self._fixed += len(names) < len(column)
             else:
-                self._columns.append(_Column(different, group_of))
+                self._columns.append(_Column(names, group_of))
         graph = sums.graph
         self._alone = {
             name for name in group.lane if graph.is_output(name) or graph.is_captured(name)
         }
-        outside = (
+        readers = (
             reader
             for reader in sums.readers(group.lane)
             if not reader.output or reader.output[0] not in group_of
         )
-        self._alone |= self._read_alone((reader, sums.terms(reader)) for reader in outside)
+        self._alone |= self._read_alone((reader, sums.terms(reader)) for reader in readers)
 
     @property
     def count(self) -> int:
@@ -241,7 +237,7 @@ class StackNodes:
         return self._fixed + sum(column.nodes() for column in self._columns) + len(self._alone)
 
     def count_without(self, other: Group) -> int:
-        """The number of nodes if another group were given up."""
+        """The number of nodes if another group were not stacked."""
         alone = self._read_alone(self._readers_in(other)) - self._alone
         return (
             self._fixed
@@ -251,14 +247,14 @@ class StackNodes:
         )
 
     def give_up(self, other: Group) -> None:
-        """Take account of another group that is given up."""
+        """Take into account that another group is not stacked."""
         self._alone |= self._read_alone(self._readers_in(other))
         for column in self._columns:
             column.give_up(other)
 
     def _readers_in(self, other: Group) -> Iterable[tuple[Node, Sequence[str]]]:
-        """The nodes of another group with their operands, or only its nodes that read this one,
-        whichever takes less time.
+        """The nodes of another group with their operands; if that is faster, only those that read
+        this group.
         """
         if len(other) <= len(self.group):
             return other.operands.items()
@@ -269,30 +265,30 @@ class StackNodes:
         )
 
     def _read_alone(self, readers: Iterable[tuple[Node, Sequence[str]]]) -> set[str]:
-        """The lanes that nodes outside of the stacks read by themselves."""
+        """The lanes that nodes outside of the stacks read separately."""
         lane, alone = self.group.lane, set[str]()
         for reader, names in readers:
             if reader.op_type == "Concat" and not reader.domain:
-                in_row = runs(names, lambda name: name in lane and (lane[name][0],))
+                adjacent = runs(names, lambda name: name in lane and (lane[name][0],))
                 alone.update(
                     name
-                    for run in in_row
+                    for run in adjacent
                     if not is_joined(run, names)
                     for name in run
                     if name in lane
                 )
                 continue
-            read: dict[int, set[str]] = {}
+            lanes: dict[int, set[str]] = {}
             for name in names:
                 if name in lane:
-                    read.setdefault(lane[name][0], set()).add(name)
-            for found in read.values():
-                if not self._joins(reader, names, len(found)):
-                    alone |= found
+                    lanes.setdefault(lane[name][0], set()).add(name)
+            for group in lanes.values():
+                if not self._joins(reader, names, len(group)):
+                    alone |= group
         return alone
 
     def _joins(self, node: Node, names: Collection[str], count: int) -> bool:
-        """Whether a node joins lanes of the stack, if it reads this many."""
+        """Whether a node that reads ``count`` lanes of the stack joins them."""
         if self.sums.is_sum(node):
             return count > 1
         return node.op_type in JOINING and not node.domain and count == len(set(names))
@@ -302,36 +298,36 @@ class _Column:
     """An operand of a stack: the values that the lanes read."""
 
     def __init__(self, names: Collection[str], group_of: Mapping[str, Group]) -> None:
-        self.different = len(names)
+        self.size = len(names)
         groups = [(group_of[name], name) for name in names if name in group_of]
-        self.inside: Counter[Source] = Counter(
+        self.sources: Counter[Source] = Counter(
             (group, group.lane[name][0]) for group, name in groups
         )
-        self.outside = len(names) - len(groups)
+        self.singles = len(names) - len(groups)  # number of values that are in no stack
 
     def nodes(self, lost: Group | None = None) -> int:
-        """Nodes that make the operand, if another group is given up."""
-        gone = self._of(lost)
-        inside, outside = (
-            len(self.inside) - len(gone),
-            self.outside + sum(self.inside[source] for source in gone),
+        """Number of nodes of the operand, if the group ``lost`` is not stacked."""
+        lost_sources = self._of(lost)
+        inner, outer = (
+            len(self.sources) - len(lost_sources),
+            self.singles + sum(self.sources[source] for source in lost_sources),
         )
-        if not inside:
-            return 1 + min(outside, 2)
-        if inside + outside > 1:
-            return outside + 2
-        ((group, _),) = (source for source in self.inside if source not in gone)
-        return int(self.different != len(group))
+        if not inner:
+            return 1 + min(outer, 2)
+        if inner + outer > 1:
+            return outer + 2
+        ((group, _),) = (source for source in self.sources if source not in lost_sources)
+        return int(self.size != len(group))
 
     def give_up(self, group: Group) -> None:
         for source in self._of(group):
-            self.outside += self.inside.pop(source)
+            self.singles += self.sources.pop(source)
 
     def _of(self, group: Group | None) -> list[Source]:
         sources = (
             [] if group is None else [(group, place) for place in range(len(group.first.output))]
         )
-        return [source for source in sources if source in self.inside]
+        return [source for source in sources if source in self.sources]
 
 
 class Choice:
@@ -340,18 +336,18 @@ class Choice:
     def __init__(self, sums: Sums, groups: Iterable[Group]) -> None:
         self.sums = sums
         self.graph = graph = sums.graph
-        left = LARGEST - stacked_bytes(graph.model)
+        budget = LARGEST - stacked_bytes(graph.model)
         self.groups: dict[Group, None] = {}  # those that are stacked
         self.refused: dict[Group, str] = {}  # the reason why others are not
         for group in groups:
-            # Where the lanes read the same operands, the nodes are equal, and merged elsewhere.
-            differing = [names for names in map(set, group.columns) if len(names) > 1]
-            if not differing:
+            # Nodes that read the same operands are merged elsewhere.
+            columns = [names for names in map(set, group.columns) if len(names) > 1]
+            if not columns:
                 continue
-            stored = (graph.tensor(name) for names in differing for name in names)
-            size = sum(tensor.nbytes for tensor in stored if tensor is not None)
-            if size <= left:
-                left -= size
+            weights = (graph.tensor(name) for names in columns for name in names)
+            size = sum(tensor.nbytes for tensor in weights if tensor is not None)
+            if size <= budget:
+                budget -= size
                 self.groups[group] = None
             else:
                 self.refused[group] = (
@@ -360,27 +356,27 @@ class Choice:
         self.group_of = by_result(self.groups)
 
     def prune(self) -> None:
-        """Give up groups until each that is left saves nodes."""
+        """Drop groups until each remaining one saves nodes."""
         nodes = {group: StackNodes(self.sums, group, self.group_of) for group in self.groups}
-        line = deque(self.groups)
-        pending = set(line)
-        while line:
-            group = line.popleft()
+        queue = deque(self.groups)
+        pending = set(queue)
+        while queue:
+            group = queue.popleft()
             pending.discard(group)
             near = self._near(group)
-            own, others = nodes[group].count, [nodes[other] for other in near]
+            count, stacks = nodes[group].count, [nodes[neighbour] for neighbour in near]
             single = sum(len(self.sums.parts(node)) for node in group.nodes)
-            if single + sum(other.count_without(group) for other in others) <= own + sum(
-                other.count for other in others
+            if single + sum(stack.count_without(group) for stack in stacks) <= count + sum(
+                stack.count for stack in stacks
             ):
                 self.refused[group] = (
-                    f"it saves no nodes: {single} apart, {own} together with operands and single "
+                    f"it saves no nodes: {single} apart, {count} together with operands and single "
                     "results"
                 )
                 self._drop(group)
-                for other in others:
-                    other.give_up(group)
-                line += [other for other in near if other not in pending]
+                for stack in stacks:
+                    stack.give_up(group)
+                queue += [neighbour for neighbour in near if neighbour not in pending]
                 pending.update(near)
 
     def _drop(self, group: Group) -> None:
@@ -390,40 +386,38 @@ class Choice:
 
     def _near(self, group: Group) -> list[Group]:
         """The groups that read it, and those that it reads."""
-        found: dict[Group, None] = {}
-        around = [name for terms in group.operands.values() for name in terms]
-        around += [reader.output[0] for reader in self.sums.readers(group.lane) if reader.output]
-        found.update((self.group_of[name], None) for name in around if name in self.group_of)
-        found.pop(group, None)
-        return list(found)
+        groups: dict[Group, None] = {}
+        names = [name for terms in group.operands.values() for name in terms]
+        names += [reader.output[0] for reader in self.sums.readers(group.lane) if reader.output]
+        groups.update((self.group_of[name], None) for name in names if name in self.group_of)
+        groups.pop(group, None)
+        return list(groups)
 
     def regions(self) -> list[list[Group]]:
-        """Groups that are connected, lower levels first; each region is rewritten whole or not at
-        all.
-        """
-        left = set(self.groups)
-        joined: set[Node] = set()
-        found = []
+        """Connected groups, lower levels first; a region is rewritten completely or not at all."""
+        remaining = set(self.groups)
+        joins: set[Node] = set()
+        regions = []
         for first in self.groups:
-            line = [first] if first in left else []
-            left.discard(first)
-            for group in line:
-                for other in (*self._near(group), *self._added(group, joined)):
-                    if other in left:
-                        left.remove(other)
-                        line.append(other)
-            if line:
-                found.append(sorted(line, key=lambda group: group.level))
-        return found
+            region = [first] if first in remaining else []
+            remaining.discard(first)
+            for group in region:
+                for neighbour in (*self._near(group), *self._added(group, joins)):
+                    if neighbour in remaining:
+                        remaining.remove(neighbour)
+                        region.append(neighbour)
+            if region:
+                regions.append(sorted(region, key=lambda group: group.level))
+        return regions
 
-    def _added(self, group: Group, joined: set[Node]) -> Iterator[Group]:
+    def _added(self, group: Group, joins: set[Node]) -> Iterator[Group]:
         """The groups of the other operands of sums and Concats that a group is part of, unless
-        these are in ``joined``.
+        these are in ``joins``.
         """
         for reader in self.sums.readers(group.lane):
             is_concat = reader.op_type == "Concat" and not reader.domain
-            if (is_concat or self.sums.is_sum(reader)) and reader not in joined:
-                joined.add(reader)
+            if (is_concat or self.sums.is_sum(reader)) and reader not in joins:
+                joins.add(reader)
                 yield from (
                     self.group_of[name] for name in self.sums.terms(reader) if name in self.group_of
                 )

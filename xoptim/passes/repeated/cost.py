@@ -1,4 +1,4 @@
-"""The time that nodes take in onnxruntime, estimated from constants that were measured."""
+"""The time that nodes take in onnxruntime, estimated from measured constants."""
 
 import math
 from collections import Counter
@@ -16,11 +16,9 @@ class Costs(NamedTuple):
     """Nanoseconds that parts of the work of a node take on an execution provider."""
 
     launch: float  # a node
-    # a node that works out shapes or positions first (Gather, Slice, Concat, Transpose, reductions,
-    # ...)
-    handled: float
-    port: float  # each operand and result after the first of a node that has any number of them
-    lane: float  # a Gather of a single position
+    handled: float  # a node that first computes shapes or indices (Gather, Concat, reductions, ...)
+    port: float  # each operand and result after the first of a variadic operator
+    lane: float  # a Gather of a single index
     matmul: float  # a MatMul
     matrix: float  # each matrix of a MatMul whose right operand has several
     light: float  # each element of an operator such as Add
@@ -28,10 +26,9 @@ class Costs(NamedTuple):
     copied: float  # each element that is copied
     reduced: float  # each element that is reduced
     run: float  # each run of elements that is copied, or combined with an operand that is broadcast
-    spilled: float  # each element more of a tensor that does not fit into the cache
+    spilled: float  # added for each element of a tensor that does not fit into the cache
     read: float  # each element of the right matrix of a MatMul
-    # each element of it more where there are several rows, and it was not packed when the model was
-    # loaded
+    # added for each of these if there are several rows, and the matrix is not packed at load time
     packed: float
     multiplied: float  # each multiplication of a MatMul
 
@@ -49,29 +46,25 @@ COSTS: Final[Mapping[str, Costs]] = {
     # Xeon(R) Processor @ 2.50GHz
     "cpu": Costs(400, 550, 290, 1300, 750, 200, 0.14, 0.44, 0.09, 0.92, 24, 0.28, 0.08, 0.66, 0.015)
 }
-"""The costs of each execution provider where they were measured."""
+"""The costs of each execution provider on which they were measured."""
 
 _SIZES: Final = (1, 16, 128, 1024)
-"""Sizes that are not known have each of these values once: what happens at all of them pays at
-every size.
-"""
-_CACHE: Final = 1 << 18
-"""Elements of 32 bits of a tensor that fits into the cache of a core."""
-_STRIDED: Final = 16
-"""A Transpose of the last axis takes as long for this many elements as for a run of them."""
-_LOOKED_UP: Final = 3
-"""GatherND takes as long for a run as other operators for this many."""
+"""Values that are tried for unknown sizes."""
+_CACHE_ELEMENTS: Final = 1 << 18
+"""Elements of 32 bits that fit into the cache of a core."""
+_RUN_ELEMENTS: Final = 16
+"""A Transpose of the last axis copies this many elements in the time of one run."""
+_GATHER_ND_RUNS: Final = 3
+"""GatherND copies one run in the time in which other operators copy this many."""
 _VARIADIC: Final = operators_with(Trait.VARIADIC)
 _PLAIN: Final = operators_with(Trait.ELEMENTWISE, Trait.BROADCASTS)
 _BROADCASTING: Final = operators_with(Trait.BROADCASTS)
 _ACTIVATIONS: Final = frozenset(("LeakyRelu", "Relu", "Sigmoid", "Tanh"))
-"""Operators that onnxruntime computes within the preceding MatMul."""
+"""Operators that onnxruntime fuses with the preceding MatMul."""
 
 
 class Estimate:
-    """The time of nodes of a graph or an edit, where all sizes that are not known have one
-    value.
-    """
+    """The time of nodes of a graph or an edit, if all unknown sizes are ``size``."""
 
     def __init__(self, scope: Graph, costs: Costs, size: int) -> None:
         self.scope = scope
@@ -79,15 +72,12 @@ class Estimate:
         self.size = size
 
     def launches(self, nodes: Collection[Node]) -> float:
-        """Nanoseconds that the nodes take whatever their sizes are.
-
-        Those that onnxruntime computes within others take none.
-        """
-        within = set(_within_others(self.scope, nodes))
-        return sum(self._launch(node) for node in nodes if node not in within)
+        """Nanoseconds that the nodes take at any size; none if onnxruntime fuses them."""
+        fused = set(_fused_nodes(self.scope, nodes))
+        return sum(self._launch(node) for node in nodes if node not in fused)
 
     def time(self, nodes: Collection[Node]) -> float:
-        """Nanoseconds that the nodes take; infinite where the shape of a tensor is not known."""
+        """Nanoseconds that the nodes take; infinite if the shape of a tensor is unknown."""
         return self.launches(nodes) + sum(map(self._work, nodes))
 
     def _launch(self, node: Node) -> float:
@@ -112,11 +102,11 @@ class Estimate:
         sizes = [math.prod(self._shape(name)) for name in names if name]
         rate = costs.of_element(kind)
         return sum(
-            size * (rate + (costs.spilled if size > _CACHE else 0)) for size in sizes
+            size * (rate + (costs.spilled if size > _CACHE_ELEMENTS else 0)) for size in sizes
         ) + costs.run * self._runs(node)
 
     def _matmul(self, node: Node) -> float:
-        """Each matrix on the right is read once, and multiplied by all rows that meet it."""
+        """Each matrix of the right operand is read once, and multiplied by its rows."""
         costs, right = self.costs, self._shape(node.input[1])
         result = self._shape(node.output[0])
         matrices, elements, width = math.prod(right[:-2]), math.prod(right), result[-1] or 1
@@ -127,16 +117,14 @@ class Estimate:
         return matrices * costs.matrix * is_stacked + read + costs.multiplied * elements * rows
 
     def _runs(self, node: Node) -> float:
-        """Number of pieces in which a node copies, or combines with another operand, the elements
-        of its results.
-        """
+        """Number of runs of elements in which a node copies, or broadcasts, its operands."""
         shape = self._shape(node.output[0])
         size, kind = math.prod(shape), node.op_type
         if not size:
             return 0
         if kind == "Transpose":
-            kept = node.attribute.get("perm", (0,))[-1] == len(shape) - 1
-            return size / (shape[-1] if kept else _STRIDED)
+            keeps_last = node.attribute.get("perm", (0,))[-1] == len(shape) - 1
+            return size / (shape[-1] if keeps_last else _RUN_ELEMENTS)
         if kind == "Gather":
             table = self._shape(node.input[0])
             return size / (math.prod(table[node.get_attribute("axis") % len(table) + 1 :]) or 1)
@@ -147,7 +135,7 @@ class Estimate:
                 * math.prod(shape[: node.get_attribute("axis") % len(shape)])
             )
         if kind in ("GatherND", "Slice"):
-            return size / shape[-1] * (_LOOKED_UP if kind == "GatherND" else 1)
+            return size / shape[-1] * (_GATHER_ND_RUNS if kind == "GatherND" else 1)
         is_broadcast = kind in _BROADCASTING and any(
             1 < math.prod(self._shape(name)) < size for name in node.input if name
         )
@@ -164,18 +152,17 @@ def slowest(
     near: Collection[Node],
     costs: Costs,
 ) -> tuple[float, float]:
-    """Nanoseconds that nodes, and those that replace them, take at the size at which the
-    replacement is slowest in proportion.
+    """Nanoseconds before and after a replacement, at the size at which it is relatively slowest.
 
-    ``near`` are nodes of the graph that read the results of the nodes, and those that the nodes
-    read: onnxruntime may compute one within the other, but not together with a stack.
+    ``near`` are the producers and consumers of the nodes, with which onnxruntime may fuse the
+    nodes, but not a stack.
     """
     sizes = _SIZES if _is_dynamic(*before) or _is_dynamic(*after) else _SIZES[:1]
     times = []
     for size in sizes:
-        alone = Estimate(before[0], costs, size).time(near)
+        near_time = Estimate(before[0], costs, size).time(near)
         apart, together = (
-            Estimate(scope, costs, size).time([*nodes, *near]) - alone
+            Estimate(scope, costs, size).time([*nodes, *near]) - near_time
             for scope, nodes in (before, after)
         )
         times.append((apart, together))
@@ -185,7 +172,7 @@ def slowest(
 def launches_and_times(
     scope: Graph, nodes: Collection[Node], costs: Costs
 ) -> Iterator[tuple[float, float]]:
-    """Nanoseconds of the launches of nodes, and all that they take, at several sizes."""
+    """Nanoseconds of the launches of nodes, and their total time, at several sizes."""
     for size in _SIZES if _is_dynamic(scope, nodes) else _SIZES[:1]:
         estimate = Estimate(scope, costs, size)
         yield estimate.launches(nodes), estimate.time(nodes)
@@ -197,16 +184,16 @@ def is_matmul(node: Node) -> bool:
 
 
 def _kind(node: Node) -> CostKind:
-    """What a node does with each element.
+    """The kind of work of a node for each element.
 
-    An operator of another domain, unless it is registered, counts as the standard one of its name.
+    An unregistered operator of another domain counts as the standard one of its name.
     """
-    own = operator_of(node.domain, node.op_type).cost
-    return own or operator_of("", node.op_type).cost or CostKind.HEAVY
+    kind = operator_of(node.domain, node.op_type).cost
+    return kind or operator_of("", node.op_type).cost or CostKind.HEAVY
 
 
 def _is_dynamic(scope: Graph, nodes: Iterable[Node]) -> bool:
-    """Whether the size of a tensor is not a number."""
+    """Whether a dimension of a tensor is symbolic."""
     shapes = (
         scope.info_of(name).shape for node in nodes for name in (*node.input, *node.output) if name
     )
@@ -214,18 +201,15 @@ def _is_dynamic(scope: Graph, nodes: Iterable[Node]) -> bool:
 
 
 def _sized(dim: object, size: int) -> float:
-    """A size, where all that are not known have one value.
-
-    An expression that is not computed has that value too.
-    """
+    """The value of a dimension if all symbols are ``size``; ``size`` if there is no value."""
     if isinstance(dim, SymbolicDim):
         dim = substituted(dim, dict.fromkeys(dim.symbols, size))
     return max(dim, 0) if isinstance(dim, int) else size
 
 
-def _within_others(scope: Graph, nodes: Collection[Node]) -> Iterator[Node]:
-    """Nodes that onnxruntime computes within the preceding node: biases and activations of
-    products, x · Sigmoid(x).
+def _fused_nodes(scope: Graph, nodes: Collection[Node]) -> Iterator[Node]:
+    """Nodes that onnxruntime fuses with the preceding node: biases and activations of MatMuls,
+    x · Sigmoid(x).
     """
     producers = {name: node for node in nodes for name in node.output}
     reads = Counter(name for node in nodes for name in node.input)

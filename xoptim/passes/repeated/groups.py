@@ -1,6 +1,7 @@
-"""Groups of nodes of one level with equal settings, the order of their lanes.
+"""Groups of nodes of one level with equal settings, and the order of their lanes.
 
-Several Adds in a row are one node.
+A *lane* is an index of the batch dimension along which the nodes of a group are stacked. A sum that
+is written as several Adds counts as one node.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ _WITH_PARAMETERS: Final = operators_with(Trait.ELEMENTWISE, Trait.REDUCES) | {
     "Split",
     "Transpose",
 }
-_NORMALIZED: Final = operators_with(Trait.SOFTMAX)
+_SOFTMAXES: Final = operators_with(Trait.SOFTMAX)
 LANE: Final = -1
-"""The label of the axis of lanes."""
-STACKABLE: Final = _PLAIN | _WITH_PARAMETERS | _NORMALIZED
+"""The label of the axis of lanes, the batch dimension."""
+STACKABLE: Final = _PLAIN | _WITH_PARAMETERS | _SOFTMAXES
 
 
 class LaneOperand(NamedTuple):
     """Properties that the operands of a group of nodes have in common."""
 
     dtype: int  # element type
-    shape: tuple[Hashable, ...]  # the shape of each, known but for the names of its sizes
+    shape: tuple[Hashable, ...]  # the shape of each; dimensions may be symbolic
     is_constant: bool  # whether they are stored
 
 
@@ -53,16 +54,14 @@ class Settings(NamedTuple):
     """Properties that nodes which are computed together have in common."""
 
     own: tuple[Hashable, ...]  # operator, attributes, types and shapes of the results
-    # for each operand its type and shape, or its value if it is a parameter, such as axes; "" for
-    # one omitted
+    # for each operand its type and shape, the value of a parameter such as axes, "" if omitted
     operands: tuple[Hashable, ...]
 
 
 def settings(graph: Graph, node: Node, terms: Sequence[str] | None = None) -> Settings | None:
     """The settings of a node, ``None`` if it cannot be stacked.
 
-    ``terms`` are its operands if it does not read them itself: the last Add of a sum represents the
-    whole sum.
+    ``terms`` replace its operands: the last Add of a sum stands for the complete sum.
     """
     if node.domain or node.op_type not in STACKABLE or node.bodies or not all(node.output):
         return None
@@ -71,26 +70,24 @@ def settings(graph: Graph, node: Node, terms: Sequence[str] | None = None) -> Se
         return None
     operands: list[Hashable] = []
     for place, name in enumerate(node.input if terms is None else terms):
-        found = (
+        operand = (
             ""
             if not name
             else _parameter(graph, name)
             if is_parameter(node, place)
             else _operand(graph, name)
         )
-        if found is None:
+        if operand is None:
             return None
-        operands.append(found)
+        operands.append(operand)
     attributes = tuple(sorted((key, _frozen(value)) for key, value in node.attribute.items()))
     return Settings(
-        (node.op_type, attributes, *((each.dtype, each.shape) for each in results)), tuple(operands)
+        (node.op_type, attributes, *((info.dtype, info.shape) for info in results)), tuple(operands)
     )
 
 
 def is_parameter(node: Node, place: int) -> bool:
-    """Whether an operand of a stackable operator is a parameter, which all nodes of a group must
-    have in common.
-    """
+    """Whether an operand of a stackable operator is a parameter: equal for all nodes of a group."""
     return place > 0 and node.op_type in _WITH_PARAMETERS
 
 
@@ -99,7 +96,7 @@ def _is_known(info: Info) -> bool:
 
 
 def _is_allowed(graph: Graph, node: Node) -> bool:
-    """Whether the attributes of a node are among those that a stack can express."""
+    """Whether a stack can express the attributes of a node."""
     get, rank = node.get_attribute, graph.info_of(node.input[0]).rank or 0
     has_stored = len(node.input) > 1 and graph.tensor(node.input[1]) is not None
     match node.op_type:
@@ -132,20 +129,17 @@ def _frozen(value: object) -> Hashable:
     return value
 
 
-_SUMMED: Final = frozenset(
+_SUM_TYPES: Final = frozenset(
     (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 )
-"""Element types of sums: onnxruntime reduces integers of few types only, and those as floats of 64
-bits.
-"""
+"""Element types of sums: onnxruntime reduces few integer types, and computes these in float64."""
 
 
 @dataclass(eq=False, slots=True)
 class _Sum:
     """The terms of an Add, and of the Adds that it adds up."""
 
-    # level and operator that most terms have in common; ``None`` for an Add of two terms that have
-    # nothing in common
+    # the common level and operator of most terms, ``None`` for an Add of two different terms
     kind: Hashable | None
     like: list[str]  # the terms of that kind
     others: list[str]  # all other terms
@@ -153,11 +147,8 @@ class _Sum:
     level: int  # the highest level of a term
 
     def take(self, other: _Sum) -> _Sum:
-        """This sum with all of another one.
-
-        The smaller one is copied, so that all sums take linear time or nearly so.
-        """
-        small, large = sorted((self, other), key=lambda each: len(each.nodes))
+        """Merge two sums into the larger one, so that all merges take nearly linear time."""
+        small, large = sorted((self, other), key=lambda item: len(item.nodes))
         large.like += small.like
         large.others += small.others
         large.nodes += small.nodes
@@ -167,29 +158,29 @@ class _Sum:
 
 @dataclass(eq=False)
 class Sums:
-    """The levels of the nodes of a graph, where a sum that is written as several Adds is one node.
+    """The levels of the nodes of a graph; a sum that is written as several Adds is one node.
 
     The Adds of ``((a + b) + c) + d``, or of ``(a + b) + (c + d)``, are one sum if terms are on one
-    level and results of one operator, and nothing else reads what is between them. Other terms may
-    come at any place: ``((x + a) + b) + c``.
+    level and results of one operator, and nothing else reads the partial sums. Other terms may come
+    anywhere: ``((x + a) + b) + c``.
     """
 
     graph: Graph
-    # number of nodes on the longest path to each node; those within a sum have none
+    # number of nodes on the longest path to each node; Adds within a sum have no entry
     levels: dict[Node, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._level: dict[str, int] = {}
-        self._found: dict[Node, _Sum] = {}
+        self._sums: dict[Node, _Sum] = {}
         for node in self.graph.nodes:
-            found = (
+            total = (
                 self._sum(node)
                 if node.op_type == "Add" and not node.domain and len(node.input) == 2
                 else None
             )
-            if found is not None:
-                self._found[node] = found
-                level = found.level + 1
+            if total is not None:
+                self._sums[node] = total
+                level = total.level + 1
             else:
                 level = 1 + max(
                     (
@@ -200,63 +191,62 @@ class Sums:
                 )
             self.levels[node] = level
             self._level.update(dict.fromkeys(node.output, level))
-        # the last Add of each sum of several, for those before it
-        self._whole: dict[Node, Node] = {}
-        for last, found in self._found.items():
-            for node in found.nodes:
+        # the last Add of the sum, for each Add before it
+        self._last: dict[Node, Node] = {}
+        for last, total in self._sums.items():
+            for node in total.nodes:
                 if node is not last:
-                    self._whole[node] = last
+                    self._last[node] = last
                     del self.levels[node]
 
     def is_sum(self, node: Node) -> bool:
         """Whether a node adds floating-point numbers."""
-        return node in self._found or (
+        return node in self._sums or (
             node.op_type == "Sum" and not node.domain and node in self.levels
         )
 
     def terms(self, node: Node) -> Sequence[str]:
         """The operands of a node: the last Add of a sum reads all terms."""
-        found = self._found.get(node)
+        total = self._sums.get(node)
         return (
-            node.input if found is None or len(found.nodes) == 1 else (*found.like, *found.others)
+            node.input if total is None or len(total.nodes) == 1 else (*total.like, *total.others)
         )
 
     def parts(self, node: Node) -> Sequence[Node]:
         """The node itself, and the Adds before it in a sum."""
-        found = self._found.get(node)
-        return (node,) if found is None else found.nodes
+        total = self._sums.get(node)
+        return (node,) if total is None else total.nodes
 
     def readers(self, names: Iterable[str]) -> list[Node]:
         """The nodes that read any of some values, each once."""
-        found: dict[Node, None] = {}
+        nodes: dict[Node, None] = {}
         for name in names:
             for reader in self.graph.consumers(name):
-                found[self._whole.get(reader, reader)] = None
-        return list(found)
+                nodes[self._last.get(reader, reader)] = None
+        return list(nodes)
 
     # ---------------------------------------------------------------- the sweep
 
     def _sum(self, node: Node) -> _Sum | None:
-        """The sum that ends with an Add; ``None`` for integers.
-
-        Those that it contains are no longer found.
-        """
+        """The sum that ends with an Add, ``None`` for integers; the sums within it are removed."""
         first, second = node.input
-        if self.graph.info_of(node.output[0]).dtype not in _SUMMED:
+        if self.graph.info_of(node.output[0]).dtype not in _SUM_TYPES:
             return None
-        for name, other in ((first, second), (second, first)):
+        for name, peer in ((first, second), (second, first)):
             kind = self._kind(name)
             if kind is None:
                 continue
-            if kind == self._kind(other):
-                return self._closed(node, self._taken(first, kind).take(self._taken(second, kind)))
-            pair = self._inner(other)
+            if kind == self._kind(peer):
+                return self._closed(
+                    node, self._as_sum(first, kind).take(self._as_sum(second, kind))
+                )
+            pair = self._inner(peer)
             if pair is not None and pair.kind is None and first != second:
-                for own, rest in (pair.like, pair.like[::-1]):
-                    if self._kind(own) == kind:
+                for term, rest in (pair.like, pair.like[::-1]):
+                    if self._kind(term) == kind:
                         return self._closed(
                             node,
-                            self._unpaired(pair, own, rest, kind).take(self._taken(name, kind)),
+                            self._unpaired(pair, term, rest, kind).take(self._as_sum(name, kind)),
                         )
         return _Sum(
             None,
@@ -266,26 +256,25 @@ class Sums:
             max(self._level.get(first, 0), self._level.get(second, 0)),
         )
 
-    def _closed(self, node: Node, found: _Sum) -> _Sum:
-        found.nodes.append(node)
-        return found
+    def _closed(self, node: Node, total: _Sum) -> _Sum:
+        total.nodes.append(node)
+        return total
 
     def _inner(self, name: str) -> _Sum | None:
-        """The sum whose result a value is, if nothing but one Add reads it."""
+        """The sum that computes a value, if only one Add reads it."""
         graph, producer = self.graph, self.graph.producer(name)
         if (
-            producer not in self._found
+            producer not in self._sums
             or graph.use_count(name) != 1
             or graph.is_output(name)
             or graph.is_captured(name)
         ):
             return None
-        return self._found[producer]
+        return self._sums[producer]
 
     def _kind(self, name: str) -> Hashable | None:
-        """Level and operator of a value, or of the terms of a sum.
-
-        ``None`` for one that no stackable operator computes.
+        """Level and operator of a value, or of the terms of a sum; ``None`` if the operator is not
+        stackable.
         """
         inner = self._inner(name)
         if inner is not None and inner.kind is not None:
@@ -294,23 +283,23 @@ class Sums:
         stackable = producer is not None and not producer.domain and producer.op_type in STACKABLE
         return (self._level[name], producer.op_type) if producer is not None and stackable else None
 
-    def _taken(self, name: str, kind: Hashable) -> _Sum:
-        """A value as a sum of terms of a kind: the sum that it is the result of, or one term."""
+    def _as_sum(self, name: str, kind: Hashable) -> _Sum:
+        """A value as a sum of terms of a kind: the sum that computes it, or a single term."""
         inner = self._inner(name)
         if inner is None or inner.kind is None:
             return _Sum(kind, [name], [], [], self._level[name])
         producer = self.graph.producer(name)
         assert producer is not None
-        return self._found.pop(producer)
+        return self._sums.pop(producer)
 
-    def _unpaired(self, pair: _Sum, own: str, rest: str, kind: Hashable) -> _Sum:
+    def _unpaired(self, pair: _Sum, term: str, rest: str, kind: Hashable) -> _Sum:
         """Two terms as a sum of terms of the kind of the first one."""
-        del self._found[pair.nodes[0]]
-        found, inner = self._taken(own, kind), self._inner(rest)
+        del self._sums[pair.nodes[0]]
+        total, inner = self._as_sum(term, kind), self._inner(rest)
         if inner is None or inner.kind is None:
-            return found.take(_Sum(kind, [], [rest], pair.nodes, self._level.get(rest, 0)))
-        del self._found[inner.nodes[-1]]
-        return found.take(
+            return total.take(_Sum(kind, [], [rest], pair.nodes, self._level.get(rest, 0)))
+        del self._sums[inner.nodes[-1]]
+        return total.take(
             _Sum(kind, [], inner.like + inner.others, inner.nodes + pair.nodes, inner.level)
         )
 
@@ -326,10 +315,10 @@ class Group:
     # number of nodes on the longest path to each of them; equal for all, so that none depends on
     # another
     level: int
-    # For each node, in the order of the lanes, its operands; if the operator is commutative, in the
-    # order in which they are alike. The last Add of a sum has all terms of it
+    # The operands of each node, in the order of the lanes. Those of commutative operators are
+    # sorted so that they correspond; the last Add of a sum has all its terms
     operands: dict[Node, tuple[str, ...]] = field(default_factory=dict)
-    # For each result its place among the results of its node, and its lane
+    # for each result its index among the results of its node, and its lane
     lane: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -341,7 +330,7 @@ class Group:
         return len(self.operands)
 
     def arrange(self, order: Iterable[Node]) -> None:
-        """Fix the order of the lanes: the given ones first, then the others as they are."""
+        """Fix the order of the lanes: first those in ``order``, then the others as they are."""
         self.operands = {node: self.operands[node] for node in dict.fromkeys((*order, *self.nodes))}
         self.lane = {
             name: (place, lane)
@@ -361,58 +350,57 @@ class Group:
 
 
 def find_groups(sums: Sums, fewest: int = 2) -> list[Group]:
-    """The groups of a graph, lower levels first: ``fewest`` nodes of one level or more with equal
-    settings and operands alike.
+    """The groups of a graph, lower levels first: at least ``fewest`` nodes of one level with equal
+    settings and corresponding operands.
 
     The colour of a node is the number of its class: equal settings, level, and colours of the
-    operands. One sweep from the lowest level up finds all colours, in time proportional to the
-    number of operands. Settings take much longer to find than levels: only nodes with a peer of
+    operands. One sweep from the lowest level up determines all colours, in time proportional to the
+    number of operands. Settings are much slower to compute than levels: only nodes with a peer of
     their operator and level are compared.
     """
-    graph, found = sums.graph, dict[Hashable, Group]()
+    graph, groups = sums.graph, dict[Hashable, Group]()
     colours = _Colours(graph)
     for level, nodes in _side_by_side(sums, fewest):
         for node in nodes:
             terms = sums.terms(node)
-            alike = settings(graph, node, terms)
-            if alike is None:
+            node_settings = settings(graph, node, terms)
+            if node_settings is None:
                 colours.learn(node, _NONE)
                 continue
             operands = [
                 (colours.of(name), operand, name)
-                for name, operand in zip(terms, alike.operands, strict=True)
+                for name, operand in zip(terms, node_settings.operands, strict=True)
             ]
             if is_commutative(node.op_type, node.domain):
-                # (hashes differ between processes)
+                # by `repr`, because hashes differ between processes
                 operands.sort(key=lambda operand: (operand[0], repr(operand[1])))
-            key = (alike.own, level, *(operand[:2] for operand in operands))
+            key = (node_settings.own, level, *(operand[:2] for operand in operands))
             colours.learn(node, key)
-            found.setdefault(key, Group(level)).operands[node] = tuple(
+            groups.setdefault(key, Group(level)).operands[node] = tuple(
                 name for *_, name in operands
             )
-    return [group for group in found.values() if len(group) >= fewest]
+    return [group for group in groups.values() if len(group) >= fewest]
 
 
 def _side_by_side(sums: Sums, fewest: int) -> list[tuple[int, list[Node]]]:
-    """Nodes of one operator and level, where there are several, with their level.
-
-    Lower levels first.
+    """The levels and nodes of operators with ``fewest`` nodes or more on a level, lower levels
+    first.
     """
-    found: dict[tuple[int, str], list[Node]] = {}
+    groups: dict[tuple[int, str], list[Node]] = {}
     for node, level in sums.levels.items():
         if node.op_type in STACKABLE:
-            found.setdefault((level, node.op_type), []).append(node)
+            groups.setdefault((level, node.op_type), []).append(node)
     return sorted(
-        ((level, nodes) for (level, _), nodes in found.items() if len(nodes) >= fewest),
+        ((level, nodes) for (level, _), nodes in groups.items() if len(nodes) >= fewest),
         key=itemgetter(0),
     )
 
 
 class _Colours:
-    """The colours of results: the class of the node, and the place among its results.
+    """The colours of results: the class of the node, and the index among its results.
 
-    Results of one node without a peer are alike, whatever their places are: towers read the parts
-    of one Split. So are parts of one value that a Slice each takes.
+    All results of a node without a peer have one colour: parallel branches read the parts of one
+    Split. So have Slices of one value.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -420,34 +408,32 @@ class _Colours:
         self._classes: dict[Hashable, int] = {_NONE: 0}
         # the colour of each Slice without a peer, as a part of its value
         self._parts: dict[int, int] = {}
-        self._found: dict[str, tuple[int, int]] = {}
+        self._colours: dict[str, tuple[int, int]] = {}
         self._members: Counter[int] = Counter()
 
     def learn(self, node: Node, key: Hashable) -> None:
         """Give a node the class of a key."""
         colour = self._classes.setdefault(key, len(self._classes))
         self._members[colour] += 1
-        self._found.update((name, (colour, place)) for place, name in enumerate(node.output))
+        self._colours.update((name, (colour, place)) for place, name in enumerate(node.output))
 
     def of(self, name: str) -> tuple[int, int]:
         """The colour of a value, whose class is complete.
 
         A stackable node without a peer is a class of its own.
         """
-        if name not in self._found:
+        if name not in self._colours:
             producer = self.graph.producer(name)
             if producer is None:
                 return 0, 0
             self.learn(producer, _NONE if settings(self.graph, producer) is None else producer)
-        colour, place = self._found[name]
+        colour, place = self._colours[name]
         if not colour or self._members[colour] > 1:
             return colour, place if colour else 0
         return self._part(name, colour), 0
 
     def _part(self, name: str, colour: int) -> int:
-        """The colour of a result that is alone in its class: all parts of a value have one colour
-        if it is a Slice.
-        """
+        """The colour of a result that is alone in its class; Slices of one value share theirs."""
         if colour not in self._parts:
             key = part_of(self.graph, name)
             self._parts[colour] = (
@@ -457,10 +443,7 @@ class _Colours:
 
 
 def part_of(graph: Graph, name: str) -> Hashable | None:
-    """The value that a Slice takes a part of, and the type and shape of the part.
-
-    ``None`` for results of other operators.
-    """
+    """The operand of a Slice, and type and shape of its result; ``None`` for other operators."""
     producer = graph.producer(name)
     if producer is None or producer.op_type != "Slice" or producer.domain:
         return None
@@ -474,15 +457,15 @@ def by_result(groups: Iterable[Group]) -> dict[str, Group]:
 
 
 def arrange(groups: list[Group]) -> None:
-    """Order the lanes of all groups from the last level up, so that the readers of a group find
-    their operands side by side.
+    """Order the lanes of all groups, the last level first, so that the consumers of a group read
+    adjacent lanes.
     """
     group_of = by_result(groups)
-    wanted: dict[Group, list[Node]] = {}
+    orders: dict[Group, list[Node]] = {}
     producers = {name: node for group in groups for node in group.nodes for name in node.output}
     for group in sorted(groups, key=lambda group: -group.level):
-        group.arrange(wanted.get(group, ()))
+        group.arrange(orders.get(group, ()))
         for column in group.columns:
             for name in column:
                 if name in group_of:
-                    wanted.setdefault(group_of[name], []).append(producers[name])
+                    orders.setdefault(group_of[name], []).append(producers[name])

@@ -1,4 +1,4 @@
-"""The passes that compute repeated operations once, together, and their explanations."""
+"""The passes that compute repeated operations together, and their explanations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -24,14 +24,14 @@ from xoptim.passes.repeated.groups import (
 
 
 def findings(graph: Graph, costs: Costs, fewest: int, *, is_forced: bool) -> Iterator[Finding]:
-    """For each group whether it is stacked, and what that changes; and the reason why nodes of one
-    operator and level differ.
+    """Whether each group is stacked, and the effect; and why nodes of one operator and level
+    differ.
 
-    A group has at least ``fewest`` nodes; ``is_forced`` says whether groups are stacked that do not
-    become faster.
+    Groups have at least ``fewest`` nodes. With ``is_forced``, groups that do not become faster are
+    stacked as well.
     """
     sums = Sums(graph)
-    # Folding computes constants before.
+    # Folding computes constants.
     classes = [
         group
         for group in find_groups(sums, fewest=1)
@@ -56,69 +56,67 @@ def findings(graph: Graph, costs: Costs, fewest: int, *, is_forced: bool) -> Ite
 
 def _differences(sums: Sums, classes: Sequence[Group]) -> Iterator[Finding]:
     class_of = by_result(classes)
-    for _, alike in groupby(sorted(classes, key=_kind), key=_kind):
-        most, *others = sorted(alike, key=lambda group: -len(group))
-        for other in others:
-            if not _are_parts(sums.graph, other.first.output[0], most.first.output[0]):
+    for _, groups in groupby(sorted(classes, key=_kind), key=_kind):
+        largest, *smaller = sorted(groups, key=lambda group: -len(group))
+        for group in smaller:
+            if not _are_parts(sums.graph, group.first.output[0], largest.first.output[0]):
                 reason = (
-                    f"not together with {most.first.output[0]!r}: "
-                    f"{_difference(sums, class_of, other, most)}"
+                    f"not together with {largest.first.output[0]!r}: "
+                    f"{_difference(sums, class_of, group, largest)}"
                 )
-                yield Finding((other.first, most.first), reason)
+                yield Finding((group.first, largest.first), reason)
 
 
 def _kind(group: Group) -> tuple[int, str]:
     return group.level, group.first.op_type
 
 
-def _are_parts(graph: Graph, name: str, other: str) -> bool:
-    """Whether two results are parts of one value, whose readers may be computed together although
-    they are not.
-    """
-    return part_of(graph, name) == part_of(graph, other) is not None
+def _are_parts(graph: Graph, name: str, peer: str) -> bool:
+    """Whether two results are Slices of one value: their readers may be stacked together."""
+    return part_of(graph, name) == part_of(graph, peer) is not None
 
 
-def _difference(sums: Sums, class_of: Mapping[str, Group], one: Group, other: Group) -> str:
+def _difference(sums: Sums, class_of: Mapping[str, Group], group: Group, peer: Group) -> str:
     """The first difference of two classes of an operator: in their settings, or in settings of
     nodes that they depend on.
     """
     where = ""
     while True:
-        found = _own_difference(sums, one, other)
-        if found:
-            return where + found
-        # Operands of commutative operators are in the order in which they are alike.
-        pairs = zip(one.operands[one.first], other.operands[other.first], strict=True)
-        differing = (pair for pair in pairs if class_of.get(pair[0]) is not class_of.get(pair[1]))
-        a, b = next((pair for pair in differing if not _are_parts(sums.graph, *pair)), ("", ""))
+        difference = _own_difference(sums, group, peer)
+        if difference:
+            return where + difference
+        # Operands of commutative operators are sorted so that they correspond.
+        pairs = zip(group.operands[group.first], peer.operands[peer.first], strict=True)
+        mismatches = (pair for pair in pairs if class_of.get(pair[0]) is not class_of.get(pair[1]))
+        a, b = next((pair for pair in mismatches if not _are_parts(sums.graph, *pair)), ("", ""))
         if not a or not b:
             return f"{where}their operands are different results of equal nodes"
         where = f"their operands are computed by nodes that differ, {a!r} and {b!r}: "
         if a not in class_of or b not in class_of:
             return f"{where}only one of them can be stacked"
-        one, other = class_of[a], class_of[b]
-        if one.first.op_type != other.first.op_type:
-            return f"{where}operator: {one.first.op_type} and {other.first.op_type}"
-        if one.level != other.level:
-            return f"{where}number of preceding nodes: {one.level - 1} and {other.level - 1}"
+        group, peer = class_of[a], class_of[b]
+        if group.first.op_type != peer.first.op_type:
+            return f"{where}operator: {group.first.op_type} and {peer.first.op_type}"
+        if group.level != peer.level:
+            return f"{where}number of preceding nodes: {group.level - 1} and {peer.level - 1}"
 
 
-def _own_difference(sums: Sums, group: Group, than: Group) -> str:
+def _own_difference(sums: Sums, group: Group, peer: Group) -> str:
     """The first setting in which two classes of an operator differ, "" if there is none."""
-    one, other = group.first, than.first
-    first, second = (settings(sums.graph, node, sums.terms(node)) for node in (one, other))
+    node, peer_node = group.first, peer.first
+    first, second = (settings(sums.graph, n, sums.terms(n)) for n in (node, peer_node))
     assert first is not None
     assert second is not None
     if len(first.operands) != len(second.operands):
         return f"number of operands: {len(first.operands)} and {len(second.operands)}"
-    names = ("operator", "attributes", *("type and shape of a result" for _ in one.output))
+    names = ("operator", "attributes", *("type and shape of a result" for _ in node.output))
     for name, a, b in zip(names, first.own, second.own, strict=False):
         if a != b:
             return f"{name}: {_text(a)} and {_text(b)}"
     for place, (a, b) in enumerate(zip(first.operands, second.operands, strict=False)):
         if a != b:
             return f"operand {place}: " + (
-                "another value" if is_parameter(one, place) else f"{_text(a)} and {_text(b)}"
+                "another value" if is_parameter(node, place) else f"{_text(a)} and {_text(b)}"
             )
     return ""
 
@@ -127,15 +125,13 @@ def _text(setting: object) -> str:
     if isinstance(setting, LaneOperand):
         return f"({', '.join(map(str, setting.shape))}){' stored' if setting.is_constant else ''}"
     assert isinstance(setting, tuple)
-    if setting and all(isinstance(each, tuple) for each in setting):
+    if setting and all(isinstance(item, tuple) for item in setting):
         return ", ".join(f"{name} = {value}" for name, value in setting)
     return f"({', '.join(map(str, setting[1]))})" if setting else "none"
 
 
-_FEWEST: Final = 4
-"""Groups of fewer nodes take as long together, even where each of them takes as little time as a
-node can.
-"""
+_MIN_NODES: Final = 4
+"""Groups of fewer nodes are not faster as a stack, however fast the nodes are."""
 
 
 class Repeated(ModelPass):
@@ -144,8 +140,8 @@ class Repeated(ModelPass):
     What: finds nodes of one level with equal settings (operator, attributes, types and shapes), and
     computes them as one node whose operands are stacked along a new batch dimension; weights are
     stacked ahead of time. Results stay stacked through all levels that have the same nodes, and are
-    selected by index where the levels differ. A sum over the batch dimension is one reduction, also
-    where it is written as a chain or a tree of Adds.
+    selected by index where the levels differ. A sum over the batch dimension is one reduction, even
+    if it is written as a chain or a tree of Adds.
     Why: one kernel launch instead of k, and larger MatMuls.
         Where that is faster, `RepeatedOnCpu` does it by default.
     Refuses when:
@@ -197,9 +193,9 @@ class Repeated(ModelPass):
     def findings(self, model: Model) -> list[Finding]:
         """All groups, and why nodes of one operator and level are in several of them."""
         return [
-            each
+            finding
             for graph in model.graphs()
-            for each in findings(graph, COSTS["cpu"], fewest=2, is_forced=True)
+            for finding in findings(graph, COSTS["cpu"], fewest=2, is_forced=True)
         ]
 
 
@@ -227,14 +223,13 @@ class RepeatedOnCpu(ModelPass):
     """Equal operations side by side → one operation on stacked operands, where that is faster on
     the CPU.
 
-    What: as `Repeated`, for groups of at least four nodes and the regions of them that the CPU
-    computes faster together.
+    What: as `Repeated`, for groups of at least four nodes, in regions that are faster together.
     Why: many small operations take longer to launch than to compute. MatMuls with many rows take
     longer together, as onnxruntime packs a stack of matrices in every run.
     Refuses when:
     1. `Repeated` refuses.
-    2. the time that `xoptim.passes.repeated.cost` estimates from constants is more than 0.9 of the
-       time of the single nodes, or not 5 us less, at some size that is not known.
+    2. at some size, the time estimated by `xoptim.passes.repeated.cost` is more than 0.9 of that of
+       the single nodes, or less than 5 us shorter.
     3. a MatMul may have a single row: onnxruntime has another kernel for a stack of such MatMuls,
        which overflows sooner.
     """
@@ -248,15 +243,15 @@ class RepeatedOnCpu(ModelPass):
     examples = (_eight_layers(),)
 
     def run(self, model: Model) -> int:
-        """Stack the groups of all graphs where it pays; returns the number of stacks."""
-        return sum(stack(graph, COSTS["cpu"], _FEWEST) for graph in list(model.graphs()))
+        """Stack the groups of all graphs where that is faster; returns the number of stacks."""
+        return sum(stack(graph, COSTS["cpu"], _MIN_NODES) for graph in list(model.graphs()))
 
     def findings(self, model: Model) -> list[Finding]:
         """All groups, and whether they become faster."""
         return [
-            each
+            finding
             for graph in model.graphs()
-            for each in findings(graph, COSTS["cpu"], _FEWEST, is_forced=False)
+            for finding in findings(graph, COSTS["cpu"], _MIN_NODES, is_forced=False)
         ]
 
 

@@ -1,6 +1,4 @@
-"""Programs of sizes: nodes that compute nothing but sizes, replaced by the fewest that compute the
-same.
-"""
+"""Replace nodes that only compute dimensions by the fewest nodes that compute the same."""
 
 from xoptim.passes.shape_arithmetic.shortening import ShapeArithmetic
 

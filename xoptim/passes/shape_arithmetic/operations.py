@@ -1,4 +1,4 @@
-"""Operations of two integers that compute a size."""
+"""Operations of two integers that compute a dimension."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, cast
@@ -17,8 +17,8 @@ from xoptim.operators.broadcasting import size_result
 
 _ATOMS: Final = {"//": "Div", "%": "Mod", "max": "Max", "min": "Min"}
 """Operators of the operations that expressions do not expand."""
-_MOST_TERMS: Final = 4
-"""Longer sums are taken apart at both ends only."""
+_MAX_TERMS: Final = 4
+"""Longer sums are split at both ends only."""
 
 _NEUTRAL: Final = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
 """The second operand with which an operator returns the first one."""
@@ -33,53 +33,51 @@ class Operation(NamedTuple):
 
 
 class Decompositions:
-    """The decompositions of elements of vectors.
+    """The operations that compute elements of vectors.
 
-    ``observed`` are the operations by which a graph computes elements now.
+    ``observed`` are those by which the graph computes them now.
     """
 
     def __init__(self, observed: Mapping[Dim, Sequence[Operation]]) -> None:
         self._observed = observed
-        self._known: dict[SymbolicDim, list[Operation]] = {}
+        self._operations: dict[SymbolicDim, list[Operation]] = {}
 
     def of(self, dim: Dim) -> list[Operation]:
         """All operations that give an element; none for a number."""
         if not isinstance(dim, SymbolicDim):
             return []
-        if dim not in self._known:
-            self._known[dim] = list(
+        if dim not in self._operations:
+            self._operations[dim] = list(
                 dict.fromkeys([*self._observed.get(dim, ()), *operations_of(dim)])
             )
-        return self._known[dim]
+        return self._operations[dim]
 
     def by(self, op_type: str, dim: Dim) -> Operation | None:
-        """The operation of an operator that gives an element, or the one that leaves the element as
-        it is.
+        """The operation of an operator that gives an element, else the one that does not change
+        the element.
         """
-        found = next((each for each in self.of(dim) if each.op_type == op_type), None)
+        operation = next((item for item in self.of(dim) if item.op_type == op_type), None)
         return (
             Operation(op_type, dim, _NEUTRAL[op_type])
-            if found is None and op_type in _NEUTRAL
-            else found
+            if operation is None and op_type in _NEUTRAL
+            else operation
         )
 
 
 def operations_of(dim: SymbolicDim) -> list[Operation]:
-    """Operations that give an expression in 64-bit integers, by its canonical form.
+    """Operations of 64-bit integers that give an expression, from its canonical form.
 
-    Operands are simpler than the result.
-
-    Each of them is checked by inferring its result: it does not wrap around where the expression
-    does not, and rounds as the operator does.
+    Operands are simpler than the result. Each operation is checked by inferring its result: it
+    does not wrap around where the expression does not, and rounds as the operator does.
     """
     exact = before_wrapping(dim, 64)
     assert isinstance(exact, SymbolicDim)  # a number does not wrap around
-    found = _of_polynomial(exact) if exact.atom is None else _of_operation(exact.atom)
-    wrapped = (
+    candidates = _of_polynomial(exact) if exact.atom is None else _of_operation(exact.atom)
+    operations = (
         Operation(op_type, as_integer(left, 64), as_integer(right, 64))
-        for op_type, left, right in found
+        for op_type, left, right in candidates
     )
-    return [each for each in dict.fromkeys(wrapped) if size_result(*each) is dim]
+    return [item for item in dict.fromkeys(operations) if size_result(*item) is dim]
 
 
 def _of_operation(atom: Atom) -> Iterator[Operation]:
@@ -102,7 +100,7 @@ def _of_polynomial(dim: SymbolicDim) -> Iterator[Operation]:
             yield Operation("Mul", cast(Dim, exact_quotient(dim, factor)), factor)
         yield from _factors(dim)
     if len(dim.terms) + bool(dim.constant) > 1:
-        terms = dim.terms if len(dim.terms) <= _MOST_TERMS else (dim.terms[0], dim.terms[-1])
+        terms = dim.terms if len(dim.terms) <= _MAX_TERMS else (dim.terms[0], dim.terms[-1])
         for monomial, number in terms:
             if number > 0:
                 yield Operation(

@@ -1,4 +1,4 @@
-"""Plans the shortest programs for the sizes that the nodes of a graph compute."""
+"""Plan the shortest computations of the sizes that the nodes of a graph compute."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,12 +12,12 @@ from xoptim.passes.shape_arithmetic.operations import Decompositions, Operation
 from xoptim.passes.shape_arithmetic.region import Key, SizeRegion
 
 Operand: TypeAlias = "Term | str | np.ndarray[Any, Any]"
-_BUDGET: Final = 100
-"""Most values that are considered on the way to one."""
-_LONGEST: Final = 8
-"""Longer vectors are put together as they were."""
-_CANDIDATES: Final = 4
-"""Most tensors, vectors and operations that are compared for one value."""
+_MAX_VISITS: Final = 100
+"""Maximal number of values that are considered to compute one."""
+_MAX_LENGTH: Final = 8
+"""Longer vectors are composed as they are now."""
+_MAX_CANDIDATES: Final = 4
+"""Maximal number of tensors, vectors and operations that are compared for one value."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -28,10 +28,9 @@ class Term:
     op_type: str = ""  # operator; empty for a constant
     operands: tuple[Operand, ...] = ()  # terms, names of results that stay, and constants
     attributes: Mapping[str, Any] = field(default_factory=dict)  # of the operator
-    # what has to be computed for it, besides what is planned already: values, and tensors that
-    # nothing else reads
+    # values that it adds to the plan, and tensors that nothing else reads
     steps: frozenset[object] = frozenset()
-    # label of the node after which it can be computed; negative at the beginning
+    # label of the node after which it can be computed; -inf at the beginning
     place: float = float("-inf")
 
 
@@ -39,15 +38,15 @@ class SizePlan:
     """The terms that are planned."""
 
     def __init__(self) -> None:
-        # for each value, the term that can be computed first
+        # for each value, the term that can be computed earliest
         self.terms: dict[Key | str, Term] = {}
         self.measured: set[str] = set()  # names of the results that they read
         self.holders: dict[Dim, list[Term]] = {}  # vectors of several elements, by element
 
     def enter(self, term: Term) -> None:
         """Plan a term, and the terms of its operands."""
-        known = self.terms.get(term.key)
-        if not term.op_type or (known is not None and known.place <= term.place):
+        previous = self.terms.get(term.key)
+        if not term.op_type or (previous is not None and previous.place <= term.place):
             return
         for operand in term.operands:
             if isinstance(operand, Term):
@@ -60,102 +59,99 @@ class SizePlan:
                 self.holders.setdefault(dim, []).append(term)
 
     def reused(self, key: Key, limit: float) -> Term | None:
-        """The planned term of a value, which takes no more steps, if it can be computed before the
-        node of a label.
+        """The planned term of a value, with no further steps, if it is computed before the node of
+        label ``limit``.
         """
         term = self.terms.get(key)
         return None if term is None or term.place >= limit else replace(term, steps=frozenset())
 
     def terms_of(self, key: Key | str) -> list[Term]:
         """The terms that compute a value, operands first."""
-        found: dict[Key | str, Term] = {}
+        terms: dict[Key | str, Term] = {}
 
         def visit(key: Key | str) -> None:
             term = self.terms.get(key)
-            if term is not None and key not in found:
+            if term is not None and key not in terms:
                 for operand in term.operands:
                     if isinstance(operand, Term):
                         visit(operand.key)
-                found[key] = term
+                terms[key] = term
 
         visit(key)
-        return list(found.values())
+        return list(terms.values())
 
 
 class Planner:
-    """Finds for each value the term of the fewest steps, given those planned before."""
+    """Finds the term of the fewest steps for each value; planned terms are reused."""
 
     def __init__(self, region: SizeRegion) -> None:
         self.region = region
         self.graph = region.graph
         self.planned = SizePlan()  # the terms planned so far
-        self._inside = set(region.nodes)
+        self._members = set(region.nodes)
         self._decompositions = Decompositions(_observed(region))
         self._origins = {key: name for name, key in reversed(region.values.items())}
         self._axes: dict[Dim, list[tuple[str, int]]] = {}
         for name, shape in region.sources.items():
             for axis, dim in enumerate(shape):
                 self._axes.setdefault(dim, []).append((name, axis))
-        self._known: dict[tuple[Key, bool], Term | None] = {}
+        self._cache: dict[tuple[Key, bool], Term | None] = {}
         self._open: set[tuple[Key, bool]] = set()
         self._limit = 0.0
         self._visits = 0
 
     def plan(self, name: str) -> Term | None:
-        """Plan the term of a demanded value, which can be computed where it is now.
-
-        ``None`` if none was found.
-        """
+        """Plan the term of a demanded value, computed no later than now; ``None`` without any."""
         producer = self.graph.producer(name)
         assert producer is not None
-        self._known, self._limit, self._visits = {}, producer.label, 0
-        found = self._best(self.region.values[name])
-        if found is not None:
-            self.planned.enter(found)
-        return found
+        self._cache, self._limit, self._visits = {}, producer.label, 0
+        term = self._best(self.region.values[name])
+        if term is not None:
+            self.planned.enter(term)
+        return term
 
     # ---------------------------------------------------------------- the search
 
     def _best(self, key: Key, *, whole: bool = True) -> Term | None:
-        """The term of the fewest steps, not put together of parts unless it is ``whole``."""
+        """The term of the fewest steps; a Concat of parts only for a ``whole`` value."""
         planned = self.planned.reused(key, self._limit)
         if planned is not None:
             return planned
         rank, data = key
         if all(type(dim) is int for dim in data):
             return Term(key)
-        if (key, whole) in self._known:
-            return self._known[key, whole]
-        if (key, whole) in self._open or self._visits >= _BUDGET:
+        if (key, whole) in self._cache:
+            return self._cache[key, whole]
+        if (key, whole) in self._open or self._visits >= _MAX_VISITS:
             return None
         self._visits += 1
         self._open.add((key, whole))
-        found: Term | None = None
+        best: Term | None = None
         for term in self._candidates(rank, data, whole):
-            if found is None or len(term.steps) < len(found.steps):
-                found = term
+            if best is None or len(term.steps) < len(best.steps):
+                best = term
                 if len(term.steps) == 1:
                     break
         self._open.discard((key, whole))
-        self._known[key, whole] = found
-        return found
+        self._cache[key, whole] = best
+        return best
 
     def _candidates(self, rank: int, data: tuple[Dim, ...], whole: bool) -> Iterator[Term]:
-        yield from self._measured(rank, data)
-        yield from self._picked(rank, data)
-        if len(data) <= _LONGEST:
+        yield from self._by_shape(rank, data)
+        yield from self._by_gather(rank, data)
+        if len(data) <= _MAX_LENGTH:
             if whole and rank and len(data) > 1:  # first, because other vectors may share the parts
-                yield from self._joined(data)
-            yield from self._computed(rank, data)
+                yield from self._by_concat(data)
+            yield from self._by_operation(rank, data)
             if rank == 0:
-                yield from self._made((0, data), "Squeeze", [(1, data)])
+                yield from self._on_best((0, data), "Squeeze", [(1, data)])
             elif len(data) == 1:
                 scalar = self.planned.reused((0, data), self._limit)
                 if scalar is not None:
                     yield from self._term((1, data), "Unsqueeze", [scalar, np.zeros(1, np.int64)])
         origin = self._origins.get((rank, data))
         if origin is not None:
-            yield from self._as_now(origin)
+            yield from self._by_current_node(origin)
 
     def _term(
         self, key: Key | str, op_type: str, operands: Sequence[Operand], **attributes: Any
@@ -166,18 +162,18 @@ class Planner:
             for operand in operands
         ]
         place = max(places, default=float("-inf"))
-        below = frozenset[object]().union(
+        operand_steps = frozenset[object]().union(
             *(operand.steps for operand in operands if isinstance(operand, Term))
         )
-        if place < self._limit and key not in below:
-            steps = below | {key}
-            measured = [
+        if place < self._limit and key not in operand_steps:
+            steps = operand_steps | {key}
+            tensors = [
                 operand
                 for operand in operands
                 if isinstance(operand, str) and operand in self.region.spared
             ]
             steps = steps.union(
-                (name, "tensor") for name in measured if name not in self.planned.measured
+                (name, "tensor") for name in tensors if name not in self.planned.measured
             )
             yield Term(key, op_type, tuple(operands), attributes, steps, place)
 
@@ -185,7 +181,7 @@ class Planner:
         producer = self.graph.producer(operand) if isinstance(operand, str) else None
         return float("-inf") if producer is None else producer.label
 
-    def _made(
+    def _on_best(
         self, key: Key, op_type: str, parts: Iterable[Key], *more: Operand, **attributes: Any
     ) -> Iterator[Term]:
         """The term whose first operands are the best terms of some values."""
@@ -197,8 +193,8 @@ class Planner:
             terms.append(term)
         yield from self._term(key, op_type, [*terms, *more], **attributes)
 
-    def _measured(self, rank: int, data: tuple[Dim, ...]) -> Iterator[Term]:
-        """Axes of a tensor in a row."""
+    def _by_shape(self, rank: int, data: tuple[Dim, ...]) -> Iterator[Term]:
+        """Adjacent dimensions of a tensor."""
         start = next(place for place, dim in enumerate(data) if type(dim) is not int)
         count = 0
         for name, axis in self._axes.get(data[start], ()):
@@ -209,37 +205,37 @@ class Planner:
                 or self._place_of(name) >= self._limit
             ):
                 continue
-            whole, last = (1, shape), first + len(data)
-            part = {"start": first or None, "end": last if last < len(shape) else None}
+            key, last = (1, shape), first + len(data)
+            bounds = {"start": first or None, "end": last if last < len(shape) else None}
             if rank == 1 and (len(shape) == len(data) or self.graph.opsets[""] >= 15):
-                yield from self._term((1, data), "Shape", [name], **part)
+                yield from self._term((1, data), "Shape", [name], **bounds)
             else:
-                for term in self._term(whole, "Shape", [name]):
-                    yield from self._picks(rank, data, term)
+                for term in self._term(key, "Shape", [name]):
+                    yield from self._gather(rank, data, term)
             count += 1
-            if count == _CANDIDATES:
+            if count == _MAX_CANDIDATES:
                 return
 
-    def _picked(self, rank: int, data: tuple[Dim, ...]) -> Iterator[Term]:
+    def _by_gather(self, rank: int, data: tuple[Dim, ...]) -> Iterator[Term]:
         """Elements of a vector that is planned already."""
         symbol = next(dim for dim in data if type(dim) is not int)
-        for holder in self.planned.holders.get(symbol, ())[:_CANDIDATES]:
+        for holder in self.planned.holders.get(symbol, ())[:_MAX_CANDIDATES]:
             if holder.place < self._limit:
-                yield from self._picks(rank, data, replace(holder, steps=frozenset()))
+                yield from self._gather(rank, data, replace(holder, steps=frozenset()))
 
-    def _picks(self, rank: int, data: tuple[Dim, ...], holder: Term) -> Iterator[Term]:
+    def _gather(self, rank: int, data: tuple[Dim, ...], holder: Term) -> Iterator[Term]:
         assert not isinstance(holder.key, str)
         elements = holder.key[1]
         if all(dim in elements for dim in data):
-            places = np.array([elements.index(dim) for dim in data], np.int64)
+            indices = np.array([elements.index(dim) for dim in data], np.int64)
             yield from self._term(
-                (rank, data), "Gather", [holder, places if rank else places.reshape(())], axis=0
+                (rank, data), "Gather", [holder, indices if rank else indices.reshape(())], axis=0
             )
 
-    def _computed(self, rank: int, data: tuple[Dim, ...]) -> Iterator[Term]:
+    def _by_operation(self, rank: int, data: tuple[Dim, ...]) -> Iterator[Term]:
         """One operation of all elements."""
         first = next(dim for dim in data if type(dim) is not int)
-        for op_type in dict.fromkeys(each.op_type for each in self._decompositions.of(first)):
+        for op_type in dict.fromkeys(item.op_type for item in self._decompositions.of(first)):
             lefts, rights = [], []
             for dim in data:
                 operation = self._decompositions.by(op_type, dim)
@@ -249,14 +245,12 @@ class Planner:
                 rights.append(operation.right)
             else:
                 left, right = _narrowed(lefts), _narrowed(rights)
-                if len(left) == len(right) == 1:  # neither of them has the length of the result
+                if len(left) == len(right) == 1:  # neither has the length of the result
                     left = tuple(lefts)
-                yield from self._made((rank, data), op_type, [(rank, left), (rank, right)])
+                yield from self._on_best((rank, data), op_type, [(rank, left), (rank, right)])
 
-    def _joined(self, data: tuple[Dim, ...]) -> Iterator[Term]:
-        """Parts put together: the best split of each end of the vector, from the last element
-        on.
-        """
+    def _by_concat(self, data: tuple[Dim, ...]) -> Iterator[Term]:
+        """A Concat of parts: the best split of each tail of the vector, the shortest tail first."""
         count = len(data)
         ends: list[tuple[int, list[Term]] | None] = [None] * count + [(0, [])]
         for start in reversed(range(count)):
@@ -264,22 +258,22 @@ class Planner:
                 rest, part = ends[end], self._best((1, data[start:end]), whole=False)
                 if rest is not None and part is not None:
                     cost = rest[0] + len(part.steps)
-                    known = ends[start]
-                    if known is None or (cost, len(rest[1]) + 1) < (known[0], len(known[1])):
+                    best = ends[start]
+                    if best is None or (cost, len(rest[1]) + 1) < (best[0], len(best[1])):
                         ends[start] = cost, [part, *rest[1]]
         if ends[0] is not None:
             yield from self._term((1, data), "Concat", ends[0][1], axis=0)
 
-    def _as_now(self, name: str) -> Iterator[Term]:
-        """The node that computes a result now, on operands that are computed in the best way."""
+    def _by_current_node(self, name: str) -> Iterator[Term]:
+        """The node that computes a result now, on the best terms of its operands."""
         node = self.graph.producer(name)
         assert node is not None
         operands: list[Operand] = []
         for operand in node.input:
             if operand in self.region.values:
                 term = self._best(self.region.values[operand])
-            elif self.graph.producer(operand) in self._inside:
-                term = next(self._as_now(operand), None)
+            elif self.graph.producer(operand) in self._members:
+                term = next(self._by_current_node(operand), None)
             else:
                 operands.append(operand)
                 continue
@@ -292,13 +286,13 @@ class Planner:
 
 
 def _narrowed(data: Sequence[Dim]) -> tuple[Dim, ...]:
-    """One element where all are equal: it is broadcast."""
+    """One element, which is broadcast, if all are equal."""
     return tuple(data[:1] if all(dim == data[0] for dim in data) else data)
 
 
 def _observed(region: SizeRegion) -> dict[Dim, list[Operation]]:
     """The operations by which the graph computes elements now."""
-    found: dict[Dim, list[Operation]] = {}
+    operations: dict[Dim, list[Operation]] = {}
     for node in region.nodes:
         if node.op_type not in SIZE_OPERATORS or len(node.input) != 2 or node.attribute.get("fmod"):
             continue
@@ -307,17 +301,17 @@ def _observed(region: SizeRegion) -> dict[Dim, list[Operation]]:
         )
         if node.output[0] not in region.values or left is None or right is None or result is None:
             continue
-        for place, dim in enumerate(result):
+        for index, dim in enumerate(result):
             operation = Operation(
                 node.op_type,
-                left[place if len(left) > 1 else 0],
-                right[place if len(right) > 1 else 0],
+                left[index if len(left) > 1 else 0],
+                right[index if len(right) > 1 else 0],
             )
-            known = found.setdefault(dim, [])
+            candidates = operations.setdefault(dim, [])
             if (
-                len(known) < _CANDIDATES
-                and operation not in known
+                len(candidates) < _MAX_CANDIDATES
+                and operation not in candidates
                 and size_result(*operation) is dim
             ):
-                known.append(operation)
-    return found
+                candidates.append(operation)
+    return operations

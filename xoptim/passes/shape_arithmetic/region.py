@@ -23,25 +23,24 @@ class SizeRegion:
         self.values: dict[str, Key] = {}  # the value of each 64-bit size that they compute
         # names of the values that other nodes, outputs or subgraphs read, in order
         self.demanded: list[str] = []
-        inside = self._grow()
-        # Nodes that compute 64-bit sizes, at least one of them a symbol, and nodes that only these
+        members = self._grow()
+        # Nodes that compute 64-bit sizes, at least one of them symbolic, and nodes that only these
         # read; in order
-        self.nodes = [node for node in graph.nodes if node in inside]
+        self.nodes = [node for node in graph.nodes if node in members]
         self.demanded.reverse()
-        # Tensors whose sizes can be read, with their shapes: inputs first, then tensors whose sizes
-        # are read already
+        # The shapes of inputs, then of tensors whose shape is read already
         self.sources: dict[str, Shape] = dict(self._inputs())
-        # sources that only the region reads: computing them is part of the costs
+        # sources that only the region reads: computing them counts as a cost
         self.spared: set[str] = set()
         for node in self.nodes:
             if has_trait(node.domain, node.op_type, Trait.MEASURES):
-                self._measure(node.input[0], inside)
+                self._measure(node.input[0], members)
 
     def _grow(self) -> set[Node]:
-        """Read the graph backwards: a node is outside when its values are not known, or when it is
-        needed in another type.
+        """Walk backwards: a node is outside if its values are unknown, or if they are needed
+        outside and not of type int64.
         """
-        inside: set[Node] = set()
+        members: set[Node] = set()
         needed: set[str] = set()
         for node in reversed(list(self.graph.nodes)):
             value = size_of(self.graph, node)
@@ -51,10 +50,10 @@ class SizeRegion:
                 if is_needed:
                     self.demanded.append(node.output[0])
             if value is not None or (not is_needed and _is_known(self.graph, node)):
-                inside.add(node)
+                members.add(node)
             else:
                 needed.update(node.input)
-        return inside
+        return members
 
     def _is_kept(self, name: str) -> bool:
         graph = self.graph
@@ -67,24 +66,22 @@ class SizeRegion:
                 if info.shape and info.is_tensor:
                     yield name, info.shape
 
-    def _measure(self, name: str, inside: set[Node]) -> None:
+    def _measure(self, name: str, members: set[Node]) -> None:
         graph = self.graph
         producer, shape = graph.producer(name), graph.info_of(name).shape
-        if not shape or producer in inside:
+        if not shape or producer in members:
             return
         self.sources.setdefault(name, shape)
         if (
             producer is not None
             and not self._is_kept(name)
-            and all(reader in inside for reader in graph.consumers(name))
+            and all(reader in members for reader in graph.consumers(name))
         ):
             self.spared.add(name)
 
 
 def size_of(graph: Graph, node: Node) -> Key | None:
-    """The value of a node that computes 64-bit integers from sizes, at least one of them a
-    symbol.
-    """
+    """The value of a node that computes 64-bit sizes, at least one of them symbolic."""
     if node.bodies or node.domain or len(node.output) != 1:
         return None
     info = graph.info_of(node.output[0])

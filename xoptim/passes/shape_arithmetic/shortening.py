@@ -1,4 +1,4 @@
-"""The pass that replaces programs of sizes by shorter ones."""
+"""The pass that shortens computations of sizes."""
 
 import logging
 from collections.abc import Mapping
@@ -24,17 +24,16 @@ class ShapeArithmetic(ModelPass):
     """Shape, Gather, Add, Div, Unsqueeze, Concat, ... of sizes → the fewest nodes that compute the
     same sizes.
 
-    What: takes all nodes of a graph that compute nothing but sizes, and writes the sizes that other
-    nodes read anew, from their polynomials: from the shapes of inputs and of tensors that are
-    measured already, one operation for several sizes where all are computed alike, and sizes that
-    occur in several results once.
-    Why: exporters compute each size on its own, as a number that is made a vector again: models of
-    images of any size have up to 40 % of such nodes.
+    What: takes all nodes of a graph that only compute sizes, and computes the sizes that other
+    nodes read anew from their symbolic expressions: from the shapes of inputs and of tensors whose
+    shape is read already, with one operation for several sizes where possible, and each size once.
+    Why: exporters compute each size separately, as a scalar that becomes a vector again: up to 40 %
+    of the nodes of image models with dynamic shapes.
     Refuses when:
     1. an element is not known as an expression of sizes, or is not a 64-bit integer.
     2. the nodes would not become fewer.
-    3. it is not known that the new nodes compute the same in 64 bits: sums that wrap around,
-       divisions of negative numbers.
+    3. the new nodes might not compute the same in 64 bits: sums that wrap around, divisions of
+       negative numbers.
     """
 
     phase = "final"
@@ -55,23 +54,23 @@ class ShapeArithmetic(ModelPass):
     )
 
     def run(self, model: Model) -> int:
-        """Shorten the programs of all graphs; returns how many became shorter."""
+        """Shorten the computations of all graphs; returns how many became shorter."""
         return sum(shorten(graph) for graph in list(model.graphs()))
 
 
 def shorten(graph: Graph) -> int:
-    """Replace programs of sizes by shorter ones; returns their number."""
+    """Replace computations of sizes by shorter ones; returns their number."""
     region = SizeRegion(graph)
     if not region.demanded:
         return 0
     planner = Planner(region)
-    # Vectors of many sizes first: others pick elements of them.
+    # Vectors of many sizes first: others gather elements of them.
     order = sorted(
         region.demanded,
         key=lambda name: -sum(type(dim) is not int for dim in region.values[name][1]),
     )
-    found = {name for name in order if planner.plan(name)}
-    programs = [p for p in _programs(region, planner) if found.issuperset(p.demanded)]
+    names = {name for name in order if planner.plan(name)}
+    programs = [p for p in _programs(region, planner) if names.issuperset(p.demanded)]
     return sum(_replace(graph, program) for program in programs if program.is_shorter(region))
 
 
@@ -79,14 +78,14 @@ def shorten(graph: Graph) -> int:
 class _Program:
     """Sizes that are replaced together, because they share a node now or as planned."""
 
-    nodes: list[Node] = field(default_factory=list)  # those that compute them now
-    # the results that other nodes read, by value
+    nodes: list[Node] = field(default_factory=list)  # those that compute the sizes now
+    # the values of the results that other nodes read
     demanded: dict[str, Key] = field(default_factory=dict)
-    # those that compute them as planned, operands first
+    # the planned nodes, operands first
     terms: dict[Key | str, Term] = field(default_factory=dict)
 
     def is_shorter(self, region: SizeRegion) -> bool:
-        """Whether it takes fewer nodes as planned, counting the tensors that nothing else reads."""
+        """Whether the plan has fewer nodes, counting the tensors that nothing else reads."""
         copies = len(self.demanded) - len(set(self.demanded.values()))
         before = {name for node in self.nodes for name in node.input} & region.spared
         after = {
@@ -96,40 +95,37 @@ class _Program:
 
 
 def _programs(region: SizeRegion, planner: Planner) -> list[_Program]:
-    """The demanded sizes by what they share; sizes that could not be planned are demanded too."""
-    above: dict[object, object] = {}
+    """The demanded sizes, those without a plan included, grouped by the nodes that they share."""
+    parents: dict[object, object] = {}
 
     def leader(item: object) -> object:
-        while (higher := above.setdefault(item, item)) is not item:
-            above[item] = item = above[higher]
+        while (parent := parents.setdefault(item, item)) is not item:
+            parents[item] = item = parents[parent]
         return item
 
-    inside = {name for node in region.nodes for name in node.output}
+    results = {name for node in region.nodes for name in node.output}
     for node in region.nodes:
         for name in (*node.input, *node.output):
-            if name in inside:
-                above[leader(name)] = leader(node.output[0])
+            if name in results:
+                parents[leader(name)] = leader(node.output[0])
     for name, key in region.values.items():
         if name in region.demanded:
             for term in planner.planned.terms_of(key):
-                above[leader(term.key)] = leader(name)
-    found: dict[object, _Program] = {}
+                parents[leader(term.key)] = leader(name)
+    programs: dict[object, _Program] = {}
     for node in region.nodes:
-        found.setdefault(leader(node.output[0]), _Program()).nodes.append(node)
+        programs.setdefault(leader(node.output[0]), _Program()).nodes.append(node)
     for name in region.demanded:
-        program = found[leader(name)]
+        program = programs[leader(name)]
         program.demanded[name] = region.values[name]
         program.terms.update(
             (term.key, term) for term in planner.planned.terms_of(region.values[name])
         )
-    return list(found.values())
+    return list(programs.values())
 
 
 def _replace(graph: Graph, program: _Program) -> int:
-    """Write a program as planned.
-
-    Returns 1, or 0 where a result could not be shown to be the same.
-    """
+    """Write a program as planned; returns 1, or 0 when a result may differ."""
     names: dict[Key | str, str] = {}
     with Edit(graph) as edit:
         for name, value in program.demanded.items():
