@@ -193,7 +193,8 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
     before, after = Counter(outcome.verified.before), Counter(outcome.operators)
     print_changes(console, before, after, outcome.report.applied, verbose=verbose)
     if outcome.opsets[0] != outcome.opsets[1]:
-        console.print(f"opset         {outcome.opsets[0]} → {outcome.opsets[1]}")
+        old, new = (opset or "none" for opset in outcome.opsets)
+        console.print(f"opset         {old} → {new}")
     size = summary.bytes_after  # once: it counts all weights
     change = "" if size is None else f" → {bytes_text(size)}"
     console.print(f"size          {bytes_text(outcome.bytes_before)}{change}")

@@ -11,7 +11,7 @@ from xoptim import Replayed, replay
 from xoptim.facts.words import counted
 from xoptim.verification import library_file
 
-from ..exit_codes import DIFFERENT
+from ..exit_codes import DIFFERENT, NOT_VERIFIED
 from ..options import command, json_option, providers_option
 from ..preparation import assume_from_model_option
 from ..tables import Rows, open_console, print_json
@@ -32,7 +32,7 @@ class _ReplayChoices:
 def replay_command(dump: Path, choices: _ReplayChoices) -> int:
     """Recheck rewrites that DUMPPATTERNS=FOLDER (environment) dumped.
 
-    Exit code 1 when one is wrong, 2 when a dump cannot be read.
+    Exit code 1 when one is wrong, 2 when a dump cannot be read, 3 when one is not verified.
     """
     libraries = tuple(map(library_file, choices.custom_op_lib))
     results = replay(
@@ -53,7 +53,7 @@ def replay_command(dump: Path, choices: _ReplayChoices) -> int:
         raise click.ClickException(
             f"{len(broken)} of {len(results)} dumps cannot be read: {broken[0].reason}"
         )
-    return 0
+    return NOT_VERIFIED if any(result.status == "not verified" for result in results) else 0
 
 
 def _print_replayed(results: Sequence[Replayed]) -> None:

@@ -44,6 +44,20 @@ def test_different(xopt: Xopt, dumps: Path) -> None:
     assert xopt("replay", dumps).code == 1
 
 
+def test_operators_that_cannot_be_run(xopt: Xopt, dumps: Path) -> None:
+    head = '<domain: "FooNeg", opset_import: ["": 18, "acme": 1]>'
+    Path("rules.onnxtxt").write_text(
+        f"{head} match (x) => (y) {{ t = Neg (x) y = acme.Foo (t) }} "
+        f"{head} replace (x) => (y) {{ y = acme.Bar (x) }}"
+    )
+    write("agraph (float[4] x) => (y) { t = Neg(x) y = acme.Foo(t) }", domains={"acme": 1})
+    assert xopt("model.onnx", "--rewrite", "rules.onnxtxt", "--no-verify").code == 0
+    outcome = xopt("replay", dumps)
+    assert outcome.code == 3
+    assert "acme:Foo(-1) is not a registered function/op" in outcome.out
+    assert outcome.out.splitlines()[-1] == "1 rewrite: 1 not verified"
+
+
 def test_damaged(xopt: Xopt, dumps: Path) -> None:
     write(TRANSPOSES)
     xopt("model.onnx")
