@@ -232,6 +232,8 @@ def _reason(error: OSError) -> str:
     """The message about an error of the system; it names the file that cannot be used."""
     if error.filename is not None:
         return f"cannot use {str(error.filename)!r}: {error.strerror}; {JOURNAL.outcome()}"
+    if isinstance(error, FileNotFoundError) and "temporary" in str(error):
+        return "no folder for temporary files can be written; set TMPDIR=FOLDER (environment)"
     if isinstance(error, FileNotFoundError):
         return "the current folder no longer exists"
     return (

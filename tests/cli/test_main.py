@@ -306,6 +306,10 @@ def test_errors_of_the_system(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> No
             FileNotFoundError(2, "No such file or directory"),
             "the current folder no longer exists",
         ),
+        (
+            FileNotFoundError(2, "No usable temporary directory found in ['/tmp']"),  # tempfile
+            "no folder for temporary files can be written; set TMPDIR=FOLDER (environment)",
+        ),
         (OSError(5, "Input/output error"), "cannot write to standard output: Input/output error"),
     ):
         monkeypatch.setattr("xoptim.workflow.job.optimize_verified", fail(error))
