@@ -30,7 +30,7 @@ from xoptim.targets.verifying import TargetCheck
 from xoptim.verification.errors import ChoiceError, DifferentModelError, LoadError, ToleranceError
 from xoptim.workflow.fitting import FittingOutcome
 from xoptim.workflow.fitting_options import FittingOptions
-from xoptim.workflow.job import Job, JobOptions
+from xoptim.workflow.job import Job, JobOptions, for_target
 from xoptim.workflow.page import Page
 
 TRANSPOSES = (
@@ -235,6 +235,23 @@ def test_activations_stay_in_floats_where_integers_are_slower(
     for options in given:
         assert options.tolerance == 0.5 + named(target).tolerance
         assert options.feeds
+
+
+def test_a_model_keeps_its_operator_set_where_the_target_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = parse("agraph (float[2] x) => (float[2] y) { y = Relu(x) }", 12)
+    options = xoptim.OptimizationOptions()
+    for name in ("openvino", "webgpu"):
+        target = named(name)
+        assert target.plugin is not None
+        with monkeypatch.context() as patch:
+            patch.setattr(type(target.plugin), "is_installed", True)
+            assert for_target(options, target, model).opset in ("newest", 13)
+            patch.setattr(type(target.plugin), "is_installed", False)
+            assert for_target(options, target, model).opset is None
+            wanted = replace(options, opset=20)
+            assert for_target(wanted, target, model).opset == 20
 
 
 def test_a_model_without_a_verdict_is_quantized_all_the_same() -> None:

@@ -427,6 +427,9 @@ def for_target(
 ) -> OptimizationOptions:
     """The options of the optimization of a model for a target: its operator set, without the
     families of patterns that are slower there.
+
+    Where the provider is not installed, the model keeps its operator set: whether the runtime knows
+    the newer one cannot be asked.
     """
     names = [
         pattern.name() for pattern in options.scheduled() if pattern.family() in target.families
@@ -436,6 +439,8 @@ def for_target(
         and opset_versions(model.opset_import).get("", 0) < target.opset
     )
     opset = target.opset if is_older or target.opset == "newest" else None
+    if target.plugin is not None and not target.plugin.is_installed:
+        opset = None
     return replace(options, opset=options.opset or opset, drop=(*options.drop, *names))
 
 
