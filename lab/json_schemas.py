@@ -22,7 +22,7 @@ from typing import (
     is_typeddict,
 )
 
-from xoptim.api.schemas import FILE, REFERENCE, VERSION
+from xoptim.api.schemas import FILE, REFERENCE, VERSION, with_properties
 from xoptim.cli.json_types import DOCUMENTS
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -130,14 +130,16 @@ def schema_of(name: str, *, is_closed: bool = False) -> dict[str, Any]:
     """The schema of a document; a closed one refuses fields that it does not describe."""
     document = DOCUMENTS[name]
     types = TypeSchemas(is_closed=is_closed)
-    return {
-        "$schema": _DRAFT,
-        "$id": f"urn:xoptim:schema:{VERSION}:{name}",
-        "title": name,
-        "description": document.text,
-        **types.of(document.kind),
-        "$defs": types.definitions,
-    }
+    return with_properties(
+        {
+            "$schema": _DRAFT,
+            "$id": f"urn:xoptim:schema:{VERSION}:{name}",
+            "title": name,
+            "description": document.text,
+            **types.of(document.kind),
+            "$defs": types.definitions,
+        }
+    )
 
 
 def stored() -> dict[str, dict[str, Any]]:
@@ -153,7 +155,8 @@ def stored() -> dict[str, dict[str, Any]]:
         for kind, definition in schema.pop("$defs").items():
             if definitions.setdefault(kind, definition) != definition:
                 raise ValueError(f"two types are called {kind}")
-        documents[name] = schema
+        shown = ("type", "properties") if "$ref" in schema else ()
+        documents[name] = {key: value for key, value in schema.items() if key not in shown}
     return {"documents": documents, "definitions": definitions}
 
 

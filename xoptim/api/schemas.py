@@ -50,8 +50,17 @@ def json_schema(name: str) -> dict[str, Any]:
     schema: dict[str, Any] = deepcopy(_stored()["documents"][name])
     used: dict[str, Any] = {}
     _add_definitions(schema, definitions, used)
-    schema["$defs"] = used
-    return schema
+    return with_properties({**schema, "$defs": used})
+
+
+def with_properties(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema that refers to a definition, with the properties of the object next to the
+    reference, where readers and generators of types look first.
+    """
+    definitions = schema.pop("$defs")
+    root = definitions.get(str(schema.get("$ref", "")).removeprefix(REFERENCE), {})
+    shown = {key: root[key] for key in ("type", "properties") if key in root}
+    return {**schema, **shown, "$defs": definitions}
 
 
 def _add_definitions(value: Any, definitions: Mapping[str, Any], used: dict[str, Any]) -> None:
