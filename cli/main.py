@@ -24,6 +24,7 @@ from .commands import COMMANDS, GROUPS
 from .completion import VARIABLE, completion_option
 from .exit_codes import BAD_USAGE, INTERRUPTED, UNREAD, table
 from .files import readable
+from .help import FAST
 from .layers import settings_of
 from .memory import MEMORY_BOUND
 from .schemas import schema_option
@@ -67,17 +68,23 @@ class DefaultGroup(click.Group):
         if ctx.resilient_parsing:  # a shell asks for completions of a line that may be half-written
             return super().parse_args(ctx, self._named(args))
         args, named = taken_from(args)
+        if self._is_fast(args):
+            ctx.meta[FAST] = True
         args = self._named(args, is_checked=True)
         name = args[0] if args else ""
         use(ctx, settings_of(named, name, args[1:], self.commands), name)
         return super().parse_args(ctx, args)
+
+    @staticmethod
+    def _is_fast(args: list[str]) -> bool:
+        return args[:1] == [_FAST] and not Path(_FAST).exists()
 
     def _named(self, args: list[str], *, is_checked: bool = False) -> list[str]:
         """The words with the name of a command in front.
 
         Raises for a misspelled name if ``is_checked``.
         """
-        is_fast = args[:1] == [_FAST] and not Path(_FAST).exists()
+        is_fast = self._is_fast(args)
         if any(word in _TUNE for word in args) and args[0] not in self.commands:
             args = [
                 "tune",

@@ -17,6 +17,8 @@ from xoptim import XoptimError, targets
 from xoptim.diagnose.explanation import abridged, suggestion
 from xoptim.verification import is_provider
 
+from .help import HelpfulCommand
+
 _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "ms": 1e-3}
 _OPTION: Final = "option"
 THREADS: Final = click.IntRange(0, 1024)
@@ -96,7 +98,7 @@ def command(
     title: str,
     /,
     *,
-    kind: type[click.Command] = click.Command,
+    kind: type[click.Command] = HelpfulCommand,
     extra: bool = False,
     **arguments: Any,
 ) -> Callable[[Callable[..., Any]], click.Command]:

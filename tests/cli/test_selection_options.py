@@ -220,7 +220,7 @@ def test_words_of_a_pack(xopt: Xopt) -> None:
 
 def test_help(xopt: Xopt) -> None:
     for command in ("optimize", "list"):
-        text = xopt(command, "--help").out
+        text = xopt(command, "--help-all" if command == "optimize" else "--help").out
         assert all(
             re.search(rf"{option} +TAG ", text)
             for option in ("--include", "--require", "--exclude")

@@ -1,0 +1,134 @@
+"""The help of a command: ten options, or with ``--help-all`` all of them in groups."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import click
+
+FAST: Final = "xopt fast"
+"""Where the meta data of a context have it, the help is that of ``xopt fast``."""
+_FEW: Final = 14
+"""Options of a command that ``--help`` lists completely."""
+_TEN: Final = 10
+_WIDTH: Final = 46
+"""Characters of a text that is listed on one line."""
+_FIRST: Final = (
+    *("output", "in_place", "at", "against", "max_shrink", "jobs", "resume", "fast", "opset"),
+    *("target", "precision", "fix", "include", "by_operator", "threads", "values", "html", "limit"),
+    *("assume", "report", "tolerance", "rtol", "feeds", "dims", "provider", "seconds", "as_json"),
+)
+"""Options by how often they are needed; of those that a command has, the first ten are listed."""
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Result": (
+        *("output", "in_place", "external_data", "share_weights", "strip", "tag", "dry_run"),
+        "report",
+    ),
+    "Patterns": (
+        *("patterns", "include", "require", "exclude", "rewrite", "drop", "strategy"),
+        "max_rounds",
+    ),
+    "Runtime": (
+        *("fast", "opset", "provider", "target", "cpu", "genai", "only_if_faster", "benchmark"),
+    ),
+    "Inputs and outputs": (
+        *("fix", "free", "drop_output", "keep_output", "rename", "drop_unused_inputs", "io_types"),
+    ),
+    "Assumptions": ("assume", "assume_from_model", "assume_fitting", "guard"),
+    "Verification": (
+        *("verify", "check", "strict", "verify_budget", "run_limit", "custom_op_lib"),
+        *("software_device", "fewer_inputs"),
+    ),
+    "Values and comparison": (
+        *("feeds", "test_data", "dims", "seed", "rtol", "atol", "ulp", "tf32"),
+    ),
+    "Precision": (
+        *("precision", "tolerance", "metric", "goal", "static", "calibration", "compute"),
+        "budget",
+    ),
+    "Weights of 2 to 8 bits": ("bits", "block_size"),
+    "Graph": ("no_fold", "inline", "outline", "max_growth"),
+    "Batch": ("jobs", "timeout", "memory", "resume", "scheduler"),
+    "Checks": (
+        *("max_shrink", "against", "max_left", "max_partitions", "as_sarif", "github", "exact"),
+    ),
+    "Measurement": ("threads", "seconds", "ort_level", "by_operator"),
+    "Messages": ("as_json", "verbose", "quiet"),
+}
+"""The options in groups of at most eight, by the names of parameters."""
+
+
+class HelpfulCommand(click.Command):
+    """A command whose help begins with the options that are needed most."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """All parameters, with ``--help-all`` where ``--help`` lists ten options."""
+        params = super().get_params(ctx)
+        if not self._has_many():
+            return params
+        return [*params[:-1], _help_all(), params[-1]]
+
+    def _has_many(self) -> bool:
+        return sum(isinstance(param, click.Option) for param in self.params) > _FEW
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the words of the command line."""
+        name = FAST if FAST in ctx.meta else ctx.command_path
+        formatter.write_usage(name, " ".join(self.collect_usage_pieces(ctx)))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options."""
+        if not self._has_many():
+            super().format_options(ctx, formatter)
+            return
+        params = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        options, helps = {str(param.name): param for param in params[:-2]}, params[-2:]
+        if _help_all.__name__ in ctx.meta:
+            groups = {title: [*_chosen(options, names)] for title, names in GROUPS.items()}
+            listed = {param.name for params in groups.values() for param in params}
+            rest = [param for name, param in options.items() if name not in listed]
+            for title, params in {**groups, "Other": [*rest, *helps]}.items():
+                _write(formatter, title, (param.get_help_record(ctx) for param in params))
+            return
+        first = {param.name for param in [*_chosen(options, _FIRST)][:_TEN]}
+        shown = [param for name, param in options.items() if name in first]
+        _write(formatter, "Options", (_line(param) for param in [*shown, *helps]))
+
+
+def _chosen(options: Mapping[str, click.Option], names: Iterable[str]) -> Iterator[click.Option]:
+    return (options[name] for name in names if name in options)
+
+
+def _write(formatter: click.HelpFormatter, title: str, records: Iterable[Any]) -> None:
+    rows = [record for record in records if record is not None]
+    if rows:
+        with formatter.section(title):
+            formatter.write_dl(rows)
+
+
+def _line(option: click.Option) -> tuple[str, str]:
+    """The names of an option, and the beginning of its help."""
+    names = ", ".join(option.opts)
+    if not option.is_flag:
+        is_choice = isinstance(option.type, click.Choice)
+        names += f" {'WORD' if is_choice else option.metavar or option.type.name.upper()}"
+    text = (option.help or "").partition(". ")[0].partition(" (")[0]
+    return names, text if len(text) <= _WIDTH else f"{text[: text.rindex(' ', 0, _WIDTH)]} ..."
+
+
+def _help_all() -> click.Option:
+    """The option that prints the whole help."""
+
+    def show(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            ctx.meta[_help_all.__name__] = True
+            click.echo(ctx.get_help())
+            ctx.exit()
+
+    return click.Option(
+        ["--help-all"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=show,
+        help="Show all options, in groups.",
+    )
