@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _MAX_NAMES: Final = 6
 """Maximum number of operators that a line names."""
+_MAX_CHANGED: Final = 4
+"""Maximum number of operators in the line about their numbers."""
 _SMALL_SHARE: Final = 0.02
 """Share of the nodes below which the line about nodes names the rewrites."""
 
@@ -57,19 +59,35 @@ def print_changes(
         _patterns(applied).print(console)
         console.print()
     console.print(f"nodes         {_nodes_text(before, after, applied)}", highlight=False)
+    changes = changed_operators(before, after)
+    if changes and not verbose and not _is_small(before, after, applied):
+        console.print(f"operators     {changes}", highlight=False)
+
+
+def changed_operators(before: Counter[str], after: Counter[str]) -> str:
+    """The operators whose numbers changed most, constants last; empty where none changed."""
+    changed = [name for name in before | after if before[name] != after[name]]
+    changed.sort(key=lambda name: (name == "Constant", -abs(before[name] - after[name]), name))
+    more = f", {len(changed) - _MAX_CHANGED} more" if len(changed) > _MAX_CHANGED else ""
+    shown = changed[:_MAX_CHANGED]
+    return ", ".join(f"{name} {before[name]} → {after[name]}" for name in shown) + more
 
 
 def _nodes_text(before: Counter[str], after: Counter[str], applied: Mapping[str, int]) -> str:
     old, new = before.total(), after.total()
     if before == after and not applied:
         return f"{old} (no pattern applies)"
-    rewrites = sum(applied.values())
-    if max(abs(old - new), rewrites) < _SMALL_SHARE * max(old, new):
+    if _is_small(before, after, applied):
         names = ", ".join(f"{name} {count}" for name, count in _most_first(applied))
         return f"{old} → {new} ({names or 'constants'})"
     if old == new:
-        return f"{old} → {new} (rewrites: {rewrites})"
+        return f"{old} → {new} (rewrites: {sum(applied.values())})"
     return f"{old} → {new} ({abs(old - new) / max(old, 1):.0%} {'fewer' if new < old else 'more'})"
+
+
+def _is_small(before: Counter[str], after: Counter[str], applied: Mapping[str, int]) -> bool:
+    old, new = before.total(), after.total()
+    return max(abs(old - new), sum(applied.values())) < _SMALL_SHARE * max(old, new)
 
 
 def _operators(before: Counter[str], after: Counter[str]) -> Rows:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from xoptim import VerificationOptions, diff, diff_values, report
+from xoptim import GraphBuilder, VerificationOptions, diff, diff_values, report
 from xoptim.bench import BenchOptions
-from xoptim.facts.words import counted
+from xoptim.diagnose.explanation import counted
 
 from ..exit_codes import DIFFERENT, code_of
 from ..files import MODEL, writable
@@ -19,7 +19,7 @@ from ..loosened import warn_of_loosened
 from ..options import command, common, flag, json_option, option, providers_option, refuse_idle
 from ..preparation import assume_from_model_option, assume_option, fitting, in_force, print_assumed
 from ..progress import Progress
-from ..tables import open_console, print_json
+from ..tables import Rows, open_console, print_json
 from ..terminal import say
 from ..verification import COMPARISON, VALUES, Comparison, verify_option
 
@@ -92,8 +92,33 @@ def _list(first: Path, second: Path, choices: _DiffChoices) -> int:
         return DIFFERENT if entries else 0
     if choices.values:
         print_assumed(choices.assume, first, second, from_model=choices.assume_from_model)
+    elif entries:
+        _print_operators(first, second)
+        entries.sort(key=lambda entry: entry.detail == "Constant")
     _print(entries, choices)
     return DIFFERENT if entries else 0
+
+
+def _print_operators(first: Path, second: Path) -> None:
+    """Print how many nodes each operator has in both models, where the numbers differ."""
+    before, after = (Counter(GraphBuilder(path).count_types()) for path in (first, second))
+    names = sorted(
+        (name for name in before | after if before[name] != after[name]),
+        key=lambda name: (name == "Constant", -abs(before[name] - after[name]), name),
+    )
+    if not names:
+        return
+    rows = Rows(
+        "operator", "first", "second", "difference", right={"first", "second", "difference"}
+    )
+    for name in names:
+        old, new = before[name], after[name]
+        rows.add(name, str(old), str(new), f"{new - old:+}")
+    old, new = before.total(), after.total()
+    rows.add("all nodes", str(old), str(new), f"{new - old:+}", style="bold")
+    console = open_console()
+    rows.print(console)
+    console.print()
 
 
 def _print(entries: list[Any], choices: _DiffChoices) -> None:

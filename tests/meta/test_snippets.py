@@ -219,7 +219,8 @@ def test_python_snippets_of_the_shipped_model() -> None:
 @pytest.mark.slow
 def test_python_snippets_of_the_api() -> None:
     _files("python-api")
-    _check_session(_run_python("python-api"), "UnsqueezeTwiceByHandPattern")
+    assert _run_python("python-api")["report"].ok
+    assert Path("smaller.onnx").is_file()
 
 
 @pytest.mark.slow

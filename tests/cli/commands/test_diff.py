@@ -6,11 +6,16 @@ from tests.cli.command import RELU, Xopt, write
 def test_differences(xopt: Xopt) -> None:
     write(RELU)
     write(RELU.replace("Relu", "Abs"), "other.onnx")
-    assert xopt("diff", "model.onnx", "other.onnx") == (
-        1,
-        "- node 'y': Relu\n+ node 'y': Abs\n1 added, 1 removed\n",
-        "",
-    )
+    outcome = xopt("diff", "model.onnx", "other.onnx")
+    assert (outcome.code, outcome.err) == (1, "")
+    table, _, listed = outcome.out.partition("\n\n")
+    assert [line.split() for line in table.splitlines()] == [
+        ["operator", "first", "second", "difference"],
+        ["Abs", "0", "1", "+1"],
+        ["Relu", "1", "0", "-1"],
+        ["all", "nodes", "1", "1", "+0"],
+    ]
+    assert listed == "- node 'y': Relu\n+ node 'y': Abs\n1 added, 1 removed\n"
     assert xopt("diff", "model.onnx", "model.onnx") == (0, "no difference\n", "")
     assert "1 not shown (--limit)" in xopt("diff", "model.onnx", "other.onnx", "--limit", "1").out
     found = xopt("diff", "model.onnx", "other.onnx", "--json")
@@ -18,6 +23,16 @@ def test_differences(xopt: Xopt) -> None:
         1,
         {"kind": "removed", "part": "node", "name": "y", "detail": "Relu"},
     )
+
+
+def test_constants_come_last(xopt: Xopt) -> None:
+    write(
+        "agraph (float[n] x) => (float[n] y) { c = Constant <value_float = 2.0> () y = Mul(x, c) }"
+    )
+    write("agraph (float[n] x) => (float[n] y) { y = Add(x, x) }", "other.onnx")
+    table, _, listed = xopt("diff", "model.onnx", "other.onnx").out.partition("\n\n")
+    assert [line.split()[0] for line in table.splitlines()[1:]] == ["Add", "Mul", "Constant", "all"]
+    assert listed.splitlines()[-2] == "- node 'c': Constant"
 
 
 def test_values(xopt: Xopt) -> None:

@@ -606,3 +606,15 @@ def test_much_metadata_is_a_hint(xopt: Xopt, lines: int, is_told: bool) -> None:
         "of the file is doc strings and metadata; --strip removes them" in outcome.out
     ) is is_told
     assert "--strip removes" not in xopt("model.onnx", "--strip").out
+
+
+def test_the_summary_names_operators_whose_numbers_changed(xopt: Xopt) -> None:
+    write(
+        "agraph (float[a,b] x) => (float[a,b] y) { two = Constant <value_float = 2.0> () "
+        "t = Transpose(x) u = Transpose(t) v = Neg(u) w = Neg(v) y = Mul(w, two) }"
+    )
+    lines = xopt("model.onnx", "--no-verify").out.splitlines()
+    assert lines[1] == "operators     Neg 2 → 0, Transpose 2 → 0, Constant 1 → 0"
+    assert not any(
+        line.startswith("operators") for line in xopt("model.onnx", "-v").out.splitlines()
+    )
