@@ -12,7 +12,7 @@ from xoptim.verification.dims import Sizes
 from xoptim.verification.errors import RunError
 from xoptim.verification.goal_plans import Evaluator, GoalPlans
 from xoptim.verification.goals import Goal, Goals
-from xoptim.verification.runs import Planning, ReferenceRun, RunPlan
+from xoptim.verification.runs import Planning, ReferenceRun, planned_at
 
 Probe = Callable[[int, Planning], ReferenceRun | None]
 _MAX_RUNS: Final = 16
@@ -69,7 +69,7 @@ class ConditionRuns:
             return
         for turn in range(made, times if not made else made + 1):
             plan = self._plans.plan(goal.solution, turn)
-            run = probe(number + turn, _at(largest, plan)) if turn % 2 else None
+            run = probe(number + turn, planned_at(largest, plan)) if turn % 2 else None
             run = run or probe(number + turn, plan)
             if run is None:
                 return
@@ -91,12 +91,3 @@ class ConditionRuns:
             if np.asarray(value).any() and not np.asarray(value).all()
         }
         return [goal for goal in goals if goal.condition not in mixed]
-
-
-def _at(sizes: Sizes, planning: Planning) -> Planning:
-    """The same plan at other sizes."""
-
-    def plan(_: Sizes, run: int, gentle: bool) -> RunPlan:
-        return planning(sizes, run, gentle)
-
-    return plan

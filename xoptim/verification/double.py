@@ -19,11 +19,15 @@ from xoptim.facts.protos import every_node, inner_graphs, is_external, standard_
 from xoptim.verification.double_conv import conv_function, is_conv, window_of
 from xoptim.verification.double_functions import DOMAIN, make_function, replacement
 from xoptim.verification.double_fused import split_operators
-from xoptim.verification.protos import Located, large_tensors, light_copy, tensor_array
+from xoptim.verification.protos import (
+    TYPE_ATTRIBUTES,
+    Located,
+    large_tensors,
+    light_copy,
+    tensor_array,
+)
 
 NARROW: Final = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
-_TYPED: Final = frozenset(("to", "dtype", "output_dtype", "output_datatype", "softmax_precision"))
-"""Attributes that name an element type."""
 _LARGE: Final = 1 << 16  # bytes of weights that are handed to onnxruntime outside the protobuf
 _FRACTION_BITS: Final = 6  # after the point, of a number that was not rounded
 _BITS: Final = 16  # in all
@@ -124,7 +128,7 @@ def element_types(model: onnx.ModelProto) -> set[int]:
         for attribute in node.attribute:
             if attribute.type == AttributeProto.TENSOR:
                 elements.add(attribute.t.data_type)
-            elif attribute.name in _TYPED:
+            elif attribute.name in TYPE_ATTRIBUTES:
                 elements.add(attribute.i)
     return elements
 
@@ -253,7 +257,7 @@ def _widen_node(node: NodeProto, narrow: int, wide: int, base_dir: Path | None) 
     for attribute in node.attribute:
         if attribute.type == AttributeProto.TENSOR:
             _widen_tensor(attribute.t, narrow, wide, base_dir)
-        elif attribute.name in _TYPED and attribute.i == narrow:
+        elif attribute.name in TYPE_ATTRIBUTES and attribute.i == narrow:
             attribute.i = wide
     if node.op_type == "ConstantOfShape" and not node.attribute and narrow == TensorProto.FLOAT:
         node.attribute.append(helper.make_attribute("value", numpy_helper.from_array(np.zeros(1))))

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from xoptim.verification.compare import Comparison, compare_values
+from xoptim.verification.compare import compare_values
 from xoptim.verification.error_bins import ErrorBin, add_bins, explains, spread
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.evidence import hollow_reason
@@ -90,10 +90,10 @@ def judge_expected(
 
     rejected = [(run, c) for run in reports for c in run.comparisons if not run.accepts(c)]
     # an output that no comparison can judge does not hide one that differs
-    rejected.sort(key=lambda pair: _is_hopeless(*pair))
+    rejected.sort(key=lambda pair: pair[0].is_hopeless(pair[1]))
     for run, comparison in rejected[:1]:
         place = f"output {comparison.output!r}{where_text(run.dims)}{values_text(run)}"
-        if _is_hopeless(run, comparison):
+        if run.is_hopeless(comparison):
             return report(
                 "not verified", f"{place} {sensitivity_text(run, comparison)}", "evidence"
             )
@@ -101,12 +101,6 @@ def judge_expected(
     if reason := hollow_reason(reports, model.proto.graph):
         return report("not verified", reason, "evidence")
     return report("equal")
-
-
-def _is_hopeless(run: RunReport, comparison: Comparison) -> bool:
-    """Whether rounding alone moves a rejected output as much as it differs."""
-    noise = run.noise.get(comparison.output)
-    return noise is not None and noise.explains
 
 
 def _compared(

@@ -9,13 +9,12 @@ import onnx
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, TypeProto
 
 from xoptim.facts.protos import every_node, inner_graphs
+from xoptim.verification.protos import TYPE_ATTRIBUTES
 
 AT_HALF: Final = ("NchwcTransformer",)
 """Arranges float32 convolutions in blocks, and crashes where a MatMul multiplies transposed float16
 numbers by a constant.
 """
-_TYPED: Final = frozenset(("to", "dtype", "output_dtype", "output_datatype", "softmax_precision"))
-"""Attributes that name an element type."""
 
 
 def fatal_optimizers(model: onnx.ModelProto) -> tuple[str, ...]:
@@ -72,7 +71,7 @@ def _makes_half(node: NodeProto) -> bool:
     """Whether an attribute lets a node compute 16-bit floats; a Constant only stores them."""
     if _has_half_tensor(node):
         return node.op_type != "Constant"
-    typed = (attribute for attribute in node.attribute if attribute.name in _TYPED)
+    typed = (attribute for attribute in node.attribute if attribute.name in TYPE_ATTRIBUTES)
     return any(attribute.i == TensorProto.FLOAT16 for attribute in typed)
 
 

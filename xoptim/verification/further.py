@@ -28,7 +28,7 @@ from xoptim.verification.number_plans import NumberPlans, beyond
 from xoptim.verification.operand_values import alternatives
 from xoptim.verification.protos import stored_bytes, tensor_array
 from xoptim.verification.reach import Reach
-from xoptim.verification.runs import Feeding, Planning, ReferenceRun, RunPlan
+from xoptim.verification.runs import Feeding, Planning, ReferenceRun, RunPlan, planned_at
 from xoptim.verification.session import Session, Value
 from xoptim.verification.session_settings import SessionSettings
 from xoptim.verification.sized import SizedModel
@@ -200,7 +200,7 @@ class Further:
         strings, sizes = StringPlans(self._feeding), runs[0].sizes
         grown = strings.grown(sizes)
         has_room = is_tiny and self._work(grown) <= _ROOM
-        many = [_at(grown, plan) for plan in strings.all(grown)] if has_room else []
+        many = [planned_at(grown, plan) for plan in strings.all(grown)] if has_room else []
         if not self._add(runs, many):
             self._add(runs, strings.all(sizes)[: _MAX_STRINGS if is_tiny else 1])
         self._add(runs, strings.stop_words())
@@ -231,7 +231,7 @@ class Further:
         small = [run for run in runs if run.work <= _SMALL]
         largest = max(small, key=_total, default=runs[0])
         if is_tiny and _total(largest) > _total(runs[0]):
-            self._add(runs, [_at(largest.sizes, plan) for plan in numbers.levels()])
+            self._add(runs, [planned_at(largest.sizes, plan) for plan in numbers.levels()])
 
     def _add(
         self, runs: list[ReferenceRun], plans: Iterable[Planning], limit: int | None = None
@@ -263,7 +263,9 @@ class Further:
         pairs = itertools.product(self._axes(varied), self._ones)
         for name, sizes in itertools.islice(pairs, _MAX_INPUTS):
             self._add(
-                runs, [_at(sizes, self._with({name: value})) for value in varied[name]], _MAX_KEPT
+                runs,
+                [planned_at(sizes, self._with({name: value})) for value in varied[name]],
+                _MAX_KEPT,
             )
 
     def _axes(self, varied: Iterable[str]) -> list[str]:
@@ -398,15 +400,6 @@ class Further:
 
 def _total(run: ReferenceRun) -> int:
     return sum(run.sizes.values())
-
-
-def _at(sizes: Sizes, planning: Planning) -> Planning:
-    """The same plan at other sizes."""
-
-    def plan(_: Sizes, run: int, gentle: bool) -> RunPlan:
-        return planning(sizes, run, gentle)
-
-    return plan
 
 
 def _picked(varied: Mapping[str, list[np.ndarray]], rng: np.random.Generator) -> dict[str, Value]:

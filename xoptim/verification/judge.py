@@ -365,7 +365,7 @@ class Judge:
         silent = [
             (run, c)
             for run, c in rejected
-            if self._is_hopeless(run, c) and (run.is_probe or self._is_equal_elsewhere(c))
+            if run.is_hopeless(c) and (run.is_probe or self._is_equal_elsewhere(c))
         ]
         self._notes += [
             f"outputs are too sensitive to rounding to be compared{where_text(run.dims)}"
@@ -374,11 +374,11 @@ class Judge:
         rejected = [pair for pair in rejected if pair not in silent]
         # An output that is too sensitive to be compared excuses its own differences, but not a
         # fault elsewhere.
-        rejected.sort(key=lambda pair: self._is_hopeless(*pair))
+        rejected.sort(key=lambda pair: pair[0].is_hopeless(pair[1]))
         if rejected:
             run, comparison = rejected[0]
             place = f"output {comparison.output!r}{where_text(run.dims)}{values_text(run)}"
-            if self._is_hopeless(run, comparison):
+            if run.is_hopeless(comparison):
                 return self.report(
                     "not verified", f"{place} {sensitivity_text(run, comparison)}", "evidence"
                 )
@@ -462,8 +462,3 @@ class Judge:
         """Whether the output is close to the expected one in another run on usual values."""
         usual = ((run, c) for run in self.runs if not run.is_probe for c in run.comparisons)
         return any(c.output == comparison.output and run.is_close(c) for run, c in usual)
-
-    def _is_hopeless(self, run: RunReport, comparison: Comparison) -> bool:
-        """Whether rounding alone moves a rejected output as much as it differs."""
-        noise = run.noise.get(comparison.output)
-        return noise is not None and noise.explains and comparison.output not in run.refuted

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import onnx
@@ -24,6 +24,10 @@ from xoptim.graph.stored import is_unsettled
 from xoptim.system.reading import open_file
 
 ModelLike: TypeAlias = "onnx.ModelProto | str | os.PathLike[str]"
+TYPE_ATTRIBUTES: Final = frozenset(
+    ("to", "dtype", "output_dtype", "output_datatype", "softmax_precision")
+)
+"""Attributes that name an element type."""
 
 
 class Located(NamedTuple):

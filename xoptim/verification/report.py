@@ -83,6 +83,11 @@ class RunReport:
             return False
         return self._accepts_strictly(comparison) or (self.is_coarse and is_small(comparison))
 
+    def is_hopeless(self, comparison: Comparison) -> bool:
+        """Whether rounding alone moves a rejected output as much as it differs."""
+        noise = self.noise.get(comparison.output)
+        return noise is not None and noise.explains and comparison.output not in self.refuted
+
     def _accepts_strictly(self, comparison: Comparison) -> bool:
         noise = self.noise.get(comparison.output)
         is_noise = noise is not None and noise.accepted
