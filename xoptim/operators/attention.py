@@ -105,13 +105,13 @@ def _output_shape(
 
 
 def _cache_shape(
-    ctx: NodeContext, now: Shape | None, past: Info | None, length: Dim
+    ctx: NodeContext, current: Shape | None, past: Info | None, length: Dim
 ) -> Shape | None:
     before = shape_of(past, 4)
-    if now is None or before is None:
-        source = now or before
+    if current is None or before is None:
+        source = current or before
         return None if source is None else (*source[:2], length, source[3])
-    batch, heads, size = (known(ctx, now[axis], before[axis]) for axis in (0, 1, 3))
+    batch, heads, size = (known(ctx, current[axis], before[axis]) for axis in (0, 1, 3))
     return (batch, heads, length, size)
 
 

@@ -243,8 +243,8 @@ def _cast_float(x: Array, target: np.dtype[Any]) -> list[Array] | None:
         return [x.astype(target)] if x.dtype == np.float32 else None
     if target.kind in "fb":
         return [x.astype(target)]
-    whole, limits = np.trunc(x), np.iinfo(target)
+    integers, limits = np.trunc(x), np.iinfo(target)
     # both bounds are powers of two (or zero), hence exact as floats
-    if bool(((whole < float(limits.min)) | (whole >= float(limits.max + 1))).any()):
+    if bool(((integers < float(limits.min)) | (integers >= float(limits.max + 1))).any()):
         return None
     return [x.astype(target)]

@@ -98,12 +98,7 @@ def unique(ctx: NodeContext) -> Results:
     if shape is None or axis is None:
         return (Info(dtype_of(x)), counts, Info(TensorProto.INT64, (ctx.fresh(),)), counts)
     dims = (*shape[:axis], count, *shape[axis + 1 :])
-    return (
-        Info(dtype_of(x), dims),
-        counts,
-        Info(TensorProto.INT64, (shape[axis],)),
-        counts,
-    )
+    return (Info(dtype_of(x), dims), counts, Info(TensorProto.INT64, (shape[axis],)), counts)
 
 
 @shapes("Compress")

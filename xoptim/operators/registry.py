@@ -83,7 +83,7 @@ def has_trait(domain: str, op_type: str, trait: Trait) -> bool:
 def operators_with(*traits: Trait, domain: str | None = "") -> frozenset[str]:
     """The operators of a domain (``None``: of all) that have any of these traits.
 
-    Modules of this package must not call it during import: families register one after the other.
+    Modules of this package do not call it during import: families register one by one.
     """
     return frozenset(
         op_type

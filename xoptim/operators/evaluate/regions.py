@@ -70,10 +70,10 @@ def evaluate_with_onnxruntime(
     with repacked weights sums in another order. Only text and packed types are copied.
     """
     all_nodes, graphs = _with_subgraphs(nodes)
-    used = {name for node in all_nodes for name in node.input} | {
+    reads = {name for node in all_nodes for name in node.input} | {
         output.name for graph in graphs for output in graph.output
     }
-    feeds = {name: value for name, value in feeds.items() if name in used}
+    feeds = {name: value for name, value in feeds.items() if name in reads}
     try:
         region = _Region(nodes, feeds, outputs)
         model = region.model(opsets, ir_version, _called(nodes, functions))

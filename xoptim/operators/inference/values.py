@@ -34,7 +34,7 @@ RANGES: Final[dict[int, tuple[int, int]]] = {
     TensorProto.INT32: (-(2**31), 2**31 - 1),
     **_EXACT,
 }
-"""Limits between which a type represents all integers; only integer types have symbols."""
+"""Limits between which a type represents all integers; symbols are in integer types only."""
 Values = tuple[Dim, ...]
 
 
