@@ -215,7 +215,8 @@ class _Index:
     def find(self, query: Word, instances: Mapping[str, Entry] = _NONE) -> list[Entry]:
         """The entries that a word selects, as `Registry.find` does.
 
-        A `Name` matches names only. ``own`` are entries by name that precede those of the registry.
+        A `Name` matches names only. ``instances`` are entries by name that precede those of the
+        registry.
         """
         is_name = isinstance(query, Name)
         name = query if isinstance(query, Name) else Name(query.strip())

@@ -48,7 +48,7 @@ _types = lazy_module("mcp.types")
 _threads = lazy_module("anyio.to_thread")
 
 SKILL: Final = files("xoptim.integrations") / "SKILL.md"
-"""What an agent should know about the tools."""
+"""The instructions for agents."""
 _CLOSED: Final = 141
 """The exit code of a process whose output nobody reads, as in the shell."""
 _USABLE: Final = (0, 1, 3)  # exit codes of answers that are no errors

@@ -83,7 +83,7 @@ def _meaning_of_quantized(quantization: Mapping[str, Any]) -> str:
 
 
 def remarks_of(command: str, result: Any) -> Iterator[str]:
-    """What an agent should know about a result, a line each."""
+    """Remarks about a result for an agent, a line each."""
     if command == "place" and isinstance(result, list):
         yield from _without_provider(result)
     if command == "diff" and isinstance(result, dict):
@@ -117,7 +117,7 @@ def _gaps(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _without_provider(placements: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What to do for targets that have no provider here, a line each."""
+    """Advice for targets that have no provider here, a line each."""
     for placement in placements:
         if _MISSING in placement.get("fault", ""):
             yield (

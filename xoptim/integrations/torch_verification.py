@@ -77,13 +77,11 @@ def verify(
             lacks a requested execution provider.
     """
     checks = given(VerificationOptions, options, changes)
-    torch_module = module if isinstance(module, torch.nn.Module) else module.module()
+    network = module if isinstance(module, torch.nn.Module) else module.module()
     source = Source(model)
     assumptions = assumed_of(source.proto, checks.assume, from_model=checks.assume_from_model)
     checks = replace(checks, assume=assumptions.texts, assume_from_model=False)
-    comparison = TorchComparison(
-        ModuleRunner(torch_module, Arguments(torch_module, args, kwargs)), checks
-    )
+    comparison = TorchComparison(ModuleRunner(network, Arguments(network, args, kwargs)), checks)
     report = comparison.report(Located(source.proto, source.base_dir))
     report = with_record(report, noted(source.proto).texts, checks)
     if report.status != "different":

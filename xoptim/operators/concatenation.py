@@ -201,7 +201,7 @@ def split_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array
 def split_lengths(
     node: EvaluationNode, inputs: list[Array | None], length: int
 ) -> list[int] | None:
-    """The lengths of the results of a Split, ``None`` when they do not fit an axis of a length."""
+    """The lengths of a Split's outputs, ``None`` when they do not fit an axis of this length."""
     lengths = ints_of(node, "split", inputs)
     if lengths is None:
         lengths = _equal_lengths(length, node)

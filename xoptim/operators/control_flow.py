@@ -89,7 +89,7 @@ def loop(ctx: NodeContext) -> Results:
 
 
 def _condition(ctx: NodeContext) -> Info | None:
-    """Facts about the condition in an iteration if it holds at first: without it, none runs.
+    """Facts about the condition in an iteration if it holds at first: else none would run.
 
     An absent condition holds. The one that the body returns still counts, at least in onnxruntime.
     """

@@ -77,7 +77,7 @@ _OWN_FORMULAS: Final = ("Cast", "Clip", "IsInf", "IsNaN", "Not")
 
 @infers(*(name for name in _ELEMENTWISE if name not in _OWN_FORMULAS))
 def unary(ctx: NodeContext) -> Results:
-    """Type and shape of the first input."""
+    """Type and shape of the first input, and values that a rule gives."""
     inputs = ctx.inputs
     x = inputs[0] if inputs else None
     if x is None or x.data is None:

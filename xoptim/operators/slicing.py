@@ -114,8 +114,8 @@ def _outermost(position: Dim) -> Dim:
 
 
 def _is_sound(end: Dim, step: int) -> bool:
-    """Whether the end is defined: a negative step to the largest integer is empty by the
-    specification, all in onnxruntime.
+    """Whether the end is defined: a negative step to the largest integer is an empty range by the
+    specification, and the complete axis in onnxruntime.
     """
     return step > 0 or (step < 0 and not (type(end) is int and end >= _FAR))
 
@@ -264,8 +264,8 @@ def slice_ranges(
 
 
 _OPEN_END = 2**31 - 1
-"""Ends from here on, with a negative step, are empty ranges by the standard and whole axes in
-onnxruntime.
+"""Ends from here on, with a negative step, are empty ranges by the specification, and complete axes
+in onnxruntime.
 """
 
 

@@ -226,8 +226,8 @@ class ConfinedFolder:
                 level.unlink(parts[-1])
 
     def is_named(self, parts: Parts, suffixes: Sequence[str]) -> bool:
-        """Whether a file in the same folder, with one of these suffixes, contains the name; also if
-        it cannot be read.
+        """Whether a file of the same folder, with one of these suffixes, has the name in it, or
+        cannot be read.
         """
         name = os.fsencode(parts[-1])
         with self._level(parts[:-1]) as level:

@@ -25,7 +25,7 @@ from xoptim.testing.vary_types import retyped
 from xoptim.verification.session import Value
 
 _MAX_ULPS: Final = 16
-"""Units in the last place by which a good result of the original differs from that in float64."""
+"""Units in the last place by which a good result of the original may differ in float64."""
 _MAX_FEEDS: Final = 4
 _MAX_ERROR: Final = 0.05
 """Allowed relative error of a result.
@@ -65,7 +65,7 @@ def lost_digits(before: onnx.ModelProto, after: onnx.ModelProto, all_feeds: Iter
 def is_better(
     before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, exactness: Exactness
 ) -> bool:
-    """Whether the second model, where it differs from the first one, agrees with that in float64.
+    """Whether the second model, where it differs from the first, agrees with the first in float64.
 
     It may avoid an overflow or underflow of intermediate results of the first model.
     """

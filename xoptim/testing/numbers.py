@@ -94,7 +94,7 @@ def _fault(info: Info, value: np.ndarray, sizes: dict[str, int]) -> str:
     return ""
 
 
-_PARTICULAR = WINDOWED | frozenset(
+_REFUSING = WINDOWED | frozenset(
     (
         "LayerNormalization",
         "RMSNormalization",
@@ -112,7 +112,7 @@ _PARTICULAR = WINDOWED | frozenset(
 """Operators whose kernels refuse tensors without elements, or to broadcast some of them."""
 FORGETFUL = ("Reduce", "ArgM")
 """Prefixes of the operators that do not drop the axes of a tensor without elements."""
-_FORGOTTEN = {"Gemm": ("beta",), "FusedMatMul": ("transA", "transB", "transBatchA", "transBatchB")}
+_UNSAFE = {"Gemm": ("beta",), "FusedMatMul": ("transA", "transB", "transBatchA", "transBatchB")}
 """Attributes with which a kernel is wrong where a matrix product has no terms."""
 NO_KERNEL = "Could not find an implementation"
 """onnxruntime's message for a valid model with an operator that is not implemented for its
@@ -223,12 +223,10 @@ def is_specified(
         return True
     # the innermost node comes last
     refusing = re.findall(r"running (\w+) node", difference)
-    if is_empty and refusing and refusing[-1] in _PARTICULAR:
+    if is_empty and refusing and refusing[-1] in _REFUSING:
         return False
     if is_empty and any(
-        a.name in _FORGOTTEN.get(node.op_type, ())
-        for node in all_nodes(model)
-        for a in node.attribute
+        a.name in _UNSAFE.get(node.op_type, ()) for node in all_nodes(model) for a in node.attribute
     ):
         return False
     if not any(

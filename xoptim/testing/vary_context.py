@@ -281,7 +281,7 @@ def _prefixed(
 ) -> GraphProto:
     """A copy whose own names have a prefix.
 
-    Its inputs keep their names, or get names of ``others``.
+    Its inputs keep their names, or get those in ``new_names``.
     """
     copy = deepcopy(graph)
     defined = set(defined_names(graph))
@@ -295,10 +295,7 @@ def _prefixed(
 
 
 def in_branch(case: Case) -> Iterator[Variant]:
-    """The example as a branch of If, which captures the inputs.
-
-    The other branch is a copy or negates the results.
-    """
+    """The example as both branches of an If, which capture the inputs."""
     graph = case.model.graph
     if any(o.name in {v.name for v in graph.input} for o in graph.output):
         return

@@ -141,9 +141,7 @@ def _tied(case: Case, first: str, second: str) -> ModelProto:
 
 
 def repeated_reads(case: Case) -> Iterator[Variant]:
-    """Each interior result read twice: the nodes that read it are duplicated, and their results are
-    added.
-    """
+    """Each output of floats computed twice: its producer has a copy, whose result is an output."""
     for position, output in enumerate(case.model.graph.output):
         if not is_float(output.type.tensor_type.elem_type):
             continue

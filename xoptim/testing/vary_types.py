@@ -25,7 +25,7 @@ def floats(case: Case) -> Iterator[Variant]:
 
 
 def integers(case: Case) -> Iterator[Variant]:
-    """64-bit integers as 32-bit ones, all together, and each constant and each input alone."""
+    """64-bit integers as 32-bit ones, all and each constant alone; each input as int32, double."""
     mapping: dict[int, int] = {TensorProto.INT64: TensorProto.INT32}
     model = retyped(case.model, mapping)
     if model != case.model:
