@@ -1,9 +1,8 @@
 """Facts about the patterns of the built-in catalogue, cached, so that only those that are tried at
 a node of a model are imported.
 
-The cache is a file for each place where xoptim is installed. It counts only if it is the user's
-own, undamaged, and no source file has changed since it was written; without it, all patterns are
-imported.
+Each installation of xoptim has one file. It is used only if it is the user's own, undamaged, and no
+source file has changed since it was written; without it, all patterns are imported.
 """
 
 import hashlib
@@ -49,11 +48,11 @@ def cached_patterns(pack: Path, sources: list[Any]) -> list[type[Rewrite] | Defe
         digest, _, text = read_own_file(place, _MAX_BYTES).partition(b"\n")
         if digest != _digest(text):
             return None
-        found = json.loads(text)
-        if found["sources"] != sources or not _is_complete(pack, found):
+        contents = json.loads(text)
+        if contents["sources"] != sources or not _is_complete(pack, contents):
             return None
-        passes = [_class(module, name) for module, name in found["passes"]]
-        return [*passes, *(DeferredPattern(_summary(row), _load) for row in found["patterns"])]
+        passes = [_class(module, name) for module, name in contents["passes"]]
+        return [*passes, *(DeferredPattern(_summary(row), _load) for row in contents["patterns"])]
     except (OSError, ValueError, TypeError, LookupError, AttributeError, ImportError):
         return None  # it was damaged, or never written
     except RecursionError:
@@ -69,11 +68,11 @@ def _is_complete(pack: Path, contents: Mapping[str, Any]) -> bool:
     other in the catalogue.
     """
     rewrites = (*contents["passes"], *(row[2:4] for row in contents["patterns"]))
-    listed = {module.partition(_PACKAGE)[2] for module, _ in rewrites}
+    modules = {module.partition(_PACKAGE)[2] for module, _ in rewrites}
     paths = (Path(path) for path, *_ in contents["sources"][_VERSIONS:])
-    inside = [path.relative_to(pack) for path in paths if path.is_relative_to(pack)]
-    public = [path for path in inside if not path.name.startswith("_")]
-    return all(".".join(path.with_suffix("").parts) in listed for path in public)
+    files = [path.relative_to(pack) for path in paths if path.is_relative_to(pack)]
+    public = [path for path in files if not path.name.startswith("_")]
+    return all(".".join(path.with_suffix("").parts) in modules for path in public)
 
 
 def write_cache(pack: Path, sources: list[Any], classes: Iterable[type[Rewrite]]) -> None:
@@ -109,7 +108,7 @@ def _place(pack: Path) -> Path | None:
 
 
 def sources_of(pack: Path) -> list[Any]:
-    """All that the facts depend on: versions, and the time and size of the source files."""
+    """What determines the facts: versions, and the time and size of the source files."""
     versions = [_FORMAT, version("xoptim"), sys.implementation.cache_tag, onnx.__version__]
     engine = (*facts.__path__, *match.__path__, *operators.__path__)
     folders = (str(pack), *engine)
@@ -128,7 +127,7 @@ def _files(folder: str) -> Iterator[list[Any]]:
 
 
 def _row(cls: type[PatternOptimization]) -> list[Any]:
-    """The facts about a pattern as JSON has them."""
+    """The facts about a pattern as a JSON list."""
     pattern = shared(cls)
     assert isinstance(pattern, PatternOptimization)
     metadata = {
@@ -149,11 +148,11 @@ def _row(cls: type[PatternOptimization]) -> list[Any]:
 
 def _summary(row: list[Any]) -> PatternSummary:
     name, family, module, class_name, paths, reach, metadata = row
-    found = frozenset((_key(anchor), tuple(map(_key, path))) for anchor, path in paths)
-    given = {
+    anchors = frozenset((_key(anchor), tuple(map(_key, path))) for anchor, path in paths)
+    fields = {
         key: tuple(value) if isinstance(value, list) else value for key, value in metadata.items()
     }
-    return PatternSummary(name, family, module, class_name, found, reach, given)
+    return PatternSummary(name, family, module, class_name, anchors, reach, fields)
 
 
 def _key(pair: list[str]) -> tuple[str, str]:
@@ -162,13 +161,13 @@ def _key(pair: list[str]) -> tuple[str, str]:
 
 
 def _load(summary: PatternSummary) -> PatternOptimization:
-    found = shared(_class(summary.module, summary.class_name))
-    assert isinstance(found, PatternOptimization)
-    return found
+    pattern = shared(_class(summary.module, summary.class_name))
+    assert isinstance(pattern, PatternOptimization)
+    return pattern
 
 
 def _class(module: str, name: str) -> type[Rewrite]:
     if not module.startswith(_PACKAGE):
         raise ValueError(f"{module} is not a part of the catalogue")
-    found: type[Rewrite] = getattr(import_module(module), name)
-    return found
+    cls: type[Rewrite] = getattr(import_module(module), name)
+    return cls

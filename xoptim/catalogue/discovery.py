@@ -45,7 +45,7 @@ def installed_patterns() -> dict[str, type[Rewrite]]:
 
 @cache
 def installed() -> dict[str, InstalledPattern]:
-    """What `installed_patterns` returns, with patterns that are not imported yet."""
+    """As `installed_patterns`, with patterns that are not imported yet."""
     patterns: dict[str, InstalledPattern] = {}
     packs = sorted(entry_points(group=GROUP), key=lambda e: (not _is_own(e), e.name, e.value))
     with collection_paused():
@@ -62,7 +62,7 @@ def installed() -> dict[str, InstalledPattern]:
 
 
 def refresh() -> None:
-    """Look for patterns again when they are asked for the next time."""
+    """Look for patterns again at the next call."""
     installed_patterns.cache_clear()
     installed.cache_clear()
 
@@ -91,9 +91,9 @@ def _built_in(entry: EntryPoint) -> Iterable[type[Rewrite] | DeferredPattern]:
     cached = cached_patterns(folder, sources)
     if cached is not None:
         return cached
-    found = patterns_of(entry.load())
-    write_cache(folder, sources, found)
-    return found
+    rewrites = patterns_of(entry.load())
+    write_cache(folder, sources, rewrites)
+    return rewrites
 
 
 def _is_own(entry: EntryPoint) -> bool:
@@ -104,11 +104,11 @@ def patterns_of(module: ModuleType) -> list[type[Rewrite]]:
     """The patterns defined in a module, or in all modules of a package."""
     return [
         value
-        for each in _modules(module)
-        for value in vars(each).values()
+        for part in _modules(module)
+        for value in vars(part).values()
         if isinstance(value, type)
         and issubclass(value, Rewrite)
-        and value.__module__ == each.__name__
+        and value.__module__ == part.__name__
         and not value.__name__.startswith("_")
     ]
 

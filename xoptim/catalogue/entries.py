@@ -38,10 +38,10 @@ def unknown(word: str, known: Iterable[str], where: str = "", *, is_name: bool =
     ``is_name`` says that only names of patterns are possible.
     """
     kinds = "pattern" if is_name else "pattern, tag or preset"
-    shown = "`xopt list` shows the patterns"
+    advice = "`xopt list` shows the patterns"
     if not is_name:
-        shown += ", `xopt list --tags` the tags and presets"
-    hint = suggestion(short(word), known, shown)
+        advice += ", `xopt list --tags` the tags and presets"
+    hint = suggestion(short(word), known, advice)
     return f"{f'{where}: ' if where else ''}unknown {kinds} {abridged(word)}; {hint}"
 
 
@@ -96,8 +96,8 @@ class Entry:
 
     def is_called(self, word: str) -> bool:
         """Whether a word is its name, or a former one."""
-        known = {*self.names, short(self.class_name), *map(short, self.item.former_names)}
-        return short(word) in known
+        names = {*self.names, short(self.class_name), *map(short, self.item.former_names)}
+        return short(word) in names
 
 
 def loaded(item: Rewrite | type[Rewrite]) -> Rewrite | type[Rewrite]:
@@ -128,35 +128,35 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
     ]
     if not forward:
         return ranked
-    found: list[Entry] = []
+    ordered: list[Entry] = []
     seen: set[str] = set()
 
     def place(entry: Entry) -> None:
         name = entry.item.name()
         if name not in seen:
             seen.add(name)
-            for other, followers in forward:
-                if name in followers and other.order[:2] == entry.order[:2]:
-                    place(other)
-            found.append(entry)
+            for leader, followers in forward:
+                if name in followers and leader.order[:2] == entry.order[:2]:
+                    place(leader)
+            ordered.append(entry)
 
     for entry in ranked:
         place(entry)
-    return found
+    return ordered
 
 
 _FOREIGN = "operators outside the standard domain"
 _CUSTOM = "operators that neither the standard nor ONNX Runtime has"
 LOWER = "lower"
-_ASKED_FOR = ("extra", "deprecated", LOWER, _CUSTOM)
-_SAFE = Query(["exact", "rounding"], exclude=_ASKED_FOR)
+_ON_REQUEST = ("extra", "deprecated", LOWER, _CUSTOM)
+_SAFE = Query(["exact", "rounding"], exclude=_ON_REQUEST)
 PRESETS: Final[dict[str, Query]] = {
     "default": _SAFE.excluding("onnxruntime", _FOREIGN),
     "onnxruntime": _SAFE.requiring("onnxruntime"),
-    "finite": Query(["finite"], exclude=_ASKED_FOR),
-    "approximate": Query(["approximate"], exclude=_ASKED_FOR),
+    "finite": Query(["finite"], exclude=_ON_REQUEST),
+    "approximate": Query(["approximate"], exclude=_ON_REQUEST),
     "all": Query(STATUSES, exclude=(LOWER,)),
-    "fast_compile": Query(["exact"], ["canonicalize"], ["onnxruntime", _FOREIGN, *_ASKED_FOR]),
+    "fast_compile": Query(["exact"], ["canonicalize"], ["onnxruntime", _FOREIGN, *_ON_REQUEST]),
     "fast_run": _SAFE,
 }
 """Named selections by the metadata of rewrites.
@@ -179,10 +179,10 @@ def shared(item: Rewrite | type[Rewrite]) -> Rewrite:
     """
     if not isinstance(item, type):
         return item
-    found = _INSTANCES.get(item)
-    if found is None:
-        found = _INSTANCES[item] = item()
-    return found
+    instance = _INSTANCES.get(item)
+    if instance is None:
+        instance = _INSTANCES[item] = item()
+    return instance
 
 
 def make_entry(
@@ -199,19 +199,19 @@ def make_entry(
     such a tag given on registration takes precedence over the rules. Raises `TypeError` when a tag
     is not a word, or another attribute of the rewrite is invalid.
     """
-    given = frozenset(tags)
-    if not all(isinstance(tag, str) for tag in given.union(item.tags)):
+    extra = frozenset(tags)
+    if not all(isinstance(tag, str) for tag in extra.union(item.tags)):
         raise TypeError(f"the tags of {name!r} must be strings")
     for key in sorted(metadata_of(class_of(item))):
-        if wrong := fault(key, getattr(item, key)):
-            raise TypeError(f"{name!r}: {key} {wrong}")
-    # What undoes other patterns is selected on purpose, and not by a word about its quality.
+        if mistake := fault(key, getattr(item, key)):
+            raise TypeError(f"{name!r}: {key} {mistake}")
+    # Patterns that undo others are selected on purpose, and not by words about their quality.
     is_lowering = item.phase == LOWER and not is_pass(item)
     grades = () if is_lowering else (item.exactness, item.status)
-    own = given.union((GLOBAL if is_pass(item) else item.phase, *grades), item.tags)
-    said = own | {_FOREIGN} if item.produces else own
+    base = extra.union((GLOBAL if is_pass(item) else item.phase, *grades), item.tags)
+    all_words = base | {_FOREIGN} if item.produces else base
     if not KNOWN_DOMAINS.issuperset(item.produces):
-        said |= {_CUSTOM}
-    presets = (word for word, query in PRESETS.items() if query.holds(said))
-    words = own.difference(PRESETS).union(given, presets)
+        all_words |= {_CUSTOM}
+    presets = (word for word, query in PRESETS.items() if query.holds(all_words))
+    words = base.difference(PRESETS).union(extra, presets)
     return Entry(name, item, words, group, position)

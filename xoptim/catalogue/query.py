@@ -113,19 +113,19 @@ class Query:
 
     @property
     def is_of_words(self) -> bool:
-        """Whether it consists of words alone: nothing but the registry changes its answer."""
+        """Whether it consists of words only: nothing but the registry changes its answer."""
         return not self.subquery and all(isinstance(item, (str, Name)) for _, item in self.steps)
 
     def holds(self, words: Container[Any]) -> bool:
         """Whether the query selects an entry that has exactly these words."""
-        found = False
+        is_selected = False
         for sign, word in self.all_steps:
-            found = (
-                found or word in words
+            is_selected = (
+                is_selected or word in words
                 if sign == "+"
-                else found and (word in words) is (sign == "&")
+                else is_selected and (word in words) is (sign == "&")
             )
-        return found
+        return is_selected
 
     def including(self, *words: Word) -> Query:
         """The same query with more words to include, which are no longer excluded."""
@@ -154,7 +154,7 @@ class Query:
         )
 
     def joining(self, word: str, companions: Container[str]) -> Query:
-        """The same query, with a word included wherever one of some others is."""
+        """The same query, with a word included wherever one of its companions is."""
         steps: list[Step] = []
         for sign, item in self.steps:
             steps.append(
@@ -162,7 +162,7 @@ class Query:
             )
             if sign == "+" and isinstance(item, str) and item in companions:
                 steps.append(("+", word))
-        is_here = any(isinstance(each, str) and each in companions for each in self.include)
+        is_here = any(isinstance(item, str) and item in companions for item in self.include)
         include = self.include.union([word] if is_here else [])
         subquery = {name: query.joining(word, companions) for name, query in self.subquery.items()}
         return Query(include, self.require, self.exclude, subquery, steps)
@@ -180,15 +180,15 @@ def class_of(item: object) -> type:
 def _parsed(text: str) -> Iterator[Step]:
     """The words of a text with their signs; commas only separate."""
     sign: Sign = "+"
-    signed = ""  # the sign that still lacks its word
+    pending = ""  # the sign that still lacks its word
     for token in map(str.strip, (*re.split(r"([+,-])", text), ",")):
         if token in ("+", ",", "-"):
-            if signed:
+            if pending:
                 raise UnknownPatternError(
-                    f"a word is missing after {signed!r} in the selection {abridged(text)}"
+                    f"a word is missing after {pending!r} in the selection {abridged(text)}"
                 )
             sign = "-" if token == "-" else "+"
-            signed = token.strip(",")
+            pending = token.strip(",")
         elif token:
             yield sign, token
-            signed = ""
+            pending = ""

@@ -42,7 +42,7 @@ class Registry:
     def __init__(self, groups: Mapping[str, float] = MappingProxyType({})) -> None:
         self.groups = dict(groups)
         self._entries: dict[str, Entry] = {}
-        self._taken: set[str] = set()
+        self._used: set[str] = set()
         self._index: _Index | None = None
 
     def __iter__(self) -> Iterator[Entry]:
@@ -65,12 +65,12 @@ class Registry:
         for name in entry.names:
             self.check_free(name)
         self._entries[entry.name] = entry
-        self._taken.update(entry.names)
+        self._used.update(entry.names)
         self._index = None
 
     def check_free(self, name: str) -> None:
         """Raise ``ValueError`` if a rewrite or a group has this name."""
-        if name in self._taken or name in self.groups:
+        if name in self._used or name in self.groups:
             raise ValueError(
                 f"the name {name!r} is taken; choose another, or unregister the other pattern"
             )
@@ -78,7 +78,7 @@ class Registry:
     def remove(self, entry: Entry) -> None:
         """Remove an entry."""
         del self._entries[entry.name]
-        self._taken.difference_update(entry.names)
+        self._used.difference_update(entry.names)
         self._index = None
 
     # ---------------------------------------------------------------- questions
@@ -112,7 +112,7 @@ class Registry:
         """All words other than names, in alphabetical order, with the number of entries that they
         select.
         """
-        return {word: len(found) for word, found in sorted(self._ordered.words.items())}
+        return {word: len(rows) for word, rows in sorted(self._ordered.words.items())}
 
     def query(self, query: Query) -> list[Entry]:
         """The entries that match a query, in the order in which they run.
@@ -128,31 +128,31 @@ class Registry:
 
     def _answer(self, query: Query) -> dict[str, Entry]:
         """The entries that match a query, by the names of their rewrites."""
-        chosen: dict[str, Entry] = {}
+        answer: dict[str, Entry] = {}
         seen: dict[str, Entry] = {}
         for sign, atom in query.all_steps:
-            found = self._stand_for(sign, atom, seen)
+            entries = self._selected_by(sign, atom, seen)
             if sign == "+":
-                seen |= found
-                chosen = _joined(chosen, found, atom)
+                seen |= entries
+                answer = _joined(answer, entries, atom)
             elif sign == "&":
-                chosen = {name: each for name, each in chosen.items() if name in found}
+                answer = {name: entry for name, entry in answer.items() if name in entries}
             else:
-                chosen = {name: each for name, each in chosen.items() if name not in found}
-        for group, asked in query.subquery.items():
+                answer = {name: entry for name, entry in answer.items() if name not in entries}
+        for group, subquery in query.subquery.items():
             self.check_group(group)
-            chosen = {name: each for name, each in chosen.items() if each.group != group}
-            inside = self._answer(asked)
-            chosen |= {name: each for name, each in inside.items() if each.group == group}
-        return chosen
+            answer = {name: entry for name, entry in answer.items() if entry.group != group}
+            entries = self._answer(subquery)
+            answer |= {name: entry for name, entry in entries.items() if entry.group == group}
+        return answer
 
     def check_group(self, name: str) -> None:
         """Raise `UnknownPatternError` when no group has this name."""
         if name not in self.groups:
-            known = ", ".join(sorted(self.groups)) or "none"
-            raise UnknownPatternError(f"unknown group {name!r}; the groups are: {known}")
+            names = ", ".join(sorted(self.groups)) or "none"
+            raise UnknownPatternError(f"unknown group {name!r}; the groups are: {names}")
 
-    def _stand_for(
+    def _selected_by(
         self, sign: str, atom: Item | Name, seen: Mapping[str, Entry]
     ) -> dict[str, Entry]:
         """The entries, by the names of their rewrites, that a part of a query selects.
@@ -163,10 +163,10 @@ class Registry:
             return self._answer(atom)
         if not isinstance(atom, (str, Name)):
             return {atom.name(): self._entry_of(shared(atom))}
-        found = self._ordered.find(atom, seen if sign == "-" else _NONE)
+        entries = self._ordered.find(atom, seen if sign == "-" else _NONE)
         if sign == "+":
-            _warn_of_deprecated(found, str(atom))
-        return {entry.item.name(): entry for entry in found}
+            _warn_of_deprecated(entries, str(atom))
+        return {entry.item.name(): entry for entry in entries}
 
     def _entry_of(self, rewrite: Rewrite) -> Entry:
         """The entry of a registered rewrite, else an entry made from its metadata."""
@@ -177,20 +177,20 @@ class Registry:
 
 
 def _joined(
-    chosen: dict[str, Entry], found: dict[str, Entry], atom: Item | Name
+    answer: dict[str, Entry], entries: dict[str, Entry], atom: Item | Name
 ) -> dict[str, Entry]:
-    """The entries chosen so far with those of another part of a query.
+    """The entries selected so far, and those of another part of a query.
 
-    A word keeps the instance that was chosen before; a class or an instance replaces it.
+    A word keeps an instance that was selected before; a class or an instance replaces it.
     """
     if isinstance(atom, (str, Name, Query)):
-        return {**found, **chosen}
-    return {**chosen, **found}
+        return {**entries, **answer}
+    return {**answer, **entries}
 
 
-def _warn_of_deprecated(found: Iterable[Entry], word: str) -> None:
+def _warn_of_deprecated(entries: Iterable[Entry], word: str) -> None:
     """Warn once of each deprecated rewrite that is selected by its name."""
-    for entry in found:
+    for entry in entries:
         if entry.item.status == "deprecated" and entry.is_called(word):
             warn_once(f"pattern {entry.name!r} is deprecated: it may be removed in a later version")
 
@@ -212,29 +212,30 @@ class _Index:
             _list(entry, self.words, entry.words)
             _list(entry, self.former, {*map(short, entry.item.former_names)})
 
-    def find(self, asked: Word, own: Mapping[str, Entry] = _NONE) -> list[Entry]:
+    def find(self, query: Word, instances: Mapping[str, Entry] = _NONE) -> list[Entry]:
         """The entries that a word selects, as `Registry.find` does.
 
-        A `Name` matches names only. ``own`` are entries by name that precede those of the registry.
+        A `Name` matches names only. ``instances`` are entries by name that precede those of the
+        registry.
         """
-        is_name = isinstance(asked, Name)
-        name = asked if isinstance(asked, Name) else Name(asked.strip())
-        word, called = name.word, short(name.word)
+        is_name = isinstance(query, Name)
+        name = query if isinstance(query, Name) else Name(query.strip())
+        word, key_name = name.word, short(name.word)
         words = {} if is_name else self.words
         if word in PRESETS and word in words:
             return words[word]
-        if called in own:
-            return [own[called]]
-        for table, key in ((self.names, called), (self.classes, called), (words, word)):
+        if key_name in instances:
+            return [instances[key_name]]
+        for table, key in ((self.names, key_name), (self.classes, key_name), (words, word)):
             if key in table:
                 return table[key]
-        found = self.former.get(called)
-        if not found:
-            known = {*own, *self.names, *words}
-            raise UnknownPatternError(unknown(word, known, name.where, is_name=is_name))
-        now = " and ".join(repr(entry.name) for entry in found)
-        warn_once(f"pattern {called!r} is now called {now}; the old name may be removed")
-        return found
+        entries = self.former.get(key_name)
+        if not entries:
+            candidates = {*instances, *self.names, *words}
+            raise UnknownPatternError(unknown(word, candidates, name.where, is_name=is_name))
+        new_names = " and ".join(repr(entry.name) for entry in entries)
+        warn_once(f"pattern {key_name!r} is now called {new_names}; the old name may be removed")
+        return entries
 
 
 def _list(entry: Entry, table: dict[str, list[Entry]], words: Iterable[str]) -> None:
@@ -251,10 +252,10 @@ def registry() -> Registry:
 
     It is made on first use, and again after `xoptim.catalogue.discovery.refresh`.
     """
-    found = installed()
+    patterns = installed()
     # Compared by identity: it is another dictionary after `refresh`.
-    if not _PRINCIPAL or _PRINCIPAL[0][0] is not found:
-        _PRINCIPAL[:] = [(found, _registered(found))]
+    if not _PRINCIPAL or _PRINCIPAL[0][0] is not patterns:
+        _PRINCIPAL[:] = [(patterns, _registered(patterns))]
     return _PRINCIPAL[0][1]
 
 
@@ -264,17 +265,17 @@ def _registered(patterns: Mapping[str, InstalledPattern]) -> Registry:
     Those of a pack are in no preset but ``all``; the name of the pack selects them, unless it has a
     meaning of its own.
     """
-    made = Registry(POSITIONS)
+    result = Registry(POSITIONS)
     for name, (item, pack) in patterns.items():
         tags = ["extra"] if pack else []
         if pack not in ("", *VOCABULARY):
             tags.append(pack)
         try:
-            made.add(entry_for(item, *tags))
+            result.add(entry_for(item, *tags))
         # a broken third-party pack must not break the optimizer
         except (TypeError, ValueError, UnknownPatternError) as error:
             _LOGGER.warning("pattern %s of %s is skipped: %s", name, item.__module__, error)
-    return made
+    return result
 
 
 def entry_for(rewrite: Rewrite | type[Rewrite], *tags: str) -> Entry:
@@ -288,8 +289,8 @@ def entry_for(rewrite: Rewrite | type[Rewrite], *tags: str) -> Entry:
     if not issubclass(class_of(rewrite), PatternOptimization):
         raise TypeError(f"expected a pattern or its class, not {rewrite!r}")
     if rewrite.phase not in POSITIONS:
-        known = ", ".join(sorted(POSITIONS))
-        raise UnknownPatternError(f"unknown group {rewrite.phase!r}; the groups are: {known}")
+        names = ", ".join(sorted(POSITIONS))
+        raise UnknownPatternError(f"unknown group {rewrite.phase!r}; the groups are: {names}")
     return make_entry(name, rewrite, tags, group=rewrite.phase, position=POSITIONS[rewrite.phase])
 
 

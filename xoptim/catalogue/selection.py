@@ -31,8 +31,8 @@ def select(selection: Selection, drop: Iterable[Word] = ()) -> list[Rewrite]:
 
 def chosen(selection: Selection, drop: Iterable[Word] = ()) -> list[Entry]:
     """The entries of the patterns that `select` returns."""
-    dropped = [name if isinstance(name, Name) else Name(name) for name in drop]
-    return registry().query(Query.of(selection).excluding(*dropped))
+    names = [name if isinstance(name, Name) else Name(name) for name in drop]
+    return registry().query(Query.of(selection).excluding(*names))
 
 
 def resolve(word: str) -> list[type[Rewrite]]:
@@ -40,5 +40,5 @@ def resolve(word: str) -> list[type[Rewrite]]:
 
     Raises `UnknownPatternError` when it is none of these.
     """
-    found = sorted(registry().find(word), key=lambda entry: entry.item.name())
-    return list(dict.fromkeys(entry.cls for entry in found))
+    entries = sorted(registry().find(word), key=lambda entry: entry.item.name())
+    return list(dict.fromkeys(entry.cls for entry in entries))

@@ -1,7 +1,4 @@
-"""Other ways to write a pattern: chains, rules in text, tuples, functions.
-
-All lowered onto the matcher.
-"""
+"""Other ways to write a pattern, for the same matcher: chains, rules in text, tuples, functions."""
 
 from xoptim.dialects.chain import ChainPattern, ChainRegistry
 from xoptim.dialects.local import local_rewriter

@@ -68,12 +68,10 @@ class ChainPattern(EasyPatternOptimization):
 
     @classmethod
     def config_patterns(cls) -> Sequence[Mapping[str, Any]]:
-        """For each entry, attributes and their values.
+        """For each entry, attributes and their values, which may be predicates.
 
-        Those that are not mentioned are free, and so are missing entries.
-
-        An attribute that a node does not write has its schema's default. A value may be a
-        predicate.
+        Other attributes may have any value, and so may those of missing entries. An attribute that
+        a node does not write has its schema's default.
         """
         return ()
 
@@ -89,8 +87,8 @@ class ChainPattern(EasyPatternOptimization):
 
     @classmethod
     def is_output(cls) -> bool:
-        """Whether the root must give an output: of the graph, or, in a constant sub-graph, the
-        operand that it computes.
+        """Whether the root must compute an output: of the graph, or, in a constant sub-graph, the
+        operand that it feeds.
         """
         return False
 
@@ -108,22 +106,22 @@ class ChainPattern(EasyPatternOptimization):
             make = partial(
                 getattr(g.op, op_type), domain=domain, attributes=ANY, **configs[position]
             )
-            # The chain goes on with the first result of a node in it; nothing reads the others.
+            # The chain continues with the first result of a node; nothing reads the others.
             outputs: Any = (
                 (g.symbol(), g.variadic(f"results_{position}"))
                 if position
                 else g.variadic("results", least=1)
             )
             if flow is None:
-                made = make(g.variadic("operands"), outputs=outputs)
+                results = make(g.variadic("operands"), outputs=outputs)
             else:
-                made = make(
+                results = make(
                     flow,
                     g.variadic(f"operands_{position}", constant=True),
                     outputs=outputs,
                     any_order=True,
                 )
-            flow = made[0] if position else made
+            flow = results[0] if position else results
         g.trace.conditions += _conditions(cls)
         return flow
 
@@ -138,16 +136,16 @@ class ChainPattern(EasyPatternOptimization):
         """The results of the rule, and ``None`` for further, unread results of the root."""
         rule = type(self).rule
         results = super().replacement(g, match) if rule is None else rule(g, match)
-        given = (
+        names = (
             [results]
             if isinstance(results, str)
             else list(results)
             if isinstance(results, (tuple, list))
             else None
         )
-        if given is None or any(g.is_used(name) for name in match.outputs[len(given) :]):
+        if names is None or any(g.is_used(name) for name in match.outputs[len(names) :]):
             return results
-        return [*given, *[None] * (len(match.outputs) - len(given))]
+        return [*names, *[None] * (len(match.outputs) - len(names))]
 
 
 def matches_feeding(g: View, name: str, pattern: type[ChainPattern]) -> list[MatchResult]:
@@ -162,15 +160,15 @@ def matches_feeding(g: View, name: str, pattern: type[ChainPattern]) -> list[Mat
     nodes = _sub_graph(g, name)
     if tuple(pattern.entries()) == (INITIALIZER,):
         return [
-            _stored(pattern, each)
-            for each in _leaves(g, name, () if pattern.is_output() else nodes)
+            _stored(pattern, leaf)
+            for leaf in _leaves(g, name, () if pattern.is_output() else nodes)
         ]
     if pattern.is_output():
         nodes = nodes[-1:]  # the producer of the result comes after the producers of its operands
     rooted = _rooted(pattern)
     keys = rooted.anchor_keys()
-    found = [rooted.match(g, node, []) for node in nodes if (node.domain, node.op_type) in keys]
-    return disjoint(match for match in found if match is not None)
+    matches = [rooted.match(g, node, []) for node in nodes if (node.domain, node.op_type) in keys]
+    return disjoint(match for match in matches if match is not None)
 
 
 # ---------------------------------------------------------------- declarations of the class methods
@@ -188,10 +186,10 @@ def _declared(cls: type[ChainPattern]) -> tuple[list[str], list[Mapping[str, Any
         raise TypeError(
             f"{cls.__name__}: entries are operators; at least one of them precedes {INITIALIZER!r}"
         )
-    for what, listed in (("config_patterns", configs), ("sub_patterns", subs)):
-        if len(listed) > len(operators):
+    for method, values in (("config_patterns", configs), ("sub_patterns", subs)):
+        if len(values) > len(operators):
             raise TypeError(
-                f"{cls.__name__}: {what} has {len(listed)} elements, but there are "
+                f"{cls.__name__}: {method} has {len(values)} elements, but there are "
                 f"{len(operators)} operators"
             )
     return entries, configs + [{}] * (len(entries) - len(configs))
@@ -208,7 +206,7 @@ def _conditions(cls: type[ChainPattern]) -> list[Condition]:
         file, number = _place(method)
         return Condition(check, reason, number if file == here else line)
 
-    found = [
+    conditions = [
         condition(
             partial(_has_one_input, ends_stored),
             "an operator of the chain has another computed operand",
@@ -216,27 +214,27 @@ def _conditions(cls: type[ChainPattern]) -> list[Condition]:
         )
     ]
     if cls.region != "any":
-        wanted = cls.region == "constant"
-        reason = f"the result is {'not ' if wanted else ''}constant"
-        found.append(
-            condition(lambda g, m: g.is_constant(m.outputs[0]) is wanted, reason, cls.entries)
+        in_constants = cls.region == "constant"
+        reason = f"the result is {'not ' if in_constants else ''}constant"
+        conditions.append(
+            condition(lambda g, m: g.is_constant(m.outputs[0]) is in_constants, reason, cls.entries)
         )
     if cls.is_output():
-        found.append(
+        conditions.append(
             condition(
                 partial(_gives_output, cls.region),
                 "the result is not a graph output",
                 cls.is_output,
             )
         )
-    found.append(condition(_hand_on, "", cls.entries))
+    conditions.append(condition(_derive_values, "", cls.entries))
     for position, parameters in enumerate(cls.sub_patterns()):
         for parameter, sub in parameters.items():
             reason = f"{sub.name()} does not match at {parameter!r} of {cls.entries()[position]}"
-            found.append(
+            conditions.append(
                 condition(partial(_is_fed, position, parameter, sub), reason, cls.sub_patterns)
             )
-    return found
+    return conditions
 
 
 def _place(method: Callable[..., Any]) -> tuple[str, int]:
@@ -248,17 +246,19 @@ def _place(method: Callable[..., Any]) -> tuple[str, int]:
 
 
 def _has_one_input(ends_stored: bool, g: View, m: Match) -> bool:
-    """Within constants, stored operands are parameters, and one may be computed.
+    """In a constant sub-graph, stored operands are parameters, and one operand may be computed.
 
-    `Variadic` has checked the others.
+    `Variadic` has checked operands elsewhere.
     """
     if ends_stored and any(name and g.graph.tensor(name) is None for name in m.nodes[0].input):
         return False
     for before, node in pairwise(m.nodes):
         if node.bodies:  # a subgraph may read any result
             return False
-        others = (name for name in node.input if name and name != before.output[0])
-        if g.is_constant(before.output[0]) and any(g.graph.tensor(name) is None for name in others):
+        operands = (name for name in node.input if name and name != before.output[0])
+        if g.is_constant(before.output[0]) and any(
+            g.graph.tensor(name) is None for name in operands
+        ):
             return False
     return True
 
@@ -277,7 +277,7 @@ def _gives_output(region: Area, g: View, m: Match) -> bool:
     return any(not g.is_constant(name) for reader in readers for name in reader.output if name)
 
 
-def _hand_on(g: View, m: Match) -> bool:
+def _derive_values(g: View, m: Match) -> bool:
     """Derive the values that rules receive, in the order of the entries."""
     computed = {node.output[0] for node in m.nodes[:-1]}
     parameters = [
@@ -294,29 +294,29 @@ def _hand_on(g: View, m: Match) -> bool:
 
 def _is_fed(position: int, parameter: str, pattern: type[ChainPattern], g: View, m: Match) -> bool:
     """Whether a sub-pattern is in the constant sub-graph of an input; derives the matches."""
-    names = _operands_called(parameter, m["entries"][position])
-    found = [match for name in names for match in matches_feeding(g, name, pattern)]
-    m["sub_matches"][position][parameter] = found
-    return bool(found)
+    names = _operands_of(parameter, m["entries"][position])
+    matches = [match for name in names for match in matches_feeding(g, name, pattern)]
+    m["sub_matches"][position][parameter] = matches
+    return bool(matches)
 
 
-def _operands_called(parameter: str, node: Node) -> tuple[str, ...]:
+def _operands_of(parameter: str, node: Node) -> tuple[str, ...]:
     """The operands of a formal input: one, none when it is omitted, or several when it is
     variadic.
     """
-    found = schema(node.op_type, node.domain, node.opset)
-    formal = [] if found is None else list(found.inputs)
-    for place, each in enumerate(formal):
-        if each.name == parameter:
-            several = each.option == OpSchema.FormalParameterOption.Variadic
-            return node.input[place:] if several else node.input[place : place + 1]
+    definition = schema(node.op_type, node.domain, node.opset)
+    formal = [] if definition is None else list(definition.inputs)
+    for place, port in enumerate(formal):
+        if port.name == parameter:
+            is_variadic = port.option == OpSchema.FormalParameterOption.Variadic
+            return node.input[place:] if is_variadic else node.input[place : place + 1]
     number = (
         whole_number(parameter.removeprefix("input_")) if parameter.startswith("input_") else None
     )
     if number is not None:
         return node.input[number : number + 1]
-    known = ", ".join(each.name for each in formal) or "input_0, input_1, ..."
-    raise TypeError(f"{node.op_type} has no input {parameter!r}; it has {known}")
+    names = ", ".join(port.name for port in formal) or "input_0, input_1, ..."
+    raise TypeError(f"{node.op_type} has no input {parameter!r}; it has {names}")
 
 
 # -------------------------------------------------------------------- constant sub-graphs
@@ -324,33 +324,33 @@ def _operands_called(parameter: str, node: Node) -> tuple[str, ...]:
 
 def _sub_graph(g: View, name: str) -> list[Node]:
     """The nodes that compute a constant, in the order of the graph; none when it is stored."""
-    found: set[Node] = set()
+    nodes: set[Node] = set()
     pending = [name]
     while pending:
-        each = pending.pop()
-        node = g.graph.producer(each) if each and g.graph.tensor(each) is None else None
-        if node is not None and node not in found:
-            found.add(node)
+        result = pending.pop()
+        node = g.graph.producer(result) if result and g.graph.tensor(result) is None else None
+        if node is not None and node not in nodes:
+            nodes.add(node)
             pending += node.input
-    return sorted(found, key=lambda node: node.label)
+    return sorted(nodes, key=lambda node: node.label)
 
 
 def _leaves(g: View, name: str, nodes: Sequence[Node]) -> list[str]:
     """The stored constants that a constant is computed from, or itself."""
-    names = dict.fromkeys((name, *(each for node in nodes for each in node.input)))
-    return [each for each in names if each and g.graph.tensor(each) is not None]
+    names = dict.fromkeys((name, *(operand for node in nodes for operand in node.input)))
+    return [leaf for leaf in names if leaf and g.graph.tensor(leaf) is not None]
 
 
 def _stored(pattern: type[ChainPattern], name: str) -> MatchResult:
     """The match of a chain that consists of a stored constant only."""
-    found = {
+    bindings = {
         "initializer": name,
         "entries": (),
         "inputs": (name,),
         "parameters": (),
         "sub_matches": (),
     }
-    return MatchResult(pattern(), [], lambda g, *nodes: [], bindings=found)
+    return MatchResult(pattern(), [], lambda g, *nodes: [], bindings=bindings)
 
 
 _ROOTED: dict[type[ChainPattern], ChainPattern] = {}
@@ -358,14 +358,14 @@ _ROOTED: dict[type[ChainPattern], ChainPattern] = {}
 
 def _rooted(pattern: type[ChainPattern]) -> ChainPattern:
     """The same chain, searched from its root, wherever its result is read."""
-    found = _ROOTED.get(pattern)
-    if found is None:
+    instance = _ROOTED.get(pattern)
+    if instance is None:
         members = {"anchors": (pattern.entries()[0],), "is_output": classmethod(lambda cls: False)}
-        made: type[ChainPattern] = type(
+        subclass: type[ChainPattern] = type(
             pattern.__name__, (pattern,), {**members, "__module__": pattern.__module__}
         )
-        found = _ROOTED[pattern] = made()
-    return found
+        instance = _ROOTED[pattern] = subclass()
+    return instance
 
 
 Kind: TypeAlias = Literal["parameter", "shatter", "fuse"]
@@ -375,7 +375,7 @@ _KINDS: dict[str, tuple[int, Area]] = {
     "shatter": (100, "variable"),
     "fuse": (200, "variable"),
 }
-"""Priority of the first pattern of a kind, and where such patterns look."""
+"""Base priority of the patterns of a kind, and their region."""
 
 
 class ChainRegistry:
@@ -385,7 +385,7 @@ class ChainRegistry:
     Rules for parameters apply where all operands are constant, the others everywhere else. First
     the rules of the kind ``parameter`` run, then ``shatter`` (one node into several), then ``fuse``
     (several nodes into one), and from the beginning again as long as anything changes. The
-    `priority` of a pattern, below 100, is that among the rules of its kind.
+    `priority` of a pattern, below 100, orders it among the rules of its kind.
 
     Args:
         kind: ``parameter``, ``shatter`` or ``fuse``.
@@ -399,7 +399,7 @@ class ChainRegistry:
             raise ValueError(f"unknown kind of rules {kind!r}; there are: {', '.join(_KINDS)}")
         self.kind = kind
         self._rules: dict[type[ChainPattern], Rule] = {}
-        self._made: dict[type[ChainPattern], type[ChainPattern]] = {}
+        self._classes: dict[type[ChainPattern], type[ChainPattern]] = {}
 
     @overload
     def register(self, pattern: type[ChainPattern]) -> Callable[[AnyRule], AnyRule]: ...
@@ -436,7 +436,7 @@ class ChainRegistry:
         if pattern in self._rules:
             raise ValueError(f"{pattern.name()} has a rule of the kind {self.kind!r} already")
         self._rules[pattern] = rule
-        self._made[pattern] = self._pattern_class(pattern, rule)
+        self._classes[pattern] = self._pattern_class(pattern, rule)
         return rule
 
     def rule_of(self, pattern: type[ChainPattern]) -> Rule:
@@ -451,7 +451,7 @@ class ChainRegistry:
         Each is named after the kind and the pattern, ``FuseMatMulRelu``, so that a pattern may be
         in several registries.
         """
-        return list(self._made.values())
+        return list(self._classes.values())
 
     def __iter__(self) -> Iterator[type[ChainPattern]]:
         return iter(self._rules)

@@ -26,7 +26,7 @@ class Database(ABC):
         """The rewrites, by name and word."""
 
     def entries(self) -> tuple[Entry, ...]:
-        """All rewrites, in groups too, in the order in which they run."""
+        """All rewrites, also in groups, in the order in which they run."""
         return tuple(self.registry)
 
     def query(self, query: Query) -> list[Rewrite]:
@@ -55,7 +55,7 @@ class Database(ABC):
 
 @dataclass(frozen=True)
 class Holder:
-    """A registry that has the patterns of a group."""
+    """A registry that contains the patterns of a group."""
 
     registry: Registry
     group: str  # the name of the group there; empty in its own registry
@@ -81,15 +81,15 @@ class PatternGroup(Database):
 
     @property
     def registry(self) -> Registry:
-        """The patterns of the group alone."""
+        """The patterns of the group."""
         first = self.holders[0]
         if not first.group:
             return first.registry
-        own = Registry()
+        result = Registry()
         for entry in first.registry:
             if entry.group == first.group:
-                own.add(entry)
-        return own
+                result.add(entry)
+        return result
 
     def register(
         self, name: str, entry: PatternOptimization | type[PatternOptimization], *tags: str
@@ -115,24 +115,24 @@ class PatternGroup(Database):
             raise ValueError(
                 f"{name!r} belongs to the phase {entry.phase!r}, not to {self.phase!r}"
             )
-        made = make_entry(name, entry, tags)
+        new_entry = make_entry(name, entry, tags)
         for holder in self.holders:
-            for each in made.names:
-                holder.registry.check_free(each)
+            for free_name in new_entry.names:
+                holder.registry.check_free(free_name)
         for holder in self.holders:
-            holder.registry.add(holder.entry(made))
+            holder.registry.add(holder.entry(new_entry))
 
     def unregister(self, name: str) -> None:
         """Remove a pattern.
 
         Raises `UnknownPatternError` when none is registered under this name.
         """
-        own = self.registry
-        found = own.get(name) or next(iter(own.named(name)), None)
-        if found is None:
-            raise UnknownPatternError(unknown(name, own.names(), is_name=True))
+        patterns = self.registry
+        target = patterns.get(name) or next(iter(patterns.named(name)), None)
+        if target is None:
+            raise UnknownPatternError(unknown(name, patterns.names(), is_name=True))
         for holder in self.holders:
-            entry = holder.registry.get(found.name)
+            entry = holder.registry.get(target.name)
             assert entry is not None
             holder.registry.remove(entry)
 
@@ -155,7 +155,7 @@ class PatternGroup(Database):
 class PatternSequence(Database):
     """Groups and passes in the order of their positions.
 
-    Without an argument it is empty. Of a registry it shows the rewrites, its groups included.
+    Without an argument it is empty; with a registry, it has its rewrites and groups.
     """
 
     def __init__(self, shown: Registry | None = None) -> None:
@@ -208,17 +208,17 @@ class PatternSequence(Database):
             raise TypeError(
                 f"{entry!r} matches at a node: put it in a group, or wrap it in a navigator"
             )
-        placed = _placed(entry, position)
-        self._registry.add(make_entry(name, placed, tags, position=position))
+        item = _placed(entry, position)
+        self._registry.add(make_entry(name, item, tags, position=position))
 
     def _add_group(self, name: str, group: PatternGroup, holder: Holder) -> None:
-        inside = group.entries()
-        for each in (name, *(taken for entry in inside for taken in entry.names)):
-            self._registry.check_free(each)
+        entries = group.entries()
+        for new_name in (name, *(word for entry in entries for word in entry.names)):
+            self._registry.check_free(new_name)
         self._registry.groups[name] = holder.position
         self._groups[name] = group
         group.holders.append(holder)
-        for entry in inside:
+        for entry in entries:
             self._registry.add(holder.entry(entry))
 
     def unregister(self, name: str) -> None:
@@ -229,14 +229,14 @@ class PatternSequence(Database):
         if name in self._groups:
             self._remove_group(name)
             return
-        found = self._registry.get(name) or next(iter(self._registry.named(short(name))), None)
-        if found is None:
-            known = self._groups.keys() | self._registry.names()
-            raise UnknownPatternError(unknown(name, known, is_name=True))
-        if found.group:
-            self._groups[found.group].unregister(found.name)
+        target = self._registry.get(name) or next(iter(self._registry.named(short(name))), None)
+        if target is None:
+            names = self._groups.keys() | self._registry.names()
+            raise UnknownPatternError(unknown(name, names, is_name=True))
+        if target.group:
+            self._groups[target.group].unregister(target.name)
         else:
-            self._registry.remove(found)
+            self._registry.remove(target)
 
     def _remove_group(self, name: str) -> None:
         for entry in [entry for entry in self._registry if entry.group == name]:
@@ -277,9 +277,9 @@ def _placed(item: ModelPass | type[ModelPass], position: float) -> ModelPass | t
     phase = next((phase for phase in PHASES if position <= POSITIONS[phase]), PHASES[-1])
     if item.phase == phase:
         return item
-    moved = copy.copy(shared(item))
-    vars(moved)["phase"] = phase
-    return moved  # type: ignore[return-value]
+    duplicate = copy.copy(shared(item))
+    vars(duplicate)["phase"] = phase
+    return duplicate  # type: ignore[return-value]
 
 
 _PRINCIPAL: list[PatternSequence] = []

@@ -17,55 +17,55 @@ Filter: TypeAlias = Callable[..., "bool | None"]
 keywords.
 """
 View: TypeAlias = "GraphView"
-Found: TypeAlias = "Match"
+Bindings: TypeAlias = "Match"
 
 
-def _each(holds: Callable[[View, str], bool]) -> Filter:
+def _for_all(holds: Callable[[View, str], bool]) -> Filter:
 
-    def check(g: View, m: Found, x: str, *more: str) -> bool:
+    def check(g: View, m: Bindings, x: str, *more: str) -> bool:
         return all(holds(g, name) for name in (x, *more))
 
     return check
 
 
-def _alike(fact: Callable[[View, str], int | None]) -> Filter:
+def _same_fact(fact: Callable[[View, str], int | None]) -> Filter:
 
-    def check(g: View, m: Found, a: str, b: str, *more: str) -> bool:
+    def check(g: View, m: Bindings, a: str, b: str, *more: str) -> bool:
         facts = {fact(g, name) for name in (a, b, *more)}
         return len(facts) == 1 and None not in facts
 
     return check
 
 
-def _has_shape(g: View, m: Found, x: str, shape: Sequence[int] | None = None) -> bool:
-    found = g.try_infer_shape(x)
-    if found is None or shape is None:
-        return found is not None
-    return len(found) == len(shape) and all(
-        wanted in (-1, axis) for wanted, axis in zip(shape, found, strict=True)
+def _has_shape(g: View, m: Bindings, x: str, shape: Sequence[int] | None = None) -> bool:
+    actual = g.try_infer_shape(x)
+    if actual is None or shape is None:
+        return actual is not None
+    return len(actual) == len(shape) and all(
+        size in (-1, dim) for size, dim in zip(shape, actual, strict=True)
     )
 
 
 BUILT_IN: dict[str, Filter] = {
-    "is_constant": _each(lambda g, name: g.is_constant(name)),
-    "is_variable": _each(lambda g, name: not g.is_constant(name)),
+    "is_constant": _for_all(lambda g, name: g.is_constant(name)),
+    "is_variable": _for_all(lambda g, name: not g.is_constant(name)),
     "is_constant_scalar": lambda g, m, x, value=None: g.is_constant_scalar(x, value),
     "has_type": lambda g, m, x, types=(): (
         (dtype := g.try_infer_type(x)) != 0 and (not types or type_name(dtype) in types)
     ),
-    "is_float": _each(lambda g, name: is_float(g.try_infer_type(name))),
-    "is_integer": _each(lambda g, name: is_integer(g.try_infer_type(name))),
+    "is_float": _for_all(lambda g, name: is_float(g.try_infer_type(name))),
+    "is_integer": _for_all(lambda g, name: is_integer(g.try_infer_type(name))),
     "has_rank": lambda g, m, x, rank=None: (
-        (found := g.info(x).rank) is not None and rank in (None, found)
+        (actual := g.info(x).rank) is not None and rank in (None, actual)
     ),
     "has_shape": _has_shape,
-    "static_shape": _each(lambda g, name: g.static_shape(name) is not None),
-    "same_shape": lambda g, m, a, b, *more: all(g.same_shape(a, other) for other in (b, *more)),
-    "same_rank": _alike(lambda g, name: g.info(name).rank),
-    "same_type": _alike(lambda g, name: g.try_infer_type(name) or None),
-    "is_exclusive": _each(lambda g, name: g.is_exclusive(name)),
-    "is_output": _each(lambda g, name: g.is_output(name)),
-    "is_no_output": _each(lambda g, name: not g.is_output(name)),
+    "static_shape": _for_all(lambda g, name: g.static_shape(name) is not None),
+    "same_shape": lambda g, m, a, b, *more: all(g.same_shape(a, name) for name in (b, *more)),
+    "same_rank": _same_fact(lambda g, name: g.info(name).rank),
+    "same_type": _same_fact(lambda g, name: g.try_infer_type(name) or None),
+    "is_exclusive": _for_all(lambda g, name: g.is_exclusive(name)),
+    "is_output": _for_all(lambda g, name: g.is_output(name)),
+    "is_no_output": _for_all(lambda g, name: not g.is_output(name)),
     "equal": lambda g, m, *, a, b: same_attribute(a, b),
     "differ": lambda g, m, *, a, b: not same_attribute(a, b),
 }

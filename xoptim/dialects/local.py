@@ -1,6 +1,4 @@
-"""Local rewriters: one function that receives one node and returns the results that replace the
-node's.
-"""
+"""Local rewriters: functions that receive a node and return the results that replace its own."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
@@ -54,18 +52,18 @@ class LocalRewriter(PatternOptimization):
     function: ClassVar[Callable[[LocalView, Node], Rewritten]]
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Call the function, and keep what it makes for `apply`."""
+        """Call the function, and keep its new nodes for `apply`."""
         view = LocalView(g.graph, g.provider, self.name())
         try:
-            found = type(self).function(view, node)
+            value = type(self).function(view, node)
         except Declined as error:  # raised by a call of `g` that does not apply here
             view.refuse(str(error), node)
-            found = None
-        results = _results(found, node)
+            value = None
+        results = _results(value, node)
         # Returning the results of the node itself would match again for ever.
-        made = {name for new in view.created for name in new.output}
+        new_names = {name for new in view.created for name in new.output}
         is_same = results == node.output or (is_copy(node) and results == node.input)
-        if results is None or (is_same and made.isdisjoint(results)):
+        if results is None or (is_same and new_names.isdisjoint(results)):
             if not view.has_refused:
                 self._nothing_to_do(node)
             return None
@@ -81,19 +79,19 @@ class LocalRewriter(PatternOptimization):
             listen(Refusal(self.name(), node, "the function does not apply here", file, line))
 
 
-def _results(found: Any, node: Node) -> tuple[str | None, ...] | None:
+def _results(value: Any, node: Node) -> tuple[str | None, ...] | None:
     """The return value of a function, as one result for each of the node's.
 
     ``None`` for a refusal.
     """
-    if found is None or found is False:
+    if value is None or value is False:
         return None
-    results = (found,) if isinstance(found, str) else found
+    results = (value,) if isinstance(value, str) else value
     if not isinstance(results, (list, tuple)) or not all(
         name is None or isinstance(name, str) for name in results
     ):
         raise TypeError(
-            f"a local rewriter must return names of results, None or False, not {found!r}"
+            f"a local rewriter must return names of results, None or False, not {value!r}"
         )
     if len(results) != len(node.output):
         raise RewriteError(
@@ -114,7 +112,7 @@ def local_rewriter(
 
     Args:
         operators: one or several, as ``"Div"`` or ``"acme::Foo"``.
-        name: of the class; made from the function's when empty.
+        name: of the class; by default, made from the function's.
         **metadata: class attributes of `PatternOptimization`, and ``examples``. The exactness is
             ``rounding`` unless given.
 

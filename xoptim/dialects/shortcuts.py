@@ -71,12 +71,12 @@ class _OpSub(_OneNode):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         domain, op_type = self.substitute
         opset = g.graph.opsets.get(domain, 1)
-        known = schema(op_type, domain, opset)
-        if known is None:
+        definition = schema(op_type, domain, opset)
+        if definition is None:
             return True
-        if not known.min_input <= len(m.inputs) <= known.max_input:
+        if not definition.min_input <= len(m.inputs) <= definition.max_input:
             return self.none(m.nodes[0], msg=f"{op_type} does not take {len(m.inputs)} operands")
-        if not known.min_output <= len(m.outputs) <= known.max_output:
+        if not definition.min_output <= len(m.outputs) <= definition.max_output:
             return self.none(m.nodes[0], msg=f"{op_type} does not give {len(m.outputs)} results")
         foreign = sorted(m.attributes.keys() - (attribute_names(op_type, domain, opset) or ()))
         return not foreign or self.none(
@@ -132,9 +132,9 @@ def OpSub(  # noqa: N802 - returns a class
     """
     old, new = _operator(op1, "OpSub"), _operator(op2, "OpSub")
     members = {"operator": old, "substitute": new}
-    given = {"produces": (new[0],) if new[0] else (), **metadata}
+    attrs = {"produces": (new[0],) if new[0] else (), **metadata}
     return pattern_class(
-        _OpSub, name or f"{old[1]}To{new[1]}", _caller(), f"{op1}(...) → {op2}(...)", given, members
+        _OpSub, name or f"{old[1]}To{new[1]}", _caller(), f"{op1}(...) → {op2}(...)", attrs, members
     )
 
 
@@ -188,11 +188,11 @@ class _PatternSub(EasyPatternOptimization):
             )
         return result
 
-    def _left(self, g: PatternBuilder, term: Any, known: Mapping[str, Symbol]) -> Any:
+    def _left(self, g: PatternBuilder, term: Any, symbols: Mapping[str, Symbol]) -> Any:
         if isinstance(term, str):
-            return known[term]
+            return symbols[term]
         if isinstance(term, dict):
-            result = self._left(g, term["pattern"], known)
+            result = self._left(g, term["pattern"], symbols)
             reason = f"the constraint on {shown(term['pattern'])} does not hold"
             g.trace.conditions.append(
                 Condition(_on_result(result, term["constraint"]), reason, self.place[1])
@@ -203,7 +203,7 @@ class _PatternSub(EasyPatternOptimization):
         (domain, op_type), operands, attributes = _parts(term)
         return g.add(
             op_type,
-            [self._left(g, operand, known) for operand in operands],
+            [self._left(g, operand, symbols) for operand in operands],
             1,
             domain,
             dict(attributes),
@@ -220,10 +220,10 @@ class _PatternSub(EasyPatternOptimization):
         if not isinstance(term, tuple):
             return term
         (domain, op_type), operands, attributes = _parts(term)
-        given = [self._right(g, operand, match) for operand in operands]
+        arguments = [self._right(g, operand, match) for operand in operands]
         values = {k: match[v.name] if isinstance(v, Capture) else v for k, v in attributes.items()}
         return getattr(g.op, op_type)(
-            *given, domain=domain, **{**(values.pop("attributes", None) or {}), **values}
+            *arguments, domain=domain, **{**(values.pop("attributes", None) or {}), **values}
         )
 
 
@@ -231,8 +231,8 @@ def _check_operator(in_pattern: Any) -> None:
     inner = in_pattern["pattern"] if _is_sub_pattern(in_pattern) else in_pattern
     if isinstance(inner, tuple):
         return
-    wanted = "an operator with operands, ('Add', 'x', 'y')"
-    raise TypeError(f"PatternSub looks for {wanted}, not for {in_pattern!r}")
+    example = "an operator with operands, ('Add', 'x', 'y')"
+    raise TypeError(f"PatternSub looks for {example}, not for {in_pattern!r}")
 
 
 def _check_interior(interior: str) -> None:
@@ -242,8 +242,8 @@ def _check_interior(interior: str) -> None:
 
 def _captured(expression: Any) -> set[str]:
     """The names of the attributes that an expression captures."""
-    values = (each for _, _, attributes in _calls(expression) for each in attributes.values())
-    return {each.name for each in values if isinstance(each, Capture)}
+    values = (value for _, _, attributes in _calls(expression) for value in attributes.values())
+    return {value.name for value in values if isinstance(value, Capture)}
 
 
 def PatternSub(  # noqa: N802 - returns a class
@@ -294,8 +294,8 @@ def PatternSub(  # noqa: N802 - returns a class
     }
     name = name or "".join(op_type for (_, op_type), _, _ in _calls(in_pattern))
     doc = f"{shown(in_pattern)} → {shown(out_pattern)}"
-    given = {"produces": tuple(domains), **metadata}
-    return pattern_class(_PatternSub, name, _caller(), doc, given, members)
+    fields = {"produces": tuple(domains), **metadata}
+    return pattern_class(_PatternSub, name, _caller(), doc, fields, members)
 
 
 def shown(term: Any) -> str:
@@ -304,12 +304,12 @@ def shown(term: Any) -> str:
         return shown(term["pattern"])
     if isinstance(term, tuple):
         _, operands, attributes = _parts(term)
-        named = [
+        options = [
             f"{key}={_shown_attribute(value)}"
             for key, value in attributes.items()
             if key not in _KEYWORDS
         ]
-        return f"{term[0]}({', '.join([*map(shown, operands), *named])})"
+        return f"{term[0]}({', '.join([*map(shown, operands), *options])})"
     if isinstance(term, (np.ndarray, np.generic)):
         return str(term.tolist()) if term.size <= 8 else f"{term.dtype}{list(term.shape)}"
     return "-" if term is None else str(term)
@@ -324,33 +324,29 @@ def _shown_attribute(value: Any) -> str:
 
 
 def _misfit(g: GraphView, operand: str, result: str) -> str:
-    """The reason why an operand cannot replace a result, if one is known: of x * y, x may be the
-    smaller one.
+    """The reason why an operand cannot replace a result, if one is known: in x * y, x may be
+    broadcast.
     """
     if not operand:
         return "an operand is missing"
     node = g.node_before(result)
     if node is not None and is_copy(node) and node.input[0] == operand:
         return "the option remove_identity removes Identity nodes where it can"
-    given, wanted = g.info(operand), g.info(result)
-    if given.dtype and wanted.dtype and given.dtype != wanted.dtype:
+    old, new = g.info(operand), g.info(result)
+    if old.dtype and new.dtype and old.dtype != new.dtype:
         return f"{operand!r} has another type than {result!r}"
-    if (
-        given.shape is not None
-        and wanted.shape is not None
-        and not _may_be_equal(given.shape, wanted.shape)
-    ):
+    if old.shape is not None and new.shape is not None and not _may_be_equal(old.shape, new.shape):
         return f"{operand!r} may have another shape than {result!r}"
     return ""
 
 
-def _may_be_equal(given: Shape, wanted: Shape) -> bool:
-    """Whether two shapes may be the same; an axis of length 1 is usually one that is broadcast."""
+def _may_be_equal(old: Shape, new: Shape) -> bool:
+    """Whether two shapes may be the same; a dimension of 1 is usually broadcast."""
 
     def fits(a: Dim, b: Dim) -> bool:
         return a == b or (a != 1 and (is_anonymous(a) or is_anonymous(b)))
 
-    return len(given) == len(wanted) and all(map(fits, given, wanted))
+    return len(old) == len(new) and all(map(fits, old, new))
 
 
 def _on_result(symbol: Symbol, constraint: Callable[[Any, str], bool | None]) -> Constraint:
@@ -423,22 +419,22 @@ def _variables(term: Any) -> Iterator[str]:
             yield from _variables(operand)
 
 
-def _check(term: Any, known: set[str] | None, captured: set[str] | None = None) -> None:
+def _check(term: Any, variables: set[str] | None, captures: set[str] | None = None) -> None:
     """Check that an expression uses these variables (any, for ``None``) and captured attributes,
     and is otherwise well-formed.
 
     Raises `TypeError`, whose message names the mistake, when it is malformed.
     """
     if isinstance(term, str):
-        if not term.isidentifier() or (known is not None and term not in known):
-            what = (
+        if not term.isidentifier() or (variables is not None and term not in variables):
+            mistake = (
                 "is not the name of a variable"
-                if known is None
+                if variables is None
                 else "is not a variable of the expression to match"
             )
-            raise TypeError(f"{term!r} {what}")
+            raise TypeError(f"{term!r} {mistake}")
     elif _is_sub_pattern(term):
-        if known is not None:
+        if variables is not None:
             raise TypeError(f"only an expression to match can have a constraint: {term!r}")
         if (
             set(term) != _SUB_PATTERN
@@ -454,27 +450,27 @@ def _check(term: Any, known: set[str] | None, captured: set[str] | None = None) 
         if not term or not isinstance(term[0], str) or not operator_key(term[0])[1]:
             raise TypeError(f"an expression begins with an operator, ('Add', 'x', 'y'): {term!r}")
         _, operands, attributes = _parts(term)
-        _check_attributes(term, attributes, captured)
+        _check_attributes(term, attributes, captures)
         for operand in operands:
             if operand is not None:
-                _check(operand, known, captured)
+                _check(operand, variables, captures)
     elif not isinstance(term, _LITERALS):
-        what = (
+        advice = (
             "attributes stand at the end of a tuple"
             if isinstance(term, dict)
             else "use names, numbers, arrays and tuples"
         )
-        raise TypeError(f"{term!r} cannot stand in an expression: {what}")
+        raise TypeError(f"{term!r} cannot stand in an expression: {advice}")
 
 
-def _check_attributes(term: Any, attributes: Mapping[Any, Any], captured: set[str] | None) -> None:
+def _check_attributes(term: Any, attributes: Mapping[Any, Any], captures: set[str] | None) -> None:
     for key, value in attributes.items():
         if not isinstance(key, str):
             raise TypeError(f"{key!r} is not the name of an attribute: {shown(term)}")
-        if captured is None:
+        if captures is None:
             continue
         if isinstance(value, Capture):
-            if value.name not in captured:
+            if value.name not in captures:
                 raise TypeError(f"{value.name!r} is not captured by the expression to match")
         elif isinstance(value, AnyOf) or value is ANY or callable(value) or key in _KEYWORDS:
             raise TypeError(f"attribute {key!r} of {term[0]} needs a value in the new expression")

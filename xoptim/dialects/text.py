@@ -87,14 +87,14 @@ class TextPattern(EasyPatternOptimization):
             names, attributes, has_number = as_attributes(side, call)
             if has_number and not g.option("numbers as attributes"):
                 names, attributes = list(call.inputs), dict(call.attributes)
-            given = [
+            inputs = [
                 _literal(side.constants[name]) if name in side.constants else values[name]
                 for name in names
             ]
-            wanted = {name: captures.wanted(value) for name, value in attributes.items()}
-            made = g.add(call.op_type, given, len(call.outputs), call.domain, wanted)
+            conditions = {name: captures.condition(value) for name, value in attributes.items()}
+            results = g.add(call.op_type, inputs, len(call.outputs), call.domain, conditions)
             for name, symbol in zip(
-                call.outputs, made if isinstance(made, tuple) else (made,), strict=True
+                call.outputs, results if isinstance(results, tuple) else (results,), strict=True
             ):
                 symbol.name = name
                 values[name] = symbol
@@ -129,15 +129,15 @@ class TextPattern(EasyPatternOptimization):
 
         for call in side.calls:
             names, attributes, _ = as_attributes(side, call)
-            given = {
+            literals = {
                 key: match[v.name] if isinstance(v, AttributeReference) else v
                 for key, v in attributes.items()
             }
-            made = getattr(g.op, call.op_type)(
-                *map(operand, names), outputs=len(call.outputs), domain=call.domain, **given
+            results = getattr(g.op, call.op_type)(
+                *map(operand, names), outputs=len(call.outputs), domain=call.domain, **literals
             )
             values.update(
-                zip(call.outputs, (made,) if isinstance(made, str) else made, strict=True)
+                zip(call.outputs, (results,) if isinstance(results, str) else results, strict=True)
             )
             values[""] = None
             makers.update(dict.fromkeys(call.outputs, g.created[-1]))
@@ -148,20 +148,20 @@ class TextPattern(EasyPatternOptimization):
         """Copy name and metadata of matched nodes to the new nodes that are paired with them."""
         origins = self.rule.origins or {}
         operands = {match[name] for name in self.rule.match.inputs}
-        stay = (
+        outside = (
             needed_outside(g, match.nodes, set(match.outputs), operands)
             if origins and self.interior == "keep"
             else []
         )
-        taken = {node.name for node in stay}
+        names = {node.name for node in outside}
         for name, index in origins.items():
             node, origin = makers[name], match.nodes[index]
             node.metadata = {**origin.metadata_props(), **(node.metadata or {})}
             if origin.name:
                 node.name = (
-                    g.edit.node_names.fresh(origin.name) if origin.name in taken else origin.name
+                    g.edit.node_names.fresh(origin.name) if origin.name in names else origin.name
                 )
-                taken.add(origin.name)
+                names.add(origin.name)
 
 
 def _literal(array: np.ndarray) -> Any:
@@ -178,7 +178,7 @@ class _Captures:
         self.parameters = parameters
         self.names: dict[str, list[str]] = {name: [] for name in parameters}
 
-    def wanted(self, value: Any) -> Any:
+    def condition(self, value: Any) -> Any:
         """The condition on an attribute that a value in the text states."""
         if isinstance(value, onnx.TensorProto):
             return partial(_same_tensor, value)
@@ -191,25 +191,26 @@ class _Captures:
     def complete(self, g: View, m: Match) -> bool:
         """Fill in defaults, and compare attributes that are written several times."""
         for name, default in self.parameters.items():
-            values = [default if m[each] is None else m[each] for each in self.names[name]] or [
+            values = [default if m[key] is None else m[key] for key in self.names[name]] or [
                 default
             ]
-            if any(not same_attribute(values[0], other) for other in values[1:]):
+            if any(not same_attribute(values[0], value) for value in values[1:]):
                 return False
             m.derive(**{name: values[0]})
         return True
 
 
-def _same_tensor(wanted: onnx.TensorProto, found: Any) -> bool:
+def _same_tensor(expected: onnx.TensorProto, actual: Any) -> bool:
     """Whether an attribute holds an equal tensor, under any name and in any form."""
     if (
-        not isinstance(found, onnx.TensorProto)
-        or found.data_type != wanted.data_type
-        or found.dims != wanted.dims
+        not isinstance(actual, onnx.TensorProto)
+        or actual.data_type != expected.data_type
+        or actual.dims != expected.dims
     ):
         return False
     return (
-        onnx.numpy_helper.to_array(found).tobytes() == onnx.numpy_helper.to_array(wanted).tobytes()
+        onnx.numpy_helper.to_array(actual).tobytes()
+        == onnx.numpy_helper.to_array(expected).tobytes()
     )
 
 
@@ -217,11 +218,11 @@ def _condition(call: RuleCall) -> Condition:
     check = known_filters()[call.op_type]
 
     def holds(g: View, m: Match) -> bool:
-        given = {
+        attributes = {
             key: m[v.name] if isinstance(v, AttributeReference) else v
             for key, v in call.attributes.items()
         }
-        return bool(check(g, m, *(m[name] for name in call.inputs), **given))
+        return bool(check(g, m, *(m[name] for name in call.inputs), **attributes))
 
     operands = ", ".join((*call.inputs, *call.attributes))
     return Condition(holds, f"the filter {call.op_type}({operands}) does not hold", call.place.line)
@@ -254,17 +255,17 @@ def parse_rules(text: str, file: str = "", first: int = 0) -> list[type[TextPatt
                 f"rule {name!r} has a second {role!r}; each rule needs a name of its own"
             )
         pairs[name][role] = source
-    found: list[type[TextPattern]] = []
+    classes: list[type[TextPattern]] = []
     for name, pair in pairs.items():
-        for role, other in (("match", "replace"), ("replace", "match")):
+        for role, partner in (("match", "replace"), ("replace", "match")):
             if role not in pair:
-                raise pair[other].place.error(f"rule {name!r} has no {role!r}")
-        found.append(
+                raise pair[partner].place.error(f"rule {name!r} has no {role!r}")
+        classes.append(
             rule_class(
-                pair["match"], pair["replace"], name, settings={"priority": first + len(found)}
+                pair["match"], pair["replace"], name, settings={"priority": first + len(classes)}
             )
         )
-    return found
+    return classes
 
 
 def rule_class(
@@ -276,40 +277,38 @@ def rule_class(
     value_name_pairs: Pairs = (),
     settings: Mapping[str, Any] | None = None,
 ) -> type[TextPattern]:
-    """The pattern that a pair of functions describes.
-
-    Its name is made from the operators when empty.
+    """The pattern that a pair of functions describes; by default named after its operators.
 
     All ``filters``, called with the view of the graph and the match, must hold.
     ``value_name_pairs`` has for results of ``replace`` results of ``match``: the new node takes
-    name and metadata of the old one. The settings in ``match`` override ``settings``, where
-    ``examples`` may be too. Raises `TextRuleError` when something is wrong.
+    name and metadata of the old one. The settings in ``match`` override ``settings``, which
+    may have ``examples``. Raises `TextRuleError` when something is wrong.
     """
-    wanted, given = read_function(match, "match"), read_function(replace, "replace")
-    _check_signatures(wanted, given)
-    _check_operands(wanted, given)
-    label = (name or f"{_operators(wanted)}To{_operators(given)}").removesuffix("Pattern")
+    left, right = read_function(match, "match"), read_function(replace, "replace")
+    _check_signatures(left, right)
+    _check_operands(left, right)
+    label = (name or f"{_operators(left)}To{_operators(right)}").removesuffix("Pattern")
     if not re.fullmatch(r"[A-Za-z_]\w*", label):
-        raise wanted.place.error(
+        raise left.place.error(
             f"{label!r} cannot be the name of a rule; letters, digits and underscores can"
         )
-    fields = _fields(wanted, given, dict(settings or {}))
-    kept = (
-        (name for call in given.calls for name in call.outputs if name)
+    fields = _fields(left, right, dict(settings or {}))
+    same_names = (
+        (name for call in right.calls for name in call.outputs if name)
         if fields.pop("keep_names")
         else ()
     )
-    pairs = [*value_name_pairs, *((name, name) for name in kept if wanted.maker(name) >= 0)]
-    fields["derives"] = tuple(wanted.parameters)
-    fields["rule"] = Rule(wanted, given, tuple(filters), _origins(wanted, given, pairs))
-    fields["__doc__"] = wanted.doc.strip() or f"{expression(wanted)} → {expression(given)}"
+    pairs = [*value_name_pairs, *((name, name) for name in same_names if left.maker(name) >= 0)]
+    fields["derives"] = tuple(left.parameters)
+    fields["rule"] = Rule(left, right, tuple(filters), _origins(left, right, pairs))
+    fields["__doc__"] = left.doc.strip() or f"{expression(left)} → {expression(right)}"
     fields["__module__"] = __name__
-    made: type[TextPattern] = type(f"{label}Pattern", (TextPattern,), fields)
+    cls: type[TextPattern] = type(f"{label}Pattern", (TextPattern,), fields)
     try:
-        compiled(made())
+        compiled(cls())
     except TypeError as error:
-        raise wanted.place.error(str(error)) from None
-    return made
+        raise left.place.error(str(error)) from None
+    return cls
 
 
 def _operators(side: Side) -> str:
@@ -317,23 +316,20 @@ def _operators(side: Side) -> str:
 
 
 def _check_signatures(match: Side, replace: Side) -> None:
-    """Operands, results and attributes correspond by their places.
-
-    Names that occur on both sides must do so too.
-    """
-    for what, ours, theirs in (
+    """Operands and results correspond by position, attributes by name."""
+    for kind, left, right in (
         ("inputs", match.inputs, replace.inputs),
         ("outputs", match.outputs, replace.outputs),
     ):
         moved = [
-            a for a, b in zip(ours, theirs, strict=False) if a != b and (a in theirs or b in ours)
+            a for a, b in zip(left, right, strict=False) if a != b and (a in right or b in left)
         ]
-        if len(ours) != len(theirs) or moved:
-            shown = f"({', '.join(ours)}) and ({', '.join(theirs)})"
-            raise replace.place.error(f"'match' and 'replace' have different {what}: {shown}")
+        if len(left) != len(right) or moved:
+            both = f"({', '.join(left)}) and ({', '.join(right)})"
+            raise replace.place.error(f"'match' and 'replace' have different {kind}: {both}")
     if match.parameters.keys() != replace.parameters.keys():
-        shown = f"<{', '.join(match.parameters)}> and <{', '.join(replace.parameters)}>"
-        raise replace.place.error(f"'match' and 'replace' have different attributes: {shown}")
+        both = f"<{', '.join(match.parameters)}> and <{', '.join(replace.parameters)}>"
+        raise replace.place.error(f"'match' and 'replace' have different attributes: {both}")
     for name, default in replace.parameters.items():
         if not same_attribute(default, match.parameters[name]):
             raise replace.place.error(
@@ -348,9 +344,9 @@ def _check_signatures(match: Side, replace: Side) -> None:
 def _check_operands(match: Side, replace: Side) -> None:
     if not match.calls:
         raise match.place.error("no operator in 'match': there is nothing to look for")
-    read = {name for call in match.calls for name in call.inputs}
+    operands = {name for call in match.calls for name in call.inputs}
     for name in match.inputs:
-        if name not in read:
+        if name not in operands:
             raise match.place.error(f"no operator of 'match' reads the input {name!r}")
     for name in match.outputs:
         if match.maker(name) < 0:
@@ -358,34 +354,34 @@ def _check_operands(match: Side, replace: Side) -> None:
                 f"the output {name!r} of 'match' is not the result of an operator"
             )
     for name, array in match.constants.items():
-        if name in read and array.dtype.kind in "OUSc":
+        if name in operands and array.dtype.kind in "OUSc":
             raise match.place.error(
                 f"the constant {name!r} is not a number, and cannot be looked for"
             )
-    captured = {name for call in match.calls for name in call.references}
+    captures = {name for call in match.calls for name in call.references}
     for call in (*match.filters, *replace.calls, *replace.deferred.values()):
-        for name in call.references - captured:
+        for name in call.references - captures:
             raise call.place.error(f"@{name} is used here, but no operator of 'match' has it")
 
 
 def _fields(match: Side, replace: Side, settings: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"exactness": "rounding", "keep_names": False}
+    fields: dict[str, Any] = {"exactness": "rounding", "keep_names": False}
     examples = settings.pop("examples", ())
     for name, (value, place) in {
         **{k: (v, match.place) for k, v in settings.items()},
         **match.settings,
     }.items():
-        found[name] = _setting(name, value, place)
+        fields[name] = _setting(name, value, place)
     if examples:
-        found["examples"] = tuple(examples)
-    since = [
-        known[0]
+        fields["examples"] = tuple(examples)
+    versions = [
+        record[0]
         for call in replace.calls
-        if not call.domain and (known := history(call.op_type)) is not None
+        if not call.domain and (record := history(call.op_type)) is not None
     ]
-    found["min_opset"] = max(found.get("min_opset", 1), *since, 1)
-    found["produces"] = tuple(sorted({call.domain for call in replace.calls} - {"", "ai.onnx"}))
-    return found
+    fields["min_opset"] = max(fields.get("min_opset", 1), *versions, 1)
+    fields["produces"] = tuple(sorted({call.domain for call in replace.calls} - {"", "ai.onnx"}))
+    return fields
 
 
 def _setting(name: str, value: Any, place: TextPlace) -> Any:
@@ -393,11 +389,11 @@ def _setting(name: str, value: Any, place: TextPlace) -> Any:
         raise place.error(f"unknown setting {name!r}; there are {', '.join(SETTINGS)}")
     if name in LISTS and isinstance(value, str):
         value = (value,)
-    wrong = fault(name, value)
+    mistake = fault(name, value)
     if name == "keep_names" and value not in (0, 1):
-        wrong = f"is 0 or 1, not {value!r}"
-    if wrong:
-        raise place.error(f"setting {name!r} {wrong}")
+        mistake = f"is 0 or 1, not {value!r}"
+    if mistake:
+        raise place.error(f"setting {name!r} {mistake}")
     return tuple(value) if name in LISTS else value
 
 
@@ -406,12 +402,12 @@ def _origins(match: Side, replace: Side, pairs: Pairs) -> dict[str, int]:
 
     The first pair of a result counts.
     """
-    found: dict[str, int] = {}
+    origins: dict[str, int] = {}
     for new, old in pairs:
         for side, name in ((replace, new), (match, old)):
             if side.maker(name) < 0:
                 raise side.place.error(
                     f"value_name_pairs: unknown result {name!r} of {side.role!r}"
                 )
-        found.setdefault(new, match.maker(old))
-    return found
+        origins.setdefault(new, match.maker(old))
+    return origins

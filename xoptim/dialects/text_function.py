@@ -32,19 +32,16 @@ _PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 @dataclass(frozen=True, slots=True)
 class TextPlace:
-    """A place in a text, or under a label in place of a file.
-
-    The line is 0 for a function that was not written as text.
-    """
+    """A place in a text; without text, ``file`` is a label, and the line 0."""
 
     file: str
     line: int = 0
     column: int = 0
 
-    def error(self, what: str) -> TextRuleError:
+    def error(self, message: str) -> TextRuleError:
         """An error that names the place."""
         where = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-        return TextRuleError(f"{where}: {' '.join(what.split())}")
+        return TextRuleError(f"{where}: {' '.join(message.split())}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,10 +79,10 @@ def parse_functions(text: str, file: str) -> list[FunctionSource]:
         line = bisect_right(starts, offset)
         return TextPlace(file, line, offset - starts[line - 1] + 1)
 
-    found = list(_scan(text))
+    offsets = list(_scan(text))
     sources = []
     for number, proto in enumerate(functions):
-        start, nodes = found[number] if number < len(found) else (0, [])
+        start, nodes = offsets[number] if number < len(offsets) else (0, [])
         places = [place(offset) for offset in nodes]
         # Nodes that the scan does not find, such as those without results, get the place of the
         # function.
@@ -109,25 +106,25 @@ def _place_of(error: Exception, text: str, file: str) -> TextRuleError:
     """
     raw = error.args[0] if error.args else b""
     message = raw.decode(errors="replace") if isinstance(raw, bytes) else str(raw)
-    found = _MESSAGE.search(message)
+    match = _MESSAGE.search(message)
     # a number that cannot be read, for instance: the message has nothing but its text
-    if found is None:
+    if match is None:
         before, _, _ = text.partition(message.rpartition(" ")[2])
         before = "" if before == text else before
         return TextPlace(file, before.count("\n") + 1, len(before) - before.rfind("\n")).error(
             message
         )
-    number = max(int(found[1]) - 1, 1)  # without the line of the header
+    number = max(int(match[1]) - 1, 1)  # without the line of the header
     lines = text.split("\n")
     line = lines[min(number, len(lines)) - 1]
-    column = len(line.encode()[: max(int(found[2]) - 1, 0)].decode(errors="ignore")) + 1
-    what = (
-        re.sub(r"Expected character (\S+) not found", r"expected '\1'", found[3])
+    column = len(line.encode()[: max(int(match[2]) - 1, 0)].decode(errors="ignore")) + 1
+    reason = (
+        re.sub(r"Expected character (\S+) not found", r"expected '\1'", match[3])
         .strip()
         .rstrip(".")
     )
-    what = "expected a value" if what.lower() == "internal error" else what
-    return TextPlace(file, number, column).error(what[:1].lower() + what[1:])
+    reason = "expected a value" if reason.lower() == "internal error" else reason
+    return TextPlace(file, number, column).error(reason[:1].lower() + reason[1:])
 
 
 def _scan(text: str) -> Iterator[tuple[int, list[int]]]:
@@ -177,9 +174,8 @@ _UNSUPPORTED = {
 class RuleCall:
     """A call of an operator or of a filter.
 
-    Names of operands and results that are omitted are empty.
-
-    Attributes are values, or references to attributes of the function.
+    Names of omitted operands and results are empty. Attributes are values, or references to
+    attributes of the function.
     """
 
     op_type: str
@@ -245,11 +241,11 @@ def read_function(source: FunctionSource, role: Role) -> Side:
         tuple(proto.output),
         parameters,
     )
-    known = set(side.inputs)
-    if len(known) < len(side.inputs):
+    names = set(side.inputs)
+    if len(names) < len(side.inputs):
         raise side.place.error(f"two inputs of {role!r} have the same name")
     for node, place in zip(proto.node, source.nodes, strict=True):
-        _check_names(node, place, known, side)
+        _check_names(node, place, names, side)
         attributes = _attributes(node, place, side)
         domain = standard_domain(node.domain)
         call = RuleCall(
@@ -260,7 +256,7 @@ def read_function(source: FunctionSource, role: Role) -> Side:
         elif domain == SETTINGS:
             _add_settings(side, call)
         else:
-            known.update(filter(None, node.output))
+            names.update(filter(None, node.output))
             if not any(node.output):
                 raise place.error(f"{node.op_type} has no result: give it a name")
             if node.op_type == "Constant" and not domain:
@@ -271,24 +267,24 @@ def read_function(source: FunctionSource, role: Role) -> Side:
     for index, name in enumerate(side.outputs):
         if role == "match" and name in side.outputs[:index]:
             raise side.place.error(f"result {name!r} is returned twice")
-        if name not in known:
+        if name not in names:
             raise side.place.error(f"unknown result {name!r}: no operator of {role!r} makes it")
     return side
 
 
-def _check_names(node: onnx.NodeProto, place: TextPlace, known: set[str], side: Side) -> None:
+def _check_names(node: onnx.NodeProto, place: TextPlace, names: set[str], side: Side) -> None:
     for name in node.input:
-        if name and name not in known:
+        if name and name not in names:
             raise place.error(f"operand {name!r} of {node.op_type} is not defined before it")
     for name in filter(None, node.output):
-        if name in known:
+        if name in names:
             raise place.error(f"result {name!r} is defined twice")
         if name in side.parameters:
             raise place.error(f"{name!r} is the name of an attribute and of a result; choose two")
 
 
 def _attributes(node: onnx.NodeProto, place: TextPlace, side: Side) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for attribute in node.attribute:
         if attribute.type in _UNSUPPORTED:
             raise place.error(
@@ -300,8 +296,8 @@ def _attributes(node: onnx.NodeProto, place: TextPlace, side: Side) -> dict[str,
                 f"@{value.name} is not an attribute of {side.role!r}; declare it: {side.role} "
                 f"<{value.name}> (...)"
             )
-        found[attribute.name] = value
-    return found
+        attributes[attribute.name] = value
+    return attributes
 
 
 def _add_filter(side: Side, call: RuleCall) -> None:
@@ -317,9 +313,9 @@ def _add_filter(side: Side, call: RuleCall) -> None:
             raise call.place.error(
                 f"filter.{call.op_type} has the operand {name!r}, which the rule itself gives"
             )
-    wrong = misused(check, call.inputs, list(call.attributes))
-    if wrong:
-        raise call.place.error(f"filter.{call.op_type}: {wrong}")
+    mistake = misused(check, call.inputs, list(call.attributes))
+    if mistake:
+        raise call.place.error(f"filter.{call.op_type}: {mistake}")
     side.filters.append(call)
 
 
@@ -374,8 +370,8 @@ def number(array: np.ndarray) -> float | int | bool:
     item = array.reshape(())[()]
     if item.dtype in (np.float32, np.float16):
         return float(str(item))
-    found: float | int | bool = item.item()
-    return found
+    value: float | int | bool = item.item()
+    return value
 
 
 @cache
@@ -398,12 +394,12 @@ def _check_operator(call: RuleCall, role: Role) -> None:
     """Raise for a call that would make an invalid model, or could never match."""
     if call.domain:
         return
-    found = history(call.op_type)
-    if found is None and role == "replace":
+    record = history(call.op_type)
+    if record is None and role == "replace":
         raise call.place.error(f"no operator {call.op_type!r} in the standard domain")
-    allowed = () if found is None else (*found[1], *(a for op, a in MOVED if op == call.op_type))
+    allowed = () if record is None else (*record[1], *(a for op, a in MOVED if op == call.op_type))
     for name in call.attributes:
-        if found is not None and name not in allowed:
+        if record is not None and name not in allowed:
             raise call.place.error(f"{call.op_type} has no attribute {name!r}")
 
 
@@ -445,7 +441,7 @@ def expression(side: Side) -> str:
     if len(side.outputs) != 1:
         return ", ".join(call.op_type for call in side.calls)
 
-    def shown(name: str) -> str:
+    def text(name: str) -> str:
         if name in side.constants:
             value = side.constants[name]
             return f"{number(value):.7g}" if value.ndim == 0 and value.dtype.kind in "fiu" else name
@@ -453,7 +449,7 @@ def expression(side: Side) -> str:
         return (
             name
             if call is None
-            else f"{call.op_type}({', '.join(map(shown, filter(None, call.inputs)))})"
+            else f"{call.op_type}({', '.join(map(text, filter(None, call.inputs)))})"
         )
 
-    return shown(side.outputs[0])
+    return text(side.outputs[0])

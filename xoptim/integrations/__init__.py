@@ -1,1 +1,1 @@
-"""Passes and hooks of other tools: onnx_ir, Olive, torch."""
+"""Passes and hooks for other tools: onnx_ir, Olive, torch."""

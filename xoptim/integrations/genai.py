@@ -77,7 +77,7 @@ _KINDS: Final[Mapping[_Kind, Sequence[str]]] = {
     _Kind("an integer of at least 0", _is_token): ("top_k",),
     _Kind("a number of at least 0", _is_number): ("repetition_penalty", "temperature", "top_p"),
 }
-"""The settings that are read, by what they may be."""
+"""The settings that are read, by the values that they may have."""
 
 
 class Ports(NamedTuple):
@@ -100,17 +100,17 @@ def ports_of(model: onnx.ModelProto) -> Ports:
         ModelError: it has others than onnxruntime-genai feeds and reads.
     """
     inputs, outputs = list(fed_inputs(model)), list(model.graph.output)
-    integers = [each for each in inputs if each.type.tensor_type.elem_type in _INTEGERS]
+    integers = [port for port in inputs if port.type.tensor_type.elem_type in _INTEGERS]
     masks, positions = _named(integers, "mask"), _named(integers, "position")
-    tokens = [each for each in integers if each not in (*masks, *positions)]
-    caches = [each for each in inputs if _rank(each) == 4 and _holds_floats(each)]
-    presents = [each for each in outputs if _rank(each) == 4 and _holds_floats(each)]
-    logits = [each for each in outputs if each not in presents]
-    other = next((each.name for each in inputs if each not in (*integers, *caches)), "")
-    if other:
-        raise ModelError(f"onnxruntime-genai does not feed the input {other!r}")
+    tokens = [port for port in integers if port not in (*masks, *positions)]
+    caches = [port for port in inputs if _rank(port) == 4 and _holds_floats(port)]
+    presents = [port for port in outputs if _rank(port) == 4 and _holds_floats(port)]
+    logits = [port for port in outputs if port not in presents]
+    extra = next((port.name for port in inputs if port not in (*integers, *caches)), "")
+    if extra:
+        raise ModelError(f"onnxruntime-genai does not feed the input {extra!r}")
     pairs = [
-        [each for each in ports if _kind(each) == kind]
+        [port for port in ports if _kind(port) == kind]
         for ports in (caches, presents)
         for kind in ("key", "value")
     ]
@@ -119,20 +119,20 @@ def ports_of(model: onnx.ModelProto) -> Ports:
             "onnxruntime-genai needs one input of token ids, at most one attention mask, at most "
             "one input of position ids, and one output of logits"
         )
-    counts = {len(each) for each in pairs}
+    counts = {len(ports) for ports in pairs}
     if len(counts) > 1 or not caches or len(caches) != len(pairs[0]) + len(pairs[1]):
         raise ModelError(
             "onnxruntime-genai needs a KV cache: a key and a value per layer, as inputs and "
             "outputs of rank 4 with 'key' and 'value' in their names"
         )
     keys, values, present_keys, present_values = pairs
-    mask, place = next(iter(masks), None), next(iter(positions), None)
-    return Ports(tokens[0], mask, place, keys, values, logits[0], present_keys, present_values)
+    mask, position = next(iter(masks), None), next(iter(positions), None)
+    return Ports(tokens[0], mask, position, keys, values, logits[0], present_keys, present_values)
 
 
 def assumptions_for(model: onnx.ModelProto, folder: Path) -> list[str]:
-    """What onnxruntime-genai runs a decoder with: a mask of ones, one sequence, one new token or no
-    earlier ones, caches of one length, and no more tokens than the model was made for.
+    """The assumptions under which onnxruntime-genai runs a decoder: a mask of ones, one sequence,
+    one new token or no earlier ones, caches of one length, no more tokens than the context has.
 
     Args:
         model: the decoder.
@@ -142,31 +142,31 @@ def assumptions_for(model: onnx.ModelProto, folder: Path) -> list[str]:
         ModelError: the model is no decoder that onnxruntime-genai runs.
         ChoiceError: the folder does not say how long the context is.
     """
-    ports, longest = ports_of(model), _context(_read(folder))
+    ports, context_length = ports_of(model), _context(_read(folder))
     (batch, length), past = _dims(ports.tokens)[:2], _dims(ports.keys[0])[2]
-    known = ["finite", *_equal_sizes(ports)]
+    assumptions = ["finite", *_equal_sizes(ports)]
     cases = {batch: 1, length: 1, past: 0}
     if all(map(_is_symbol, cases)):
-        known.append(" or ".join(f"{name} == {number}" for name, number in cases.items()))
-    known += [
-        f"{name} <= {most}"
-        for name, most in ((past, longest - 1), (length, longest))
+        assumptions.append(" or ".join(f"{name} == {number}" for name, number in cases.items()))
+    assumptions += [
+        f"{name} <= {limit}"
+        for name, limit in ((past, context_length - 1), (length, context_length))
         if _is_symbol(name)
     ]
     if ports.mask is not None:
-        known.append(f"ones({ports.mask.name})")
-    return known
+        assumptions.append(f"ones({ports.mask.name})")
+    return assumptions
 
 
 def preceding(names: Sequence[str], known: Sequence[str]) -> Query:
-    """The patterns that run before others with ``--genai``; all if it has none of these.
+    """The patterns that run before others with ``--genai``; all if none of these runs.
 
     Args:
         names: the names of the others.
         known: the assumptions.
     """
     run = Query.of("default").including("onnxruntime", *PATTERNS)
-    order = [each.name() for each in OptimizationOptions(patterns=run, assume=known).selected()]
+    order = [p.name() for p in OptimizationOptions(patterns=run, assume=known).selected()]
     first = next((place for place, name in enumerate(order) if name in names), len(order))
     return run.excluding(*order[first:])
 
@@ -182,9 +182,9 @@ def _equal_sizes(ports: Ports) -> Iterator[str]:
     if ports.mask is not None:
         first, total = _dims(ports.mask)[:2]
         pairs |= {first: batch, total: f"{past} + {length}"}
-    for name, other in pairs.items():
-        if name != other and _is_symbol(name) and all(map(_is_symbol, other.split(" + "))):
-            yield f"{name} == {other}"
+    for name, formula in pairs.items():
+        if name != formula and _is_symbol(name) and all(map(_is_symbol, formula.split(" + "))):
+            yield f"{name} == {formula}"
 
 
 def config_of(model: onnx.ModelProto, folder: Path, filename: str) -> dict[str, Any]:
@@ -200,45 +200,45 @@ def config_of(model: onnx.ModelProto, folder: Path, filename: str) -> dict[str, 
         ModelError: the model is no decoder that onnxruntime-genai runs.
         ChoiceError: the folder lacks a setting.
     """
-    ports, given = ports_of(model), _read(folder)
-    longest, end, scores = _context(given), given.get("eos_token_id"), _dims(ports.logits)
+    ports, settings = ports_of(model), _read(folder)
+    length, end, scores = _context(settings), settings.get("eos_token_id"), _dims(ports.logits)
     if end is None:
         raise ChoiceError(
             f"{folder / 'config.json'} has no eos_token_id, the token that ends a generation"
         )
-    if not scores[-1].isdecimal() and "vocab_size" not in given:
+    if not scores[-1].isdecimal() and "vocab_size" not in settings:
         raise ChoiceError(f"{folder / 'config.json'} has no vocab_size, the number of tokens")
     first_end = end[0] if isinstance(end, list) else end
     head = {
         "type": "decoder",
-        "context_length": longest,
-        "vocab_size": int(scores[-1]) if scores[-1].isdecimal() else given["vocab_size"],
-        "bos_token_id": _first(given, ("bos_token_id",), first_end),
+        "context_length": length,
+        "vocab_size": int(scores[-1]) if scores[-1].isdecimal() else settings["vocab_size"],
+        "bos_token_id": _first(settings, ("bos_token_id",), first_end),
         "eos_token_id": end,
-        "pad_token_id": _first(given, ("pad_token_id",), first_end),
+        "pad_token_id": _first(settings, ("pad_token_id",), first_end),
     }
-    search = {name: _first(given, (name,), usual) for name, usual in _SAMPLING.items()}
-    search |= {"max_length": longest, "past_present_share_buffer": shares_cache(model, ports)}
+    search = {name: _first(settings, (name,), default) for name, default in _SAMPLING.items()}
+    search |= {"max_length": length, "past_present_share_buffer": shares_cache(model, ports)}
     return {
-        "model": {**head, "decoder": _decoder(ports, given, filename)},
+        "model": {**head, "decoder": _decoder(ports, settings, filename)},
         "search": search,
     }
 
 
-def _decoder(ports: Ports, given: Mapping[str, Any], filename: str) -> dict[str, Any]:
+def _decoder(ports: Ports, settings: Mapping[str, Any], filename: str) -> dict[str, Any]:
     """The sizes of a decoder, and the names of its inputs and outputs."""
     _, groups, _, size = _dims(ports.keys[0])
     if not groups.isdecimal() or not size.isdecimal():
         raise ModelError(
             f"the heads of the KV cache {ports.keys[0].name!r} have dynamic dimensions"
         )
-    heads = _first(given, ("num_attention_heads", "n_head"), int(groups))
+    heads = _first(settings, ("num_attention_heads", "n_head"), int(groups))
     optional = {"attention_mask": ports.mask, "position_ids": ports.positions}
     return {
         "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
         "filename": filename,
         "head_size": int(size),
-        "hidden_size": _first(given, ("hidden_size", "n_embd"), heads * int(size)),
+        "hidden_size": _first(settings, ("hidden_size", "n_embd"), heads * int(size)),
         "inputs": {
             "input_ids": ports.tokens.name,
             **{role: port.name for role, port in optional.items() if port is not None},
@@ -257,10 +257,10 @@ def _decoder(ports: Ports, given: Mapping[str, Any], filename: str) -> dict[str,
 
 
 def shares_cache(model: onnx.ModelProto, ports: Ports) -> bool:
-    """Whether earlier and new keys may be in the same memory, as long as the longest text: only
+    """Whether past and present keys may share a buffer of the context length: only
     GroupQueryAttention reads the cache, and the mask says how many keys there are.
     """
-    caches = {each.name for each in (*ports.keys, *ports.values)}
+    caches = {port.name for port in (*ports.keys, *ports.values)}
     producers = {name: node for node in model.graph.node for name in node.output}
     for node in model.graph.node:
         if caches.isdisjoint(node.input):
@@ -279,9 +279,9 @@ class FusedLayers(NamedTuple):
     """The layers whose attention is GroupQueryAttention.
 
     Attributes:
-        fused: their number.
-        layers: the number of all.
-        reasons: why others are not, each with the node.
+        fused: the number of these layers.
+        layers: the number of all layers.
+        reasons: why the others are not fused, each with the node.
     """
 
     fused: int
@@ -294,9 +294,8 @@ class FusedLayers(NamedTuple):
 
 
 def fused_layers(model: onnx.ModelProto) -> FusedLayers:
-    """In how many layers GroupQueryAttention reads the cache, and why not in the others.
-
-    The assumptions that the metadata of the model lists hold.
+    """In how many layers GroupQueryAttention reads the cache, and why not in the others, under the
+    assumptions in the metadata of the model.
     """
     keys = {port.name for port in ports_of(model).keys}
     fused = [node for node in model.graph.node if node.op_type == PATTERNS[0]]
@@ -308,8 +307,8 @@ def fused_layers(model: onnx.ModelProto) -> FusedLayers:
         f"{explanation.anchor.name}: {explanation.reason or 'the pattern is not selected'}"
         for explanation in explanations
     )
-    without = ("no operator Attention reads the cache: its scores are computed in another form",)
-    return FusedLayers(count, len(keys), reasons or without)
+    fallback = ("no operator Attention reads the cache: its scores are computed in another form",)
+    return FusedLayers(count, len(keys), reasons or fallback)
 
 
 def config_path(target: Path) -> Path:
@@ -333,22 +332,22 @@ def write_config(config: Mapping[str, Any], target: Path) -> Path:
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    """The settings of a model, preceded by those of its generation."""
-    found: dict[str, Any] = {}
+    """The settings of a model; those of its generation override others."""
+    result: dict[str, Any] = {}
     for name in ("config.json", "generation_config.json"):
         path = folder / name
         if name != "config.json" and not path.exists():
             continue
         try:
-            read = read_json_object(path)
+            content = read_json_object(path)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ChoiceError(f"cannot read {path}: {reason}") from None
-        nested = read.get("text_config")
-        for settings in (nested if isinstance(nested, dict) else {}, read):
+        nested = content.get("text_config")
+        for settings in (nested if isinstance(nested, dict) else {}, content):
             _check(settings, path)
-            found |= {key: value for key, value in settings.items() if value is not None}
-    return found
+            result |= {key: value for key, value in settings.items() if value is not None}
+    return result
 
 
 def _check(settings: Mapping[str, Any], path: Path) -> None:
@@ -364,19 +363,19 @@ def _check(settings: Mapping[str, Any], path: Path) -> None:
                 raise ChoiceError(f"{path}: {name} is {text}, expected {kind.words}")
 
 
-def _context(given: Mapping[str, Any]) -> int:
-    longest: int = _first(given, _CONTEXT, 0)
-    if not longest:
+def _context(settings: Mapping[str, Any]) -> int:
+    length: int = _first(settings, _CONTEXT, 0)
+    if not length:
         raise ChoiceError(f"config.json has no context length: add {_CONTEXT[0]!r}")
-    return longest
+    return length
 
 
-def _first(given: Mapping[str, Any], names: Sequence[str], default: Any) -> Any:
-    return next((given[name] for name in names if given.get(name) is not None), default)
+def _first(settings: Mapping[str, Any], names: Sequence[str], default: Any) -> Any:
+    return next((settings[name] for name in names if settings.get(name) is not None), default)
 
 
 def _named(ports: Sequence[onnx.ValueInfoProto], word: str) -> list[onnx.ValueInfoProto]:
-    return [each for each in ports if word in each.name.lower()]
+    return [port for port in ports if word in port.name.lower()]
 
 
 def _kind(port: onnx.ValueInfoProto) -> str:
@@ -386,13 +385,13 @@ def _kind(port: onnx.ValueInfoProto) -> str:
 
 def _numbered(ports: Sequence[onnx.ValueInfoProto]) -> str:
     """The names with ``%d`` in place of the number of the layer."""
-    names = [each.name for each in ports]
-    form = re.sub(r"(?<!\d)0(?!\d)", "%d", names[0].replace("%", "%%"), count=1)
-    if "%d" not in form or [form % layer for layer in range(len(names))] != names:
+    names = [port.name for port in ports]
+    template = re.sub(r"(?<!\d)0(?!\d)", "%d", names[0].replace("%", "%%"), count=1)
+    if "%d" not in template or [template % layer for layer in range(len(names))] != names:
         raise ModelError(
             f"the KV cache is not named by layer, from 0 in order: {', '.join(names[:3])}"
         )
-    return form
+    return template
 
 
 def _rank(port: onnx.ValueInfoProto) -> int:
@@ -416,5 +415,5 @@ def _is_symbol(text: str) -> bool:
     """Whether a dimension is a name, and neither a number nor a formula."""
     if text.isdecimal():
         return False
-    found = dimension(text)
-    return isinstance(found, SymbolicDim) and found.is_symbol
+    dim = dimension(text)
+    return isinstance(dim, SymbolicDim) and dim.is_symbol

@@ -48,7 +48,7 @@ _types = lazy_module("mcp.types")
 _threads = lazy_module("anyio.to_thread")
 
 SKILL: Final = files("xoptim.integrations") / "SKILL.md"
-"""What an agent should know about the tools."""
+"""The instructions for agents."""
 _CLOSED: Final = 141
 """The exit code of a process whose output nobody reads, as in the shell."""
 _USABLE: Final = (0, 1, 3)  # exit codes of answers that are no errors
@@ -112,12 +112,12 @@ class Tools:
             detail: also return all operators that can be quantized, all placed nodes, each run,
                 times, and empty fields.
         """
-        asked = OptimizeArguments(**arguments)
+        options = OptimizeArguments(**arguments)
         source = self._files.existing(model)
-        path = asked.output or default_output(source)
-        output = self._files.output(path, overwrite=asked.overwrite)
-        words = [word(source), "-o", word(output.path), *asked.words(), "--json"]
-        call = Call("optimize", words, (source,), output, detail=asked.detail)
+        path = options.output or default_output(source)
+        output = self._files.output(path, overwrite=options.overwrite)
+        words = [word(source), "-o", word(output.path), *options.words(), "--json"]
+        call = Call("optimize", words, (source,), output, detail=options.detail)
         return self._run(call)
 
     def explain(
@@ -142,11 +142,11 @@ class Tools:
             assume: what holds for all inputs, as in "optimize".
             detail: return all nodes and all alternatives, which may be a million characters.
         """
-        place = [f"--at={node}"] if node else ["--all"]
-        there = [f"--target={target}"] if target else []
-        known = repeated("--assume", assume)
+        nodes = [f"--at={node}"] if node else ["--all"]
+        target_option = [f"--target={target}"] if target else []
+        assumptions = repeated("--assume", assume)
         source = self._files.existing(model)
-        words = [*place, *there, *known, "--json", "--", word(source), pattern]
+        words = [*nodes, *target_option, *assumptions, "--json", "--", word(source), pattern]
         return self._run(Call("explain", words, (source,), detail=detail))
 
     def place(
@@ -229,37 +229,37 @@ class Tools:
 
     def _run(self, call: Call) -> ToolAnswer:
         """Run the command: its exit code, its answer and its messages."""
-        ended = self._runner.run(call)
-        answer = document_of(ended.out)
-        told = [argument_text(call.tool, line, ARGUMENTS) for line in ended.err.splitlines()]
-        told += remarks_of(call.tool, answer)
+        end = self._runner.run(call)
+        answer = document_of(end.out)
+        messages = [argument_text(call.tool, line, ARGUMENTS) for line in end.err.splitlines()]
+        messages += remarks_of(call.tool, answer)
         if not call.detail:
             answer, hidden = summary_of(call.tool, answer)
-            told += [f"{hidden}; detail=true shows them"] if hidden else []
+            messages += [f"{hidden}; detail=true shows them"] if hidden else []
         answer = with_arguments(call.tool, answer, ARGUMENTS)
-        return self.answer(call.tool, ended.code, told, answer)
+        return self.answer(call.tool, end.code, messages, answer)
 
     def answer(
         self, tool: str, code: int, messages: Sequence[str], result: Any = None
     ) -> ToolAnswer:
         """The answer of a tool to an exit code."""
-        found: ToolAnswer = {
+        answer: ToolAnswer = {
             "exit_code": code,
             "meaning": meaning_of(tool, code, self._meanings, result),
             "result": result,
             "messages": list(messages),
         }
-        return cast("ToolAnswer", bounded(found))
+        return cast("ToolAnswer", bounded(answer))
 
 
 def _signature(method: Callable[..., Any]) -> inspect.Signature:
     """The signature of a tool, with the arguments of ``optimize`` one by one."""
-    found = inspect.signature(method, eval_str=True)
-    parameters = [one for one in found.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    if len(parameters) < len(found.parameters):
-        further = inspect.signature(OptimizeArguments, eval_str=True)
-        parameters += further.parameters.values()
-    return found.replace(parameters=parameters)
+    signature = inspect.signature(method, eval_str=True)
+    parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    if len(parameters) < len(signature.parameters):
+        more = inspect.signature(OptimizeArguments, eval_str=True)
+        parameters += more.parameters.values()
+    return signature.replace(parameters=parameters)
 
 
 TOOLS: Final = (
@@ -293,18 +293,18 @@ def _tools_of(root: Path, meanings: Mapping[int, str]) -> Tools:
 
 def _server_of(tools: Tools) -> MCPServer[Any]:
     try:
-        made: MCPServer[Any] = _server_class(tools)(
+        mcp_server: MCPServer[Any] = _server_class(tools)(
             "xoptim",
             instructions=SKILL.read_text(encoding="utf-8"),
-            tools=[_strict(_tools.Tool.from_function(_told(tools, name))) for name in ARGUMENTS],
+            tools=[_strict(_tools.Tool.from_function(_tool(tools, name))) for name in ARGUMENTS],
         )
     except ImportError:
         raise McpError("xopt mcp needs its SDK: pip install 'xoptim[mcp]'") from None
-    return made
+    return mcp_server
 
 
 def _server_class(tools: Tools) -> Any:
-    """A server that answers wrong arguments as it answers right ones: the SDK has plain text."""
+    """A server that answers wrong arguments with a `ToolAnswer`: the SDK uses plain text."""
     base: Any = _sdk.MCPServer
 
     class Server(base):  # type: ignore[misc]  # the SDK is imported when a server is made
@@ -329,7 +329,7 @@ def _failed(answer: ToolAnswer) -> Any:
 
 
 def _strict(tool: Any) -> Any:
-    """A tool that refuses arguments that it does not have: the SDK leaves them out silently."""
+    """A tool that refuses arguments that it does not have: the SDK ignores them."""
     arguments = tool.fn_metadata.arg_model
     arguments.model_config["extra"] = "forbid"
     arguments.model_rebuild(force=True)
@@ -337,11 +337,11 @@ def _strict(tool: Any) -> Any:
     return tool
 
 
-def _told(tools: Tools, name: str) -> Callable[..., Any]:
-    """A tool whose errors reach the agent: the SDK keeps the texts of others to itself."""
+def _tool(tools: Tools, name: str) -> Callable[..., Any]:
+    """A tool whose errors reach the agent: the SDK hides the texts of other errors."""
     method = getattr(tools, name)
 
-    def answered(**arguments: Any) -> ToolAnswer:
+    def answer_of(**arguments: Any) -> ToolAnswer:
         try:
             answer: ToolAnswer = method(**arguments)
         except XoptimError as error:
@@ -352,25 +352,25 @@ def _told(tools: Tools, name: str) -> Callable[..., Any]:
         return answer
 
     @wraps(method)
-    async def told(**arguments: Any) -> Any:
+    async def tool(**arguments: Any) -> Any:
         stopped = threading.Event()
         token = STOPPED.set(stopped)
         try:
-            work = partial(answered, **arguments)
+            work = partial(answer_of, **arguments)
             answer = await _threads.run_sync(work, abandon_on_cancel=True)
         finally:  # also when the client cancels the call, or leaves
             stopped.set()
             STOPPED.reset(token)
         return answer if answer["exit_code"] in _USABLE else _failed(answer)
 
-    vars(told)["__signature__"] = _signature(method)
-    return told
+    vars(tool)["__signature__"] = _signature(method)
+    return tool
 
 
 def serve(root: Path, meanings: Mapping[int, str]) -> None:
     """Answer on standard input and output until they are closed; raises as `server` does."""
     tools = _tools_of(root, meanings)
-    made = _server_of(tools)
+    mcp_server = _server_of(tools)
 
     def leave() -> None:
         tools.close()
@@ -378,11 +378,11 @@ def serve(root: Path, meanings: Mapping[int, str]) -> None:
         os._exit(_CLOSED)  # a thread waits for requests, and cannot be ended
 
     on_closed_output(leave)
-    given, sys.stdin = sys.stdin, SimpleNamespace(buffer=Requests(sys.stdin.buffer))
+    stdin, sys.stdin = sys.stdin, SimpleNamespace(buffer=Requests(sys.stdin.buffer))
     try:
         # the SDK writes bytes, whatever stands for the standard output of the command
         with redirect_stdout(sys.__stdout__):
-            made.run("stdio")
+            mcp_server.run("stdio")
     finally:
-        sys.stdin = given
+        sys.stdin = stdin
         tools.close()

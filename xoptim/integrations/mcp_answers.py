@@ -1,5 +1,5 @@
-"""What an agent needs of an answer: the meaning of the exit code, and a JSON document without its
-long lists, which may have a million characters as a whole.
+"""The parts of an answer that an agent needs: the meaning of the exit code, and the JSON document
+without its long lists, with which it may have a million characters.
 """
 
 import json
@@ -9,15 +9,15 @@ from typing import Any, Final
 
 from xoptim.verification.report import gap_text
 
-_MOST_REFUSALS: Final = 4
-_MOST_ALIKE: Final = 2
-_MOST_OPERATORS: Final = 5
-_MOST_NODES: Final = 20
-_MOST_DIFFERENCES: Final = 20
-_MOST_COSTS: Final = 8
-_MOST_PORTS: Final = 20
+_MAX_REFUSALS: Final = 4
+_MAX_ALIKE: Final = 2
+_MAX_OPERATORS: Final = 5
+_MAX_NODES: Final = 20
+_MAX_DIFFERENCES: Final = 20
+_MAX_COSTS: Final = 8
+_MAX_PORTS: Final = 20
 _MISSING: Final = "is not installed"
-"""A part of the fault of a target whose provider is missing, and not its device."""
+"""Part of the fault of a target whose provider, and not its device, is missing."""
 _BY_TABLE: Final = 'target="onnx" or target="webnn"'
 """Targets that need no package."""
 _QUANTIZED: Final = ("quantized", "another form")
@@ -29,8 +29,8 @@ LONGEST_TEXT: Final = 4000
 LONGEST_LIST: Final = 4000
 """Entries of a list in an answer, at most."""
 _SHORTEST_TEXT: Final = 60
-_FIELDS: Final = 64
-"""Fields that no object of a document exceeds; one with more has names of a model as its keys."""
+_MAX_FIELDS: Final = 64
+"""Most fields of an object of a document; one with more has names of a model as keys."""
 _EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 FAILED: Final = 2
 """The exit code of an answer to wrong arguments."""
@@ -69,8 +69,8 @@ def meaning_of(tool: str, code: int, general: Mapping[int, str], result: Any = N
     quantization = result.get("precision") if isinstance(result, dict) else None
     if tool == "optimize" and code == 0 and quantization and not quantization.get("reason"):
         return _meaning_of_quantized(quantization)
-    own = {FAILED: _ERROR, **_MEANINGS[tool]}
-    return own.get(code) or general.get(code, "the process ended unexpectedly")
+    meanings = {FAILED: _ERROR, **_MEANINGS[tool]}
+    return meanings.get(code) or general.get(code, "the process ended unexpectedly")
 
 
 def _meaning_of_quantized(quantization: Mapping[str, Any]) -> str:
@@ -83,7 +83,7 @@ def _meaning_of_quantized(quantization: Mapping[str, Any]) -> str:
 
 
 def remarks_of(command: str, result: Any) -> Iterator[str]:
-    """What an agent should know about a result, a line each."""
+    """Remarks about a result for an agent, a line each."""
     if command == "place" and isinstance(result, list):
         yield from _without_provider(result)
     if command == "diff" and isinstance(result, dict):
@@ -102,142 +102,142 @@ def remarks_of(command: str, result: Any) -> Iterator[str]:
     if not fitting:
         return
     reasons: dict[str, list[str]] = {}
-    for each in fitting["unfit"]:
-        reasons.setdefault(each["reason"], []).append(f"{each['pattern']} {each['count']}")
+    for entry in fitting["unfit"]:
+        reasons.setdefault(entry["reason"], []).append(f"{entry['pattern']} {entry['count']}")
     for reason, names in reasons.items():
         yield f"not applied for {fitting['target']}: {', '.join(names)} ({reason})"
 
 
 def _gaps(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The branches of equal models that no run reached, or why they are not known."""
-    for each in reports:
-        gap = gap_text(each.get("unreached", ()), each.get("uncounted", ""), are_named=True)
-        if gap and each["status"] == "equal":
-            yield f"verified, but {each.get('uncounted') or gap}"
+    for report in reports:
+        gap = gap_text(report.get("unreached", ()), report.get("uncounted", ""), are_named=True)
+        if gap and report["status"] == "equal":
+            yield f"verified, but {report.get('uncounted') or gap}"
 
 
 def _without_provider(placements: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What to do for targets that have no provider here, a line each."""
-    for each in placements:
-        if _MISSING in each.get("fault", ""):
+    """Advice for targets that have no provider here, a line each."""
+    for placement in placements:
+        if _MISSING in placement.get("fault", ""):
             yield (
-                f"ask a person to install it ({each['install']}), or use {_BY_TABLE} for an "
+                f"ask a person to install it ({placement['install']}), or use {_BY_TABLE} for an "
                 "answer from a table"
             )
 
 
 def _operator_counts(differences: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The operators of removed and added nodes, a line each, where the list of these is long."""
-    if len(differences) <= _MOST_DIFFERENCES:
+    if len(differences) <= _MAX_DIFFERENCES:
         return
     for kind in ("removed", "added"):
-        found = Counter(
-            each["detail"] for each in differences if (each["kind"], each["part"]) == (kind, "node")
+        counts = Counter(
+            d["detail"] for d in differences if (d["kind"], d["part"]) == (kind, "node")
         )
-        if found:
-            counts = ", ".join(f"{operator} {count}" for operator, count in found.most_common())
-            yield f"{kind} nodes: {counts}"
+        if counts:
+            text = ", ".join(f"{operator} {count}" for operator, count in counts.most_common())
+            yield f"{kind} nodes: {text}"
 
 
 def summary_of(command: str, result: Any) -> tuple[Any, str]:
     """A document without its long lists, and a note about what is not shown.
 
-    The note is empty when everything is. The document is as its JSON schema says, but for that of
-    an optimization: it lacks empty fields and times, which are most of its many fields.
+    The note is empty when everything is shown. The document conforms to its JSON schema, except
+    that of an optimization: it lacks empty fields and times, which are most of its many fields.
     """
-    left: Counter[str] = Counter()
-    found = _without_runs(_with_few_nodes(result, left))
-    if isinstance(found, dict) and isinstance(found.get("precision"), dict):
-        found["precision"] = _costliest(found["precision"], left)
+    omitted: Counter[str] = Counter()
+    summary = _without_runs(_with_few_nodes(result, omitted))
+    if isinstance(summary, dict) and isinstance(summary.get("precision"), dict):
+        summary["precision"] = _costliest(summary["precision"], omitted)
     shorten = {"explain": _nearest, "diff": _few_differences, "stats": _largest}.get(command)
-    if shorten is not None and isinstance(found, dict):
-        found = shorten(found, left)
+    if shorten is not None and isinstance(summary, dict):
+        summary = shorten(summary, omitted)
     if command == "optimize":
-        found = _without_empty_fields(found)
-    return found, ", ".join(f"{count} {text}" for text, count in left.items())
+        summary = _without_empty_fields(summary)
+    return summary, ", ".join(f"{count} {text}" for text, count in omitted.items())
 
 
 def _without_empty_fields(value: Any) -> Any:
-    """The same without empty fields, and without times."""
+    """A document without empty fields and times."""
     if isinstance(value, list):
-        return [_without_empty_fields(each) for each in value]
+        return [_without_empty_fields(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: _without_empty_fields(each)
-        for key, each in value.items()
-        if each not in _EMPTY and not key.endswith("seconds")
+        key: _without_empty_fields(item)
+        for key, item in value.items()
+        if item not in _EMPTY and not key.endswith("seconds")
     }
 
 
 def _without_runs(result: Any) -> Any:
-    """The same with comparisons that do not list each run.
+    """A document with comparisons that do not list each run.
 
-    A difference that was accepted as rounding is left to the notes: it has the words of a fault.
+    A difference that was accepted as rounding is in the notes only: it has the words of a fault.
     """
     if isinstance(result, list):
-        return [_without_runs(each) for each in result]
+        return [_without_runs(item) for item in result]
     if not isinstance(result, dict):
         return result
-    found = {key: _without_runs(each) for key, each in result.items()}
-    if not {"runs", "faults", "largest"} <= found.keys():
-        return found
-    largest = found["largest"]
-    is_rounding = found["status"] == "equal" and largest is not None and not largest["equal"]
-    return found | {"runs": [], "largest": None if is_rounding else largest}
+    document = {key: _without_runs(item) for key, item in result.items()}
+    if not {"runs", "faults", "largest"} <= document.keys():
+        return document
+    largest = document["largest"]
+    is_rounding = document["status"] == "equal" and largest is not None and not largest["equal"]
+    return document | {"runs": [], "largest": None if is_rounding else largest}
 
 
-def _with_few_nodes(result: Any, left: Counter[str]) -> Any:
-    """The same with placements that list the nodes that a target leaves, a few for each reason."""
+def _with_few_nodes(result: Any, omitted: Counter[str]) -> Any:
+    """A document with placements that list the nodes that a target leaves, a few per reason."""
     if isinstance(result, list):
-        return [_with_few_nodes(each, left) for each in result]
+        return [_with_few_nodes(item, omitted) for item in result]
     if not isinstance(result, dict):
         return result
-    found = {key: _with_few_nodes(each, left) for key, each in result.items()}
-    if {"nodes", "taken", "partitions"} <= found.keys():
-        found["nodes"] = _few(found["nodes"], left, compiles=found["compiles"])
-    return found
+    document = {key: _with_few_nodes(item, omitted) for key, item in result.items()}
+    if {"nodes", "taken", "partitions"} <= document.keys():
+        document["nodes"] = _few(document["nodes"], omitted, compiles=document["compiles"])
+    return document
 
 
-def _costliest(precision: dict[str, Any], left: Counter[str]) -> dict[str, Any]:
+def _costliest(precision: dict[str, Any], omitted: Counter[str]) -> dict[str, Any]:
     """A quantization with the operators that stay in float32 and err most, each in the form that
     errs least.
     """
-    ranked = sorted(precision["operators"], key=lambda each: -float(each["error"]))
-    kept = {each["result"]: each for each in ranked if each["decision"] not in _QUANTIZED}
-    shown = sorted(kept.values(), key=lambda each: -float(each["error"]))[:_MOST_OPERATORS]
+    ranked = sorted(precision["operators"], key=lambda entry: -float(entry["error"]))
+    in_float = {entry["result"]: entry for entry in ranked if entry["decision"] not in _QUANTIZED}
+    shown = sorted(in_float.values(), key=lambda entry: -float(entry["error"]))[:_MAX_OPERATORS]
     hidden = {
-        "more operators that stay in float32 are not shown": len(kept) - len(shown),
-        "quantized operators are not shown": sum(each["is_quantized"] for each in ranked),
+        "more operators that stay in float32 are not shown": len(in_float) - len(shown),
+        "quantized operators are not shown": sum(entry["is_quantized"] for entry in ranked),
     }
-    left.update({text: count for text, count in hidden.items() if count})
+    omitted.update({text: count for text, count in hidden.items() if count})
     return precision | {"operators": shown}
 
 
 def _few(
-    nodes: list[dict[str, Any]], left: Counter[str], *, compiles: bool
+    nodes: list[dict[str, Any]], omitted: Counter[str], *, compiles: bool
 ) -> list[dict[str, Any]]:
     """The nodes that a target leaves, a few for each operator and reason."""
-    silent = (
+    text = (
         "nodes that the target takes, or that are computed ahead, are not shown"
         if compiles
         else "nodes without a known reason are not shown"
     )
     seen: Counter[tuple[str, str]] = Counter()
-    kept: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
     for node in nodes:
         if not _is_left(node):
-            left[silent] += 1
+            omitted[text] += 1
             continue
         kind = (node["op_type"], node["reason"])
         seen[kind] += 1
-        if seen[kind] > _MOST_ALIKE:
-            left["nodes that it leaves for the same reason as those shown are not shown"] += 1
-        elif len(kept) == _MOST_NODES:
-            left["more nodes that it leaves are not shown"] += 1
+        if seen[kind] > _MAX_ALIKE:
+            omitted["nodes that it leaves for the same reason as those shown are not shown"] += 1
+        elif len(shown) == _MAX_NODES:
+            omitted["more nodes that it leaves are not shown"] += 1
         else:
-            kept.append(node)
-    return kept
+            shown.append(node)
+    return shown
 
 
 def _is_left(node: dict[str, Any]) -> bool:
@@ -249,51 +249,51 @@ def _is_left(node: dict[str, Any]) -> bool:
     return not node["is_taken"] and (bool(node["reason"]) or is_elsewhere)
 
 
-def _nearest(result: dict[str, Any], left: Counter[str]) -> dict[str, Any]:
+def _nearest(result: dict[str, Any], omitted: Counter[str]) -> dict[str, Any]:
     """The first matches, and the nearest refusals, each reason once."""
-    matches = [each for each in result["explanations"] if each["status"] == "matches"]
+    matches = [entry for entry in result["explanations"] if entry["status"] == "matches"]
     refusals: dict[str, dict[str, Any]] = {}
-    for each in result["explanations"]:
-        if each["status"] != "matches":
-            refusals.setdefault(each["reason"], each)
-    kept = [*matches[:_MOST_ALIKE], *list(refusals.values())[:_MOST_REFUSALS]]
-    if more := len(result["explanations"]) - len(kept):
-        left["more nodes are not shown"] = more
-    return result | {"explanations": [each | {"others": []} for each in kept]}
+    for entry in result["explanations"]:
+        if entry["status"] != "matches":
+            refusals.setdefault(entry["reason"], entry)
+    shown = [*matches[:_MAX_ALIKE], *list(refusals.values())[:_MAX_REFUSALS]]
+    if more := len(result["explanations"]) - len(shown):
+        omitted["more nodes are not shown"] = more
+    return result | {"explanations": [entry | {"others": []} for entry in shown]}
 
 
-def _few_differences(result: dict[str, Any], left: Counter[str]) -> dict[str, Any]:
+def _few_differences(result: dict[str, Any], omitted: Counter[str]) -> dict[str, Any]:
     """The first differences, a few of each kind and operator."""
     seen: Counter[tuple[str, str, str]] = Counter()
-    kept: list[dict[str, Any]] = []
-    for each in result["differences"]:
-        kind = (each["kind"], each["part"], each["detail"])
+    shown: list[dict[str, Any]] = []
+    for entry in result["differences"]:
+        kind = (entry["kind"], entry["part"], entry["detail"])
         seen[kind] += 1
-        if seen[kind] <= _MOST_ALIKE and len(kept) < _MOST_DIFFERENCES:
-            kept.append(each)
+        if seen[kind] <= _MAX_ALIKE and len(shown) < _MAX_DIFFERENCES:
+            shown.append(entry)
         else:
-            left[f"{each['kind']} {each['part']}s are not shown"] += 1
-    return result | {"differences": kept}
+            omitted[f"{entry['kind']} {entry['part']}s are not shown"] += 1
+    return result | {"differences": shown}
 
 
-def _largest(result: dict[str, Any], left: Counter[str]) -> dict[str, Any]:
+def _largest(result: dict[str, Any], omitted: Counter[str]) -> dict[str, Any]:
     """The first inputs, outputs and blocks, and the layers and operators that cost most."""
     costs = dict(result["costs"])
     for key, text in (("by_operator", "operators"), ("by_layer", "layers")):
         ranked = sorted(costs[key].items(), key=lambda item: -item[1]["flops"])
-        costs[key] = dict(_first(ranked, _MOST_COSTS, f"{text} of `costs`", left))
+        costs[key] = dict(_first(ranked, _MAX_COSTS, f"{text} of `costs`", omitted))
     return result | {
-        "inputs": dict(_first(list(result["inputs"].items()), _MOST_PORTS, "inputs", left)),
-        "outputs": dict(_first(list(result["outputs"].items()), _MOST_PORTS, "outputs", left)),
-        "repeats": _first(result["repeats"], _MOST_COSTS, "repeated blocks", left),
+        "inputs": dict(_first(list(result["inputs"].items()), _MAX_PORTS, "inputs", omitted)),
+        "outputs": dict(_first(list(result["outputs"].items()), _MAX_PORTS, "outputs", omitted)),
+        "repeats": _first(result["repeats"], _MAX_COSTS, "repeated blocks", omitted),
         "costs": costs,
     }
 
 
-def _first(items: Sequence[Any], most: int, text: str, left: Counter[str]) -> list[Any]:
-    """The first items; the number of the others is noted."""
+def _first(items: Sequence[Any], most: int, text: str, omitted: Counter[str]) -> list[Any]:
+    """The first items; the others are counted."""
     if len(items) > most:
-        left[f"{text} are not shown"] += len(items) - most
+        omitted[f"{text} are not shown"] += len(items) - most
     return list(items[:most])
 
 
@@ -305,12 +305,12 @@ def bounded(answer: Mapping[str, Any]) -> dict[str, Any]:
     text, entries = LONGEST_TEXT, LONGEST_LIST
     while entries:
         cut: Counter[str] = Counter()
-        found: dict[str, Any] = _bounded(dict(answer), text, entries, cut)
+        result: dict[str, Any] = _bounded(dict(answer), text, entries, cut)
         if cut:
-            what = ", ".join(f"{kind} ({count})" for kind, count in cut.items())
-            found["messages"] = [*found["messages"], f"the answer is too long; cut: {what}"]
-        if len(json.dumps(found)) <= LONGEST_ANSWER:
-            return found
+            cuts = ", ".join(f"{kind} ({count})" for kind, count in cut.items())
+            result["messages"] = [*result["messages"], f"the answer is too long; cut: {cuts}"]
+        if len(json.dumps(result)) <= LONGEST_ANSWER:
+            return result
         text, entries = max(text // 4, _SHORTEST_TEXT), entries // 4
     note = f"the result has more than {LONGEST_ANSWER:,} characters, and is not shown"
     return {**answer, "result": None, "messages": [note]}
@@ -321,9 +321,9 @@ def _bounded(value: Any, text: int, entries: int, cut: Counter[str]) -> Any:
     if isinstance(value, str):
         return _bounded_text(value, text, cut)
     if isinstance(value, dict):
-        kept = _bounded_list(list(value.items()), max(entries, _FIELDS), cut)
+        pairs = _bounded_list(list(value.items()), max(entries, _MAX_FIELDS), cut)
         shown: dict[str, Any] = {}
-        for key, item in kept:
+        for key, item in pairs:
             name = _bounded_text(key, text, cut)
             unique = name if name not in shown else f"{name} ({len(shown)})"
             shown[unique] = _bounded(item, text, entries, cut)

@@ -31,14 +31,14 @@ class OptimizeArguments:
     def words(self) -> list[str]:
         """The options of the command, but for the file to write and the format."""
         scheme, _, tolerance = self.precision.partition(" ")
-        given = {
+        values = {
             "--target": self.target,
             "--precision": scheme,
             "--tolerance": tolerance,
             "--opset": self.opset,
         }
         return [
-            *(f"{option}={value}" for option, value in given.items() if value),
+            *(f"{option}={value}" for option, value in values.items() if value),
             *repeated("--include", filter(None, map(str.strip, self.include.split(",")))),
             *repeated("--fix", self.fix),
             *repeated("--assume", self.assume),
@@ -75,8 +75,8 @@ _OPTIONS: Final[Mapping[str, tuple[str, Form, str]]] = {
     "--software-device": ("software_device", "flag", ""),
     "--target": ("target", "text", _TARGETS),
 }
-"""The argument that an option stands for, its form, and an expression of the values that may follow
-the option: in a message, other words may.
+"""The argument that an option stands for, its form, and a regular expression of values that may
+follow the option: in a message, other words may follow.
 """
 _TEXTS: Final = {"advice", "error", "fault", "message", "notes", "option", "reason", "target"}
 """Fields of JSON documents whose texts may name options."""
@@ -97,12 +97,12 @@ def with_arguments(tool: str, value: Any, known: Mapping[str, Collection[str]]) 
     if not isinstance(value, dict):
         return value
     return {
-        key: _told(tool, item, known) if key in _TEXTS else with_arguments(tool, item, known)
+        key: _translated(tool, item, known) if key in _TEXTS else with_arguments(tool, item, known)
         for key, item in value.items()
     }
 
 
-def _told(tool: str, value: Any, known: Mapping[str, Collection[str]]) -> Any:
+def _translated(tool: str, value: Any, known: Mapping[str, Collection[str]]) -> Any:
     """A text, or a list of texts, with arguments in place of options."""
     if isinstance(value, str):
         return argument_text(tool, value, known)
@@ -127,10 +127,10 @@ def argument_text(tool: str, text: str, known: Mapping[str, Collection[str]]) ->
     return _joined(text)
 
 
-def _written(found: re.Match[str], *, owner: str) -> str:
+def _written(match: re.Match[str], *, owner: str) -> str:
     """An argument with a value, as a call gives it; only its name without a value."""
-    name, form, _ = _OPTIONS[found["option"]]
-    return f"{owner}{_with_value(name, form, found['value'])}"
+    name, form, _ = _OPTIONS[match["option"]]
+    return f"{owner}{_with_value(name, form, match['value'])}"
 
 
 def _with_value(name: str, form: Form, value: str | None) -> str:
@@ -146,10 +146,10 @@ def _with_value(name: str, form: Form, value: str | None) -> str:
 
 def _joined(text: str) -> str:
     """A text in which one list has the values of several options in a row."""
-    twice = re.compile(r"\b((?:optimize )?)(\w+)=\[([^\]]*)\] \1\2=\[([^\]]*)\]")
-    while found := twice.search(text):
-        list_text = f"{found[1]}{found[2]}=[{found[3]}, {found[4]}]"
-        text = f"{text[: found.start()]}{list_text}{text[found.end() :]}"
+    pair = re.compile(r"\b((?:optimize )?)(\w+)=\[([^\]]*)\] \1\2=\[([^\]]*)\]")
+    while match := pair.search(text):
+        joined = f"{match[1]}{match[2]}=[{match[3]}, {match[4]}]"
+        text = f"{text[: match.start()]}{joined}{text[match.end() :]}"
     return text
 
 

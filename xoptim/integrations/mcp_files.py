@@ -65,7 +65,9 @@ class ServedFiles:
         parts = self._parts(path)
         version = self._version(path, parts)
         if version is None:
-            raise McpError(f"there is no file {_quoted(path)} in {self.folder.root}{self._meant()}")
+            raise McpError(
+                f"there is no file {_quoted(path)} in {self.folder.root}{self._choices()}"
+            )
         return parts
 
     def output(self, path: str, *, overwrite: bool) -> Output:
@@ -78,8 +80,8 @@ class ServedFiles:
         if not parts[-1].endswith(_SUFFIX):
             raise McpError(f"the output {_quoted(path)} does not end in {_SUFFIX}")
         before = self._version(path, parts, is_output=True)
-        own = self._written.get(parts)
-        is_own = own is not None and own.model == before
+        earlier = self._written.get(parts)
+        is_own = earlier is not None and earlier.model == before
         if before is not None and not is_own and not overwrite:
             raise McpError(
                 f"{_quoted(path)} exists, and is not a result of this session; overwrite=true "
@@ -113,21 +115,21 @@ class ServedFiles:
         `McpError`; nothing has changed then.
         """
         *folder, name = output.path
-        weights = {(*folder, each) for each in names if _weights_of(name)(each)}
-        made: dict[Parts, Version] = {}
+        weights = {(*folder, file) for file in names if _weights_of(name)(file)}
+        versions: dict[Parts, Version] = {}
         with self._publishing:
             try:
                 for parts in sorted(weights):
-                    made[parts] = self.folder.publish(scratch.joinpath(*parts), parts, None)
+                    versions[parts] = self.folder.publish(scratch.joinpath(*parts), parts, None)
                 model = self.folder.publish(
                     scratch.joinpath(*output.path), output.path, output.before
                 )
             except OSError as error:
-                for parts, version in made.items():
+                for parts, version in versions.items():
                     self.folder.remove(parts, version)
                 raise McpError(f"{self._text(error)}; nothing was written") from error
             old = self._written.get(output.path)
-            self._written[output.path] = _Written(model, made)
+            self._written[output.path] = _Written(model, versions)
             for parts, version in (old.weights if old is not None else {}).items():
                 with suppress(OSError):
                     if not self.folder.is_named(parts, MODEL_SUFFIXES):
@@ -161,12 +163,12 @@ class ServedFiles:
             place = Path(place).relative_to(self.folder.root)
         return f"{_quoted(str(place))}: {error.strerror or error}"
 
-    def _meant(self) -> str:
+    def _choices(self) -> str:
         """The models in the folder, as the end of a sentence."""
         names = sorted(self._models())
-        named = names[:_MAX_NAMED]
-        more = f" and {len(names) - len(named)} more" if len(names) > len(named) else ""
-        return f"; it has {', '.join(named)}{more}" if named else "; it has no models"
+        shown = names[:_MAX_NAMED]
+        more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+        return f"; it has {', '.join(shown)}{more}" if shown else "; it has no models"
 
     def _models(self) -> list[str]:
         paths = []
@@ -181,7 +183,7 @@ class ServedFiles:
 
 
 def default_output(model: Parts) -> str:
-    """The output of a model where none is given."""
+    """The default output of a model."""
     return PurePath(*model[:-1], f"{PurePath(model[-1]).stem}.opt{_SUFFIX}").as_posix()
 
 

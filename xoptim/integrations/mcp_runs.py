@@ -62,18 +62,18 @@ class Runner:
         with self._turn(), ScratchFolder(prefix=SCRATCH) as name:
             scratch = Path(name).resolve()
             self._files.stage(call.models, call.output, scratch)
-            ended = self._ended(call, scratch)
-            answer = document_of(ended.out)
+            end = self._execute(call, scratch)
+            answer = document_of(end.out)
             if call.output is not None and isinstance(answer, dict):
                 self._publish(scratch, call.output, answer)
-        return ended
+        return end
 
-    def _ended(self, call: Call, scratch: Path) -> Ended:
+    def _execute(self, call: Call, scratch: Path) -> Ended:
         """Run the command in a folder, whose path its output does not show."""
         folder = self._files.folder
         words = [str(folder.handle), str(folder.root), str(len(call.models))]
         words += [*map(word, call.models), "--no-config", call.tool, *call.words]
-        ended = run_code(
+        end = run_code(
             CODE,
             words,
             timeout=self._seconds,
@@ -81,12 +81,12 @@ class Runner:
             cwd=scratch,
             **folder.passed_on(),
         )
-        if ended.cut_off == "timeout":
+        if end.cut_off == "timeout":
             raise McpError(f"xopt {call.tool} took more than {self._seconds:g} seconds")
         self._check_needed()
-        inner, outer = str(scratch), str(folder.root)
-        out = ended.out.replace(_escaped(inner), _escaped(outer))
-        return replace(ended, out=out, err=ended.err.replace(inner, outer))
+        scratch_path, root_path = str(scratch), str(folder.root)
+        out = end.out.replace(_escaped(scratch_path), _escaped(root_path))
+        return replace(end, out=out, err=end.err.replace(scratch_path, root_path))
 
     def _publish(self, scratch: Path, output: Output, answer: Mapping[str, Any]) -> None:
         names = [Path(path).name for path in answer.get("written", ())]

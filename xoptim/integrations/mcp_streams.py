@@ -28,7 +28,7 @@ class Requests(io.BufferedIOBase):
         self._rest = b""
 
     def readable(self) -> bool:
-        """Yes."""
+        """Always true."""
         return True
 
     def read1(self, size: int = -1) -> bytes:
@@ -48,8 +48,8 @@ class Requests(io.BufferedIOBase):
             before, last = last, self._stream.readline(LONGEST_REQUEST)
         end = (before[-_ENDS:] + last)[-_ENDS:]
         # where clients put it: before the parameters, or after them
-        found = _ID.search(first[:_ENDS]) or next(reversed(list(_ID.finditer(end))), None)
-        number = found[1] if found else b"null"
+        match = _ID.search(first[:_ENDS]) or next(reversed(list(_ID.finditer(end))), None)
+        number = match[1] if match else b"null"
         method = f"a request of more than {LONGEST_REQUEST} bytes".encode()
         return b'{"jsonrpc": "2.0", "id": %s, "method": "%s"}\n' % (number, method)
 

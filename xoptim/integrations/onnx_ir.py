@@ -17,10 +17,8 @@ from xoptim.verification.options import VerificationOptions
 class OptimizePass(FunctionalPass):
     """Optimizes an ``onnx_ir.Model``.
 
-    The given model is left unchanged, and the result is a new one.
-
-    The result of the pass says whether the model was modified, so that a ``PassManager`` that stops
-    early can contain it.
+    The given model is left unchanged, and the result is a new one. The result of the pass says
+    whether the model was modified, as a ``PassManager`` that stops early requires.
 
     Args:
         options: of the optimization.

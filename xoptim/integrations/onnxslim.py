@@ -24,7 +24,7 @@ _NAME: Final = "onnxslim"
 def in_place_of_onnxslim(
     options: OptimizationOptions | None = None, **changes: Unpack[OptimizeChanges]
 ) -> Iterator[None]:
-    """Let ``onnxslim.slim(model)`` optimize by xoptim while the block runs, in all threads.
+    """Let ``onnxslim.slim(model)`` optimize with xoptim while the block runs, in all threads.
 
     Arguments of ``slim`` other than the model and the file to write have no effect. onnxslim need
     not be installed, unless the caller looks for its version.
@@ -36,10 +36,10 @@ def in_place_of_onnxslim(
 
     def slim(model: Any, output_model: str | None = None, *_: Any, **__: Any) -> Any:
         source = Source(model)
-        found = xoptim.optimize(source.proto, options, **changes)
+        result = xoptim.optimize(source.proto, options, **changes)
         if output_model is None:
-            return found
-        xoptim.save(found, Path(output_model))
+            return result
+        xoptim.save(result, Path(output_model))
         return None
 
     module = ModuleType(_NAME)

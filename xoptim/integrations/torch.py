@@ -47,7 +47,7 @@ def to_onnx(
 
     The exporter's own optimizations are off, so that the patterns match the nodes that torch wrote;
     its shapes are kept in the model, and no shape inference is needed. The ranges of dimensions
-    that it knows are assumed of the model. Switch the module to ``eval()`` first unless you need
+    that it knows become assumptions. Switch the module to ``eval()`` first unless you need
     dropout and batch statistics.
 
     Args:
@@ -75,12 +75,12 @@ def to_onnx(
         **export_options,
     )
     model: onnx.ModelProto = program.model_proto
-    given = options or xoptim.OptimizationOptions()
-    chosen = replace(given, assume=(*ranges_of(program), *given.assume))
+    base = options or xoptim.OptimizationOptions()
+    settings = replace(base, assume=(*ranges_of(program), *base.assume))
     if verify is False:
-        return xoptim.optimize(model, chosen)
+        return xoptim.optimize(model, settings)
     checks = xoptim.VerificationOptions() if verify is True else verify
-    return _verified(module, model, (args, kwargs), chosen, checks)
+    return _verified(module, model, (args, kwargs), settings, checks)
 
 
 def _exported(module: Any, args: Any, kwargs: Mapping[str, Any] | None, **options: Any) -> Any:
@@ -112,51 +112,52 @@ def _verified(
 ) -> onnx.ModelProto:
     """An optimized export that computes what the module does."""
     if is_a(module, "torch", "Module") and (fault := mode_fault(module)):
-        refused = xoptim.VerificationReport("not verified", fault, cause="run")
-        raise xoptim.NotVerifiedError(refused, exported)
+        refusal = xoptim.VerificationReport("not verified", fault, cause="run")
+        raise xoptim.NotVerifiedError(refusal, exported)
     reports: list[OptimizationReport] = []
     # the optimization compares with the export, and drops a rewrite that is wrong
-    found = xoptim.optimize(exported, options, verify=checks, report=reports.append)
+    optimized = xoptim.optimize(exported, options, verify=checks, report=reports.append)
     # the kernels of torch round in another order, even where each rewrite is exact
     exactness = weakest((reports[0].exactness, "rounding"))
-    known = replace(checks, exactness=exactness, assume=(*options.assume, *checks.assume))
-    report = torch_verification.verify(module, found, *arguments, known, exported=exported)
+    verification = replace(checks, exactness=exactness, assume=(*options.assume, *checks.assume))
+    report = torch_verification.verify(
+        module, optimized, *arguments, verification, exported=exported
+    )
     if report.status == "different":
-        raise xoptim.DifferentModelError(report, found)
+        raise xoptim.DifferentModelError(report, optimized)
     if not report.ok:
-        raise xoptim.NotVerifiedError(report, found)
-    return found
+        raise xoptim.NotVerifiedError(report, optimized)
+    return optimized
 
 
 def ranges_of(program: Any) -> list[str]:
-    """The ranges of dimensions that ``torch.export`` knows of an ``ONNXProgram``, as assumptions
-    about its ONNX model.
+    """The ranges that ``torch.export`` knows for dimensions of an ``ONNXProgram``, as assumptions.
 
-    A range from 0 to infinity, which torch gives to a dimension without bounds, says nothing.
+    A range from 0 to infinity, which torch gives to a dimension without bounds, is not among them.
     """
     exported = program.exported_program
     if exported is None:
         return []
-    fed = {*exported.graph_signature.user_inputs}
+    user_inputs = {*exported.graph_signature.user_inputs}
     placeholders = (
         node.meta.get("val")
         for node in exported.graph.nodes
-        if node.op == "placeholder" and node.name in fed
+        if node.op == "placeholder" and node.name in user_inputs
     )
     tensors = [value for value in placeholders if hasattr(value, "shape")]
     inputs = list(program.model_proto.graph.input)
-    found: dict[str, None] = {}
+    assumptions: dict[str, None] = {}
     for tensor, value in zip(tensors, inputs, strict=True) if len(tensors) == len(inputs) else ():
         for size, dim in zip(tensor.shape, value.type.tensor_type.shape.dim, strict=False):
-            known = (
+            bounds = (
                 None if isinstance(size, int) else exported.range_constraints.get(size.node.expr)
             )
-            if known is not None and dim.dim_param and formula_of(dim.dim_param) is None:
-                most = int(known.upper) if known.upper < LARGEST_SIZE else None
-                found |= dict.fromkeys(
-                    SizeFact(max(int(known.lower), 0), most).texts(dim.dim_param)
+            if bounds is not None and dim.dim_param and formula_of(dim.dim_param) is None:
+                upper = int(bounds.upper) if bounds.upper < LARGEST_SIZE else None
+                assumptions |= dict.fromkeys(
+                    SizeFact(max(int(bounds.lower), 0), upper).texts(dim.dim_param)
                 )
-    return list(found)
+    return list(assumptions)
 
 
 @contextmanager
@@ -170,7 +171,7 @@ def optimized_exports(
     runs.
 
     For code that calls the exporter and cannot be changed; ``xoptim.optimize(program)`` does the
-    same to one program. All threads see it. Exports with ``dynamo=False`` are left unchanged.
+    same to one program. All threads use it. Exports with ``dynamo=False`` are left unchanged.
 
     Args:
         options: of the optimization.
@@ -191,17 +192,17 @@ def optimized_exports(
         program = original(*args, **kwargs)
         if not isinstance(program, torch.onnx.ONNXProgram):
             return program
-        chosen = replace(options or xoptim.OptimizationOptions(), **changes)
-        chosen = replace(chosen, assume=(*ranges_of(program), *chosen.assume))
-        xoptim.optimize(program, chosen, verify=verify)
-        bound = parameters.bind(*args, **kwargs)
-        bound.apply_defaults()
-        if (given := bound.arguments)["f"] is not None:
+        settings = replace(options or xoptim.OptimizationOptions(), **changes)
+        settings = replace(settings, assume=(*ranges_of(program), *settings.assume))
+        xoptim.optimize(program, settings, verify=verify)
+        call = parameters.bind(*args, **kwargs)
+        call.apply_defaults()
+        if (values := call.arguments)["f"] is not None:
             program.save(
-                given["f"],
-                include_initializers=given["export_params"],
-                keep_initializers_as_inputs=given["keep_initializers_as_inputs"],
-                external_data=given["external_data"],
+                values["f"],
+                include_initializers=values["export_params"],
+                keep_initializers_as_inputs=values["keep_initializers_as_inputs"],
+                external_data=values["external_data"],
             )
         return program
 

@@ -1,4 +1,4 @@
-"""Torch modules that the functions of scripts make."""
+"""Torch modules that functions of scripts return."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from xoptim.verification.report import VerificationReport
 torch = lazy_module("torch")
 
 
-class Made(NamedTuple):
-    """A module and its arguments, ``None`` where the function gives none."""
+class ModuleCall(NamedTuple):
+    """A module and its arguments, ``None`` where the function returns none."""
 
     module: Any
     args: tuple[Any, ...] | None
     kwargs: dict[str, Any]
 
 
-def made_by(address: str) -> Made:
-    """What a function makes, given as ``package.module:function``.
+def call_of(address: str) -> ModuleCall:
+    """The call that a function returns, which is given as ``package.module:function``.
 
     It returns a module, or ``(module, args)``, or ``(module, args, kwargs)``. Modules in the
     current folder are found as well. Raises `ChoiceError` when there is no such function, it fails,
@@ -42,34 +42,34 @@ def made_by(address: str) -> Made:
         raise ChoiceError("torch is not installed here: pip install 'xoptim[torch]'")
     function = function_at(address)
     try:
-        found = function()
+        result = function()
     except Exception as error:  # the caller's own code
         raise ChoiceError(f"{address} fails: {type(error).__name__}: {error}") from error
-    parts = found if isinstance(found, tuple) else (found,)
+    parts = result if isinstance(result, tuple) else (result,)
     if not 1 <= len(parts) <= 3 or not isinstance(parts[0], torch.nn.Module):
-        kinds = ", ".join(type(each).__name__ for each in parts)
+        kinds = ", ".join(type(part).__name__ for part in parts)
         raise ChoiceError(
             f"{address} returns {kinds}; a torch module is expected, alone or as "
             "(module, args, kwargs)"
         )
     args = parts[1] if len(parts) > 1 else None
     positional = args if args is None or isinstance(args, tuple) else (args,)
-    return Made(parts[0], positional, dict(parts[2]) if len(parts) > 2 else {})
+    return ModuleCall(parts[0], positional, dict(parts[2]) if len(parts) > 2 else {})
 
 
 def verify_made(
     address: str, model: str | Path, options: VerificationOptions
 ) -> VerificationReport:
-    """Compare a model with the module that a function makes; see `made_by` and `verify`.
+    """Compare a model with the module that a function returns; see `call_of` and `verify`.
 
     Without arguments, the module gets random values for the inputs of the model: by name where the
     names are those of its parameters, else in order.
     """
-    made = made_by(address)
-    if made.args is not None or made.kwargs:
-        return verify(made.module, model, made.args or (), made.kwargs, options)
-    args, kwargs = _drawn(made.module, model, options)
-    return verify(made.module, model, args, kwargs, options)
+    call = call_of(address)
+    if call.args is not None or call.kwargs:
+        return verify(call.module, model, call.args or (), call.kwargs, options)
+    args, kwargs = _drawn(call.module, model, options)
+    return verify(call.module, model, args, kwargs, options)
 
 
 def _drawn(

@@ -27,13 +27,11 @@ else:
 _SCOPES: Final = "pkg.torch.onnx.name_scopes"
 """The key of the metadata of a node that lists the modules around it, outermost first."""
 _CLOSE: Final[Mapping[str, float]] = {"float64": 1e-9, "float32": 1e-4}
-"""By type, the part of the largest number by which results within a model may differ by
-rounding.
-"""
+"""Tolerance of interior results by type, relative to the largest number."""
 _CLOSE_NARROW: Final = 0.05
 
 
-class _Called(NamedTuple):
+class _Call(NamedTuple):
     """A part of a module, and the tensors that it returned when it was first called."""
 
     name: str
@@ -42,7 +40,7 @@ class _Called(NamedTuple):
 
 
 def export_of(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Located:
-    """What torch exports of a module for the sizes of some arguments."""
+    """The export of a module for the sizes of some arguments."""
     program: Any = torch.onnx.export(
         module, args, kwargs=dict(kwargs), dynamo=True, verbose=False, optimize=False
     )
@@ -55,21 +53,21 @@ def first_difference(
     arguments: tuple[tuple[Any, ...], Mapping[str, Any]],
     feeds: Mapping[str, Value],
 ) -> str:
-    """The first part of a module whose result no result of the exported nodes of this part equals,
-    as the end of a sentence; ``""`` when none is found.
+    """The first part of a module with a result that none of its exported nodes computes, as the end
+    of a sentence; ``""`` when there is none.
 
-    Parts are in the order in which they return, so that the innermost one comes first.
+    Parts are in the order in which they return, so the innermost one comes first.
     """
     crossing = _crossing(exported.proto)
-    names = list(dict.fromkeys(name for each in crossing.values() for name in each))
+    names = list(dict.fromkeys(name for results in crossing.values() for name in results))
     try:
         session = Session(with_outputs(exported.proto, names), base_dir=exported.base_dir)
         computed = dict(zip(names, session.run(feeds), strict=True))
     except (LoadError, RunError):
         return ""
-    for part in _called(module, *arguments):
-        found = [computed[name] for name in crossing.get(part.name, ())]
-        if any(_differs(result, found) for result in part.results):
+    for part in _calls_in(module, *arguments):
+        candidates = [computed[name] for name in crossing.get(part.name, ())]
+        if any(_differs(result, candidates) for result in part.results):
             return f", first in the module {part.name!r} ({part.kind})"
     return ""
 
@@ -81,38 +79,38 @@ def _crossing(model: onnx.ModelProto) -> dict[str, list[str]]:
         value.name: [frozenset()] for value in model.graph.output
     }
     for node in model.graph.node:
-        own = _scopes_of(node)
+        parts = _scopes_of(node)
         inner = [
-            name for graph in inner_graphs([node]) for each in graph.node for name in each.input
+            name for graph in inner_graphs([node]) for body in graph.node for name in body.input
         ]
         for name in (*node.input, *inner):
-            readers.setdefault(name, []).append(own)
-    found: dict[str, list[str]] = {}
-    for name, own in scopes.items():
-        for part in own:
-            if any(part not in each for each in readers.get(name, ())):
-                found.setdefault(part, []).append(name)
-    return found
+            readers.setdefault(name, []).append(parts)
+    results: dict[str, list[str]] = {}
+    for name, parts in scopes.items():
+        for part in parts:
+            if any(part not in scope for scope in readers.get(name, ())):
+                results.setdefault(part, []).append(name)
+    return results
 
 
 def _scopes_of(node: onnx.NodeProto) -> frozenset[str]:
     """The names of the parts of the module that a node belongs to."""
-    text = next((each.value for each in node.metadata_props if each.key == _SCOPES), "[]")
+    text = next((p.value for p in node.metadata_props if p.key == _SCOPES), "[]")
     try:
         return frozenset(filter(None, ast.literal_eval(text)[:-1]))
     except (ValueError, SyntaxError):
         return frozenset()
 
 
-def _called(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[_Called]:
-    """The parts of a module in the order in which they return."""
-    found: dict[str, _Called] = {}
+def _calls_in(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[_Call]:
+    """The calls of the parts of a module, in the order in which they return."""
+    calls: dict[str, _Call] = {}
     handles = []
     for name, part in module.named_modules():
 
         def keep(part: Any, _: Any, returned: Any, name: str = name) -> None:
             results = [array_of(tensor) for _, tensor in tensors_of(returned)]
-            found.setdefault(name, _Called(name, type(part).__name__, results))
+            calls.setdefault(name, _Call(name, type(part).__name__, results))
 
         handles.append(part.register_forward_hook(keep))
     try:
@@ -121,7 +119,7 @@ def _called(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any])
     finally:
         for handle in handles:
             handle.remove()
-    return [part for part in found.values() if part.name]
+    return [part for part in calls.values() if part.name]
 
 
 def _differs(result: np.ndarray, candidates: list[Value]) -> bool:
@@ -129,13 +127,13 @@ def _differs(result: np.ndarray, candidates: list[Value]) -> bool:
 
     Where there is no such result, the exporter may have written it in another form.
     """
-    alike = [
-        each
-        for each in candidates
-        if isinstance(each, np.ndarray)
-        and each.shape == result.shape
-        and each.dtype == result.dtype
+    arrays = [
+        value
+        for value in candidates
+        if isinstance(value, np.ndarray)
+        and value.shape == result.shape
+        and value.dtype == result.dtype
     ]
     close = _CLOSE.get(result.dtype.name, _CLOSE_NARROW)
     rules = ComparisonRules(rtol=close, atol=0.0, of_largest=True)
-    return bool(alike) and not any(compare_values("", result, each, rules)[0].ok for each in alike)
+    return bool(arrays) and not any(compare_values("", result, a, rules)[0].ok for a in arrays)

@@ -1,4 +1,4 @@
-"""Runs of a torch module on given values, in its own type and in 64-bit floats."""
+"""Runs of a torch module on given values, in its own type and in float64."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 else:
     torch = lazy_module("torch")
 
-_MOST_MEMORY: Final = 0.5  # of the free memory, for a copy of a module in 64-bit floats
+_MAX_MEMORY: Final = 0.5  # of the free memory, for a copy of a module in float64
 _DOUBLE_BYTES: Final = 8
-_LONGEST: Final = 300  # characters of the message of an error
+_MAX_MESSAGE: Final = 300  # characters of an error
 
 
 class ModuleError(RunError):
@@ -46,7 +46,7 @@ class ModuleRunner:
             with torch.no_grad():
                 return self.module(*args, **kwargs)
         except Exception as error:  # the caller's own code
-            text = " ".join(str(error).split())[:_LONGEST]
+            text = " ".join(str(error).split())[:_MAX_MESSAGE]
             raise ModuleError(f"{type(error).__name__}: {text}") from error
 
     def expected(self, values: Mapping[int, Value], names: Sequence[str]) -> Expectation:
@@ -54,17 +54,17 @@ class ModuleRunner:
         start = time.perf_counter()
         returned = self.returned(values)
         seconds = time.perf_counter() - start
-        found = matched(tensors_of(returned), names)
-        if found is None:
+        tensors = matched(tensors_of(returned), names)
+        if tensors is None:
             raise ModuleError(f"it does not return {', '.join(names)}")
-        results = [array_of(tensor) for tensor in found]
+        results = [array_of(tensor) for tensor in tensors]
         accurate = self._accurate(values, names, results)
         return Expectation(tuple(results), tuple(accurate), seconds)
 
     def _accurate(
         self, values: Mapping[int, Value], names: Sequence[str], results: list[np.ndarray]
     ) -> list[np.ndarray | None]:
-        """The results in 64-bit floats, where they are known."""
+        """The results in float64, where they are known."""
         unknown: list[np.ndarray | None] = [None] * len(results)
         if self._wide is None:
             return unknown
@@ -72,17 +72,17 @@ class ModuleRunner:
         try:
             with torch.no_grad(), _widening()():
                 returned = self._wide(*args, **kwargs)
-        except Exception:  # an operator may lack 64-bit floats
+        except Exception:  # an operator may lack float64
             return unknown
         wide = [array_of(tensor) for tensor in matched(tensors_of(returned), names) or ()]
-        if [each.shape for each in wide] != [each.shape for each in results]:
+        if [array.shape for array in wide] != [array.shape for array in results]:
             return unknown
-        return [each if each.dtype == np.float64 else None for each in wide]
+        return [array if array.dtype == np.float64 else None for array in wide]
 
 
 def mode_fault(module: nn.Module) -> str:
-    """The first part of a module that computes something else than in use, because it is in
-    training mode; ``""`` when there is none.
+    """The first part of a module that is in training mode and computes something else in
+    inference, as a message; ``""`` when there is none.
     """
     for name, part in module.named_modules():
         if part.training and _depends_on_mode(part):
@@ -100,10 +100,10 @@ def _depends_on_mode(part: nn.Module) -> bool:
 
 
 def _in_doubles(module: nn.Module) -> nn.Module | None:
-    """A copy of a module in 64-bit floats, ``None`` where that is not possible."""
-    numbers = sum(each.numel() for each in (*module.parameters(), *module.buffers()))
+    """A copy of a module in float64, ``None`` where that is not possible."""
+    numbers = sum(tensor.numel() for tensor in (*module.parameters(), *module.buffers()))
     free = available_memory()
-    if free is not None and numbers * _DOUBLE_BYTES > _MOST_MEMORY * free:
+    if free is not None and numbers * _DOUBLE_BYTES > _MAX_MEMORY * free:
         return None
     try:
         return copy.deepcopy(module).to(torch.float64)
@@ -113,9 +113,8 @@ def _in_doubles(module: nn.Module) -> nn.Module | None:
 
 @cache
 def _widening() -> type:
-    """The mode in which operators that are asked for narrow floats give 64-bit ones.
-
-    Many normalizations ask for 32 bits.
+    """A mode in which operators with a narrow ``dtype`` return float64: many normalizations ask for
+    float32.
     """
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -125,9 +124,9 @@ def _widening() -> type:
         def __torch_dispatch__(
             self, operator: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            named = dict(kwargs or {})
-            if named.get("dtype") in narrow:
-                named["dtype"] = torch.float64
-            return operator(*args, **named)
+            keywords = dict(kwargs or {})
+            if keywords.get("dtype") in narrow:
+                keywords["dtype"] = torch.float64
+            return operator(*args, **keywords)
 
     return Widening

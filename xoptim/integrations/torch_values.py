@@ -52,7 +52,7 @@ class Arguments:
         if all(name in by_name for name in inputs):
             return Bound(self, {name: by_name[name] for name in inputs})
         for kinds in ((torch.Tensor,), (torch.Tensor, int, float)):
-            places = [at for at, leaf in enumerate(self._leaves) if _is_one_of(leaf, kinds)]
+            places = [place for place, leaf in enumerate(self._leaves) if _is_one_of(leaf, kinds)]
             if len(places) == len(inputs):
                 return Bound(self, dict(zip(inputs, places, strict=True)))
         tensors = [
@@ -110,20 +110,20 @@ def tensors_of(value: Any) -> list[tuple[str, torch.Tensor]]:
     ``.logits``, ``[0][1]``.
     """
     leaves, _ = pytree.tree_flatten_with_path(value)
-    return [each for path, leaf in leaves for each in _tensors(pytree.keystr(path), leaf)]
+    return [item for path, leaf in leaves for item in _tensors(pytree.keystr(path), leaf)]
 
 
 def matched(
-    found: Sequence[tuple[str, torch.Tensor]], names: Sequence[str]
+    tensors: Sequence[tuple[str, torch.Tensor]], names: Sequence[str]
 ) -> list[torch.Tensor] | None:
-    """The tensors that are the outputs of these names: in order, or by name where there are others
-    besides; ``None`` when they do not match.
+    """The tensors that are the outputs of these names: in order, or by name if there are more;
+    ``None`` when they do not match.
     """
-    if len(found) == len(names):
-        return [tensor for _, tensor in found]
-    by_name = {plain_name(place): tensor for place, tensor in found}
-    wanted = [plain_name(name) for name in names]
-    return [by_name[name] for name in wanted] if by_name.keys() >= {*wanted} else None
+    if len(tensors) == len(names):
+        return [tensor for _, tensor in tensors]
+    by_name = {plain_name(place): tensor for place, tensor in tensors}
+    plain_names = [plain_name(name) for name in names]
+    return [by_name[name] for name in plain_names] if by_name.keys() >= {*plain_names} else None
 
 
 def plain_name(place: str) -> str:
@@ -139,11 +139,11 @@ def _tensors(place: str, leaf: Any) -> Iterator[tuple[str, torch.Tensor]]:
     if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
         fields = {f".{field.name}": getattr(leaf, field.name) for field in dataclasses.fields(leaf)}
     elif isinstance(leaf, Mapping):
-        fields = {f"[{key!r}]": each for key, each in leaf.items()}
+        fields = {f"[{key!r}]": item for key, item in leaf.items()}
     else:
         return
-    for step, each in fields.items():
-        for inner, tensor in tensors_of(each):
+    for step, item in fields.items():
+        for inner, tensor in tensors_of(item):
             yield f"{place}{step}{inner}", tensor
 
 
@@ -157,10 +157,10 @@ def array_of(leaf: Any) -> np.ndarray:
 
 def torch_tensor(array: np.ndarray) -> torch.Tensor:
     """An array as a tensor of its own, bit by bit where numpy lacks the type."""
-    own = np.array(array, order="C")
+    copy = np.array(array, order="C")
     if array.dtype.name == "bfloat16":
-        return torch.from_numpy(own.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(own)
+        return torch.from_numpy(copy.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(copy)
 
 
 def _parameters(module: Any) -> list[str]:
@@ -173,7 +173,7 @@ def _parameters(module: Any) -> list[str]:
 
 def _name(path: Sequence[Any], parameters: Sequence[str]) -> str:
     """The name of a leaf: the parameter, and the steps within it."""
-    steps = [str(_step(each)) for each in path[1:]]
+    steps = [str(_step(key)) for key in path[1:]]
     is_positional = _step(path[0]) == 0
     place = int(steps[0]) if is_positional and steps else -1
     if 0 <= place < len(parameters):
@@ -183,8 +183,8 @@ def _name(path: Sequence[Any], parameters: Sequence[str]) -> str:
 
 def _step(key: Any) -> Any:
     """The index, key or attribute of a step of a path."""
-    found = (getattr(key, name, None) for name in ("idx", "key", "name"))
-    return next((each for each in found if each is not None), key)
+    values = (getattr(key, name, None) for name in ("idx", "key", "name"))
+    return next((value for value in values if value is not None), key)
 
 
 def _is_one_of(leaf: Any, kinds: tuple[type, ...]) -> bool:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 else:
     torch = lazy_module("torch")
 
-_MOST_NAMED: Final = 3  # notes about sizes at which the module fails
+_MAX_NOTES: Final = 3  # about sizes at which the module fails
 
 
 def verify(
@@ -77,11 +77,11 @@ def verify(
             lacks a requested execution provider.
     """
     checks = given(VerificationOptions, options, changes)
-    own = module if isinstance(module, torch.nn.Module) else module.module()
+    network = module if isinstance(module, torch.nn.Module) else module.module()
     source = Source(model)
-    known = assumed_of(source.proto, checks.assume, from_model=checks.assume_from_model)
-    checks = replace(checks, assume=known.texts, assume_from_model=False)
-    comparison = TorchComparison(ModuleRunner(own, Arguments(own, args, kwargs)), checks)
+    assumptions = assumed_of(source.proto, checks.assume, from_model=checks.assume_from_model)
+    checks = replace(checks, assume=assumptions.texts, assume_from_model=False)
+    comparison = TorchComparison(ModuleRunner(network, Arguments(network, args, kwargs)), checks)
     report = comparison.report(Located(source.proto, source.base_dir))
     report = with_record(report, noted(source.proto).texts, checks)
     if report.status != "different":
@@ -122,20 +122,20 @@ class TorchComparison:
     def _fault(self, session: Session, values: Mapping[int, Value]) -> VerificationReport | None:
         """The reason why results cannot be compared at all."""
         try:
-            found = tensors_of(self._runner.returned(values))
+            tensors = tensors_of(self._runner.returned(values))
             again = tensors_of(self._runner.returned(values))
         except ModuleError as error:
             reason = f"the module fails on its arguments: {error}"
             return self._judged("not verified", reason, cause="run")
         names = [port.name for port in session.outputs]
-        if matched(found, names) is None:
-            places = ", ".join(place or "the result itself" for place, _ in found)
+        if matched(tensors, names) is None:
+            places = ", ".join(place or "the result itself" for place, _ in tensors)
             return self._judged(
                 "different",
-                f"the module returns {counted(len(found), 'tensor')} ({places}), and the model has "
-                f"{counted(len(names), 'output')} ({', '.join(names)})",
+                f"the module returns {counted(len(tensors), 'tensor')} ({places}), and the model "
+                f"has {counted(len(names), 'output')} ({', '.join(names)})",
             )
-        pairs = [(array_of(a), array_of(b)) for (_, a), (_, b) in zip(found, again, strict=True)]
+        pairs = [(array_of(a), array_of(b)) for (_, a), (_, b) in zip(tensors, again, strict=True)]
         if all(_repeats(first, second, self._options) for first, second in pairs):
             return None
         reason = "the module does not repeat its own results: does it draw random numbers?"
@@ -158,7 +158,7 @@ class TorchComparison:
                 expected = self._runner.expected(values, names)
             except ModuleError as error:
                 # random values may be out of the module's range
-                if plan.source == "drawn" and len(notes) < _MOST_NAMED:
+                if plan.source == "drawn" and len(notes) < _MAX_NOTES:
                     notes[f"the module fails{where_text(plan.sizes)}: {error}"] = None
                 continue
             try:
@@ -170,20 +170,20 @@ class TorchComparison:
                 return self._judged("different", reason, notes)
         report = judge_expected(runs, model, session.outputs, self._options, tuple(notes))
         pairs = zip(runs, report.runs, strict=True)
-        differing = (bound.values(each.run.feeds) for each, made in pairs if not made.is_accepted())
-        self.broken = next(differing, None)
+        failures = (bound.values(r.run.feeds) for r, outcome in pairs if not outcome.is_accepted())
+        self.broken = next(failures, None)
         if self.broken is None:
             return report
-        made = [each.run for each in runs]
+        model_runs = [run.run for run in runs]
         settings, rules = self._options.settings, self._options.rules
-        unsteady = unsteady_output(model, settings, session.outputs, made, rules)
+        unsteady = unsteady_output(model, settings, session.outputs, model_runs, rules)
         if not unsteady:
             return report
         reason = f"the model is not deterministic: {unsteady}"
         return self._judged("not verified", reason, notes, "evidence")
 
     def origin(self, exported: Located | None) -> str:
-        """What made the difference of the last comparison, as a sentence."""
+        """The cause of the difference in the last comparison, as a sentence."""
         if self.broken is None:
             return ""
         args, kwargs = self._runner.arguments.filled(self.broken)
@@ -194,8 +194,8 @@ class TorchComparison:
         feeds = self._runner.arguments.bind(before.proto).feeds(self.broken)
         if self._agrees(before, feeds):
             return "the export computes the same as the module, a later change does not"
-        found = first_difference(self._runner.module, before, (args, kwargs), feeds)
-        return f"the export made the difference{found}"
+        place = first_difference(self._runner.module, before, (args, kwargs), feeds)
+        return f"the export made the difference{place}"
 
     def _agrees(self, model: Located, feeds: Mapping[str, Value]) -> bool:
         """Whether a model computes what the module does, on the values of the broken run."""
@@ -225,4 +225,4 @@ class TorchComparison:
 
 
 def _repeats(first: np.ndarray, second: np.ndarray, options: VerificationOptions) -> bool:
-    return all(each.ok for each in compare_values("", first, second, options.rules))
+    return all(c.ok for c in compare_values("", first, second, options.rules))

@@ -1,7 +1,4 @@
-"""What is known about operators, one module a family.
-
-Importing a module of a family registers its operators.
-"""
+"""Facts about operators, one module per family, which registers them when it is imported."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -47,7 +47,7 @@ def heads_of(ctx: NodeContext, info: Info | None, heads: int | None) -> Shape | 
 
 
 def per_head(features: Dim | None, heads: int | None) -> Dim | None:
-    """Features of one of ``heads`` equal shares, ``None`` when unknown."""
+    """Features of one head, ``None`` when unknown."""
     if features is None or not heads:
         return None
     size = exact_quotient(features, heads)
@@ -64,9 +64,8 @@ def extended(past: Info | None, length: Dim | None, axis: int, rank: int) -> Dim
 
 @infers("Attention")
 def attention(ctx: NodeContext) -> Results:
-    """Inputs Q, K, V, mask, past_key, past_value.
-
-    Outputs Y, present_key, present_value, qk_matmul_output.
+    """Inputs Q, K, V, mask, past_key, past_value; outputs Y, present_key, present_value,
+    qk_matmul_output.
 
     Four axes mean (batch, heads, length, head size), three (batch, length, heads * head size) with
     the number of heads in the attributes. The caches always have four axes.
@@ -106,25 +105,23 @@ def _output_shape(
 
 
 def _cache_shape(
-    ctx: NodeContext, now: Shape | None, past: Info | None, length: Dim
+    ctx: NodeContext, current: Shape | None, past: Info | None, length: Dim
 ) -> Shape | None:
     before = shape_of(past, 4)
-    if now is None or before is None:
-        source = now or before
+    if current is None or before is None:
+        source = current or before
         return None if source is None else (*source[:2], length, source[3])
-    batch, heads, size = (known(ctx, now[axis], before[axis]) for axis in (0, 1, 3))
+    batch, heads, size = (known(ctx, current[axis], before[axis]) for axis in (0, 1, 3))
     return (batch, heads, length, size)
 
 
 @infers("LinearAttention")
 @infers("LinearAttention", domain="com.microsoft")
 def linear_attention(ctx: NodeContext) -> Results:
-    """Inputs query, key, value (batch, length, heads * size), past_state.
+    """Inputs query, key, value (batch, length, heads * size), past_state; outputs result, state.
 
-    Outputs the result and the state.
-
-    The state is (batch, kv_num_heads, key size, value size), in onnxruntime's operator behind an
-    axis of ``state_window`` entries where that is not 0.
+    The state is (batch, kv_num_heads, key size, value size); in onnxruntime's operator, with an
+    axis of ``state_window`` entries in front if that is not 0.
     """
     query, key, value, past = (ctx.input(i) for i in range(4))
     q_heads, kv_heads = natural(ctx, "q_num_heads"), natural(ctx, "kv_num_heads")
@@ -185,8 +182,8 @@ def causal_conv(ctx: NodeContext) -> Results:
 def _per_query_head(
     ctx: NodeContext, heads: int | None, kv_heads: int | None
 ) -> tuple[Dim | None, Dim | None]:
-    """Size of a head, and features of the query, which holds keys and values too where there is no
-    key.
+    """Size of a head, and features of the queries; without a key input, input 0 also holds keys and
+    values.
     """
     features = dim_of(ctx.input(0), 2, 3)
     if ctx.input(1) is not None:
@@ -234,7 +231,7 @@ def _key_layout(ctx: NodeContext) -> tuple[Dim | None, Dim | None, Dim | None]:
     """Length of the keys, features of the keys and of the values of MultiHeadAttention.
 
     The query may hold all three as (N, S, heads, 3, size), the key both as (N, L, heads, 2, size);
-    keys and values may be split in heads already, (N, heads, L, size).
+    keys and values may be split into heads already, (N, heads, L, size).
     """
     query, key, value = (shape_of(ctx.input(i)) for i in range(3))
     if query is not None and len(query) == 5:
@@ -293,9 +290,9 @@ def group_query_attention(ctx: NodeContext) -> Results:
     """Outputs (N, S, H), present key and value (N, kv heads, length, size), scores (N, heads, S,
     total).
 
-    Without a key the query holds all three: (heads + 2 * kv heads) * size features. Present is as
-    long as the past or the total length (input 6), the larger of the two; with
-    ``sliding_window_cache`` as the past.
+    Without a key, the query holds all three: (heads + 2 * kv heads) * size features. The length of
+    present is the larger of the past's and the total (input 6); with ``sliding_window_cache``, it
+    is the past's.
     """
     query, past = ctx.input(0), ctx.input(3)
     heads, kv_heads = natural(ctx, "num_heads"), natural(ctx, "kv_num_heads")

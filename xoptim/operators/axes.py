@@ -1,11 +1,11 @@
 """Where the axes of results come from, and how a node is written when axes are permuted, inserted,
 dropped, split or cut.
 
-Each operator is described once. An axis of a result has a label, a number, as have the axes of
-operands that it comes from. The labels determine all changes: operands are permuted like the
-result, a part of a result needs the same part of each operand that is not read whole, and
-parameters such as ``axis`` name labels. The batching rules of JAX and the indexing maps of MLIR
-describe operators in a similar way.
+Each operator is described once. An axis of a result has a label, a number, which the axes of
+operands that it comes from also have. The labels determine all changes: operands are permuted like
+the result, a slice of a result needs the same slice of each operand that is not read completely,
+and parameters such as ``axis`` name labels. The batching rules of JAX and the indexing maps of MLIR
+are similar descriptions.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Axes:
     def reordered(self, order: Labels) -> Axes | None:
         """The same with the axes of one operand or result in another order.
 
-        ``None`` if the node cannot work so.
+        ``None`` if the node cannot be written so.
         """
         tail = order[len(order) - self.last :]
         if tail != self.fixed and not (self.swaps and tail == self.fixed[::-1]):
@@ -78,29 +78,29 @@ class Axes:
             operand is None or len(operand.labels) != len(order) for operand in self.operands
         ):
             return None
-        order = tuple(each for label in order for each in (label, *self.blocks.get(label, ())))
-        known = [operand for operand in self.operands if operand]
-        if known[0].is_apart or not all(
+        order = tuple(axis for label in order for axis in (label, *self.blocks.get(label, ())))
+        operands = [operand for operand in self.operands if operand]
+        if operands[0].is_apart or not all(
             {label for label in operand.labels if label >= 0} <= {*order}
-            for operand in known
+            for operand in operands
             if not operand.is_apart
         ):
             return None
 
         def sort(labels: Labels) -> Labels:
-            found = [label for label in order if label in labels]
+            result = [label for label in order if label in labels]
             for place, label in enumerate(labels):
                 # a new axis, not the last one: broadcasting along that is slow
-                if label not in found:
-                    found.insert(min(place, len(found) - 1), label)
-            return tuple(found)
+                if label not in result:
+                    result.insert(min(place, len(result) - 1), label)
+            return tuple(result)
 
         return self._with(sort)
 
     def inserted(self, new: int, before: int | None = None) -> Axes | None:
         """The same with a new axis in front of another one, or of all.
 
-        ``None`` if the node cannot work so.
+        ``None`` if the node cannot be written so.
         """
         changing = [operand.labels for operand in self.operands if operand and not operand.is_apart]
         if (
@@ -114,38 +114,37 @@ class Axes:
             if before is None:
                 return (new, *labels)
             return tuple(
-                each for label in labels for each in ((new, label) if label == before else (label,))
+                axis for label in labels for axis in ((new, label) if label == before else (label,))
             )
 
         return self._with(insert, changes_apart=False)
 
     def replaced(self, replacing: Mapping[int, Labels]) -> Axes:
-        """The same with any number of other axes in place of each of some axes."""
+        """The same with some axes replaced, each by any number of axes."""
         return self._with(
             lambda labels: tuple(
-                each for label in labels for each in replacing.get(label, (label,))
+                axis for label in labels for axis in replacing.get(label, (label,))
             )
         )
 
-    def _with(self, changed: Callable[[Labels], Labels], changes_apart: bool = True) -> Axes:
+    def _with(self, change: Callable[[Labels], Labels], changes_apart: bool = True) -> Axes:
         operands = (
             (
-                operand._replace(labels=changed(operand.labels))
+                operand._replace(labels=change(operand.labels))
                 if operand and (changes_apart or not operand.is_apart)
                 else operand
             )
             for operand in self.operands
         )
-        return replace(self, operands=tuple(operands), results=tuple(map(changed, self.results)))
+        return replace(self, operands=tuple(operands), results=tuple(map(change, self.results)))
 
     def parts(
         self, shapes: Sequence[Shape | None], label: int, size: Dim, drops: bool = False
     ) -> dict[int, int] | None:
-        """The axis of each operand, by place, that is needed in the same part as the results, whose
-        axis ``label`` is cut.
+        """The axis to cut in each operand, by index, when axis ``label`` of the results is cut.
 
-        ``size`` is the size of that axis in the results; ``drops`` says whether the part is one
-        position, and the axis goes. ``None`` if the results need more than the parts, or none.
+        ``size`` is the size of that axis in the results; with ``drops``, one position is left and
+        the axis dropped. ``None`` if the results need more than these slices, or no operand is cut.
         """
         if drops and (label in self.fixed or label in self.names.values()):
             return None
@@ -157,22 +156,22 @@ class Axes:
             ),
             default=0,
         )
-        if drops and longest >= len(self.results[0]):  # of a scale
+        if drops and longest >= len(self.results[0]):  # the rank of a scale
             return None
-        found: dict[int, int] = {}
+        axes: dict[int, int] = {}
         for place, operand in enumerate(self.operands):
             if operand is None or label not in operand.labels:
                 continue
             axis, shape = operand.labels.index(label), shapes[place]
-            own = None if shape is None else shape[axis]
+            dim = None if shape is None else shape[axis]
             if label in operand.whole:
                 if drops:
                     return None
-            elif own == size:
-                found[place] = axis
-            elif drops or own != 1:
+            elif dim == size:
+                axes[place] = axis
+            elif drops or dim != 1:
                 return None
-        return found or None
+        return axes or None
 
 
 class AxesView(Protocol):
@@ -198,11 +197,11 @@ class AxesView(Protocol):
 
 Shapes: TypeAlias = Sequence[Shape]
 AxesRule: TypeAlias = Callable[[Any, Any, Shapes], Axes | None]
-"""Takes an `AxesView`, an `NodeView` and the shapes of its operands."""
+"""Takes an `AxesView`, a `NodeView` and the shapes of its operands."""
 
 
 def axis_of(g: AxesView, node: NodeView) -> int | None:
-    """The attribute ``axis`` of a node, or its default, from the front of its first operand.
+    """The attribute ``axis`` of a node, or its default, counted from the front.
 
     ``None`` when it is not known.
     """
@@ -254,7 +253,7 @@ def named_axes(g: AxesView, node: NodeView, rank: int) -> Labels | None:
 
 
 def label_range(count: int, end: int | None = None) -> Labels:
-    """This many labels before an end."""
+    """``count`` labels that end before ``end``."""
     return tuple(range(count) if end is None else range(end - count, end))
 
 
@@ -273,7 +272,7 @@ def axes_of_first(
 ) -> Axes:
     """The axes of a node with one operand besides its parameters.
 
-    ``result`` has the same axes if it is omitted.
+    By default the results have the same axes.
     """
     labels = label_range(len(shapes[0]))
     results = (labels if result is None else result,) * len(node.output)

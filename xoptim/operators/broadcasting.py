@@ -61,12 +61,12 @@ _LIGHT: Final = (
     *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
 )
 costs(CostKind.LIGHT, *_LIGHT)
-costs(CostKind.HEAVY, *(each for each in _BROADCASTING if each not in _LIGHT), "PRelu")
+costs(CostKind.HEAVY, *(name for name in _BROADCASTING if name not in _LIGHT), "PRelu")
 counts(*_BROADCASTING, "PRelu")(one_per_element)
 
 
 def elementwise(dtype: int, shape: Shape | None, a: Info, b: Info) -> Info:
-    """Facts about a result; the object of an operand's facts where these are equal."""
+    """Facts about a result; the same object as the facts about an operand, if they are equal."""
     if shape is a.shape and dtype == a.dtype and a.data is None:
         return a
     if shape is b.shape and dtype == b.dtype and b.data is None:
@@ -96,11 +96,11 @@ def where(ctx: NodeContext) -> Results:
 def _choose(
     size: int, condition: Values | None, x: Values | None, y: Values | None
 ) -> list[Dim | None]:
-    chosen: list[Dim | None] = []
+    elements: list[Dim | None] = []
     for index in range(size):
         test, yes, no = (_element(operand, index) for operand in (condition, x, y))
-        chosen.append(yes if test == 1 or yes == no else no if test == 0 else None)
-    return chosen
+        elements.append(yes if test == 1 or yes == no else no if test == 0 else None)
+    return elements
 
 
 def _element(operand: Values | None, index: int) -> Dim | None:
@@ -113,7 +113,7 @@ EXTREMES: Final[dict[str, Callable[[Dim, Dim], Dim]]] = {
     "Max": lambda a, b: dim_max(a, b),
     "Min": lambda a, b: dim_min(a, b),
 }
-"""The larger and the smaller one of two values."""
+"""The larger and the smaller of two values."""
 
 
 @infers("Max", "Min", "Sum", "Mean")
@@ -141,8 +141,8 @@ def _fold(ctx: NodeContext, rule: Callable[[Dim, Dim], Dim] | None, count: int) 
         return None
     result = values(ctx, 0)
     for index in range(1, count):
-        found = pairwise(rule, result, values(ctx, index))
-        result = None if found is None else tuple(value for value in found if value is not None)
+        data = pairwise(rule, result, values(ctx, index))
+        result = None if data is None else tuple(value for value in data if value is not None)
     return result
 
 
@@ -150,9 +150,9 @@ Rule = Callable[[Dim, Dim], "Dim | None"]
 
 
 def _integer_quotient(a: Dim, b: Dim) -> Dim | None:
-    """``a / b`` rounded toward zero, a symbol for it where signs are not known.
+    """``a / b`` rounded toward zero, a symbol for it where signs are unknown.
 
-    A run in which the divisor is 0 has no result, so the divisor is taken not to be 0.
+    A run in which the divisor is 0 has no result, so the divisor is assumed not to be 0.
     """
     if b == 0:
         return None
@@ -209,17 +209,14 @@ _INTEGER_RULES: Final[dict[str, Rule]] = {
     "Mod": lambda a, b: None if b == 0 else mod(a, b),
 }
 WRAPPING: Final = ("Add", "Sub", "Mul")
-"""Operators whose results may be out of range.
-
-A quotient or a remainder of two numbers of a type is not.
-"""
+"""Operators whose results may be out of the range of the type, unlike quotients and remainders."""
 _FLOAT_RULES: Final[dict[str, Rule]] = {
     "Add": lambda a, b: a + b,
     "Sub": lambda a, b: a - b,
     "Mul": _float_product,
     "Div": _float_quotient,
 }
-# Booleans are 0 and 1, so the logical operators are polynomials, for symbols too.
+# Booleans are 0 and 1, so the logical operators are polynomials, also of symbols.
 _TRUTH_RULES: Final[dict[str, Rule]] = {
     "Equal": _equal,
     "Greater": _above,
@@ -233,22 +230,18 @@ _TRUTH_RULES: Final[dict[str, Rule]] = {
 
 
 SIZE_OPERATORS: Final = (*_INTEGER_RULES, *EXTREMES)
-"""Operators of which `size_result` knows the result."""
+"""Operators that `size_result` evaluates."""
 
 
 def size_result(op_type: str, a: Dim, b: Dim) -> Dim | None:
-    """The 64-bit integer that an operator gives for two 64-bit integers, ``None`` when it is not
-    known.
-
-    Mod rounds down.
-    """
+    """The result of an operator on two 64-bit integers, ``None`` when unknown; Mod rounds down."""
     rule = _INTEGER_RULES.get(op_type, EXTREMES.get(op_type))
     value = None if rule is None else rule(a, b)
     return wrapped(TensorProto.INT64, value) if op_type in WRAPPING else value
 
 
 def _shape(ctx: NodeContext, a: Info, b: Info) -> Shape | None:
-    # Before operator set 7 the second operand was stretched to the first one, at an axis that an
+    # Before operator set 7 the second operand was broadcast to the first one, at an axis that an
     # attribute gave.
     return broadcast_shapes(a.shape, b.shape) if ctx.opset >= 7 else a.shape
 
@@ -281,7 +274,7 @@ def arithmetic(ctx: NodeContext) -> Results:
 def _wrapping(rule: Rule, dtype: int) -> Rule:
     """A rule in an element type.
 
-    A result that is one of the operands, as of a product with 1, is in range as it is.
+    A result that is one of the operands, as in a product with 1, is in range.
     """
 
     def apply(a: Dim, b: Dim) -> Dim | None:
@@ -326,9 +319,7 @@ def broadcast_axes(_g: AxesView, _node: NodeView, shapes: Shapes) -> Axes:
 
 
 def _operands(node: EvaluationNode, inputs: list[Array | None]) -> tuple[Array, Array] | None:
-    """Both operands, when they have one dtype and shapes that the operator set combines as numpy
-    does.
-    """
+    """Both operands, if they have one dtype and shapes that numpy broadcasts in the same way."""
     a, b = required(inputs, 0), required(inputs, 1)
     broadcasts = bool(node.domain) or node.opset >= 7
     if a.dtype != b.dtype or (a.shape != b.shape and not broadcasts):
@@ -379,7 +370,7 @@ def div_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] 
 @kernel("Where")
 def where_kernel(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
     """Elements of the second input where the first holds, of the third elsewhere."""
-    condition, then, other = required(inputs, 0), required(inputs, 1), required(inputs, 2)
-    if condition.dtype != np.bool_ or then.dtype != other.dtype:
+    condition, x, y = required(inputs, 0), required(inputs, 1), required(inputs, 2)
+    if condition.dtype != np.bool_ or x.dtype != y.dtype:
         return None
-    return [np.where(condition, then, other)]
+    return [np.where(condition, x, y)]

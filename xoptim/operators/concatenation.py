@@ -40,48 +40,48 @@ counts("Concat", "Split")(no_operations)
 @infers("Concat")
 def concat(ctx: NodeContext) -> Results:
     """Sizes along ``axis`` (1 by default before operator set 4) add up, the others are equal."""
-    parts = [info for info in ctx.inputs if info is not None and not info.container]
-    if not parts or len(parts) != len(ctx.inputs):
+    operands = [info for info in ctx.inputs if info is not None and not info.container]
+    if not operands or len(operands) != len(ctx.inputs):
         return ()
-    dtype = next((info.dtype for info in parts if info.dtype), 0)
-    if len(parts) == 1:
-        return (parts[0],)
+    dtype = next((info.dtype for info in operands if info.dtype), 0)
+    if len(operands) == 1:
+        return (operands[0],)
     shape = joined(
-        ctx, [info.shape for info in parts], integer(ctx, "axis", 1 if ctx.opset < 4 else None)
+        ctx, [info.shape for info in operands], integer(ctx, "axis", 1 if ctx.opset < 4 else None)
     )
     if shape is None or len(shape) != 1 or dtype not in INTEGERS:
         return (Info(dtype, shape),)
-    return (valued(dtype, shape, _elements(ctx, parts)),)
+    return (valued(dtype, shape, _elements(ctx, operands)),)
 
 
 def joined(ctx: NodeContext, shapes: Sequence[Shape | None], axis: int | None) -> Shape | None:
-    """The shape of tensors along an axis, one after the other.
+    """The shape of a concatenation along an axis.
 
     ``None`` when no rank is known, or ranks or axis do not fit.
     """
-    known = [shape for shape in shapes if shape is not None]
-    rank = len(known[0]) if known else 0
+    known_shapes = [shape for shape in shapes if shape is not None]
+    rank = len(known_shapes[0]) if known_shapes else 0
     place = normalized(axis, rank)
-    if place is None or any(len(shape) != rank for shape in known):
+    if place is None or any(len(shape) != rank for shape in known_shapes):
         return None
-    dims = list(known[0])
+    dims = list(known_shapes[0])
     total: Dim = dims[place]
-    for shape in known[1:]:
+    for shape in known_shapes[1:]:
         for index in range(rank):
             if index != place and dims[index] is not shape[index]:
                 dims[index] = agree(dims[index], shape[index])
         total = shape[place] + total
     # The other axes follow from any operand, the axis of the concatenation only from all of them.
-    dims[place] = total if len(known) == len(shapes) else ctx.fresh()
+    dims[place] = total if len(known_shapes) == len(shapes) else ctx.fresh()
     return tuple(dims)
 
 
-def _elements(ctx: NodeContext, parts: Sequence[Info]) -> list[Dim] | None:
-    """Values of joined vectors; an unknown element gets a symbol where others are known."""
-    if not any(info.data for info in parts):
+def _elements(ctx: NodeContext, operands: Sequence[Info]) -> list[Dim] | None:
+    """Values of joined vectors; an unknown element gets a symbol if others are known."""
+    if not any(info.data for info in operands):
         return None
     elements: list[Dim] = []
-    for index, info in enumerate(parts):
+    for index, info in enumerate(operands):
         data = values(ctx, index)
         if data is None:
             size = info.shape[0] if info.shape else None
@@ -94,10 +94,9 @@ def _elements(ctx: NodeContext, parts: Sequence[Info]) -> list[Dim] | None:
 
 @infers_tensor("Split")
 def split(ctx: NodeContext, x: Info) -> Results:
-    """Without sizes the parts are equal.
+    """Without sizes the outputs are equal.
 
-    Since operator set 18 ``num_outputs`` gives parts of the size rounded up, and the rest to the
-    last one.
+    Since operator set 18, ``num_outputs`` rounds their size up, and the last one gets the rest.
     """
     count = ctx.num_outputs
     if x.shape is None:
@@ -108,7 +107,7 @@ def split(ctx: NodeContext, x: Info) -> Results:
         return tuple([Info(x.dtype, fresh_shape(ctx, rank)) for _ in range(count)])
     sizes = _sizes(ctx, x.shape[axis], count)
     head, tail = x.shape[:axis], x.shape[axis + 1 :]
-    if sizes is None or len(sizes) < count:  # a symbol for each part: their sizes may differ
+    if sizes is None or len(sizes) < count:  # a symbol for each: their sizes may differ
         return tuple([Info(x.dtype, (*head, ctx.fresh(), *tail)) for _ in range(count)])
     if x.data is None:
         return tuple(
@@ -134,10 +133,7 @@ def _sizes(ctx: NodeContext, total: Dim, count: int) -> Sequence[Dim] | None:
 
 
 def _equal_parts(total: Dim, count: int) -> list[Dim] | None:
-    """Sizes of equal parts.
-
-    ``None`` for a number that is not divisible, since the model is invalid.
-    """
+    """Equal sizes; ``None`` for a number that is not divisible, since the model is invalid."""
     if type(total) is int and total % count:
         return None
     return [floor_div(total, count)] * count
@@ -169,10 +165,10 @@ describes("Split")(mixed_along_axis)
 @describes("Concat")
 def concat_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """All operands have the same axes."""
-    found = mixed_along_axis(g, node, shapes)
-    if found is None or len({*map(len, shapes)}) > 1:
+    axes = mixed_along_axis(g, node, shapes)
+    if axes is None or len({*map(len, shapes)}) > 1:
         return None
-    return replace(found, operands=found.operands[:1] * len(shapes))
+    return replace(axes, operands=axes.operands[:1] * len(shapes))
 
 
 @kernel("Concat")
@@ -191,7 +187,7 @@ def concat_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Arra
 
 @kernel("Split")
 def split_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """Consecutive parts of one axis: of the given lengths, or equal but for a shorter last one."""
+    """Consecutive slices of one axis: of lengths in ``split``, or equal, the last one shorter."""
     data = required(inputs, 0)
     axis = checked_axis(node.attribute("axis", 0), data.ndim)
     lengths = split_lengths(node, inputs, data.shape[axis])
@@ -205,7 +201,7 @@ def split_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array
 def split_lengths(
     node: EvaluationNode, inputs: list[Array | None], length: int
 ) -> list[int] | None:
-    """The lengths of the parts of a Split, ``None`` when they do not fit an axis of this length."""
+    """The lengths of a Split's outputs, ``None`` when they do not fit an axis of this length."""
     lengths = ints_of(node, "split", inputs)
     if lengths is None:
         lengths = _equal_lengths(length, node)

@@ -30,10 +30,7 @@ counts("If", "Loop", "Scan")(no_operations)
 
 @infers("If")
 def if_(ctx: NodeContext) -> Results:
-    """Return the facts common to both branches.
-
-    The facts of one branch where the condition is known.
-    """
+    """Return the facts common to both branches, or those of one if the condition is known."""
     then_branch, else_branch = ctx.body("then_branch"), ctx.body("else_branch")
     condition = values(ctx, 0)
     if condition is not None and len(condition) == 1 and type(condition[0]) is int:
@@ -42,9 +39,7 @@ def if_(ctx: NodeContext) -> Results:
 
 
 _ROUNDS = 6
-"""Rounds after which the shapes of carried values are forgotten, and after as many again their
-types.
-"""
+"""Rounds before the shapes of carried values are dropped, and again before their types are."""
 
 
 def settle(
@@ -52,10 +47,8 @@ def settle(
 ) -> Invariant:
     """The invariant of a loop.
 
-    ``initial`` holds facts about the carried values before the first iteration.
-
-    ``step`` returns facts about them after an iteration, given those before. Its last call is with
-    the invariant itself.
+    ``initial`` are facts about the carried values before the first iteration. ``step`` returns the
+    facts after an iteration, from those before. Its last call gets the invariant itself.
     """
     invariant = Invariant(ctx, initial)
     for dtypes in (False, True):
@@ -70,9 +63,8 @@ def settle(
 
 @infers("Loop")
 def loop(ctx: NodeContext) -> Results:
-    """Inputs M, cond, carried values.
-
-    Outputs the carried values, then one tensor per iteration on a new first axis.
+    """Inputs M, cond, carried values; outputs the carried values, then one tensor per iteration
+    along a new first axis.
 
     The body takes the iteration number, the condition and the carried values, and returns the
     condition first.
@@ -97,16 +89,14 @@ def loop(ctx: NodeContext) -> Results:
 
 
 def _condition(ctx: NodeContext) -> Info | None:
-    """Facts about the condition in an iteration when it holds at first: it holds, since no
-    iteration runs otherwise.
+    """Facts about the condition in an iteration if it holds at first: else none would run.
 
-    An absent condition holds. The one that the body returns counts even then, at least in
-    onnxruntime.
+    An absent condition holds. The one that the body returns still counts, at least in onnxruntime.
     """
-    given = ctx.input(1)
-    if given is None:
+    condition = ctx.input(1)
+    if condition is None:
         return Info(TensorProto.BOOL, (), (1,))
-    return Info(TensorProto.BOOL, given.shape, (1,)) if values(ctx, 1) == (1,) else None
+    return Info(TensorProto.BOOL, condition.shape, (1,)) if values(ctx, 1) == (1,) else None
 
 
 def stacked(info: Info, length: Dim, axis: int) -> Info:
@@ -120,21 +110,20 @@ def stacked(info: Info, length: Dim, axis: int) -> Info:
 
 @infers("Scan")
 def scan(ctx: NodeContext) -> Results:
-    """Carried values, then tensors read slice by slice.
+    """Inputs carried values, then tensors read in slices; outputs the carried values, then
+    stacked slices.
 
-    Outputs the carried values, then slices stacked.
-
-    Operator set 8 has a batch axis in front of everything and an optional input with the lengths.
+    In operator set 8 all have a batch axis in front, and an optional first input has the lengths.
     """
-    scanned = integer(ctx, "num_scan_inputs")
+    scan_count = integer(ctx, "num_scan_inputs")
     batched = ctx.opset < 9
     values = list(ctx.inputs[1:] if batched else ctx.inputs)
-    if scanned is None or not 0 <= scanned <= len(values):
+    if scan_count is None or not 0 <= scan_count <= len(values):
         return []
-    count = len(values) - scanned
+    count = len(values) - scan_count
     if batched:
         return _batched(ctx, values[:count], values[count:])
-    axes = integers(ctx, "scan_input_axes", scanned, 0)
+    axes = integers(ctx, "scan_input_axes", scan_count, 0)
     sequences = values[count:]
     length = known(
         ctx, *(None if axes is None else dim_of(info, axes[i]) for i, info in enumerate(sequences))
@@ -201,10 +190,7 @@ def _without(info: Info | None, axis: int) -> Info:
 
 @infers("SequenceMap")
 def sequence_map(ctx: NodeContext) -> Results:
-    """The body receives one item of each sequence and the whole of each tensor.
-
-    Every output is a sequence.
-    """
+    """The body gets one item of each sequence, and each tensor; every output is a sequence."""
     inputs = [
         item_of(ctx, info.element) if info is not None and info.container == "sequence" else info
         for info in ctx.inputs

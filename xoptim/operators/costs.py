@@ -1,4 +1,4 @@
-"""How much work a node does: what it does with each element, and how many operations it takes."""
+"""The work of a node: its kind of work per element, and its number of operations."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from xoptim.operators.protocols import NodeView
 
 
 class CostKind(Enum):
-    """What a node does with each element, which decides the time that an element takes."""
+    """The work of a node per element, which determines the time per element."""
 
     VIEW = "nothing: the result shares the memory of the operand"
     COPIED = "copies it"
@@ -24,7 +24,7 @@ Operations: TypeAlias = Callable[[Any, KnownShapes, KnownShapes], int]
 """Takes a `NodeView` and the shapes of operands and results, ``()`` for an absent operand.
 
 A multiplication and an addition count as two. Raises `IndexError` for shapes that the operator does
-not take.
+not accept.
 """
 
 
@@ -39,7 +39,7 @@ def one_per_operand_element(_node: NodeView, operands: KnownShapes, _results: Kn
 
 
 def passes(count: int) -> Operations:
-    """Some operations for each element, roughly: the passes over the tensor that formulas make."""
+    """``count`` operations per element of the first result: roughly, the passes over the tensor."""
 
     def operations(_node: NodeView, _operands: KnownShapes, results: KnownShapes) -> int:
         return math.prod(results[0]) * count

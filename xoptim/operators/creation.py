@@ -59,9 +59,7 @@ _SINGLE = {
 
 @infers("Constant")
 def constant(ctx: NodeContext) -> Results:
-    """The value is a tensor, a sparse tensor, or Python-like numbers and texts (since operator set
-    12).
-    """
+    """The value is a tensor, a sparse tensor, or (since operator set 12) numbers or texts."""
     tensor = ctx.attribute("value")
     if tensor is not None:
         return (tensor_info(tensor),)
@@ -69,11 +67,11 @@ def constant(ctx: NodeContext) -> Results:
     if isinstance(sparse, onnx.SparseTensorProto):
         return (Info(sparse.values.data_type, tuple(sparse.dims)),)
     for name, dtype in _SINGLE.items():
-        value, several = ctx.attribute(name), ctx.attribute(name + "s")
+        value, items = ctx.attribute(name), ctx.attribute(name + "s")
         if isinstance(value, (int, float, str, bytes)):
             return (valued(dtype, (), [value] if type(value) is int else None),)
-        if isinstance(several, (list, tuple)):
-            return (valued(dtype, (len(several),), integers(ctx, "value_ints")),)
+        if isinstance(items, (list, tuple)):
+            return (valued(dtype, (len(items),), integers(ctx, "value_ints")),)
     return ()
 
 
@@ -152,8 +150,8 @@ _SMALL_STEP: Final = 8
 def range_(ctx: NodeContext) -> Results:
     """As many numbers as ``ceil((limit - start) / delta)``, none when that is negative.
 
-    Source: onnxruntime converts the three numbers, which are of one type, to double precision and
-    computes there (before version 1.32 integers too).
+    Source: onnxruntime converts the three numbers, which have one type, to double precision, before
+    version 1.32 also integers.
     """
     dtype = dtype_of(ctx.input(0)) or dtype_of(ctx.input(1)) or dtype_of(ctx.input(2))
     start, limit, delta = (_number(ctx, index) for index in range(3))
@@ -173,12 +171,10 @@ def range_(ctx: NodeContext) -> Results:
 
 
 def range_length(start: float, limit: float, delta: float) -> int | None:
-    """Number of elements, ``None`` where there is none, or where it depends on the version of the
-    runtime.
+    """Number of elements, ``None`` for a step of 0 and operands that are not finite.
 
-    A step of 0 and operands that are not finite have none. onnxruntime counts in double precision,
-    and from version 1.32 on with integers where the operands are: where these differ, the number is
-    not known.
+    Also ``None`` where it depends on the version: onnxruntime counts in double precision, and since
+    version 1.32 in integers if the operands are integers.
     """
     span, step = float(limit) - float(start), float(delta)
     if (
@@ -215,8 +211,8 @@ def _symbolic_count(ctx: NodeContext) -> Dim | None:
     start, limit, delta = [_scalar(ctx, index) for index in range(3)]
     if start is None or limit is None or type(delta) is not int or not delta:
         return None
-    # A limit that a double does not hold exactly is so large that no tensor is that long, unless
-    # the steps are large.
+    # A limit that a double does not represent exactly is so large that no tensor is that long,
+    # unless the steps are large.
     if not is_exact_in_double(start, _EXACT) or not (
         is_exact_in_double(limit, _EXACT) or abs(delta) <= _SMALL_STEP
     ):
@@ -262,14 +258,14 @@ def _tensor(value: Any) -> Array:
 
 
 def _dense(sparse: onnx.SparseTensorProto) -> Array:
-    """The dense form of a sparse tensor, whose positions are linear or one coordinate per axis."""
-    values, positions = _tensor(sparse.values), _tensor(sparse.indices)
+    """The dense form of a sparse tensor; its indices are linear or have one coordinate per axis."""
+    values, indices = _tensor(sparse.values), _tensor(sparse.indices)
     if prod(sparse.dims) > LARGEST_RESULT:
         raise ValueError("the dense form is too large")
     dense = np.zeros(tuple(sparse.dims), dtype=values.dtype)
-    if positions.ndim == 2:
-        positions = np.ravel_multi_index(tuple(positions.T), dense.shape)
-    dense.reshape(-1)[positions] = values
+    if indices.ndim == 2:
+        indices = np.ravel_multi_index(tuple(indices.T), dense.shape)
+    dense.reshape(-1)[indices] = values
     return dense
 
 

@@ -29,8 +29,8 @@ _ELEMENTWISE: Final = (
 register(Trait.ELEMENTWISE, *_ELEMENTWISE)
 register(Trait.SAME_SHAPE, *_ELEMENTWISE, "CastLike", "Dropout")
 register(Trait.KEEPS_FINITE, "Abs", "Relu", "Sigmoid", "Tanh")
-# Vector instructions do not reach the end of a tensor. (For Exp and Tanh that matters for 64-bit
-# floats alone; they are not listed.)
+# Vector instructions do not reach the end of a tensor. (Exp and Tanh are not listed: that matters
+# for float64 only.)
 register(
     Trait.ROUNDS_BY_POSITION,
     *("Acos", "Asin", "Atan", "Celu", "Cos", "Elu", "Log", "Mish", "Selu", "Sin", "Softplus"),
@@ -45,8 +45,8 @@ _LIGHT: Final = (
     *("Abs", "Cast", "Ceil", "Clip", "Floor", "LeakyRelu", "Neg", "Not", "Relu", "Sign"),
 )
 costs(CostKind.LIGHT, *_LIGHT)
-costs(CostKind.HEAVY, *(each for each in _ELEMENTWISE if each not in _LIGHT))
-counts(*(each for each in _ELEMENTWISE if each != "Cast"))(one_per_element)
+costs(CostKind.HEAVY, *(name for name in _ELEMENTWISE if name not in _LIGHT))
+counts(*(name for name in _ELEMENTWISE if name != "Cast"))(one_per_element)
 counts("Cast")(no_operations)
 
 
@@ -75,9 +75,9 @@ _OWN_FORMULAS: Final = ("Cast", "Clip", "IsInf", "IsNaN", "Not")
 """Elementwise operators with further known facts, or whose result has another type."""
 
 
-@infers(*(each for each in _ELEMENTWISE if each not in _OWN_FORMULAS))
+@infers(*(name for name in _ELEMENTWISE if name not in _OWN_FORMULAS))
 def unary(ctx: NodeContext) -> Results:
-    """Type and shape of the first input."""
+    """Type and shape of the first input, and values that a rule gives."""
     inputs = ctx.inputs
     x = inputs[0] if inputs else None
     if x is None or x.data is None:
@@ -121,8 +121,8 @@ def cast(ctx: NodeContext) -> Results:
     """The attribute is the number of an element type; before operator set 6 it is its name."""
     to = ctx.attribute("to", 0)
     if isinstance(to, str):
-        known = TensorProto.DataType.keys()
-        to = TensorProto.DataType.Value(to) if to in known else 0
+        names = TensorProto.DataType.keys()
+        to = TensorProto.DataType.Value(to) if to in names else 0
     return (_converted(ctx, to if type(to) is int else 0),)
 
 
@@ -152,7 +152,7 @@ def _converted(ctx: NodeContext, dtype: int) -> Info:
 
 @infers("Clip")
 def clip(ctx: NodeContext) -> Results:
-    """Limits are scalars; values are followed where they are operands."""
+    """Limits are scalars; known values are clipped where the limits are operands."""
     x = ctx.input(0)
     if x is None or x.data is None:
         return (x,)
@@ -181,8 +181,8 @@ def _unary(op_type: str, ufunc: np.ufunc, kinds: str) -> None:
     @kernel(op_type)
     def compute(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
         x = required(inputs, 0)
-        known = x.dtype.kind in kinds and (x.dtype == np.bool_ or is_number(x))
-        return without_nan(np.asarray(ufunc(x))) if known else None
+        is_supported = x.dtype.kind in kinds and (x.dtype == np.bool_ or is_number(x))
+        return without_nan(np.asarray(ufunc(x))) if is_supported else None
 
 
 _unary("Neg", np.negative, "if")
@@ -199,7 +199,7 @@ def cast_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array]
     """The elements in another type, where the standard defines the result.
 
     Refused: NaN, floats out of the range of the integer type, double to half (onnxruntime rounds
-    twice), text, and every type that numpy does not support but bfloat16.
+    twice), text, and types that numpy does not support, except bfloat16.
     """
     x = required(inputs, 0)
     target = (
@@ -243,8 +243,8 @@ def _cast_float(x: Array, target: np.dtype[Any]) -> list[Array] | None:
         return [x.astype(target)] if x.dtype == np.float32 else None
     if target.kind in "fb":
         return [x.astype(target)]
-    whole, limits = np.trunc(x), np.iinfo(target)
+    integers, limits = np.trunc(x), np.iinfo(target)
     # both bounds are powers of two (or zero), hence exact as floats
-    if bool(((whole < float(limits.min)) | (whole >= float(limits.max + 1))).any()):
+    if bool(((integers < float(limits.min)) | (integers >= float(limits.max + 1))).any()):
         return None
     return [x.astype(target)]

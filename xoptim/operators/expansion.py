@@ -1,4 +1,4 @@
-"""Operators that repeat elements or add more along axes: Expand, Tile and Pad."""
+"""Operators that repeat or add elements along axes: Expand, Tile and Pad."""
 
 from math import prod
 
@@ -52,7 +52,7 @@ def expand(ctx: NodeContext, x: Info) -> Results:
 
 
 def _unknown_target(ctx: NodeContext, shape: Shape | None, count: Dim | None) -> Shape | None:
-    """Result for a shape whose length alone is known: it may stretch axes of size 1 only."""
+    """Result for a target with a known length only: it may stretch dimensions of size 1."""
     if shape is None or type(count) is not int:
         return None
     lead = len(shape) - count
@@ -71,7 +71,7 @@ def _repeated(data: Values | None, shape: Shape | None) -> Values | None:
 
 @infers_tensor("Tile")
 def tile(ctx: NodeContext, x: Info) -> Results:
-    """``repeats`` has one number per axis; before operator set 6 a count and an axis were given."""
+    """``repeats`` has one number per axis; before operator set 6 there were a count and an axis."""
     shape = x.shape
     if ctx.opset < 6:
         return (Info(x.dtype, None if shape is None else fresh_shape(ctx, len(shape))),)
@@ -101,15 +101,15 @@ def _tiled(data: Values | None, shape: Shape) -> Values | None:
 
 @infers_tensor("Pad")
 def pad(ctx: NodeContext, x: Info) -> Results:
-    """Amounts are all begins, then all ends; negative ones crop."""
+    """``pads`` has all begins, then all ends; negative ones crop."""
     pads = listed_dims(ctx, "pads") if ctx.opset >= 2 else integers(ctx, "paddings")
-    some_axes = is_given(ctx, "axes")
+    has_axes = is_given(ctx, "axes")
     if x.shape is None:
         # two for each axis
-        count = None if some_axes else len(pads) if pads is not None else listed_count(ctx, "pads")
+        count = None if has_axes else len(pads) if pads is not None else listed_count(ctx, "pads")
         return (Info(x.dtype, None if count is None else fresh_shape(ctx, count // 2)),)
     rank = len(x.shape)
-    axes = all_normalized(listed(ctx, "axes"), rank) if some_axes else list(range(rank))
+    axes = all_normalized(listed(ctx, "axes"), rank) if has_axes else list(range(rank))
     if axes is None or (pads is not None and len(pads) != 2 * len(axes)):
         return (Info(x.dtype, fresh_shape(ctx, rank)),)
     dims = list(x.shape)
@@ -122,7 +122,7 @@ def pad(ctx: NodeContext, x: Info) -> Results:
 
 @describes("Pad")
 def padded_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
-    """Two numbers for each axis, or for some of them."""
+    """``pads`` has two numbers for each axis, or for each one in ``axes``."""
     pads, rank = g.get_argument(node, "pads"), len(shapes[0])
     if g.get_argument(node, "axes") is not None:
         axes = named_axes(g, node, rank)
@@ -136,7 +136,7 @@ def padded_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
 
 @describes("Expand", "Tile")
 def sized_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
-    """Expand, unless it adds axes, and Tile, whose second operand has a number for each axis."""
+    """Expand, unless it adds axes, and Tile: the second operand has a number for each axis."""
     sizes, rank, result = (
         g.get_ints(node.input[1]),
         len(shapes[0]),
@@ -151,7 +151,7 @@ def sized_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
 
 @kernel("Expand")
 def expand_kernel(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """The data broadcast together with the given shape."""
+    """The data broadcast with a shape."""
     data = required(inputs, 0)
     dims = np.broadcast_shapes(data.shape, tuple(ints(required(inputs, 1))))
     if prod(dims) > max(LARGEST_RESULT, data.size):

@@ -1,7 +1,7 @@
 """Operators on images: Resize, Upsample, sampling at points and in regions, blocks, decoding.
 
-Runtimes multiply in 32-bit floats; a symbolic size is scaled only by numbers for which that product
-is exact.
+Runtimes multiply in float32; a symbolic size is scaled only by numbers for which that product is
+exact.
 """
 
 from collections.abc import Sequence
@@ -126,11 +126,11 @@ def _spatial_axes(ctx: NodeContext) -> int | None:
     return None
 
 
-_EXACT = 256
+_MAX_TERM = 256
 """Largest numerator and denominator of a scale: the product with sizes up to 65536 then fits the 24
 bits of a float.
 """
-_LARGEST = 2.0**20
+_MAX_SCALE = 2.0**20
 """No valid model has scales from here on."""
 
 
@@ -142,17 +142,14 @@ def upsample(ctx: NodeContext, shape: Shape | None) -> Shape | None:
 
 @shapes("Resize")
 def resize(ctx: NodeContext, shape: Shape | None) -> Shape | None:
-    """Inputs X, scales in operator set 10.
-
-    X, roi, scales, sizes since 11; some axes only since 18.
-    """
+    """Inputs X, scales in operator set 10; X, roi, scales, sizes since 11; ``axes`` since 18."""
     if ctx.opset >= 11 and ctx.input(3) is not None:
         return _resized(ctx, shape)
     return _scaled(ctx, shape, _input_scales(ctx, 1 if ctx.opset < 11 else 2))
 
 
 def _input_scales(ctx: NodeContext, index: int) -> Any:
-    """Scales that are an input: a constant, or whole numbers that were inferred."""
+    """Scales that are an input: a constant, or inferred integers."""
     scales = ctx.constant(index)
     return values(ctx, index) if scales is None else scales
 
@@ -191,12 +188,12 @@ def _floats(scales: Any, length: int) -> list[np.float32] | None:
 def _scale(ctx: NodeContext, size: Dim, factor: np.float32) -> Dim:
     if factor == 1:
         return size
-    if not 0 < factor < _LARGEST:
+    if not 0 < factor < _MAX_SCALE:
         return ctx.fresh()
     if type(size) is int:
         return int(np.floor(np.float32(size) * factor))  # rounded to 32 bits, as runtimes do
     ratio = Fraction(float(factor))
-    if max(ratio.numerator, ratio.denominator) > _EXACT:
+    if max(ratio.numerator, ratio.denominator) > _MAX_TERM:
         return ctx.fresh()
     return floor_div(size * ratio.numerator, ratio.denominator)
 
@@ -247,7 +244,7 @@ def _keep_ratio(dims: Sequence[Dim], sizes: Sequence[Dim], policy: str | None) -
 
 @describes("Resize")
 def resized_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
-    """One number for each axis: its size, or a factor."""
+    """One number for each axis: its size or its scale."""
     place = next((place for place in (3, 2) if len(node.input) > place and node.input[place]), None)
     numbers = None if place is None else g.get_computed_constant(node.input[place])
     if node.attribute.get(

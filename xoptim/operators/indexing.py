@@ -97,13 +97,13 @@ def unique(ctx: NodeContext) -> Results:
     axis = None if shape is None else normalized(integer(ctx, "axis"), len(shape))
     if shape is None or axis is None:
         return (Info(dtype_of(x)), counts, Info(TensorProto.INT64, (ctx.fresh(),)), counts)
-    kept = (*shape[:axis], count, *shape[axis + 1 :])
-    return (Info(dtype_of(x), kept), counts, Info(TensorProto.INT64, (shape[axis],)), counts)
+    dims = (*shape[:axis], count, *shape[axis + 1 :])
+    return (Info(dtype_of(x), dims), counts, Info(TensorProto.INT64, (shape[axis],)), counts)
 
 
 @shapes("Compress")
 def compress(ctx: NodeContext, shape: Shape | None) -> Shape | None:
-    """The selected entries along ``axis``, or of all elements in one row."""
+    """The selected slices along ``axis``, or elements of the flattened input."""
     condition = ctx.constant(1)
     count: Dim = ctx.fresh() if condition is None else int(np.count_nonzero(condition))
     if ctx.attribute("axis") is None:
@@ -147,10 +147,7 @@ def top_k(ctx: NodeContext, x: Info) -> Results:
 
 @infers("Scatter", "ScatterElements", "ScatterND")
 def scatter(ctx: NodeContext) -> Results:
-    """Type and shape of the data.
-
-    The elements of a vector, such as a shape in which one size is replaced.
-    """
+    """Type and shape of the data, and the elements of a vector, such as a changed shape."""
     x = ctx.input(0)
     if x is None or x.data is None or x.shape is None:
         return (x,)
@@ -158,17 +155,17 @@ def scatter(ctx: NodeContext) -> Results:
 
 
 def _written(ctx: NodeContext, data: list[Dim]) -> list[Dim] | None:
-    """The elements afterwards; ``None`` where a place is not known, or written twice."""
-    places, values = ctx.ints(1), vector(ctx, 2)
+    """The elements afterwards; ``None`` if an index is unknown, or written twice."""
+    indices, values = ctx.ints(1), vector(ctx, 2)
     is_plain = ctx.op_type != "ScatterND" and ctx.attribute("reduction", "none") == "none"
-    if places is None or values is None or len(places) != len(values) or not is_plain:
+    if indices is None or values is None or len(indices) != len(values) or not is_plain:
         return None
-    if not all(-len(data) <= place < len(data) for place in places):
+    if not all(-len(data) <= index < len(data) for index in indices):
         return None
-    written = {place % len(data): value for place, value in zip(places, values, strict=True)}
+    updates = {index % len(data): value for index, value in zip(indices, values, strict=True)}
     return (
-        [written.get(place, value) for place, value in enumerate(data)]
-        if len(written) == len(places)
+        [updates.get(index, value) for index, value in enumerate(data)]
+        if len(updates) == len(indices)
         else None
     )
 
@@ -181,14 +178,14 @@ infers("NGramRepeatBlock", domain="com.microsoft")(like(1))  # scores, some of t
 def gather_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """The axes of the indices replace one of the first operand."""
     labels, rank = label_range(len(shapes[0])), len(shapes[0])
-    axis, found = axis_within(g, node, rank), tuple(range(rank, rank + len(shapes[1])))
+    axis, index_labels = axis_within(g, node, rank), tuple(range(rank, rank + len(shapes[1])))
     if axis is None:
         return None
-    operands = AxisOperand(labels, frozenset((axis,))), AxisOperand(found, is_apart=True)
+    operands = AxisOperand(labels, frozenset((axis,))), AxisOperand(index_labels, is_apart=True)
     return Axes(
         operands,
-        ((*labels[:axis], *found, *labels[axis + 1 :]),),
-        blocks={axis: found},
+        ((*labels[:axis], *index_labels, *labels[axis + 1 :]),),
+        blocks={axis: index_labels},
         names={"axis": axis},
     )
 

@@ -47,7 +47,7 @@ def matmul_shape(a: Shape | None, b: Shape | None) -> Shape | None:
 # the scales
 @shapes("MatMulIntegerToFloat", typed_by=(2, 3), operands=(0, 1), domain="com.microsoft")
 def matmul(_ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
-    """Stacked matrices broadcast."""
+    """Batch dimensions broadcast."""
     return matmul_shape(a, b)
 
 
@@ -80,7 +80,7 @@ def _transposed(ctx: NodeContext, shape: Shape | None, suffix: str) -> Shape | N
 
 
 def _projected(ctx: NodeContext, name: str) -> Info:
-    """A with the number of features in an attribute."""
+    """Facts about A, with the number of features in an attribute."""
     a = ctx.input(0)
     shape = shape_of(a)
     return Info(dtype_of(a), (*shape[:-1], known(ctx, integer(ctx, name))) if shape else None)
@@ -107,10 +107,7 @@ def gemm(ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
 def _free_axis(
     ctx: NodeContext, shape: Shape | None, transposed: int | None, axis: int
 ) -> Dim | None:
-    """The dimension of a factor that the result keeps.
-
-    ``None`` for a shape that is not a matrix.
-    """
+    """The dimension of an operand that the result keeps; ``None`` if it is not a matrix."""
     if shape is not None and len(shape) != 2:
         return None
     return (
@@ -125,7 +122,7 @@ def gemm_microsoft(ctx: NodeContext) -> Results:
     """As Gemm; B of QGemm is input 3.
 
     The result of GemmFloat8 has the type in attribute ``dtype``, the result of QGemm the type of
-    its zero point (8), floats without one.
+    its zero point (8), float32 without one.
     """
     dtype, b = dtype_of(ctx.input(0)), 1
     if ctx.op_type == "GemmFloat8":
@@ -163,25 +160,25 @@ def _contracted(
 ) -> Shape | None:
     """Shape of the result; ``None`` where an ellipsis covers an unknown number of axes."""
     sizes: dict[str, Dim] = {}
-    hidden: Shape | None = ()
+    ellipsis: Shape | None = ()
     for term, shape in zip(terms, shapes, strict=True):
         head, dots, tail = term.partition("...")
-        named = len(head) + len(tail)
+        letter_count = len(head) + len(tail)
         if shape is None:
-            hidden = None if dots else hidden
+            ellipsis = None if dots else ellipsis
             continue
-        if len(shape) < named or (len(shape) > named and not dots):
+        if len(shape) < letter_count or (len(shape) > letter_count and not dots):
             return None
         stop = len(shape) - len(tail)
         for letter, dim in zip(head + tail, shape[: len(head)] + shape[stop:], strict=True):
             sizes[letter] = broadcast(sizes[letter], dim) if letter in sizes else dim
         if dots:
-            hidden = broadcast_shapes(hidden, shape[len(head) : stop])
+            ellipsis = broadcast_shapes(ellipsis, shape[len(head) : stop])
     before, dots, after = result.partition("...")
-    if dots and hidden is None:
+    if dots and ellipsis is None:
         return None
-    letters = [[sizes[c] if c in sizes else ctx.fresh() for c in part] for part in (before, after)]
-    return (*letters[0], *((hidden or ()) if dots else ()), *letters[1])
+    letters = [[sizes[c] if c in sizes else ctx.fresh() for c in text] for text in (before, after)]
+    return (*letters[0], *((ellipsis or ()) if dots else ()), *letters[1])
 
 
 infers("Inverse", "MoE", "QMoE", domain="com.microsoft")(like_first)
@@ -191,7 +188,7 @@ infers("Inverse", "MoE", "QMoE", domain="com.microsoft")(like_first)
 def matmul_axes(_g: AxesView, _node: NodeView, shapes: Shapes) -> Axes | None:
     """Rows come from the first operand, columns from the second one.
 
-    A single second matrix works along the last axis only.
+    If the second operand is a single matrix, it works along the last axis only.
     """
     left, right = map(len, shapes)
     rank = max(left, right)

@@ -91,8 +91,8 @@ def transpose(ctx: NodeContext, x: Info) -> Results:
 
 @infers_tensor("Squeeze")
 def squeeze(ctx: NodeContext, x: Info) -> Results:
-    """Drops the axes named or, where none is (an empty list counts as none), all of size 1: unknown
-    where a symbol may be 1.
+    """Drops ``axes`` or, without any (an empty list counts as none), all of size 1; the shape is
+    unknown where a symbol may be 1.
     """
     axes, count = (
         (listed(ctx, "axes"), listed_count(ctx, "axes")) if is_given(ctx, "axes") else ([], 0)
@@ -107,9 +107,9 @@ def _squeezed(
         return None
     rank = len(shape)
     if count == 0:
-        kept = tuple(dim for dim in shape if dim != 1)
+        dims = tuple(dim for dim in shape if dim != 1)
         # even the rank depends on a symbol that may be 1
-        return kept if all(is_never_one(dim) for dim in kept) else None
+        return dims if all(is_never_one(dim) for dim in dims) else None
     if axes is None:
         # of several, some may be equal
         return fresh_shape(ctx, rank - 1) if count == 1 and rank else None
@@ -121,7 +121,7 @@ def _squeezed(
 
 @infers_tensor("Unsqueeze")
 def unsqueeze(ctx: NodeContext, x: Info) -> Results:
-    """Axes are places in the result."""
+    """``axes`` are axes of the result."""
     axes, count = listed(ctx, "axes"), listed_count(ctx, "axes")
     if x.shape is None or count is None:
         return (Info(x.dtype),)
@@ -141,7 +141,7 @@ def unsqueeze(ctx: NodeContext, x: Info) -> Results:
 
 @infers_tensor("Reshape")
 def reshape(ctx: NodeContext, x: Info) -> Results:
-    """The elements of the input, in as much of the target shape as is known."""
+    """The elements of the input, and the target shape as far as it is known."""
     target = listed_dims(ctx, "shape")
     if target is not None:
         allow_zero = integer(ctx, "allowzero", 0) if ctx.opset >= 14 else 0
@@ -154,7 +154,7 @@ def reshape(ctx: NodeContext, x: Info) -> Results:
 
 
 def _unknown_target(ctx: NodeContext, source: Shape | None, count: Dim | None) -> Shape | None:
-    """Result for a target whose length alone is known."""
+    """Result for a target with a known length only."""
     if type(count) is not int:
         return None
     if source is not None and count == 1:
@@ -169,12 +169,12 @@ def _solve(
 
     0 copies the dimension of the input at the same place (unless ``allowzero``), -1 stands for the
     remaining factor. A symbolic size that may be negative may be -1 at run time, so it is solved
-    for like -1, unless there is a -1 already. A size that is at least 0 is used as it is: at a run
-    where it is 0, the copied size would have to be 0 too.
+    for like -1, unless there is a -1 already. A size that is at least 0 is used as it is: in a run
+    where it is 0, the copied dimension has to be 0 as well.
     """
     if source is not None and ctx.assumes("addressable") and ctx.assumes("small_empty"):
         target = _meant(source, target)
-    # At most one -1 is allowed, so next to a written one no symbol can be -1.
+    # At most one -1 is allowed: where it is written, no symbol can be -1.
     rest_is_left = -1 in target
     dims: list[Dim | None] = []
     for index, size in enumerate(target):
@@ -185,36 +185,35 @@ def _solve(
         else:
             dims.append(size if size >= 0 else None)
     missing = [index for index, dim in enumerate(dims) if dim is None]
-    found = None
+    rest = None
     if len(missing) == 1 and source is not None:
-        found = _left_over(source, [dim for dim in dims if dim is not None])
+        rest = _left_over(source, [dim for dim in dims if dim is not None])
     return tuple(
-        [dim if dim is not None else found if found is not None else ctx.fresh() for dim in dims]
+        [dim if dim is not None else rest if rest is not None else ctx.fresh() for dim in dims]
     )
 
 
 def _meant(source: Shape, target: Sequence[Dim]) -> Sequence[Dim]:
-    """The target with the exact sizes in place of those that may wrap around in their element type.
+    """The target with exact sizes instead of those that may wrap around in their element type.
 
-    Where the sizes give the number of elements when they are multiplied, which is less than 2**48,
-    one of them at most does not fit 32 bits; the others determine its size. A factor of that number
-    fits 64 bits.
+    If the product of the sizes is the number of elements, which is below 2**48, at most one of them
+    does not fit 32 bits; the others determine it. A factor of that number fits 64 bits.
     """
-    meant = [size if type(size) is int else before_wrapping(size) for size in target]
-    if not any(map(is_not, meant, target)):
+    exact = [size if type(size) is int else before_wrapping(size) for size in target]
+    if not any(map(is_not, exact, target)):
         return target
     total = product(source)
     # A written 0 copies an axis: the product of the sizes then says nothing about the number of
     # elements.
-    if product(meant) == total and all(map(is_nonnegative, meant)) and 0 not in target:
-        return meant
+    if product(exact) == total and all(map(is_nonnegative, exact)) and 0 not in target:
+        return exact
     wide = [before_wrapping(size, 64) for size in target]
     fits = [is_nonnegative(size) and exact_quotient(total, size) is not None for size in wide]
     return [a if fit else b for a, b, fit in zip(wide, target, fits, strict=True)]
 
 
 def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
-    """The dimension that, with those used, holds as many elements as the source."""
+    """The dimension that, with those used, gives as many elements as the source."""
     rest = list(source)
     divisors: list[Dim] = []
     for dim in used:
@@ -225,10 +224,10 @@ def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
             divisors.append(dim)
     total, divisor = product(rest), product(divisors)
     if divisor == 0:
-        return None  # -1 next to an axis of length 0 has no unique solution
+        return None  # -1 next to a dimension of size 0 has no unique solution
     quotient = exact_quotient(total, divisor)
     if quotient is not None:
-        # windows of an axis that was padded to whole ones: put together, they are the axis
+        # windows of an axis padded to a multiple of their size: together, they are the axis
         return multiplied_out(quotient)
     # Of two numbers, a remainder shows that the model is invalid; a symbolic quotient is exact in
     # every run that has a result.
@@ -254,14 +253,14 @@ infers("Trilu", domain="com.microsoft")(like_first)
 
 @describes("Squeeze")
 def squeezed_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
-    """The axes that are named go."""
+    """The result has no axes that are in ``axes``."""
     axes = named_axes(g, node, len(shapes[0]))
     return axes_mixed(node, shapes, axes, {"axes": frozenset(axes)} if axes else {}, drops=True)
 
 
 @describes("Unsqueeze")
 def unsqueezed_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
-    """Only the result has the axes that are named."""
+    """Only the result has the axes that are in ``axes``."""
     axes, rank = g.get_argument(node, "axes"), len(shapes[0])
     added = named_axes(g, node, rank + len(axes)) if isinstance(axes, list) else None
     if added is None or len({*added}) < len(added):
@@ -284,9 +283,9 @@ def transposed_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
 
 @describes("Reshape")
 def reshaped_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
-    """The first axes stay until the sizes differ; the elements of the others are mixed.
+    """Leading axes of equal size stay; the elements of the others are mixed.
 
-    With ``allowzero``, all are.
+    With ``allowzero``, all are mixed.
     """
     result, target = g.try_infer_shape(node.output[0]), g.get_argument(node, "shape")
     if result is None or not isinstance(target, list) or len(target) != len(result):
@@ -319,7 +318,7 @@ def reshape_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Arr
     """
     data = required(inputs, 0)
     dims = ints_of(node, "shape", inputs)
-    # runtimes refuse models with others
+    # runtimes refuse models with other types
     typed = all(array is None or array.dtype == np.int64 for array in inputs[1:])
     if dims is None or min(dims, default=0) < -1 or not typed:
         return None
@@ -332,8 +331,8 @@ def reshape_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Arr
 
 @kernel("Squeeze")
 def squeeze_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """The same without some axes of length one (all of them when none is named, as onnxruntime
-    reads an empty list too).
+    """The data without some axes of size 1 (all of them by default; onnxruntime reads an empty list
+    in this way).
     """
     data = required(inputs, 0)
     axes = ints_of(node, "axes", inputs)
@@ -347,7 +346,7 @@ def squeeze_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Arr
 
 @kernel("Unsqueeze")
 def unsqueeze_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """The same with axes of length one at the given positions of the result."""
+    """The data with axes of size 1 at positions of the result."""
     data = required(inputs, 0)
     axes = ints_of(node, "axes", inputs)
     if axes is None:
@@ -365,9 +364,9 @@ def transpose_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[A
     perm = node.attribute("perm")
     if perm is not None and sorted(perm) != list(range(data.ndim)):
         return None
-    moved = data.transpose(perm)
-    result = np.empty(moved.shape, moved.dtype)
-    copy_in_blocks(moved, result)
+    view = data.transpose(perm)
+    result = np.empty(view.shape, view.dtype)
+    copy_in_blocks(view, result)
     return [result]
 
 
@@ -381,5 +380,5 @@ def trilu_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array
     rows, columns = data.shape[-2:]
     k = min(max(k, -rows - 1), columns + 1)
     distance = np.arange(columns) - np.arange(rows)[:, None]
-    kept = distance >= k if flag(node, "upper", True) else distance <= k
-    return [np.where(kept, data, np.zeros((), data.dtype))]
+    mask = distance >= k if flag(node, "upper", True) else distance <= k
+    return [np.where(mask, data, np.zeros((), data.dtype))]

@@ -84,8 +84,8 @@ def skip_layer_normalization(ctx: NodeContext) -> Results:
 
 @infers("EmbedLayerNormalization", "QEmbedLayerNormalization", domain="com.microsoft")
 def embed_layer_normalization(ctx: NodeContext) -> Results:
-    """Word numbers (N, S) and embeddings (words, H) give (N, S, H), lengths by the mask (N) and the
-    sum before.
+    """Token ids (N, S) and embeddings (words, H) give (N, S, H), lengths by the mask (N), and the
+    sum before the normalization.
 
     Quantized embeddings give a result of the type of their scales (8), and no sum.
     """
@@ -130,7 +130,7 @@ def layer_normalization_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axe
         dim != 1 for shape in shapes[1:] for dim in shape[: max(len(shape) - rank + axis, 0)]
     ):
         return None
-    found = axes_of_first(
+    axes = axes_of_first(
         node, shapes, whole=range(axis, rank), last=rank - axis, names={"axis": axis}
     )
     scales = []
@@ -139,4 +139,4 @@ def layer_normalization_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axe
             label if label >= axis else label - rank for label in label_range(len(shape), rank)
         )
         scales.append(AxisOperand(labels, frozenset(range(axis, rank)), is_apart=True))
-    return replace(found, operands=(found.operands[0], *scales))
+    return replace(axes, operands=(axes.operands[0], *scales))

@@ -22,7 +22,7 @@ class NodeContext(Protocol):
     inputs: Sequence[Info | None]
     """Facts about each input.
 
-    ``None`` for an optional input that is omitted; never shorter than what is present.
+    ``None`` for an optional input that is omitted; inputs omitted at the end may be missing.
     """
     num_outputs: int
 

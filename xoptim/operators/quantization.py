@@ -1,6 +1,4 @@
-"""Operators that quantize, and onnxruntime's on quantized tensors: where a zero point is absent,
-types follow the operands.
-"""
+"""QuantizeLinear, DequantizeLinear, and onnxruntime's operators on quantized tensors."""
 
 from dataclasses import replace
 
@@ -20,9 +18,7 @@ register(Trait.SAME_SHAPE, "DequantizeLinear", "QuantizeLinear")
 @infers("QuantizeLinear")
 @infers("QuantizeLinear", domain="com.microsoft")
 def quantize_linear(ctx: NodeContext) -> Results:
-    """The type of the zero point, or ``output_dtype`` (since operator set 21), or 8 bits without
-    sign.
-    """
+    """The type is ``output_dtype`` (since operator set 21), that of the zero point, or uint8."""
     dtype = integer(ctx, "output_dtype", 0) if ctx.opset >= 21 else 0
     if not dtype and dtype is not None:
         dtype = TensorProto.UINT8 if ctx.input(2) is None else dtype_of(ctx.input(2))
@@ -32,8 +28,8 @@ def quantize_linear(ctx: NodeContext) -> Results:
 @infers("DequantizeLinear")
 @infers("DequantizeLinear", domain="com.microsoft")
 def dequantize_linear(ctx: NodeContext) -> Results:
-    """The type of the scale (32 bits before operator set 19 of the standard), or ``output_dtype``
-    (since 23).
+    """The type is ``output_dtype`` (since operator set 23), or that of the scale, which is float32
+    before operator set 19 of the standard.
     """
     dtype = integer(ctx, "output_dtype", 0) if ctx.opset >= 23 else 0
     if not dtype and dtype is not None:
@@ -43,9 +39,7 @@ def dequantize_linear(ctx: NodeContext) -> Results:
 
 @infers("QLinearConcat", domain="com.microsoft")
 def qlinear_concat(ctx: NodeContext) -> Results:
-    """After scale and zero point of the result: for each operand a tensor, its scale and its zero
-    point.
-    """
+    """Inputs: scale and zero point of the result, then a tensor, its scale and zero point each."""
     shapes = [shape_of(ctx.input(i)) for i in range(2, len(ctx.inputs), 3)]
     return [Info(dtype_of(ctx.input(1)), joined(ctx, shapes, integer(ctx, "axis")))]
 
@@ -63,12 +57,12 @@ infers(
 
 @describes("DequantizeLinear", "QuantizeLinear")
 def quantized_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
-    """One scale, or one for each part along an axis; not one for each block."""
+    """Per-tensor and per-axis quantization; block-wise quantization is not described."""
     axis, shape = axis_within(g, node, len(shapes[0])), shapes[1]
     if len(shape) > 1 or node.attribute.get("block_size"):
         return None
     if not shape or node.opset < 13 or axis is None:
         return axes_of_first(node, shapes) if shape in ((), (1,)) else None
-    found = axes_of_first(node, shapes, names={"axis": axis})
+    axes = axes_of_first(node, shapes, names={"axis": axis})
     scale = None if shape == (1,) else AxisOperand((axis,), is_apart=True)
-    return replace(found, operands=(found.operands[0], *[scale] * (len(shapes) - 1)))
+    return replace(axes, operands=(axes.operands[0], *[scale] * (len(shapes) - 1)))

@@ -1,4 +1,4 @@
-"""Operators that reduce axes to one number each, and sums along an axis."""
+"""Reductions over axes, and cumulative sums along an axis."""
 
 import functools
 import math
@@ -44,8 +44,8 @@ _RULES: Final[dict[str, Callable[[Values], Dim]]] = {
 
 @infers_tensor(*REDUCTIONS)
 def reduction(ctx: NodeContext, x: Info) -> Results:
-    """No axes mean all of them, or none with ``noop_with_empty_axes``, which came when the axes
-    became an operand.
+    """No axes mean all of them, or none with ``noop_with_empty_axes``, an attribute since the axes
+    are an operand.
     """
     keep = integer(ctx, "keepdims", 1)
     axes, count = (
@@ -60,7 +60,7 @@ def reduction(ctx: NodeContext, x: Info) -> Results:
 
 
 @shapes("QLinearReduceMean", domain="com.microsoft")
-# whether its 32-bit sums have a sign is not documented
+# whether its 32-bit sums are signed is not documented
 @shapes("ReduceSumInteger", typed_by=(), domain="com.microsoft")
 def reduce_microsoft(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """A reduction over the axes in the attribute, all of them by default."""
@@ -111,7 +111,7 @@ def _reduced_values(ctx: NodeContext, x: Info) -> list[Dim] | None:
 
 
 def _is_exact(op_type: str, dtype: int, data: Values) -> bool:
-    """Whether no partial result leaves the integers that doubles and the type itself hold.
+    """Whether a double and the type itself represent all partial results, which are integers.
 
     onnxruntime reduces integers in double precision, in an order of its own. Floating-point numbers
     are never exact here: partial results may be inexact although the total is small.
@@ -121,8 +121,8 @@ def _is_exact(op_type: str, dtype: int, data: Values) -> bool:
         if low is None or high is None:
             return False
         sizes.append(max(abs(low), abs(high)))
-    most = sum(sizes) if op_type == "ReduceSum" else math.prod(max(size, 1) for size in sizes)
-    return dtype in INTEGERS and most < min(2**53, RANGES[dtype][1])
+    limit = sum(sizes) if op_type == "ReduceSum" else math.prod(max(size, 1) for size in sizes)
+    return dtype in INTEGERS and limit < min(2**53, RANGES[dtype][1])
 
 
 infers("CumProd", "CumSum")(like_first_operand)
@@ -131,7 +131,7 @@ shapes("IsAllFinite", dtype=TensorProto.BOOL, operands=(), domain="com.microsoft
 
 @describes(*REDUCTIONS)
 def reduction_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
-    """All axes are reduced where none is given."""
+    """All axes are reduced by default."""
     reduced = reduced_axes(g, node)
     axes = None if reduced is None else tuple(sorted(reduced))
     names = {"axes": frozenset(axes)} if axes else {}

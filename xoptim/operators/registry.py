@@ -1,4 +1,4 @@
-"""One record for each operator, which the modules of the families fill facet by facet."""
+"""One record per operator; the modules of the families fill in its facets."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Trait(Enum):
 
 @dataclass
 class Operator:
-    """What is known about an operator; a facet that is not known is ``None``."""
+    """Facts about an operator; an unknown facet is ``None``."""
 
     traits: set[Trait] = field(default_factory=set)
     formula: Formula | None = None  # types, shapes and small values of the results
@@ -62,12 +62,11 @@ class Operator:
 
 
 OPERATORS: Final[dict[OperatorKey, Operator]] = {}
-"""All operators of which something is known."""
 _UNKNOWN: Final = Operator()
 
 
 def operator_of(domain: str, op_type: str) -> Operator:
-    """What is known about an operator. Do not modify the result."""
+    """The record of an operator, an empty one by default. Do not modify the result."""
     return OPERATORS.get((domain, op_type), _UNKNOWN)
 
 
@@ -82,35 +81,32 @@ def has_trait(domain: str, op_type: str, trait: Trait) -> bool:
 
 
 def operators_with(*traits: Trait, domain: str | None = "") -> frozenset[str]:
-    """The operators of a domain (``None``: of all) that have any of some properties.
+    """The operators of a domain (``None``: of all) that have any of these traits.
 
-    Modules of this package ask when they run, not when they are imported: families register in the
-    order of their names.
+    Modules of this package do not call it during import: families register one by one.
     """
     return frozenset(
         op_type
-        for (own, op_type), found in OPERATORS.items()
-        if domain in (None, own) and not found.traits.isdisjoint(traits)
+        for (op_domain, op_type), operator in OPERATORS.items()
+        if domain in (None, op_domain) and not operator.traits.isdisjoint(traits)
     )
 
 
 def axes_of(g: AxesView, node: NodeView, shapes: Mapping[str, Shape] | None = None) -> Axes | None:
-    """The axes of a node.
+    """The axes of a node; ``shapes`` overrides the shapes of operands.
 
-    ``None`` when its operator is not described, or a shape or parameter that matters is not known.
-
-    ``shapes`` are shapes of operands that have others than in the graph.
+    ``None`` when its operator is not described, or a shape or parameter that matters is unknown.
     """
     describe = operator_of(node.domain, node.op_type).axes
     if describe is None:
         return None
-    given = shapes or {}
-    found = [
-        () if not name else given[name] if name in given else g.try_infer_shape(name)
+    overrides = shapes or {}
+    operand_shapes = [
+        () if not name else overrides[name] if name in overrides else g.try_infer_shape(name)
         for name in node.input
     ]
-    known = [shape for shape in found if shape is not None]
-    return describe(g, node, known) if len(known) == len(found) else None
+    known_shapes = [shape for shape in operand_shapes if shape is not None]
+    return describe(g, node, known_shapes) if len(known_shapes) == len(operand_shapes) else None
 
 
 def is_commutative(op_type: str, domain: str) -> bool:
@@ -122,9 +118,7 @@ def is_commutative(op_type: str, domain: str) -> bool:
 
 
 def is_associative(op_type: str, domain: str) -> bool:
-    """Whether a tree of such operators gives the same result (but for rounding) in every
-    arrangement of its operands.
-    """
+    """Whether a tree of such operators gives the same result (but for rounding) in any order."""
     return has_trait(domain, op_type, Trait.ASSOCIATIVE)
 
 
@@ -144,9 +138,9 @@ def infers(*op_types: str, domain: str = "") -> Callable[[Formula], Formula]:
 
     def register(formula: Formula) -> Formula:
         for op_type in op_types:
-            found = record(domain, op_type)
-            assert found.formula is None, f"two formulas for {op_type}"
-            found.formula = formula
+            operator = record(domain, op_type)
+            assert operator.formula is None, f"two formulas for {op_type}"
+            operator.formula = formula
         return formula
 
     return register
@@ -157,9 +151,9 @@ def describes(*op_types: str, domain: str = "") -> Callable[[AxesRule], AxesRule
 
     def register_axes(rule: AxesRule) -> AxesRule:
         for op_type in op_types:
-            found = record(domain, op_type)
-            assert found.axes is None, f"two descriptions of {op_type}"
-            found.axes = rule
+            operator = record(domain, op_type)
+            assert operator.axes is None, f"two descriptions of {op_type}"
+            operator.axes = rule
         return rule
 
     return register_axes
@@ -168,9 +162,9 @@ def describes(*op_types: str, domain: str = "") -> Callable[[AxesRule], AxesRule
 def costs(kind: CostKind, *op_types: str, domain: str = "") -> None:
     """Register what nodes of one or several operators of a domain do with each element."""
     for op_type in op_types:
-        found = record(domain, op_type)
-        assert found.cost is None, f"two costs of {op_type}"
-        found.cost = kind
+        operator = record(domain, op_type)
+        assert operator.cost is None, f"two costs of {op_type}"
+        operator.cost = kind
 
 
 def counts(*op_types: str, domain: str = "") -> Callable[[Operations], Operations]:
@@ -178,9 +172,9 @@ def counts(*op_types: str, domain: str = "") -> Callable[[Operations], Operation
 
     def register_operations(operations: Operations) -> Operations:
         for op_type in op_types:
-            found = record(domain, op_type)
-            assert found.operations is None, f"two counts for {op_type}"
-            found.operations = operations
+            operator = record(domain, op_type)
+            assert operator.operations is None, f"two counts for {op_type}"
+            operator.operations = operations
         return operations
 
     return register_operations

@@ -62,11 +62,11 @@ def split_to_sequence(ctx: NodeContext) -> Results:
     if shape is None:
         return [_sequence(Info(x.dtype))]
     axis, keep = normalized(integer(ctx, "axis", 0), len(shape)), integer(ctx, "keepdims", 1)
-    is_given, chunk = ctx.input(1) is not None, None
+    has_split, chunk = ctx.input(1) is not None, None
     if axis is None:
-        chunk = fresh_shape(ctx, len(shape)) if is_given else None
-    elif is_given or keep is not None:
-        size = [known(ctx, _chunk(ctx, shape[axis]))] if is_given else [1] if keep else []
+        chunk = fresh_shape(ctx, len(shape)) if has_split else None
+    elif has_split or keep is not None:
+        size = [known(ctx, _chunk(ctx, shape[axis]))] if has_split else [1] if keep else []
         chunk = (*shape[:axis], *size, *shape[axis + 1 :])
     return [_sequence(Info(x.dtype, chunk))]
 
@@ -78,9 +78,9 @@ def _chunk(ctx: NodeContext, size: Dim) -> Dim | None:
         return None
     if len(sizes) > 1 or shape_of(ctx.input(1), 1) is not None:
         return sizes[0] if all(s == sizes[0] for s in sizes) else None
-    whole = sizes[0]
-    divides = whole is size or (type(whole) is int and whole > 0 and mod(size, whole) == 0)
-    return whole if divides else None
+    chunk = sizes[0]
+    divides = chunk is size or (type(chunk) is int and chunk > 0 and mod(size, chunk) == 0)
+    return chunk if divides else None
 
 
 @infers("ConcatFromSequence")

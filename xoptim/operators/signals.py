@@ -97,6 +97,6 @@ def stft(ctx: NodeContext) -> Shape:
 
 def _frame_length(ctx: NodeContext) -> Dim | None:
     if ctx.input(3) is not None:
-        given = scalar(ctx, 3)
-        return given if given is not None else dim_of(ctx.input(2), 0, 1)
+        length = scalar(ctx, 3)
+        return length if length is not None else dim_of(ctx.input(2), 0, 1)
     return dim_of(ctx.input(2), 0, 1) if ctx.input(2) is not None else dim_of(ctx.input(0), 1, 3)

@@ -114,8 +114,8 @@ def _outermost(position: Dim) -> Dim:
 
 
 def _is_sound(end: Dim, step: int) -> bool:
-    """Whether the end is defined: a negative step to the largest integer is empty by the
-    specification, all in onnxruntime.
+    """Whether the end is defined: a negative step to the largest integer is an empty range by the
+    specification, and the complete axis in onnxruntime.
     """
     return step > 0 or (step < 0 and not (type(end) is int and end >= _FAR))
 
@@ -123,7 +123,7 @@ def _is_sound(end: Dim, step: int) -> bool:
 def _positions(size: int, start: int, end: int, step: int) -> range:
     """Return the positions taken from an axis.
 
-    Unlike in Python, a negative step from before the first one takes the first.
+    Unlike in Python, a negative step from before the first position takes the first.
     """
     # -1 is the end past the first position
     lowest, highest = (0, size) if step > 0 else (-1, size - 1)
@@ -174,10 +174,7 @@ def _is_clamped(size: Dim, position: Dim) -> bool:
 
 
 def _ascending(size: Dim, start: Dim, end: Dim) -> Dim | None:
-    """Number of positions between start and end, both clamped to ``[0, size]``.
-
-    0 when they are out of order.
-    """
+    """Number of positions between start and end, both clamped to ``[0, size]``; at least 0."""
     negative = _is_negative(end)
     if negative:
         # It may lie before the axis: the maximum with 0 below covers that.
@@ -201,17 +198,17 @@ def _ascending(size: Dim, start: Dim, end: Dim) -> Dim | None:
 
 
 def _descending(size: Dim, start: Dim, end: Dim) -> Dim | None:
-    """Positions from the start down to the one after the end, which is -1 for an end before the
-    axis.
+    """Number of positions from the start down to the one above the end, which is -1 for an end
+    before the axis.
     """
-    below, after = _is_negative(start), _is_negative(end)
-    if below is None or after is None:
+    negative_start, negative_end = _is_negative(start), _is_negative(end)
+    if negative_start is None or negative_end is None:
         return None
-    if below:
+    if negative_start:
         first: Dim = dim_min(size, 1 if _is_far(start) else dim_max(size + start + 1, 1))
     else:
         first = size if _is_far(start) else dim_min(start + 1, size)
-    if after:
+    if negative_end:
         stop: Dim = 0 if _is_far(end) else dim_max(size + end + 1, 0)
     else:
         stop = size if _is_far(end) else dim_min(end + 1, size)
@@ -220,7 +217,7 @@ def _descending(size: Dim, start: Dim, end: Dim) -> Dim | None:
 
 @describes("Slice")
 def slice_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
-    """Where no axes are given, there are as many as there are numbers."""
+    """By default the first axes, as many as there are starts."""
     axes = _named(g, node, shapes)
     return axes_mixed(node, shapes, axes, {"axes": axes} if axes else {})
 
@@ -244,9 +241,7 @@ def slice_kernel(node: EvaluationNode, inputs: list[Array | None]) -> list[Array
 def slice_ranges(
     node: EvaluationNode, inputs: list[Array | None], shape: Sequence[int]
 ) -> list[slice] | None:
-    """The range of each axis that a Slice takes, as Python counts it.
-
-    ``None`` when the node is not understood.
+    """The range of each axis that a Slice takes, as Python counts it; ``None`` when unsupported.
 
     The data, the first of the inputs, is not read; ``shape`` is its shape.
     """
@@ -269,8 +264,8 @@ def slice_ranges(
 
 
 _OPEN_END = 2**31 - 1
-"""Ends from here on, with a negative step, are empty ranges by the standard and whole axes in
-onnxruntime.
+"""Ends from here on, with a negative step, are empty ranges by the specification, and complete axes
+in onnxruntime.
 """
 
 

@@ -10,10 +10,7 @@ from xoptim.operators.protocols import NodeContext
 
 @shapes("StringNormalizer", dtype=TensorProto.STRING)
 def string_normalizer(ctx: NodeContext, shape: Shape | None) -> Shape | None:
-    """[C] or [1, C].
-
-    Removing words (``stopwords``) changes the length, and leaves one empty string at least.
-    """
+    """[C] or [1, C]; removing words (``stopwords``) changes the length."""
     if shape is None or len(shape) not in (1, 2):
         return None
     return (*shape[:-1], ctx.fresh() if ctx.attribute("stopwords") else shape[-1])

@@ -46,11 +46,11 @@ def label_encoder(ctx: NodeContext) -> Results:
     if ctx.opset < 2:
         dtype = _FLIPPED.get(dtype_of(x), 0)
     else:
-        given = [kind for name, kind in _LABELS.items() if ctx.attribute(name) is not None]
+        dtypes = [code for name, code in _LABELS.items() if ctx.attribute(name) is not None]
         values = ctx.attribute("values_tensor")
-        if len(given) == 1 and values is None:
-            dtype = given[0]
-        elif isinstance(values, onnx.TensorProto) and not given:
+        if len(dtypes) == 1 and values is None:
+            dtype = dtypes[0]
+        elif isinstance(values, onnx.TensorProto) and not dtypes:
             dtype = values.data_type
     return [Info(dtype, shape_of(x))]
 
@@ -112,12 +112,12 @@ def tree_ensemble_classifier(ctx: NodeContext) -> Results:
 
 @shapes("ArrayFeatureExtractor", operands=(0, 1), domain=DOMAIN)
 def array_feature_extractor(
-    ctx: NodeContext, x: Shape | None, places: Shape | None
+    ctx: NodeContext, x: Shape | None, indices: Shape | None
 ) -> Shape | None:
-    """As many columns as indices; indices without axes are one. One axis of data is one example."""
+    """As many columns as indices; a scalar is one index. Data with one axis is one example."""
     if not x:
         return None
-    count = None if places is None or len(places) > 1 else places[0] if places else 1
+    count = None if indices is None or len(indices) > 1 else indices[0] if indices else 1
     return (*(x[:-1] or (1,)), known(ctx, count))
 
 

@@ -123,13 +123,13 @@ def _slide(ctx: NodeContext, size: Dim, kernel: Dim | None, window: Window, axis
         return ctx.fresh()
     begin, end = window.pads[axis], window.pads[axis + len(window.strides)]
     extent = (kernel - 1) * window.dilations[axis] + 1
-    room = size + begin + end - extent
+    span = size + begin + end - extent
     # the window is larger than the axis: onnxruntime does not follow ONNX here
-    if type(room) is int and room < 0:
+    if type(span) is int and span < 0:
         return ctx.fresh()
     if not window.ceil:
-        return floor_div(room, stride) + 1
-    positions = ceil_div(room, stride) + 1
+        return floor_div(span, stride) + 1
+    positions = ceil_div(span, stride) + 1
     # the last window begins before the padding at the end
     if type(extent) is int and stride + end <= extent:
         return positions
@@ -257,7 +257,7 @@ def qlinear_global_average_pool(ctx: NodeContext, x: Shape | None) -> Shape | No
 
 @shapes("MaxUnpool")
 def max_unpool(ctx: NodeContext, x: Shape | None) -> Shape | None:
-    """Inputs X, I and, since operator set 9, the whole shape of the result."""
+    """Inputs X, I and, since operator set 9, the shape of the result."""
     if ctx.input(2) is not None:
         sizes = vector(ctx, 2)
         if sizes is not None:
@@ -278,8 +278,8 @@ def max_unpool(ctx: NodeContext, x: Shape | None) -> Shape | None:
 @counts("Conv", "ConvInteger", "ConvTranspose", "MaxPool", "AveragePool", "LpPool")
 @counts("FusedConv", domain="com.microsoft")
 def window_operations(node: NodeView, operands: KnownShapes, results: KnownShapes) -> int:
-    """Each result of Conv is a sum over the channels of its group and the window, ConvTranspose
-    turns this around.
+    """An element of Conv is a sum over the channels of its group and the window; ConvTranspose
+    adds each element of the operand to as many results.
     """
     if "Pool" in node.op_type:
         return math.prod(results[0]) * math.prod(node.attribute.get("kernel_shape") or (1,))

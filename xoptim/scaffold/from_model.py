@@ -26,14 +26,12 @@ from xoptim.graph.sources import Source
 from xoptim.graph.walk import is_read_beyond
 from xoptim.match.create import DOMAIN
 
-_SHOWN: Final = 16
+_MAX_ELEMENTS: Final = 16
 """Elements up to which a constant is written out."""
 _WIDTH: Final = 96
 """Length of a line of ONNX text."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-"""A name that Python takes as it is: it changes those with other letters, and with two lines in
-front.
-"""
+"""A name that Python does not change, unlike names with other letters or leading underscores."""
 _KEYWORDS: Final = ("domain", "outputs", "attributes", "associative", "any_order")
 """Keywords of a call in `match_pattern` that are not attributes."""
 
@@ -45,18 +43,18 @@ def chosen_nodes(model: Any, words: Sequence[str]) -> tuple[Graph, list[Node]]:
 
     Args:
         model: a path, or the model.
-        words: each the name of a node, the name of one of its results, or ``#17`` for its position.
+        words: names of nodes or of their results, or ``#17`` for a position.
     """
     source = Source(model)
     graph = load_model(source.proto, source.base_dir).graph
-    found = {node for word in words for node in locate(graph.model, word)}
-    for node in found:
-        called = repr(node.name or node.output[0])
+    selection = {node for word in words for node in locate(graph.model, word)}
+    for node in selection:
+        label = repr(node.name or node.output[0])
         if node.graph is not graph:
-            raise ModelError(f"node {called} is not in the main graph")
+            raise ModelError(f"node {label} is not in the main graph")
         if node.bodies or any(isinstance(v, AttributeReference) for v in node.attribute.values()):
-            raise ModelError(f"node {called} has subgraphs, which a pattern cannot describe")
-    nodes = [node for node in graph.nodes if node in found and node.op_type != "Constant"]
+            raise ModelError(f"node {label} has subgraphs, which a pattern cannot describe")
+    nodes = [node for node in graph.nodes if node in selection and node.op_type != "Constant"]
     if not nodes:
         raise ModelError("no node is selected that computes anything; name some with --nodes A,B,C")
     return graph, nodes
@@ -79,9 +77,9 @@ class ChosenPart:
         self.parameters: dict[str, str] = {}  # name in the graph of each parameter
         self._protos = [self._renamed(node, number) for number, node in enumerate(nodes, 1)]
         inside = set(nodes)
-        made = [name for node in nodes for name in node.output if name]
-        read = [name for name in made if is_read_beyond(graph, name, inside)]
-        self.results = {self._names[name]: name for name in read or filter(None, nodes[-1].output)}
+        outputs = [name for node in nodes for name in node.output if name]
+        used = [name for name in outputs if is_read_beyond(graph, name, inside)]
+        self.results = {self._names[name]: name for name in used or filter(None, nodes[-1].output)}
 
     def is_constant(self, parameter: str) -> bool:
         """Whether a parameter must be constant."""
@@ -89,11 +87,11 @@ class ChosenPart:
 
     def types(self) -> dict[str, int]:
         """The element type of each parameter; raises `ModelError` when one is not known."""
-        found = {word: self._graph.info_of(name).dtype for word, name in self.parameters.items()}
-        for word, dtype in found.items():
+        types = {word: self._graph.info_of(name).dtype for word, name in self.parameters.items()}
+        for word, dtype in types.items():
             if not dtype:
                 raise ModelError(f"the type of operand {self.parameters[word]!r} is not known")
-        return found
+        return types
 
     def calls(self) -> list[str]:
         """The calls of `match_pattern` that describe the nodes."""
@@ -116,8 +114,8 @@ class ChosenPart:
 
     def after(self, name: str) -> str:
         """A graph that calls the local function, and the function, in ONNX text."""
-        used = dict.fromkeys(["", *(node.domain for node in self._nodes)])
-        imports = ", ".join(f'"{each}" : {self._graph.opsets.get(each, 1)}' for each in used)
+        domains = dict.fromkeys(["", *(node.domain for node in self._nodes)])
+        imports = ", ".join(f'"{key}" : {self._graph.opsets.get(key, 1)}' for key in domains)
         call = helper.make_node(name, list(self.parameters), list(self.results), domain=DOMAIN)
         header = f'<domain: "{DOMAIN}", opset_import: [{imports}]>'
         return "\n".join((self._model([call], []), header, self.function(name)))
@@ -161,7 +159,7 @@ class ChosenPart:
         return word
 
     def _call(self, proto: onnx.NodeProto, node: Node) -> str:
-        called = repr(node.name or node.output[0])
+        label = repr(node.name or node.output[0])
         number = len(proto.input)
         attributes = node.attribute
         results = len(proto.output)
@@ -169,11 +167,11 @@ class ChosenPart:
             proto.op_type, proto.domain, attributes, range(number, number + 1), results
         )
         if mistake is not None:
-            raise ModelError(f"node {called} cannot be in a pattern: {mistake}")
+            raise ModelError(f"node {label} cannot be in a pattern: {mistake}")
         reserved = next((key for key in attributes if key in _KEYWORDS), None)
         if reserved is not None:
             raise ModelError(
-                f"node {called} has an attribute {reserved!r}, which is a keyword of patterns; "
+                f"node {label} has an attribute {reserved!r}, which is a keyword of patterns; "
                 "remove it from --nodes"
             )
         words = [*map(self._written, proto.input), *_keywords(attributes)]
@@ -207,7 +205,7 @@ class ChosenPart:
 
 
 def _can_be_shown(array: np.ndarray) -> bool:
-    is_small = 0 < array.size <= _SHOWN
+    is_small = 0 < array.size <= _MAX_ELEMENTS
     return is_small and array.dtype.kind in "bif" and bool(np.isfinite(array).all())
 
 
@@ -215,8 +213,8 @@ def _numbers(array: np.ndarray) -> Any:
     """The numbers in an array, with the fewest digits that identify them in its own type."""
     if array.dtype.kind != "f":
         return array.tolist()
-    shortest = [float(str(each)) for each in array.ravel()]
-    return np.array(shortest).reshape(array.shape).tolist()
+    numbers = [float(str(number)) for number in array.ravel()]
+    return np.array(numbers).reshape(array.shape).tolist()
 
 
 def _is_name(text: str) -> bool:
@@ -229,7 +227,7 @@ def _operator(op_type: str) -> str:
 
 
 def _keywords(attributes: Mapping[str, Any]) -> Iterator[str]:
-    """The attributes of a call, those whose names are not names in Python last."""
+    """The attributes of a call, last those whose names are no Python identifiers."""
     texts = {key: _literal(value) for key, value in attributes.items()}
     yield from (f"{key}={text}" for key, text in texts.items() if _is_name(key))
     others = ", ".join(f"{key!r}: {text}" for key, text in texts.items() if not _is_name(key))
@@ -238,12 +236,12 @@ def _keywords(attributes: Mapping[str, Any]) -> Iterator[str]:
 
 
 def quoted(text: str) -> str:
-    """A text as the inside of a literal between three quotes, its lines as they are."""
+    """A text as the content of a triple-quoted literal, which keeps its lines."""
     escapes = {"\n": "\n", "\\": "\\\\"}
-    written = "".join(
-        escapes.get(each) or (each if each.isprintable() else ascii(each)[1:-1]) for each in text
+    escaped = "".join(
+        escapes.get(char) or (char if char.isprintable() else ascii(char)[1:-1]) for char in text
     )
-    return re.sub(r'"(?=""|"?$)', r"\\\g<0>", written)
+    return re.sub(r'"(?=""|"?$)', r"\\\g<0>", escaped)
 
 
 def _literal(value: Any) -> str:
@@ -285,14 +283,14 @@ def _constant_nodes(word: str, graph: Graph, name: str) -> Iterator[onnx.NodePro
     if dtype == TensorProto.STRING:
         raise ModelError(f"operand {name!r} holds strings, for which no example can be made")
     number = 0.5 if dtype in (TensorProto.FLOAT, TensorProto.DOUBLE) else 0
-    filled = numpy_helper.from_array(np.full(1, number, array.dtype))
+    value = numpy_helper.from_array(np.full(1, number, array.dtype))
     shape = numpy_helper.from_array(np.array(array.shape, np.int64))
     yield helper.make_node("Constant", [], [f"{word}_shape"], value=shape)
-    yield helper.make_node("ConstantOfShape", [f"{word}_shape"], [word], value=filled)
+    yield helper.make_node("ConstantOfShape", [f"{word}_shape"], [word], value=value)
 
 
 def _text(graph: onnx.GraphProto) -> str:
-    """A graph in ONNX text, its long lines broken.
+    """A graph in ONNX text, its long lines wrapped.
 
     Raises `ModelError` when ONNX text cannot express it.
     """
@@ -300,23 +298,23 @@ def _text(graph: onnx.GraphProto) -> str:
         text = onnx.printer.to_text(graph).strip()
     except UnicodeDecodeError:
         text = ""
-    broken = "\n".join(
+    wrapped = "\n".join(
         part
         for line in text.split("\n")
         for part in textwrap.wrap(
             line, _WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
         )
     )
-    # a string of several words is not broken
-    found = next((each for each in (broken, text) if _same_nodes(graph, each)), None)
-    if found is None:
-        alone = (node for node in graph.node if not _is_expressible(node))
-        node = next(alone, graph.node[0])
+    # a string of several words is not wrapped
+    result = next((form for form in (wrapped, text) if _same_nodes(graph, form)), None)
+    if result is None:
+        faulty = (node for node in graph.node if not _is_expressible(node))
+        node = next(faulty, graph.node[0])
         raise ModelError(
             f"ONNX text cannot express the operator {abridged(node.op_type)} of domain "
             f"{abridged(node.domain)} with its attributes; remove its node from --nodes"
         )
-    return found
+    return result
 
 
 def _is_expressible(node: onnx.NodeProto) -> bool:
@@ -330,13 +328,13 @@ def _is_expressible(node: onnx.NodeProto) -> bool:
 def _same_nodes(graph: onnx.GraphProto, text: str) -> bool:
     """Whether ONNX text has the nodes of a graph."""
     try:
-        read = onnx.parser.parse_graph(text)
+        parsed = onnx.parser.parse_graph(text)
     except (onnx.parser.ParseError, UnicodeDecodeError):
         return False
-    return list(map(_identity, read.node)) == list(map(_identity, graph.node))
+    return list(map(_identity, parsed.node)) == list(map(_identity, graph.node))
 
 
 def _identity(node: onnx.NodeProto) -> object:
-    """What no other way to write a node changes; numbers and tensors may be stored otherwise."""
-    attributes = sorted((each.name, each.type, each.s, *each.strings) for each in node.attribute)
+    """What every form of a node has in common; numbers and tensors may be stored differently."""
+    attributes = sorted((a.name, a.type, a.s, *a.strings) for a in node.attribute)
     return (node.op_type, node.domain, *node.input, "→", *node.output, attributes)

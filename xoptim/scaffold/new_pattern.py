@@ -27,21 +27,21 @@ def pattern_from_model(class_name: str, model: Any, nodes: Sequence[str]) -> str
     that are too long. Raises `ModelError` when the nodes cannot be a pattern.
 
     Args:
-        class_name: of the pattern.
+        class_name: the name of the pattern.
         model: a path, or the model.
         nodes: see `xoptim.scaffold.from_model.chosen_nodes`.
     """
-    graph, chosen = chosen_nodes(model, nodes)
-    part = ChosenPart(graph, chosen)
+    graph, subgraph = chosen_nodes(model, nodes)
+    part = ChosenPart(graph, subgraph)
     short = class_name.removesuffix("Pattern")
-    operators = ", ".join(dict.fromkeys(node.op_type for node in chosen))
+    operators = ", ".join(dict.fromkeys(node.op_type for node in subgraph))
     kinds = {word: "Constant" if part.is_constant(word) else "Symbol" for word in part.parameters}
     types = ", ".join(
         f'"{word}": (TensorProto.{_type_name(dtype)},)' for word, dtype in part.types().items()
     )
-    domains = {node.domain: graph.opsets.get(node.domain, 1) for node in chosen if node.domain}
+    domains = {node.domain: graph.opsets.get(node.domain, 1) for node in subgraph if node.domain}
     calls = part.calls()
-    fixed = {
+    fields = {
         "name": class_name,
         "short": short,
         "imports": _imports("\n".join(calls), kinds.values()),
@@ -52,7 +52,7 @@ def pattern_from_model(class_name: str, model: Any, nodes: Sequence[str]) -> str
     }
     text = filled(
         "from_model",
-        **fixed,
+        **fields,
         operators=textwrap.shorten(operators, 60, placeholder=" ..."),
         types=f"{{{types}}}",
         domains=repr((*domains.items(), (DOMAIN, 1))),
@@ -62,7 +62,7 @@ def pattern_from_model(class_name: str, model: Any, nodes: Sequence[str]) -> str
         before=quoted(part.before()),
         after=quoted(part.after(short)),
     )
-    _check(text, fixed)
+    _check(text, fields)
     return text
 
 
@@ -73,11 +73,11 @@ def _type_name(dtype: int) -> str:
     return TensorProto.DataType.Name(dtype)
 
 
-def _check(text: str, fixed: Mapping[str, object]) -> None:
+def _check(text: str, fields: Mapping[str, object]) -> None:
     """Raise `ModelError` when texts of the model are more than literals in the template."""
     empty = dict.fromkeys(("operators", "function", "before", "after"), "")
     template = filled(
-        "from_model", **fixed, **empty, types="{}", domains="()", calls="pass", results="x1"
+        "from_model", **fields, **empty, types="{}", domains="()", calls="pass", results="x1"
     )
     fault = fault_in(text, template)
     if fault:
@@ -89,12 +89,12 @@ def _imports(calls: str, kinds: Iterable[str]) -> str:
     words = {"EasyPatternOptimization", "Example", "PatternBuilder", "PatternRewriter", *kinds}
     numpy = "import numpy as np\n" if "np." in calls else ""
     helper = ", numpy_helper" if "numpy_helper" in calls else ""
-    listed = ", ".join(sorted(words))
-    return f"{numpy}from onnx import TensorProto{helper}\n\nfrom xoptim.match import {listed}"
+    names = ", ".join(sorted(words))
+    return f"{numpy}from onnx import TensorProto{helper}\n\nfrom xoptim.match import {names}"
 
 
 def filled(template: str, **texts: object) -> str:
-    """A text of this folder with other texts in its gaps."""
+    """A template of this folder with its fields filled in."""
     path = resources.files("xoptim.scaffold") / f"{template}.txt"
     return path.read_text(encoding="utf-8").format(**texts)
 
@@ -149,7 +149,7 @@ def write_pattern(class_name: str, folder: Path, model: str = "", nodes: str = "
 def write_pack(class_name: str, folder: Path, model: str = "", nodes: str = "") -> list[Path]:
     """Write a package with one pattern in a new folder, which gives the project its name.
 
-    Returns the files written.
+    Returns the written files.
 
     Raises `ValueError` when a name is not valid, `FileExistsError` when the folder exists, and
     `XoptimError` when the nodes cannot be a pattern.

@@ -9,7 +9,7 @@ from typing import Final
 _LAMBDA: Final = ast.dump(
     ast.parse("lambda t: numpy_helper.to_array(t).tolist() == 0", mode="eval").body
 )
-"""The condition on a tensor that is an attribute, with its value as 0."""
+"""The condition on a tensor attribute, with 0 as its value."""
 _OPERAND: Final = re.compile(r"[xc][0-9]+|_?[a-z]+_[0-9]+(_[0-9]+)?")
 """Names of parameters and results."""
 
@@ -22,7 +22,7 @@ def fault_in(text: str, template: str) -> str:
         template: the same file without texts of a model, and with an empty ``match_pattern``.
     """
     try:
-        trees = [ast.parse(each) for each in (text, template)]
+        trees = [ast.parse(source) for source in (text, template)]
         compile(text, "pattern", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"it is not valid Python ({error})"
@@ -38,10 +38,10 @@ class _UnexpectedError(Exception):
 
 
 class _Bare(ast.NodeTransformer):
-    """Takes literals and the calls of `match_pattern` out of a file, and checks the latter."""
+    """Removes literals and the calls of `match_pattern` from a file, and checks these calls."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        """Any literal is like another."""
+        """All literals are the same."""
         return ast.Constant(0)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
@@ -76,9 +76,9 @@ def _check_statement(node: ast.stmt) -> None:
             pass
         case ast.Return(value=ast.expr() as results):
             _check_names(results)
-        case ast.Assign(targets=[target], value=ast.Call(func=called, args=args, keywords=words)):
+        case ast.Assign(targets=[target], value=ast.Call(func=callee, args=args, keywords=words)):
             _check_names(target)
-            _check_operator(called)
+            _check_operator(callee)
             for operand in args:
                 _check_operand(operand)
             for word in words:
@@ -89,8 +89,8 @@ def _check_statement(node: ast.stmt) -> None:
 
 def _check_names(node: ast.expr) -> None:
     """Results, or a tuple of them."""
-    for each in node.elts if isinstance(node, ast.Tuple) else [node]:
-        if not isinstance(each, ast.Name) or not _OPERAND.fullmatch(each.id):
+    for result in node.elts if isinstance(node, ast.Tuple) else [node]:
+        if not isinstance(result, ast.Name) or not _OPERAND.fullmatch(result.id):
             raise _UnexpectedError(repr(ast.unparse(node)))
 
 
@@ -110,14 +110,14 @@ def _check_operand(node: ast.expr) -> None:
     match node:
         case ast.Constant(value=None):
             pass
-        case ast.Call(func=called, args=[array], keywords=[]) if ast.unparse(called) == "np.array":
+        case ast.Call(func=callee, args=[array], keywords=[]) if ast.unparse(callee) == "np.array":
             _check_literal(array)
         case _:
             _check_names(node)
 
 
 def _check_keyword(node: ast.keyword) -> None:
-    """An attribute, or a dictionary of those whose names are not names in Python."""
+    """An attribute, or a dictionary of those whose names are no Python identifiers."""
     if node.arg is not None:
         _check_value(node.value)
         return
@@ -146,12 +146,8 @@ def _check_types(node: ast.expr) -> None:
     """The element types of the operands."""
     match node:
         case ast.Dict(keys=keys, values=values):
-            types = [
-                each for value in values if isinstance(value, ast.Tuple) for each in value.elts
-            ]
-            names = all(
-                re.fullmatch(r"TensorProto\.[A-Z0-9]+", ast.unparse(each)) for each in types
-            )
+            types = [t for value in values if isinstance(value, ast.Tuple) for t in value.elts]
+            names = all(re.fullmatch(r"TensorProto\.[A-Z0-9]+", ast.unparse(t)) for t in types)
             is_right = names and len(types) == len(values) and None not in keys
             for key in filter(None, keys):
                 _check_literal(key)

@@ -68,18 +68,18 @@ def stub(texts: bool = False) -> str:
     return "\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
-_EVERY: Final = ["*operands: Any"]
+_ANY_OPERANDS: Final = ["*operands: Any"]
 
 
 def _methods(versions: Sequence[OpSchema], texts: bool) -> Iterator[str]:
-    """The overloads of an operator: those of `match_pattern`, the first of which has the
-    documentation, those of an operator that is made, and of another domain.
+    """The overloads of an operator: those of `match_pattern`, the first one with the documentation,
+    those of `apply_pattern`, and one for other domains.
     """
     name = versions[-1].name
     yield from _pattern_methods(versions, _doc(versions, texts))
     yield from _builder_methods(versions)
-    other = ["domain: str", "outputs: int | Result | Sequence[Result] = ...", "**attributes: Any"]
-    yield from _method("", name, _EVERY, other, "Any")
+    more = ["domain: str", "outputs: int | Result | Sequence[Result] = ...", "**attributes: Any"]
+    yield from _method("", name, _ANY_OPERANDS, more, "Any")
 
 
 def _pattern_methods(versions: Sequence[OpSchema], doc: str) -> Iterator[str]:
@@ -93,32 +93,32 @@ def _pattern_methods(versions: Sequence[OpSchema], doc: str) -> Iterator[str]:
     operands = _operands(versions, most=1)  # a variadic operand takes all that are left
     yield from _method("_Pattern", name, operands, attributes, "Symbol", doc)
     if versions[-1].max_output > 1:
-        several = ["outputs: int | Symbol | Sequence[Symbol]", *attributes]
-        yield from _method("_Pattern", name, _EVERY, several, "Any")
+        keywords = ["outputs: int | Symbol | Sequence[Symbol]", *attributes]
+        yield from _method("_Pattern", name, _ANY_OPERANDS, keywords, "Any")
     if is_associative(name, ""):
-        nested = ["associative: bool", *attributes]
-        yield from _method("_Pattern", name, _EVERY, nested, "Symbol")
+        keywords = ["associative: bool", *attributes]
+        yield from _method("_Pattern", name, _ANY_OPERANDS, keywords, "Symbol")
 
 
 def _builder_methods(versions: Sequence[OpSchema]) -> Iterator[str]:
-    """The overloads of an operator that is made: plain, with chosen results."""
+    """The overloads in `apply_pattern`: plain, with chosen results."""
     name = versions[-1].name
     attributes = [
         *(f"{key}: {kind} | None = ..." for key, kind in _attributes(versions).items()),
         "name: Any = ...",
     ]
     yield from _method("_Builder", name, _operands(versions), attributes, "str")
-    chosen = ["outputs: int | Sequence[str]", *attributes]
-    yield from _method("_Builder", name, _EVERY, chosen, "Any")
+    keywords = ["outputs: int | Sequence[str]", *attributes]
+    yield from _method("_Builder", name, _ANY_OPERANDS, keywords, "Any")
 
 
 def _method(
-    of: str, name: str, operands: list[str], keywords: list[str], result: str, doc: str = ""
+    owner: str, name: str, operands: list[str], keywords: list[str], result: str, doc: str = ""
 ) -> Iterator[str]:
-    """The lines of one overload of a class, of both where ``of`` is empty."""
+    """The lines of one overload, for a class or, without one, for both."""
     star = [] if operands and operands[-1].startswith("*") else ["*"]
     before = [*operands, "/"] if operands and star else operands
-    text = ", ".join((f"self: {of}" if of else "self", *before, *star, *keywords))
+    text = ", ".join((f"self: {owner}" if owner else "self", *before, *star, *keywords))
     yield "    @overload"
     yield f"    def {name}({text}) -> {result}:" + ("" if doc else " ...")
     if doc:
@@ -132,16 +132,16 @@ def _attributes(versions: Sequence[OpSchema]) -> dict[str, str]:
     """The attributes of all versions with their Python types, those that became operands
     included.
     """
-    found = {
+    types = {
         key: _TYPES.get(str(a.type).rpartition(".")[2], "Any")
         for version in versions
         for key, a in version.attributes.items()
     }
-    found.pop("consumed_inputs", None)  # a remark of operator set 1, without effect
-    found |= {
+    types.pop("consumed_inputs", None)  # a remark of operator set 1, without effect
+    types |= {
         key: _HOLDS[rule.holds] for (op, key), rule in MOVED.items() if op == versions[-1].name
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(types.items()))
 
 
 def _operands(versions: Sequence[OpSchema], most: int | None = None) -> list[str]:
@@ -150,16 +150,16 @@ def _operands(versions: Sequence[OpSchema], most: int | None = None) -> list[str
     Those after the first ``most``, which may be omitted, have a default.
     """
     newest = versions[-1]
-    moved = {rule.place for (op, _), rule in MOVED.items() if op == newest.name}
-    least = min(
-        [*moved, *(version.min_input for version in versions), *([] if most is None else [most])]
+    places = {rule.place for (op, _), rule in MOVED.items() if op == newest.name}
+    required = min(
+        [*places, *(version.min_input for version in versions), *([] if most is None else [most])]
     )
-    written: list[str] = []
+    parameters: list[str] = []
     for place, operand in enumerate(newest.inputs):
         if operand.option == OpSchema.FormalParameterOption.Variadic:
-            return [*written, f"*{operand.name}: Any"] if not written else ["*operands: Any"]
-        written.append(f"{operand.name}_: Any" + (" = ..." if place >= least else ""))
-    return written
+            return [*parameters, f"*{operand.name}: Any"] if not parameters else ["*operands: Any"]
+        parameters.append(f"{operand.name}_: Any" + (" = ..." if place >= required else ""))
+    return parameters
 
 
 def _doc(versions: Sequence[OpSchema], texts: bool) -> str:
@@ -183,22 +183,22 @@ def _doc(versions: Sequence[OpSchema], texts: bool) -> str:
         f"Operator sets {numbers}: https://onnx.ai/onnx/operators/onnx__{newest.name}.html"
     )
     for key, kind in _attributes(versions).items():
-        known = newest.attributes.get(key)
+        attribute = newest.attributes.get(key)
         lines.append(f"- ``{key}``: {kind}{_default(versions, key)}")
-        if texts and known is not None:
-            lines.append(textwrap.indent(known.description.strip().replace("\\", "\\\\"), "  "))
+        if texts and attribute is not None:
+            lines.append(textwrap.indent(attribute.description.strip().replace("\\", "\\\\"), "  "))
     return "\n".join(lines)
 
 
 def _default(versions: Sequence[OpSchema], key: str) -> str:
-    """The default of an attribute, or that it must be given; of the newest version that has it."""
+    """The default of an attribute in the newest version that has it, or that it is required."""
     for version in reversed(versions):
         if key in version.attributes:
-            found = version.attributes[key]
-            if found.default_value.name:
-                value = onnx.helper.get_attribute_value(found.default_value)
+            attribute = version.attributes[key]
+            if attribute.default_value.name:
+                value = onnx.helper.get_attribute_value(attribute.default_value)
                 return f" = {value.decode() if isinstance(value, bytes) else value!r}"
-            return ", required" if found.required else ""
+            return ", required" if attribute.required else ""
     return ", an operand in newer operator sets"
 
 
@@ -207,10 +207,10 @@ def main(arguments: Sequence[str]) -> int:
 
     Returns the exit code.
     """
-    wanted = stub("--texts" in arguments)
+    text = stub("--texts" in arguments)
     if "--check" in arguments:
-        return int(not TARGET.is_file() or TARGET.read_text(encoding="utf-8") != wanted)
-    write_file(TARGET, wanted.encode())
+        return int(not TARGET.is_file() or TARGET.read_text(encoding="utf-8") != text)
+    write_file(TARGET, text.encode())
     return 0
 
 

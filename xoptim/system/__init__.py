@@ -1,4 +1,1 @@
-"""All that differs between Linux, macOS, Windows and a browser.
-
-No other package asks which system it runs on.
-"""
+"""Differences between Linux, macOS, Windows and browsers: no other package asks for the system."""

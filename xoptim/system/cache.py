@@ -14,13 +14,13 @@ _OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def cache_folder() -> Path | None:
-    """The folder for caches of this user: ``XDG_CACHE_HOME``, or what is usual on the system.
+    """The folder for caches of this user: ``XDG_CACHE_HOME``, or the usual one of the system.
 
     ``None`` where there is no home. It may not exist yet.
     """
-    chosen = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(chosen):
-        return Path(chosen, "xoptim")
+    folder = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(folder):
+        return Path(folder, "xoptim")
     home = Path(os.path.expanduser("~"))
     if not home.is_absolute():
         return None
@@ -32,7 +32,7 @@ def cache_folder() -> Path | None:
 
 
 def store(place: Path, contents: bytes) -> None:
-    """Write a file as a whole: whoever reads it meanwhile finds the earlier one.
+    """Write a file atomically: readers meanwhile see the earlier one.
 
     Its folder becomes the user's alone: `xoptim.system.reading.read_own_file` reads from no other.
     Raises `OSError` where that is not possible; nothing is left behind then.

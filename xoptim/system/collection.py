@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Switch the cyclic garbage collector off: it would traverse millions of small objects that
-    stay alive again and again.
+    """Disable the cyclic garbage collector, which would traverse millions of live objects again and
+    again.
     """
     enabled = gc.isenabled()
     gc.disable()

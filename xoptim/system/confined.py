@@ -1,7 +1,7 @@
 """Files in a folder, reached from its descriptor one name after another: no link is followed, and
 a name that becomes a link meanwhile leads nowhere else.
 
-Windows has no such calls: there, the names are looked at before and after a file is opened.
+Windows has no such calls: there, the names are checked before and after a file is opened.
 """
 
 import errno
@@ -106,8 +106,8 @@ class _Level(NamedTuple):
     def move(self, old: str, new: str) -> None:
         """Rename a file, which replaces another one."""
         source, options = self.at(old, "src_dir_fd")
-        target, more = self.at(new, "dst_dir_fd")
-        os.replace(source, target, **options, **more)
+        target, target_options = self.at(new, "dst_dir_fd")
+        os.replace(source, target, **options, **target_options)
 
     def receive(self, source: Path, name: str) -> None:
         """Move a file here, under a name that is not taken, or copy it from another disk."""
@@ -147,8 +147,8 @@ class ConfinedFolder:
         return {"pass_fds": (self.handle,)} if self.handle >= 0 else {}
 
     def parts(self, path: str) -> Parts:
-        """The names of a path, which is relative to the folder or absolute; ``..`` is taken as a
-        word, since no link is followed.
+        """The names of a path, which is relative to the folder or absolute; ``..`` removes a name,
+        since no link is followed.
 
         Raises `ValueError` when it leads out of the folder, or no file can have the name.
         """
@@ -226,16 +226,16 @@ class ConfinedFolder:
                 level.unlink(parts[-1])
 
     def is_named(self, parts: Parts, suffixes: Sequence[str]) -> bool:
-        """Whether the name of a file is in another one of its folder that has one of some
-        suffixes; yes where that cannot be read.
+        """Whether a file of the same folder, with one of these suffixes, has the name in it, or
+        cannot be read.
         """
         name = os.fsencode(parts[-1])
         with self._level(parts[:-1]) as level:
-            for each in self.names(parts[:-1]):
-                if not each.endswith(tuple(suffixes)) or not level.has_file(each):
+            for entry in self.names(parts[:-1]):
+                if not entry.endswith(tuple(suffixes)) or not level.has_file(entry):
                     continue
                 try:
-                    with level.open(each) as stream, _mapped(stream) as content:
+                    with level.open(entry) as stream, _mapped(stream) as content:
                         if content.find(name) >= 0:
                             return True
                 except ValueError:  # an empty file
@@ -261,7 +261,7 @@ class ConfinedFolder:
             yield level
 
     def _check(self, parts: Parts) -> None:
-        """Look at the names again, where they were not opened one after another."""
+        """Check the names again, where they were not opened one after another."""
         if self.handle < 0:
             level = _Level(-1, self.root)
             for name in parts:

@@ -1,8 +1,7 @@
-"""What a process does now, for the one that outlives it; and the work that ended earlier processes,
-which is left out.
+"""The current work of a process, for its parent; and the work that ended earlier processes.
 
-A kernel of a library may end the process. Its parent, which has read here what it did, may start
-another one that leaves that out.
+A kernel of a library may end the process. Its parent reads here what it was doing, and may start
+another one that skips it.
 """
 
 import json
@@ -13,22 +12,22 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-_ROOM: Final = 1 << 14
-_LONGEST: Final = 200  # characters of a step
-_MOST_SIZES: Final = 64
+_MAX_BYTES: Final = 1 << 14
+_MAX_STEP: Final = 200  # characters of a step
+_MAX_SIZES: Final = 64
 
 
 class Crash(NamedTuple):
     """The end of a process at work."""
 
     step: str = ""
-    key: str = ""  # of the work, empty where it cannot be left out
+    key: str = ""  # of the work, empty where it cannot be skipped
     sizes: Mapping[str, int] = {}  # of the dynamic dimensions in that run
     is_trial: bool = False  # whether the sizes were tried, and others would do
     signal: str = ""
 
     def covers(self, sizes: Mapping[str, int]) -> bool:
-        """Whether a trial of sizes is left out: none is larger than in the one that ended the
+        """Whether a trial of sizes is skipped: none is larger than in the one that ended the
         process.
         """
         return (
@@ -39,7 +38,7 @@ class Crash(NamedTuple):
 
 
 class Watch:
-    """Notes what this process does, in memory that copies of it share."""
+    """Notes the current work of this process, in memory shared with its copies."""
 
     def __init__(self) -> None:
         self._memory: mmap.mmap | None = None
@@ -57,17 +56,17 @@ class Watch:
     def share(self) -> None:
         """Let copies of this process note what they do (Linux)."""
         if sys.platform == "linux":
-            self._memory = mmap.mmap(-1, _ROOM)
+            self._memory = mmap.mmap(-1, _MAX_BYTES)
 
     def note(self, step: str) -> None:
-        """Say what the process does now."""
-        self._write(Crash(step[:_LONGEST]))
+        """Note the current step."""
+        self._write(Crash(step[:_MAX_STEP]))
 
     @contextmanager
     def at(self, sizes: Mapping[str, int], *, is_trial: bool = False) -> Iterator[None]:
-        """Say with which sizes models are run meanwhile."""
+        """Note the sizes with which models are run meanwhile."""
         before = self._now
-        if len(sizes) <= _MOST_SIZES:
+        if len(sizes) <= _MAX_SIZES:
             self._write(before._replace(sizes=dict(sizes), is_trial=is_trial))
         try:
             yield
@@ -76,7 +75,7 @@ class Watch:
 
     @contextmanager
     def doing(self, key: str) -> Iterator[None]:
-        """Say that the process does work meanwhile that another one could leave out."""
+        """Note work that is done meanwhile, and that another process could skip."""
         before = self._now
         self._write(before._replace(key=key))
         try:
@@ -93,7 +92,7 @@ class Watch:
         return next((crash.signal for crash in self.crashes if crash.covers(sizes)), "")
 
     def last(self) -> Crash:
-        """What the process did last that noted it."""
+        """The last note."""
         raw = b"" if self._memory is None else self._memory[:].rstrip(b"\0")
         try:
             return Crash(*json.loads(raw))
@@ -104,8 +103,8 @@ class Watch:
         self._now = now
         if self._memory is not None:
             raw = json.dumps(now).encode()
-            raw = raw if len(raw) <= _ROOM else json.dumps(Crash(now.step)).encode()
-            self._memory[:] = raw.ljust(_ROOM, b"\0")
+            raw = raw if len(raw) <= _MAX_BYTES else json.dumps(Crash(now.step)).encode()
+            self._memory[:] = raw.ljust(_MAX_BYTES, b"\0")
 
 
 WATCH: Final = Watch()

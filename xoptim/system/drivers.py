@@ -1,4 +1,4 @@
-"""SwiftShader, a driver of Vulkan that computes on the processor, as browsers bring it."""
+"""SwiftShader, a Vulkan driver that runs on the CPU, as shipped with browsers."""
 
 import ctypes
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Final
 from xoptim.system.machine import set_variable
 
 DRIVER_VARIABLE: Final = "VK_ICD_FILENAMES"
-"""The variable of the environment that names the description of a driver of Vulkan."""
+"""Environment variable with the path of the manifest of a Vulkan driver."""
 _LOADER: Final = "libvulkan.so.1"
 _FOLDERS: Final = (
     "/usr/lib/chromium",
@@ -19,7 +19,7 @@ _FOLDERS: Final = (
 
 
 def software_driver() -> Path | None:
-    """The description of SwiftShader that a browser brings, ``None`` where none is found."""
+    """The manifest of SwiftShader in a browser, ``None`` when there is none."""
     files = (Path(folder) / "vk_swiftshader_icd.json" for folder in _FOLDERS)
     return next((path for path in files if path.is_file()), None)
 
@@ -33,6 +33,6 @@ def use_software_driver() -> None:
     try:
         ctypes.CDLL(_LOADER)
     except OSError:
-        own = driver.with_name(_LOADER)
-        if own.is_file():  # later calls find a library of this name that is loaded already
-            ctypes.CDLL(str(own))
+        library = driver.with_name(_LOADER)
+        if library.is_file():  # later calls find a library of this name that is loaded already
+            ctypes.CDLL(str(library))

@@ -1,6 +1,4 @@
-"""Files: locks, replacement, and ranges of bytes: holes, copies made by the kernel,
-writes at a position.
-"""
+"""Files: locks, replacement, and ranges of bytes: holes, copies by the kernel, writes."""
 
 import errno
 import os
@@ -21,7 +19,7 @@ such file.
 MODEL_SUFFIXES: Final = (".onnx", ".onnxtxt", ".onnxtext", ".textproto", ".pbtxt", ".onnxjson")
 """Endings of the names of files with models."""
 MAPPING_ALIGNMENT: Final = 1 << 16 if sys.platform == "win32" else 1 << 12
-"""Files are mapped into memory from multiples of this offset on."""
+"""Files are mapped into memory at multiples of this offset."""
 NO_LINK: Final[int] = getattr(os, "O_NOFOLLOW", 0)
 """Flag to open a file only if it is not a symbolic link, where the system can."""
 _ATTEMPTS: Final = 10
@@ -58,14 +56,14 @@ def move(source: Path, target: Path) -> None:
 
     Raises `OSError`.
 
-    Windows refuses it while a program, such as a scanner for viruses, has the old file open, mostly
-    for a moment.
+    Windows refuses it while a program, such as a virus scanner, has the old file open, mostly for a
+    moment.
     """
-    for left in reversed(range(_ATTEMPTS)):
+    for attempts_left in reversed(range(_ATTEMPTS)):
         try:
             os.replace(source, target)
         except PermissionError:
-            if sys.platform != "win32" or not left:
+            if sys.platform != "win32" or not attempts_left:
                 raise
             time.sleep(_PAUSE)
         else:
@@ -122,7 +120,7 @@ def copy_range(source: Path, start: int, length: int, target: BinaryIO, offset: 
 def copy_open_range(
     stream: BinaryIO, start: int, length: int, target: BinaryIO, offset: int
 ) -> None:
-    """Do the same from a file that is open."""
+    """As `copy_range`, from an open file."""
     # the end of a file reads like a hole
     if os.fstat(stream.fileno()).st_size < start + length:
         raise OSError(errno.EIO, f"{stream.name!r} was truncated while it was copied")
@@ -146,16 +144,16 @@ def write_at(stream: BinaryIO, offset: int, data: memoryview) -> None:
     """
     while data:
         if hasattr(os, "pwrite"):
-            written = os.pwrite(stream.fileno(), data, offset)
+            count = os.pwrite(stream.fileno(), data, offset)
         else:
             with _SEEKING:
                 stream.seek(offset)
-                written = stream.write(data)
-        data, offset = data[written:], offset + written
+                count = stream.write(data)
+        data, offset = data[count:], offset + count
 
 
 def check_space(folder: Path, size: int) -> None:
-    """Raise `OSError` unless there is room for some bytes on the disk of a folder."""
+    """Raise `OSError` unless the disk of a folder has room for some bytes."""
     free = shutil.disk_usage(folder).free
     if size > free:
         raise OSError(
@@ -165,10 +163,7 @@ def check_space(folder: Path, size: int) -> None:
 
 
 def _copy_in_kernel(source: int, start: int, length: int, target: int, offset: int) -> int:
-    """Copy by the kernel.
-
-    Returns the number of bytes copied, fewer than asked for where it does not copy between the two.
-    """
+    """Copy by the kernel; returns the number of bytes copied, fewer where it cannot copy."""
     done = 0
     if not hasattr(os, "copy_file_range"):
         return done

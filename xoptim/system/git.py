@@ -16,7 +16,7 @@ _COMMAND: Final = (
     *("-c", "core.fsmonitor=false"),
     *("-c", f"core.hooksPath={os.devnull}"),
 )
-"""Options of git for which no command here starts a monitor, a hook or a pager."""
+"""Options with which git starts no monitor, hook or pager."""
 _ENVIRONMENT: Final = {
     # A partial clone fetches a missing object by a program that its configuration names. Git before
     # 2.45 ignores the first variable; the second one permits a protocol that does not exist.

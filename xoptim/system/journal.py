@@ -1,7 +1,7 @@
 """The temporary files of this process, and the files that they become, for the end of a command
 that was interrupted.
 
-A process that waits for this one can read the journal too, and remove the files of a process that
+A process that waits for this one can also read the journal, and remove the files of a process that
 was killed.
 """
 
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 
 class _Identity(NamedTuple):
-    """A file, whatever its name is."""
+    """A file, regardless of its name."""
 
     device: int
     inode: int
@@ -25,10 +25,10 @@ class _Identity(NamedTuple):
     @classmethod
     def of(cls, path: Path) -> "_Identity | None":
         try:
-            found = path.lstat()
+            status = path.lstat()
         except (OSError, ValueError):
             return None
-        return cls(found.st_dev, found.st_ino)
+        return cls(status.st_dev, status.st_ino)
 
 
 class _Entry(NamedTuple):
@@ -66,9 +66,7 @@ class Journal:
         self._shared: int | None = None
 
     def share(self) -> None:
-        """Let processes that this one starts as copies of itself note their files here too
-        (Linux).
-        """
+        """Let copies of this process also note their files here (Linux)."""
         if sys.platform == "linux":
             self._shared = os.memfd_create("xopt")
 
@@ -82,11 +80,11 @@ class Journal:
         """Note files and the temporary files that are about to be moved there, as a group: the last
         move completes it.
         """
-        known = {final.absolute(): _Identity.of(path) for final, path in moves.items()}
-        last, identity = list(known.items())[-1]
-        for path, (final, own) in zip(moves.values(), known.items(), strict=True):
-            if own is not None and identity is not None:
-                self._add(_Entry(path.absolute(), own, final, (last, identity)))
+        identities = {final.absolute(): _Identity.of(path) for final, path in moves.items()}
+        last, identity = list(identities.items())[-1]
+        for path, (final, file_identity) in zip(moves.values(), identities.items(), strict=True):
+            if file_identity is not None and identity is not None:
+                self._add(_Entry(path.absolute(), file_identity, final, (last, identity)))
 
     def written(self) -> list[Path]:
         """The files that are in place."""
@@ -116,18 +114,18 @@ class Journal:
                 _remove(entry.path)
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Forget all entries."""
         self._entries.clear()
 
     def _add(self, entry: _Entry) -> None:
         self._entries.append(entry)
         if self._shared is not None:
-            os.write(self._shared, json.dumps([_plain(each) for each in entry]).encode() + b"\n")
+            os.write(self._shared, json.dumps([_plain(field) for field in entry]).encode() + b"\n")
 
     def _all(self) -> list[_Entry]:
         if self._shared is None:
             return self._entries
-        # the processes share the place where they write
+        # the processes share the position at which they write
         raw = os.pread(self._shared, os.fstat(self._shared).st_size, 0)
         return [_read(line) for line in raw.splitlines()]
 
@@ -135,7 +133,7 @@ class Journal:
 def _plain(value: object) -> object:
     if isinstance(value, Path):
         return str(value)
-    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _read(line: bytes) -> _Entry:

@@ -1,6 +1,4 @@
-"""This process and the machine: memory and limits of it, the processor, groups of processes,
-signals, limits of time.
-"""
+"""This process and the machine: memory, the processor, process groups, signals, limits."""
 
 import ctypes
 import itertools
@@ -25,7 +23,7 @@ from xoptim.system.signals import send_to_this_process
 _DEATH: Final = 1  # PR_SET_PDEATHSIG
 _PERTURB: Final = -6  # M_PERTURB
 _BYTES: Final = itertools.cycle(range(0x70, 0x80))
-_LONG: Final = 1e6  # seconds
+_MAX_WAIT: Final = 1e6  # seconds
 
 
 def own_group() -> dict[str, Any]:
@@ -42,9 +40,9 @@ def start_python(
 ) -> subprocess.Popen[bytes]:
     """Start a process of this Python that runs code with some words as its arguments.
 
-    Neither it nor a process that it starts imports from the current folder, where modules may have
-    any name: ``-P``, and its variable for the others. ``PYTHONPATH`` counts as ever. ``prefix``
-    begins the command line; ``options`` are the parameters of `subprocess.Popen`.
+    Neither it nor its children import from the current folder, where modules may have any name:
+    they have ``-P``, or the variable for it. ``PYTHONPATH`` still counts. ``prefix`` begins the
+    command line; ``options`` are the parameters of `subprocess.Popen`.
     """
     command = [*prefix, sys.executable, "-P", "-c", code, *words]
     return subprocess.Popen(command, env=environment_with(PYTHONSAFEPATH="1"), **options)
@@ -70,7 +68,7 @@ def without_output() -> Iterator[None]:
     """
     try:
         sys.stdout.flush()
-        kept = os.dup(1)
+        saved = os.dup(1)
     except (AttributeError, OSError, ValueError):  # there is no standard output
         yield
         return
@@ -79,8 +77,8 @@ def without_output() -> Iterator[None]:
         os.dup2(nowhere, 1)
         yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(saved, 1)
+        os.close(saved)
         os.close(nowhere)
 
 
@@ -91,7 +89,7 @@ def filling_memory() -> list[str]:
     A tensor that no kernel writes to then holds large numbers or NaN, the same in each run, and not
     the zeros of fresh memory.
     """
-    # The cache for each thread would not be filled.
+    # The cache of each thread would not be filled.
     return (
         ["env", "GLIBC_TUNABLES=glibc.malloc.perturb=128:glibc.malloc.tcache_count=0"]
         if sys.platform == "linux"
@@ -128,7 +126,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def end_this_process() -> None:
-    """Ask this process to end, as another one would: what is set by `on_request_to_end` is called
+    """Ask this process to end, as another one would: the handler of `on_request_to_end` is called
     in the main thread.
     """
     send_to_this_process(signal.SIGTERM)
@@ -163,12 +161,12 @@ def signal_name(number: int) -> str:
     """The name of a signal, such as ``"SIGKILL"``; its number, where the system has no such
     signal.
     """
-    names = {each.value: each.name for each in signal.Signals} if sys.platform != "win32" else {}
+    names = {s.value: s.name for s in signal.Signals} if sys.platform != "win32" else {}
     return names.get(number, f"signal {number}")
 
 
 def end_text(code: int) -> str:
-    """How a process ended, by its exit code, which is minus the number of a signal on POSIX."""
+    """How a process ended, from its exit code; on POSIX, a negative code is a signal."""
     if code >= 0:
         return f"ended with the exit code {code}"
     return f"ended by {signal_name(-code)}"
@@ -184,8 +182,8 @@ def limit_processor_time(seconds: float) -> None:
 
 
 def release_memory() -> None:
-    """Give freed memory back to the system, where the C library keeps it and can: it may be that of
-    whole sessions.
+    """Return freed memory to the system if the C library can: it may keep that of complete
+    sessions.
     """
     if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim"):
         ctypes.CDLL(None).malloc_trim(0)
@@ -219,7 +217,7 @@ class ChildEnd(NamedTuple):
     """How a child ended."""
 
     code: int  # exit code, minus the number of a signal that ended it
-    asked: int  # the signal that was passed on to it first, 0 for none
+    asked: int  # the first signal that was passed on to it, 0 for none
 
 
 def end_of_child(
@@ -234,18 +232,18 @@ def end_of_child(
         goes_on: whether another child follows one that ended so.
 
     Returns:
-        ``None`` in a child, and in this process where there is none: on other systems than Linux,
-            and when threads run,
-        also threads of a library, which would receive signals in place of this one.
+        ``None`` in a child, and in this process when there is no child: on other systems than
+            Linux, and when there are other threads, also of a library: they would receive signals
+            instead of this one.
     """
     if sys.platform != "linux" or len(list(Path("/proc/self/task").iterdir())) > 1:
         return None
-    passed = [
-        each
-        for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(each) is not signal.SIG_IGN
+    requests = [
+        s
+        for s in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(s) is not signal.SIG_IGN
     ]
-    watched = {signal.SIGCHLD, *passed}
+    watched = {signal.SIGCHLD, *requests}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     # a parent that ignores it would leave nothing to wait for
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -255,28 +253,28 @@ def end_of_child(
             ctypes.CDLL(None).prctl(_DEATH, signal.SIGTERM)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             return None
-        ended = _end_of(child, watched, patience)
-        if not goes_on(ended):
-            return ended
+        end = _end_of(child, watched, patience)
+        if not goes_on(end):
+            return end
 
 
 def _end_of(child: int, watched: Collection[int], patience: float) -> ChildEnd:
-    """Wait for the end of a child; signals that are watched are passed on to it."""
-    ended = status = asked = 0
+    """Wait for the end of a child; other watched signals are passed on to it."""
+    pid = status = asked = 0
     deadline = math.inf
-    while not ended:
-        left = min(max(deadline - time.monotonic(), 0.0), _LONG)
-        info = signal.sigtimedwait(watched, left)
+    while not pid:
+        wait = min(max(deadline - time.monotonic(), 0.0), _MAX_WAIT)
+        info = signal.sigtimedwait(watched, wait)
         if info is None:
             if time.monotonic() >= deadline:
                 os.kill(child, signal.SIGKILL)
                 deadline = math.inf
         elif info.si_signo == signal.SIGCHLD:
-            ended, status = os.waitpid(child, os.WNOHANG)
+            pid, status = os.waitpid(child, os.WNOHANG)
         else:
             asked = asked or info.si_signo
             deadline = min(deadline, time.monotonic() + patience)
-            if info.si_code <= 0:  # signals of a terminal reach the child too
+            if info.si_code <= 0:  # signals of a terminal also reach the child
                 os.kill(child, info.si_signo)
     return ChildEnd(os.waitstatus_to_exitcode(status), asked)
 
@@ -297,18 +295,15 @@ def processor() -> str:
 
 
 def instructions() -> frozenset[str] | None:
-    """Names of the instructions of the first processor, as Linux lists them.
-
-    ``None`` where the system does not list them.
-    """
+    """The CPU flags of the first processor, ``None`` where the system does not list them."""
     if not _INFO.exists():
         return None
     return frozenset(next(iter(_field("flags", "Features")), "").split())
 
 
 def clock_of_thread() -> Callable[[], float]:
-    """The clock of the processor time of the calling thread, in seconds; of time, where the system
-    counts in long steps.
+    """A clock of the processor time of the calling thread, in seconds; on Windows, which counts it
+    in long steps, of time.
     """
     return time.perf_counter if sys.platform == "win32" else time.thread_time
 
@@ -330,7 +325,7 @@ _ROOT = Path("/")
 
 
 def require_memory(size: int) -> None:
-    """Raise MemoryError unless the system grants some bytes, which are freed."""
+    """Raise MemoryError unless the system grants some bytes, which are freed again."""
     try:
         # A heap may hold free memory from which nothing else can be granted; only a mapping asks
         # the system.
@@ -348,7 +343,11 @@ def available_memory() -> int | None:
     """
     free = [
         size
-        for size in (_noted("/proc/meminfo", "MemAvailable"), _left_in_limit(), *_left_in_group())
+        for size in (
+            _bytes_of("/proc/meminfo", "MemAvailable"),
+            _left_in_limit(),
+            *_left_in_group(),
+        )
         if size is not None
     ]
     return max(min(free), 0) if free else None
@@ -358,19 +357,17 @@ def data_size() -> int | None:
     """Bytes of private memory that this process has reserved, ``None`` where the system does not
     report them.
     """
-    return _noted("/proc/self/status", "VmData")
+    return _bytes_of("/proc/self/status", "VmData")
 
 
 def resident_size() -> int | None:
     """Bytes of this process in memory, ``None`` where the system does not report them."""
-    return _noted("/proc/self/status", "VmRSS")
+    return _bytes_of("/proc/self/status", "VmRSS")
 
 
 def peak_size() -> int | None:
-    """The most bytes of this process that were in memory, ``None`` where the system does not report
-    them.
-    """
-    return _noted("/proc/self/status", "VmHWM")
+    """Most bytes of this process ever in memory, ``None`` where the system does not report them."""
+    return _bytes_of("/proc/self/status", "VmHWM")
 
 
 def limit_data(size: int, *, for_good: bool = False) -> Callable[[], None] | None:
@@ -388,9 +385,9 @@ def limit_data(size: int, *, for_good: bool = False) -> Callable[[], None] | Non
     if resource is None:
         return None
     before: tuple[int, int] = resource.getrlimit(resource.RLIMIT_DATA)
-    least = size if before[1] == resource.RLIM_INFINITY else min(size, before[1])
+    limit = size if before[1] == resource.RLIM_INFINITY else min(size, before[1])
     try:
-        resource.setrlimit(resource.RLIMIT_DATA, (least, least if for_good else before[1]))
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit if for_good else before[1]))
     except (OSError, ValueError):  # a container may forbid it
         return None
     return lambda: resource.setrlimit(resource.RLIMIT_DATA, before)
@@ -409,15 +406,15 @@ def _left_in_group() -> list[int]:
 
 def _left_in_limit() -> int | None:
     """Bytes that the limit of the process (``ulimit -d``) still allows."""
-    used = data_size()
-    if used is None or resource is None:
+    size = data_size()
+    if size is None or resource is None:
         return None
     soft: int = resource.getrlimit(resource.RLIMIT_DATA)[0]
-    return None if soft == resource.RLIM_INFINITY else soft - used
+    return None if soft == resource.RLIM_INFINITY else soft - size
 
 
-def _noted(path: str, field: str) -> int | None:
-    """The bytes that a field of a file of the system states in kB."""
+def _bytes_of(path: str, field: str) -> int | None:
+    """The bytes that a system file states in kB in a field."""
     return next(
         (
             int(line.split()[1]) << 10

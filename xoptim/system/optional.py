@@ -1,4 +1,4 @@
-"""Modules of Python that only some systems have; ``None`` elsewhere."""
+"""Modules of the standard library that only some systems have; ``None`` elsewhere."""
 
 from importlib import import_module
 from importlib.util import find_spec

@@ -1,6 +1,6 @@
 """Files to read: their kind is checked when they are opened, and their size before they are read.
 
-All functions raise `OSError`, whose ``strerror`` is a reason for people.
+All functions raise `OSError`, whose ``strerror`` is a reason for users.
 """
 
 import errno
@@ -75,8 +75,8 @@ def read_file(path: Path, most: int = MAX_TEXT) -> bytes:
 
 
 def read_own_file(path: Path, most: int) -> bytes:
-    """The same for a file that only the user can have written: no link, and neither it nor its
-    folder belongs to another user or is writable by one.
+    """As `read_file`, for a file that only the user can have written: no link, and neither it nor
+    its folder belongs to another user or is writable by one.
     """
     check_own_file(path)
     with open_file(path, NO_LINK) as stream:
@@ -112,7 +112,7 @@ def _check_user(path: Path, status: os.stat_result) -> None:
 def _content(path: Path, stream: BufferedReader, most: int) -> bytes:
     size = total = os.fstat(stream.fileno()).st_size
     chunks = [stream.read(size)] if size <= most else []
-    while total <= most and (chunk := stream.read(_CHUNK)):  # it grows, or the system makes it
+    while total <= most and (chunk := stream.read(_CHUNK)):  # it grows, or the system generates it
         chunks.append(chunk)
         total += len(chunk)
     if total > most:

@@ -1,6 +1,6 @@
 """Signals that ask this process to end: at once while it starts, by an exception while it works.
 
-Little is imported here: a command reads it before it can handle any.
+Little is imported here: a command imports this module before it can handle signals.
 """
 
 import os
@@ -30,8 +30,8 @@ _AGAIN: Final = 0.05
 """Seconds after which an exception that Python has ignored, as in a destructor, is raised again."""
 
 
-def _heeded() -> list[signal.Signals]:
-    return [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+def _not_ignored() -> list[signal.Signals]:
+    return [s for s in _SIGNALS if signal.getsignal(s) is not signal.SIG_IGN]
 
 
 class Ended(BaseException):
@@ -64,26 +64,26 @@ class Ending:
 
     def at_once(self, report: Callable[[str], None]) -> None:
         """End at once, after a report, which gets the word for it: nothing has been written yet."""
-        self._watched = _heeded()
+        self._watched = _not_ignored()
 
         def end(number: int, _: FrameType | None) -> None:
-            ended = Ended(number)
-            report(ended.word)
-            os._exit(ended.code)
+            error = Ended(number)
+            report(error.word)
+            os._exit(error.code)
 
         self._handle(end)
 
     def by_exception(self) -> None:
-        """Raise `Ended` once; further signals do not disturb what cleans up."""
+        """Raise `Ended` once; further signals do not disturb the cleanup."""
         self._raised = None
-        self._watched = self._watched or _heeded()
+        self._watched = self._watched or _not_ignored()
         self._handle(self._raise)
         sys.unraisablehook = self._ignored
 
     @contextmanager
     def insistently(self) -> Iterator[None]:
-        """Raise `Ended` where a library raised another error for it: an extension that is being
-        imported, ImportError.
+        """Raise `Ended` where a library raised another error instead: during an import of an
+        extension, ImportError.
         """
         try:
             yield
@@ -97,24 +97,23 @@ class Ending:
         self._handle(signal.SIG_IGN)
 
     def _handle(self, handler: Any) -> None:
-        for each in self._watched:
-            signal.signal(each, handler)
+        for number in self._watched:
+            signal.signal(number, handler)
 
     def _raise(self, number: int, _: FrameType | None) -> None:
         if self._raised is None:
             self._raised = Ended(number)
             raise self._raised
 
-    def _ignored(self, ignored: Any) -> None:
-        """Report what Python ignores, except a lack of memory, which a message follows.
-
-        Raise `Ended` again.
+    def _ignored(self, unraisable: Any) -> None:
+        """Raise `Ended` again, and report other ignored errors, except a lack of memory: a message
+        follows.
         """
-        if isinstance(ignored.exc_value, Ended):
+        if isinstance(unraisable.exc_value, Ended):
             self._raised = None
-            threading.Timer(_AGAIN, send_to_this_process, (ignored.exc_value.number,)).start()
-        elif not issubclass(ignored.exc_type, MemoryError):
-            sys.__unraisablehook__(ignored)
+            threading.Timer(_AGAIN, send_to_this_process, (unraisable.exc_value.number,)).start()
+        elif not issubclass(unraisable.exc_type, MemoryError):
+            sys.__unraisablehook__(unraisable)
 
 
 ENDING: Final = Ending()

@@ -1,6 +1,4 @@
-"""Temporary files next to the files that they become: the only place where files are made that a
-command leaves behind.
-"""
+"""Temporary files next to the files that they become: all output files of commands begin here."""
 
 import errno
 import os
@@ -81,18 +79,18 @@ def temporary(
     file. ``mode`` are the permissions of a new file, less the mask of the user.
     """
     check_place(final)
-    # Only a part of the name: the whole name may already have the maximal length.
+    # Only a part of the name, which may already have the maximal length.
     path = final.with_name(f".{final.name[:48]}.{os.urandom(6).hex()}.tmp")
     try:
-        kept = stat.S_IMODE(final.lstat().st_mode) & _PERMISSIONS
+        permissions = stat.S_IMODE(final.lstat().st_mode) & _PERMISSIONS
         handle = os.open(path, _NEW, 0o600)
     except FileNotFoundError:  # a new file: the system applies the mask of the user
-        kept = -1
+        permissions = -1
         handle = os.open(path, _NEW, mode)
     try:
         JOURNAL.note(path)
-        if kept >= 0:
-            _set_permissions(handle, path, kept)
+        if permissions >= 0:
+            _set_permissions(handle, path, permissions)
         with os.fdopen(handle, "wb", buffering) as stream:
             yield stream, path
             stream.flush()
@@ -109,7 +107,7 @@ def temporary(
 def write_file(final: Path, content: bytes, *, syncs: bool = True, mode: int = 0o666) -> None:
     """Replace one file in one step, or leave it as it was.
 
-    Whoever reads it meanwhile finds the earlier one. Raises `PlaceError` and `OSError`.
+    Readers meanwhile see the earlier one. Raises `PlaceError` and `OSError`.
     """
     with temporary(final, syncs=syncs, mode=mode) as (stream, path):
         stream.write(content)

@@ -1,6 +1,4 @@
-"""Calls that may not return, each in a thread that is abandoned then: no thread can be ended from
-outside.
-"""
+"""Calls that may not return: each has a thread, which is then abandoned, as none can be killed."""
 
 import threading
 from collections.abc import Callable
@@ -8,7 +6,7 @@ from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 _ABANDONED: Final[list[threading.Event]] = []
-"""Set when such a call ends after all."""
+"""For each abandoned call, set when it ends after all."""
 _MOMENT: Final = 1.0  # seconds that a call has to stop after Ctrl-C
 
 
@@ -23,14 +21,14 @@ class ThreadCall(Generic[T]):
         self._function, self._stop = function, stop
         self._result: list[T] = []
         self._error: BaseException | None = None
-        # after an interrupt, Python takes a thread that it waited for to have ended
+        # after an interrupt, Python considers a thread that it waited for as ended
         self._ended = threading.Event()
 
     def within(self, seconds: float, last: float | None) -> T:
         """The result of the call.
 
         Args:
-            seconds: after which the call is asked to stop.
+            seconds: seconds after which the call is asked to stop.
             last: seconds after which it is abandoned, if it has not stopped; ``None`` to wait for
                 it.
 
@@ -81,4 +79,4 @@ def any_abandoned() -> bool:
     """Whether a call that was abandoned still runs: the process has to end without waiting for its
     threads.
     """
-    return not all(ended.is_set() for ended in _ABANDONED)
+    return not all(event.is_set() for event in _ABANDONED)

@@ -1,9 +1,10 @@
-"""Checks for patterns, also of third-party packs: examples, and models that almost match. pytest is
-not required.
+"""Checks for patterns, also of third-party packs: examples, and models that almost match.
 
-from xoptim.testing import check_pattern
+They do not need pytest::
 
-check_pattern(MyPattern)
+    from xoptim.testing import check_pattern
+
+    check_pattern(MyPattern)
 """
 
 from xoptim.catalogue.discovery import patterns_of as patterns_of

@@ -23,7 +23,7 @@ from xoptim.facts.dtypes import element_type, type_name
 from xoptim.facts.protos import is_external, opset_versions, proto_reads, standard_domain
 from xoptim.facts.schema import attribute_default
 
-_SHOWN = 16
+_MAX_ELEMENTS = 16
 """Elements up to which a constant is written out; a digest replaces a larger one."""
 
 
@@ -35,7 +35,7 @@ def canonical(model: onnx.ModelProto) -> str:
     operators, operands in order, attributes, constants, versions of the operator sets used, names
     and types of inputs and outputs. It does not depend on names of results, initializers and nodes,
     the order of independent nodes, whether a constant is an initializer or a node, ``value_info``,
-    metadata. Nodes that no output needs come last, in the order given.
+    metadata. Nodes that no output needs come last, in their order.
     """
     opsets = opset_versions(model.opset_import)
     scope = _Scope(
@@ -44,11 +44,11 @@ def canonical(model: onnx.ModelProto) -> str:
         None if model.ir_version >= 4 else {t.name for t in model.graph.initializer},
     )
     lines = scope.render(model.graph.output, named=True)
-    used = {standard_domain(n.domain) for g in scope.nodes_seen for n in g}
+    domains = {standard_domain(n.domain) for g in scope.nodes_seen for n in g}
     for function in sorted(model.functions, key=lambda f: (f.domain, f.name, f.overload)):
         lines += _function(function)
     imports = ", ".join(
-        f"{domain or 'ai.onnx'} {opsets.get(domain, 0)}" for domain in sorted(used | {""})
+        f"{domain or 'ai.onnx'} {opsets.get(domain, 0)}" for domain in sorted(domains | {""})
     )
     return "\n".join((f"opset: {imports}", *lines))
 
@@ -70,8 +70,8 @@ def _function(function: onnx.FunctionProto) -> list[str]:
 
 
 class _Scope:
-    """The state of writing a graph as text: the text for each result so far, and the node lists of
-    this and inner graphs.
+    """A graph while it is written: the text for each result so far, and the nodes of this and inner
+    graphs.
     """
 
     def __init__(
@@ -144,11 +144,11 @@ class _Scope:
         pending = [self.producers[name]]
         while pending:
             node = pending[-1]
-            waiting = next(
+            operand = next(
                 (r for r in proto_reads(node) if r not in self.known and r in self.producers), None
             )
-            if waiting is not None:
-                pending.append(self.producers[waiting])
+            if operand is not None:
+                pending.append(self.producers[operand])
                 continue
             pending.pop()
             if id(node) not in self.emitted:
@@ -205,7 +205,7 @@ def is_default(node: NodeProto, name: str, value: Any, opsets: Mapping[str, int]
 
 def _constant_text(node: NodeProto) -> str | None:
     """The value of a Constant node as text, ``None`` for any other node (and for a sparse or
-    referred value).
+    referenced value).
     """
     if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or len(node.attribute) != 1:
         return None
@@ -229,7 +229,7 @@ def _array_text(array: np.ndarray, element: int) -> str:
             v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in array.ravel()
         ]
         return f"{head}{values}"
-    if array.size > _SHOWN:
+    if array.size > _MAX_ELEMENTS:
         data = np.ascontiguousarray(array).tobytes()
         return f"{head}#{hashlib.blake2b(data, digest_size=8).hexdigest()}"
     return f"{head}{{{', '.join(map(str, array.ravel().tolist()))}}}"

@@ -1,10 +1,9 @@
-"""Relative errors of small results, which matter to a Log, a Reciprocal or a Div that reads them.
-
-Errors of rounding.
+"""Relative errors of small results, which a Log, a Reciprocal or a Div may read, and quantization
+errors.
 
 The usual comparison allows an error in proportion to the typical magnitude in the tensor. Here the
 error of each element is compared with its own magnitude, provided that the original computes the
-element well, as its run in 64 bits shows.
+element well, as its run in float64 shows.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,13 +24,10 @@ from xoptim.testing.variant import all_nodes
 from xoptim.testing.vary_types import retyped
 from xoptim.verification.session import Value
 
-_GOOD: Final = 16
-"""Units in the last place by which a good result of the original may differ from that in 64
-bits.
-"""
-_MOST: Final = 4
-"""Feeds that are tried."""
-_LOST: Final = 0.05
+_MAX_ULPS: Final = 16
+"""Units in the last place by which a good result of the original may differ in float64."""
+_MAX_FEEDS: Final = 4
+_MAX_ERROR: Final = 0.05
 """Allowed relative error of a result.
 
 Far more than rounding, so that an unlucky sum of rounding errors is not reported.
@@ -44,16 +40,14 @@ _WIDE: Final[dict[int, int]] = {
 
 
 def lost_digits(before: onnx.ModelProto, after: onnx.ModelProto, all_feeds: Iterable[Feeds]) -> str:
-    """Report results that the first model computes well and the second one does not.
+    """A result that the first model computes well and the second one does not, as text.
 
-    Empty when there are none.
-
-    Nothing is reported where the first model does not run in 64 bits.
+    Empty when there is none, or when the first model does not run in float64.
     """
     sessions = [RUNTIME.load(model) for model in (before, after)]
     if any(isinstance(session, str) for session in sessions):
         return ""
-    for feeds in islice(all_feeds, _MOST):
+    for feeds in islice(all_feeds, _MAX_FEEDS):
         results = [
             RUNTIME.run(session, feeds) for session in sessions if not isinstance(session, str)
         ]
@@ -71,11 +65,9 @@ def lost_digits(before: onnx.ModelProto, after: onnx.ModelProto, all_feeds: Iter
 def is_better(
     before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, exactness: Exactness
 ) -> bool:
-    """Whether the second model, wherever it differs from the first one, agrees with the first one
-    in 64 bits.
+    """Whether the second model, where it differs from the first, agrees with the first in float64.
 
-    An interior overflow or underflow of the first model that the second one avoids is not a fault
-    of the second.
+    It may avoid an overflow or underflow of intermediate results of the first model.
     """
     results = [results_of(before, feeds), results_of(after, feeds), _run_wide(before, feeds)]
     lists = [result for result in results if result is not None]
@@ -85,7 +77,7 @@ def is_better(
 
 
 def _comparable(values: tuple[Value, ...]) -> TypeGuard[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Whether results of both models and of the first one in 64 bits are tensors of one shape, the
+    """Whether results of both models and of the first one in float64 are tensors of one shape, the
     first two of one type.
     """
     before, after, wide = values
@@ -123,15 +115,15 @@ def results_of(model: onnx.ModelProto, feeds: Feeds) -> list[Value] | None:
 
 
 def _run_wide(model: onnx.ModelProto, feeds: Feeds) -> list[Value] | None:
-    """Results in 64 bits, of onnx's own evaluator where onnxruntime has no kernel."""
+    """Results in float64, by onnx's evaluator where onnxruntime has no kernel."""
     wide = retyped(model, _WIDE)
     results = results_of(wide, _widened(feeds))
     if results is not None:
         return results
     try:
         with np.errstate(all="ignore"):
-            found: Any = ReferenceEvaluator(wide).run(None, _widened(feeds))
-            return found  # type: ignore[no-any-return]
+            outputs: Any = ReferenceEvaluator(wide).run(None, _widened(feeds))
+            return outputs  # type: ignore[no-any-return]
     except Exception:  # it raises many types for unknown operators and unexpected operands
         return None
 
@@ -154,10 +146,10 @@ def _fault(*values: Value) -> str:
         counts = (
             (size >= smallest * 4)
             & (size <= largest / 4)
-            & (np.abs(b - wide) <= _GOOD * 2.0**-mantissa * size)
+            & (np.abs(b - wide) <= _MAX_ULPS * 2.0**-mantissa * size)
         )
-        lost = counts & ~(np.abs(a - wide) <= _LOST * size)
-    places = np.argwhere(lost)
+        is_lost = counts & ~(np.abs(a - wide) <= _MAX_ERROR * size)
+    places = np.argwhere(is_lost)
     if not places.size:
         return ""
     place = tuple(int(i) for i in places[0])
@@ -165,8 +157,8 @@ def _fault(*values: Value) -> str:
 
 
 _STEPS = 4
-"""Steps of the largest number that a sum of products may move by: half a step for each operand, and
-as much as slack.
+"""Steps of the largest number by which a sum of products may move: half a step for each operand,
+and as much slack.
 """
 
 
@@ -177,12 +169,12 @@ def is_rounding(
     ranges: Sequence[Range],
     bits: int,
 ) -> bool:
-    """Whether results differ by no more than operands of few bits explain.
+    """Whether results differ by no more than the quantization of operands to ``bits`` explains.
 
-    A sum of products whose operands are rounded moves by a part of the sum of their magnitudes,
-    which cancellation does not make smaller. The model itself computes that sum, from the
-    magnitudes of its numbers: its operators must grow with the magnitudes of their operands. Where
-    inputs have ``ranges``, these determine the steps instead of the values.
+    A sum of products of quantized operands moves by a fraction of the sum of magnitudes, which
+    cancellation does not reduce. The model itself computes that sum from the magnitudes of its
+    numbers: its results must grow with them. Where inputs have ``ranges``, these determine the
+    steps instead of the values.
     """
     results = [
         results_of(before, feeds),
@@ -209,18 +201,18 @@ def _is_near(before: Value, after: Value, magnitudes: Value, *, bits: int) -> bo
     ):
         return False
     with np.errstate(all="ignore"):
-        moved = np.abs(before.astype(np.float64) - after.astype(np.float64))
+        errors = np.abs(before.astype(np.float64) - after.astype(np.float64))
         limit = _STEPS * 2.0**-bits * np.max(magnitudes.astype(np.float64), initial=0)
-        return bool(np.all((moved <= limit) | ~np.isfinite(before)))
+        return bool(np.all((errors <= limit) | ~np.isfinite(before)))
 
 
 def _magnitudes(
     model: onnx.ModelProto, feeds: Feeds, ranges: Sequence[Range]
 ) -> tuple[onnx.ModelProto, Feeds]:
-    """The model with the magnitudes of its constants, and the largest magnitude of each input in
-    the place of its numbers.
+    """The model with the magnitudes of its constants, and each input filled with its largest
+    magnitude.
 
-    A Clip gives its bounds where they are larger, since steps may be derived from them.
+    A Clip becomes a Max with its bounds, since steps may be derived from them.
     """
     copy = deepcopy(model)
     for node in copy.graph.node:
@@ -235,15 +227,15 @@ def _magnitudes(
             tensor.CopyFrom(
                 numpy_helper.from_array(np.abs(numpy_helper.to_array(tensor)), tensor.name)
             )
-    ends = {name: max(abs(low), abs(high)) for name, low, high in ranges}
-    return copy, {name: _largest(value, ends.get(name, 0.0)) for name, value in feeds.items()}
+    bounds = {name: max(abs(low), abs(high)) for name, low, high in ranges}
+    return copy, {name: _largest(value, bounds.get(name, 0.0)) for name, value in feeds.items()}
 
 
-def _largest(value: Value, end: float) -> Value:
+def _largest(value: Value, bound: float) -> Value:
     if (
         not isinstance(value, np.ndarray)
         or not is_float(element_type(value.dtype))
         or not value.size
     ):
         return value
-    return np.full_like(value, max(end, np.max(np.abs(value))))
+    return np.full_like(value, max(bound, np.max(np.abs(value))))

@@ -29,8 +29,7 @@ from xoptim.verification.session import Value
 
 
 class Values(NamedTuple):
-    """Other numbers for the inputs of a model, made from plain numbers and the position among the
-    inputs of that kind.
+    """Other numbers for an input, from plain numbers and the position among inputs of that kind.
 
     ``digits``: whether each result is judged by its relative error, even if it is small compared
     with the others.
@@ -145,7 +144,7 @@ Range: TypeAlias = tuple[str, float, float]
 _RANKS: Final = (2, 3, 1, 4, 0)
 _HOLES: Final = ((np.nan,), (np.inf, -np.inf))
 _CONVOLUTIONS: Final = ("Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv")
-_MANY: Final = 4  # dynamic dimensions above which not each one is set to 0 and 1 alone
+_MAX_DIMS: Final = 4  # with more dynamic dimensions, none is set to 0 or 1 alone
 
 
 def make_all_feeds(
@@ -207,9 +206,7 @@ def tensor_specs(model: onnx.ModelProto) -> list[InputSpec]:
 
 
 def never_ends(model: onnx.ModelProto, feeds: Feeds) -> bool:
-    """Whether onnxruntime would not terminate: some of its convolutions do not when a window has no
-    element.
-    """
+    """Whether onnxruntime would not terminate, as some convolutions whose window has no element."""
     windows = [
         feeds.get(node.input[1])
         for node in model.graph.node
@@ -225,12 +222,12 @@ def assignments(specs: Sequence[InputSpec]) -> list[dict[str, int]]:
     dims = list(open_dimensions(specs))
     ranks = [f"{spec.name}:rank" for spec in specs if spec.shape is None]
     fixed = {size for spec in specs for size in spec.shape or () if isinstance(size, int)}
-    chosen = (
+    combinations = (
         sizes | dict.fromkeys(ranks, rank)
         for rank in (_RANKS if ranks else (0,))
         for sizes in _sizes(dims, fixed)
     )
-    return distinct(chosen)
+    return distinct(combinations)
 
 
 def _sizes(dims: Sequence[str], fixed: set[int]) -> Iterator[dict[str, int]]:
@@ -239,7 +236,7 @@ def _sizes(dims: Sequence[str], fixed: set[int]) -> Iterator[dict[str, int]]:
     yield plain
     yield from (dict.fromkeys(dims, size) for size in (0, 1))
     for size in (0, 1):
-        yield from ({**plain, dim: size} for dim in dims if len(dims) <= _MANY)
+        yield from ({**plain, dim: size} for dim in dims if len(dims) <= _MAX_DIMS)
     yield dict(zip(dims, [n + 1 for n in reversed(distinct)], strict=True))
     for size in (2, *sorted(fixed - {0, 1, 2})):
         yield dict.fromkeys(dims, size)
@@ -269,16 +266,16 @@ def _special(feeds: Feeds, names: Sequence[str], grade: Exactness | None) -> Ite
     if grade not in ("exact", "rounding") or not names:
         return
     for shift in (0, 5) if grade == "exact" else (0, 1):
-        changed = dict(feeds)
+        result = dict(feeds)
         for position, name in enumerate(names):
             value = feeds[name]
             if isinstance(value, np.ndarray) and grade == "exact":
-                changed[name] = np.resize(
+                result[name] = np.resize(
                     np.roll(_odd_numbers(value.dtype), position - shift), value.shape
                 )
             elif isinstance(value, np.ndarray):
-                changed[name] = _with_holes(value, _HOLES[shift], position)
-        yield changed
+                result[name] = _with_holes(value, _HOLES[shift], position)
+        yield result
 
 
 def _odd_numbers(dtype: np.dtype) -> np.ndarray:
@@ -314,15 +311,14 @@ def _with_holes(value: np.ndarray, holes: Sequence[float], start: int) -> np.nda
 def adapt(
     feeds: Feeds, specs: Sequence[InputSpec], given: Mapping[str, np.ndarray]
 ) -> Feeds | None:
-    """The feeds of one model for the inputs of a variant of it: cast to its types, cut or repeated
-    to its sizes.
+    """The feeds of one model for the inputs of a variant: cast to its types, cut or repeated to its
+    sizes.
 
-    An input of the variant has the values of the input of that name or, if there are as many inputs
-    as before, of the one in its place, or those that are given. ``None`` when an input has no
-    value.
+    An input has its value in ``given``, or that of the input of its name or, if there are as many
+    inputs as before, at its position. ``None`` when an input has no value.
     """
     names = list(feeds)
-    found: Feeds = {}
+    result: Feeds = {}
     sizes: dict[str, int] = {}
     for position, spec in enumerate(specs):
         name = spec.name if spec.name in feeds or len(names) != len(specs) else names[position]
@@ -331,14 +327,14 @@ def adapt(
             value = _fitted(value, spec, sizes)
         if value is None:
             return None
-        found[spec.name] = value
-    return found
+        result[spec.name] = value
+    return result
 
 
 def _fitted(value: np.ndarray, spec: InputSpec, sizes: dict[str, int]) -> np.ndarray | None:
     """The value cut or repeated to the shape of an input.
 
-    The first one to have a dynamic dimension decides its size.
+    The first input with a dynamic dimension determines its size.
     """
     with np.errstate(all="ignore"):
         value = value.astype(numpy_dtype(spec.element_type))

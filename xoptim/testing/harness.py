@@ -28,8 +28,8 @@ from xoptim.testing.variant import (
 )
 
 _HIDDEN = ("LayerNormalization", "SimplifiedLayerNormalization")
-"""Operators that onnxruntime defines in the standard domain of every operator set, although the
-standard does not define them, or not yet.
+"""Operators that onnxruntime defines in every version of the standard domain, and ONNX in none or
+only in later ones.
 """
 
 
@@ -38,20 +38,20 @@ def check_example(pattern_class: type[Rewrite], example: Example) -> None:
 
     Only this pattern and the default cleaning run. The checks: both models of the example are
     valid; the pattern applies; the result equals the expected one up to names; the numbers are
-    equal; a second run changes nothing; inputs and outputs stay; new nodes are tagged; the given
+    equal; a second run changes nothing; inputs and outputs stay; new nodes are tagged; the input
     model is not modified. Raises `AssertionError`, which shows the models as text, when a check
     fails, and `ValueError` when the example is not valid text.
     """
     before = parse(example.before, example.opset, example.domains)
     after = parse(example.after, example.opset, example.domains)
-    for what, model in (("before", before), ("after", after)):
+    for stage, model in (("before", before), ("after", after)):
         if reason := invalid(model):
-            raise AssertionError(f"the model {what}: {reason}\n{pretty_onnx(model)}")
-    given = serialized(before)
+            raise AssertionError(f"the model {stage}: {reason}\n{pretty_onnx(model)}")
+    original = serialized(before)
     result = optimize_alone(pattern_class, before)
     expected = optimize_alone(None, after).model
     failure = (
-        ("the model given was modified" if serialized(before) != given else "")
+        ("the model given was modified" if serialized(before) != original else "")
         or ("the pattern does not apply" if not result.applied else "")
         or _graphs_differ(expected, result.model)
         or _signatures_differ(before, result.model)
@@ -100,7 +100,7 @@ def _known_to_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with onnxruntime's operators moved from the standard domain to its own, where onnx
     does not check them.
 
-    So is EyeLike: onnx 1.23 ends the process where the type of its operand is not known.
+    EyeLike is moved as well: onnx 1.23 ends the process if the type of its operand is unknown.
     """
     hidden = {
         "EyeLike",
@@ -113,8 +113,8 @@ def _known_to_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def _graphs_differ(expected: onnx.ModelProto, found: onnx.ModelProto) -> str:
-    a, b = canonical(expected), canonical(found)
+def _graphs_differ(expected: onnx.ModelProto, actual: onnx.ModelProto) -> str:
+    a, b = canonical(expected), canonical(actual)
     if a == b:
         return ""
     lines = difflib.unified_diff(
@@ -123,41 +123,41 @@ def _graphs_differ(expected: onnx.ModelProto, found: onnx.ModelProto) -> str:
     return "\n".join(("the result is not the expected one", *lines))
 
 
-def _signatures_differ(before: onnx.ModelProto, found: onnx.ModelProto) -> str:
-    for what in ("input", "output"):
+def _signatures_differ(before: onnx.ModelProto, after: onnx.ModelProto) -> str:
+    for kind in ("input", "output"):
         old, new = (
-            [(v.name, v.type) for v in getattr(model.graph, what)] for model in (before, found)
+            [(v.name, v.type) for v in getattr(model.graph, kind)] for model in (before, after)
         )
         if old != new:
-            return f"the {what}s of the model changed"
+            return f"the {kind}s of the model changed"
     return ""
 
 
 def _numbers_differ(
-    pattern_class: type[Rewrite], example: Example, before: onnx.ModelProto, found: onnx.ModelProto
+    pattern_class: type[Rewrite], example: Example, before: onnx.ModelProto, after: onnx.ModelProto
 ) -> str:
     feeds = make_all_feeds(before, example.ranges, special=pattern_class.exactness)
     pardon = never
     # its steps belong to the ranges, and not to the numbers that are fed
     if issubclass(pattern_class, RangedPattern):
-        pardon = partial(is_rounding, before, found, ranges=example.ranges, bits=pattern_class.bits)
-    numbers = same_numbers(before, found, feeds, pattern_class.exactness, most=99, pardon=pardon)
+        pardon = partial(is_rounding, before, after, ranges=example.ranges, bits=pattern_class.bits)
+    numbers = same_numbers(before, after, feeds, pattern_class.exactness, most=99, pardon=pardon)
     if provider_of(pattern_class) != "cpu":  # its operators may have no kernel here
         return "" if "refuses the result" in numbers.difference else numbers.difference
     return numbers.difference or numbers.skipped
 
 
-def _changes_again(pattern_class: type[Rewrite], found: onnx.ModelProto) -> str:
-    again = optimize_alone(pattern_class, found).model
+def _changes_again(pattern_class: type[Rewrite], model: onnx.ModelProto) -> str:
+    again = optimize_alone(pattern_class, model).model
     return (
         ""
-        if serialized(again) == serialized(found)
+        if serialized(again) == serialized(model)
         else f"a second run changes the result to\n{pretty_onnx(again)}"
     )
 
 
 def _untagged(pattern_class: type[Rewrite], result: OptimizedAlone) -> str:
-    made = set(result.created) - {"Identity"}
+    new = set(result.created) - {"Identity"}
     tag = TAG, pattern_class.name()
     tags = {
         n.op_type
@@ -165,9 +165,9 @@ def _untagged(pattern_class: type[Rewrite], result: OptimizedAlone) -> str:
         for p in n.metadata_props
         if (p.key, p.value) == tag
     }
-    remaining = made & {n.op_type for n in all_nodes(result.model)}
+    remaining = new & {n.op_type for n in all_nodes(result.model)}
     if remaining and not remaining & tags:
         return (
-            f"no new node ({', '.join(sorted(made))}) has the metadata {TAG}={pattern_class.name()}"
+            f"no new node ({', '.join(sorted(new))}) has the metadata {TAG}={pattern_class.name()}"
         )
     return ""

@@ -1,5 +1,5 @@
-"""Comparison of two models: both run in onnxruntime as they are written, on the same feeds; and
-facts against results.
+"""Comparison of two models, which run unoptimized in onnxruntime on the same feeds, and of facts
+with results.
 """
 
 import re
@@ -24,7 +24,7 @@ from xoptim.verification.compare import ComparisonRules, compare_values
 from xoptim.verification.session import Value
 from xoptim.verification.sized import evaluated
 
-_MOST = 2
+_MAX_FEEDS = 2
 """Feeds on which the facts are checked."""
 
 
@@ -33,7 +33,7 @@ def wrong_facts(model: ModelProto, all_feeds: Iterable[Feeds]) -> str:
     do.
 
     Nothing is reported for feeds on which onnxruntime does not run the model, or on which inputs
-    declared to have equal sizes have other ones.
+    declared to have equal sizes have different ones.
     """
     if any(node.op_type in WINDOWED for node in all_nodes(model)):
         return ""  # the kernels make one window of none, see `is_specified`
@@ -47,8 +47,8 @@ def wrong_facts(model: ModelProto, all_feeds: Iterable[Feeds]) -> str:
     if isinstance(session, str):
         return ""
     graph = GraphBuilder(model, assume_from_model=True).model.graph
-    agreeing = (feeds for feeds in all_feeds if _sizes(model, feeds) is not None)
-    for feeds, (results,) in RUNTIME.run_all([session], agreeing, _MOST):
+    consistent_feeds = (feeds for feeds in all_feeds if _sizes(model, feeds) is not None)
+    for feeds, (results,) in RUNTIME.run_all([session], consistent_feeds, _MAX_FEEDS):
         sizes = _sizes(model, feeds) or {}
         for output, value in (
             zip(exposed.graph.output, results, strict=True) if isinstance(results, list) else ()
@@ -67,9 +67,11 @@ def _sizes(model: ModelProto, feeds: Feeds) -> dict[str, int] | None:
     """Sizes by name of dimension, ``None`` when one name has two sizes."""
     sizes: dict[str, int] = {}
     for value in model.graph.input:
-        fed = feeds.get(value.name)
+        feed = feeds.get(value.name)
         dims = value.type.tensor_type.shape.dim
-        for dim, size in zip(dims, fed.shape, strict=False) if isinstance(fed, np.ndarray) else ():
+        for dim, size in (
+            zip(dims, feed.shape, strict=False) if isinstance(feed, np.ndarray) else ()
+        ):
             if dim.dim_param and sizes.setdefault(dim.dim_param, size) != size:
                 return None
     return sizes
@@ -92,7 +94,7 @@ def _fault(info: Info, value: np.ndarray, sizes: dict[str, int]) -> str:
     return ""
 
 
-_PARTICULAR = WINDOWED | frozenset(
+_REFUSING = WINDOWED | frozenset(
     (
         "LayerNormalization",
         "RMSNormalization",
@@ -110,8 +112,8 @@ _PARTICULAR = WINDOWED | frozenset(
 """Operators whose kernels refuse tensors without elements, or to broadcast some of them."""
 FORGETFUL = ("Reduce", "ArgM")
 """Prefixes of the operators that do not drop the axes of a tensor without elements."""
-_FORGOTTEN = {"Gemm": ("beta",), "FusedMatMul": ("transA", "transB", "transBatchA", "transBatchB")}
-"""Attributes with which an operator computes something else where a product has no terms."""
+_UNSAFE = {"Gemm": ("beta",), "FusedMatMul": ("transA", "transB", "transBatchA", "transBatchB")}
+"""Attributes with which a kernel is wrong where a matrix product has no terms."""
 NO_KERNEL = "Could not find an implementation"
 """onnxruntime's message for a valid model with an operator that is not implemented for its
 types.
@@ -147,23 +149,23 @@ def same_numbers(
 
     The exactness is the promise: ``exact`` means the same bits, except of a NaN; ``finite`` and
     ``approximate`` promise nothing about results that are not finite in the reference. The values
-    have the properties that the metadata of the first model assume. ``most`` feeds suffice;
+    have the properties that the metadata of the first model assumes. ``most`` feeds suffice;
     ``pardon`` returns whether a difference on some feeds is not a fault of the second model.
     """
     reference = RUNTIME.load(before)
     if isinstance(reference, str):
         return Numbers(0, skipped=f"onnxruntime refuses the original: {reference}")
-    judged = RUNTIME.load(after)
-    models = [reference] if isinstance(judged, str) else [reference, judged]
+    optimized = RUNTIME.load(after)
+    models = [reference] if isinstance(optimized, str) else [reference, optimized]
     runs, reason = 0, "no feeds"
     assumed = noted(before)
     for feeds, (expected, *actual) in RUNTIME.run_all(
-        models, (hold(assumed, each) for each in all_feeds), most
+        models, (hold(assumed, f) for f in all_feeds), most
     ):
         if isinstance(expected, str):
             reason = reason if runs else expected
             continue
-        difference = _judge(reference, judged, expected, actual, exactness)
+        difference = _judge(reference, optimized, expected, actual, exactness)
         if difference and counts(before, after, feeds, expected, difference) and not pardon(feeds):
             return Numbers(runs, f"{difference}\non {describe(feeds)}")
         runs += 1
@@ -172,16 +174,16 @@ def same_numbers(
 
 def _judge(
     reference: Loaded,
-    judged: Loaded | str,
+    optimized: Loaded | str,
     expected: list[Value],
     actual: list[list[Value] | str],
     exactness: Exactness,
 ) -> str:
-    if isinstance(judged, str):
-        return f"onnxruntime refuses the result, though not the original: {judged}"
-    names, found = list(reference.outputs), list(judged.outputs)
-    if names != found:
-        return f"outputs {found} instead of {names}"
+    if isinstance(optimized, str):
+        return f"onnxruntime refuses the result, though not the original: {optimized}"
+    names, outputs = list(reference.outputs), list(optimized.outputs)
+    if names != outputs:
+        return f"outputs {outputs} instead of {names}"
     if isinstance(actual[0], str):
         return f"the result does not run, though the original does: {actual[0]}"
     return compare(names, expected, actual[0], exactness)
@@ -212,21 +214,19 @@ def is_specified(
     Some kernels of onnxruntime refuse tensors without elements; its Gemm then ignores beta and its
     FusedMatMul does not write the result; its reductions do not drop the axes of such tensors; and
     its windowed operators make one window out of none where an image is smaller than the window:
-    the size, which ONNX rounds down to 0 or less, is cut towards 0 before 1 is added. The two
-    latter show in a shape that is not the inferred one.
+    the size, which ONNX rounds down to 0 or less, is truncated before 1 is added. The last two
+    show in a shape that is not the inferred one.
     """
     arrays = {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
     is_empty = any(not value.size for value in arrays.values())
     if not is_empty and not any(node.op_type in WINDOWED for node in all_nodes(model)):
         return True
-    # a node, after those that hold it in a subgraph
+    # the innermost node comes last
     refusing = re.findall(r"running (\w+) node", difference)
-    if is_empty and refusing and refusing[-1] in _PARTICULAR:
+    if is_empty and refusing and refusing[-1] in _REFUSING:
         return False
     if is_empty and any(
-        a.name in _FORGOTTEN.get(node.op_type, ())
-        for node in all_nodes(model)
-        for a in node.attribute
+        a.name in _UNSAFE.get(node.op_type, ()) for node in all_nodes(model) for a in node.attribute
     ):
         return False
     if not any(
@@ -319,7 +319,7 @@ def _finite_only(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
 
 
 def _same_bits(expected: Value, actual: Value) -> bool:
-    """Whether equal numbers have the same sign too, where they are zero."""
+    """Whether zeros of two equal arrays have the same signs."""
     if not isinstance(expected, np.ndarray) or expected.dtype.kind in "OSUbiuc":
         return True
     wide = [np.asarray(x).astype(np.float64) for x in (expected, actual)]
@@ -332,8 +332,8 @@ def describe(feeds: Feeds) -> str:
     parts = []
     for name, value in feeds.items():
         if isinstance(value, np.ndarray):
-            shown = f" = {value.ravel().tolist()}" if value.size <= 6 else ""
-            parts.append(f"{name} {value.dtype}{list(value.shape)}{shown}")
+            text = f" = {value.ravel().tolist()}" if value.size <= 6 else ""
+            parts.append(f"{name} {value.dtype}{list(value.shape)}{text}")
         else:
             parts.append(f"{name} = {value!r}")
     return ", ".join(parts)

@@ -85,16 +85,16 @@ PERTURBATIONS: tuple[Callable[[Case], Iterator[Variant]], ...] = (
 _TRUTHS = ("empty", "range", "detour", "count", "resize", "operator")
 """Families in which inferred facts are compared with computed results."""
 _OUT_OF_RANGE = ("end", "product", "sum", "values")
-"""Families in which the original itself may overflow in between."""
+"""Families in which intermediate results of the original itself may overflow."""
 PRESET = "default"
 SHARE = 23
-"""One variant in this many is optimized with the preset too: a prime number, to select other kinds
+"""One variant in this many is also optimized with the preset: a prime number, to select other kinds
 in each example.
 """
 _SHOWN = 3
 """Number of failures that are shown in full."""
 _FIRST = 3
-"""Number of feeds that run first, of the example's and of those made for a variant with other
+"""Number of feeds of each kind, the example's and new ones, that run first for a variant with other
 inputs.
 """
 
@@ -132,9 +132,9 @@ def check_pattern(pattern_class: type[Rewrite]) -> Counter[str]:
 def check_near_misses(pattern_class: type[Rewrite], example: Example) -> Counter[str]:
     """Check that a pattern does not change the results of models that are similar to an example.
 
-    Each variant is optimized with this pattern and the default cleaning, and one in `SHARE` with
-    the default preset too. The optimizer must not fail, unless the variant is invalid, the result
-    must compute the same numbers, unless onnxruntime cannot run the variant, and a second run must
+    Each variant is optimized with this pattern and the default cleaning, and one in `SHARE` also
+    with the default preset. The optimizer must not fail, unless the variant is invalid; the result
+    must compute the same numbers, unless onnxruntime cannot run the variant; and a second run must
     change nothing. The message of an `AssertionError` names each variant that fails, and shows the
     first ones with their models as text.
 
@@ -186,31 +186,31 @@ def check_variant(case: Case, variant: Variant) -> tuple[list[str], str]:
         return [], report(
             pattern_class, f"{variant.name}: {type(error).__name__}: {error}", variant=model
         )
-    fired = ["fired"] if result.applied else []
-    found = result.model
+    events = ["fired"] if result.applied else []
+    after = result.model
     if variant.kept:
-        lost = sum(n.op_type == variant.kept and n.domain == FOREIGN for n in found.graph.node) != 1
+        lost = sum(n.op_type == variant.kept and n.domain == FOREIGN for n in after.graph.node) != 1
         failure = f"{variant.name}: the foreign {variant.kept} did not survive"
-        return fired, report(pattern_class, failure, variant=model, found=found) if lost else ""
-    if not fired and _is_same(found, model):
-        wrong = wrong_facts(model, _feeds(case, variant)) if variant.family in _TRUTHS else ""
-        return fired, (
-            report(pattern_class, f"{variant.name}: {wrong}", variant=model) if wrong else ""
+        return events, report(pattern_class, failure, variant=model, found=after) if lost else ""
+    if not events and _is_same(after, model):
+        fault = wrong_facts(model, _feeds(case, variant)) if variant.family in _TRUTHS else ""
+        return events, (
+            report(pattern_class, f"{variant.name}: {fault}", variant=model) if fault else ""
         )
-    numbers = compare(case, variant, found, pattern_class.exactness)
+    numbers = compare(case, variant, after, pattern_class.exactness)
     failure = numbers.difference
     # it cannot be run, but its types must agree
     if NO_KERNEL in numbers.skipped and not contradiction(model):
-        failure = contradiction(found)
-    if not failure and again != found:
+        failure = contradiction(after)
+    if not failure and again != after:
         failure = "a second run changes the result"
     if not failure and variant.family in _TRUTHS:
         failure = wrong_facts(model, _feeds(case, variant))
     if failure:
-        return fired, report(
-            pattern_class, f"{variant.name}: {failure}", variant=model, found=found
+        return events, report(
+            pattern_class, f"{variant.name}: {failure}", variant=model, found=after
         )
-    return [*fired, *(["skipped"] if numbers.skipped else [])], ""
+    return [*events, *(["skipped"] if numbers.skipped else [])], ""
 
 
 def _check_preset(case: Case, variant: Variant) -> str:
@@ -220,37 +220,37 @@ def _check_preset(case: Case, variant: Variant) -> str:
     """
     model = variant.model
     try:
-        found = _optimized(case, model, PRESET).model
-        again = _optimized(case, found, PRESET).model
+        after = _optimized(case, model, PRESET).model
+        again = _optimized(case, after, PRESET).model
     except Exception as error:  # a pattern may raise any type
-        found, failure = (
+        after, failure = (
             model,
             f"{type(error).__name__}: {error}" if _makes_sense(case, variant) else "",
         )
     else:
-        changed = not variant.kept and not _is_same(found, model)
-        failure = compare(case, variant, found, "rounding").difference if changed else ""
-        failure = failure or ("" if again == found else "a second run changes the result")
+        changed = not variant.kept and not _is_same(after, model)
+        failure = compare(case, variant, after, "rounding").difference if changed else ""
+        failure = failure or ("" if again == after else "a second run changes the result")
     if not failure or case.pattern is None:
         return ""
-    names = ", ".join(sorted(_patterns_in(found))) or "no pattern"
+    names = ", ".join(sorted(_patterns_in(after))) or "no pattern"
     return report(
         case.pattern,
         f"{variant.name} with {PRESET} ({names} applied): {failure}",
         variant=model,
-        found=found,
+        found=after,
     )
 
 
 def _patterns_in(model: onnx.ModelProto) -> set[str]:
-    """The patterns that made nodes of a model, by the tags of these."""
+    """The patterns that created nodes of a model, from the tags of nodes."""
     entries = (entry for node in all_nodes(model) for entry in node.metadata_props)
     return {entry.value for entry in entries if entry.key == TAG}
 
 
 def _optimized(case: Case, model: onnx.ModelProto, preset: str = "") -> OptimizedAlone:
-    """A model optimized with the pattern alone or with a preset, once: many variants, and results
-    of them, are one model.
+    """A model optimized with the pattern alone or with a preset; cached, since many variants and
+    their results are equal.
     """
     key = preset, serialized(model)
     if key not in case.optimized and preset:
@@ -262,8 +262,8 @@ def _optimized(case: Case, model: onnx.ModelProto, preset: str = "") -> Optimize
     return case.optimized[key]
 
 
-def _is_same(found: onnx.ModelProto, model: onnx.ModelProto) -> bool:
-    return found == model or canonical(found) == canonical(model)
+def _is_same(optimized: onnx.ModelProto, model: onnx.ModelProto) -> bool:
+    return optimized == model or canonical(optimized) == canonical(model)
 
 
 def _makes_sense(case: Case, variant: Variant) -> bool:
@@ -274,21 +274,21 @@ def _makes_sense(case: Case, variant: Variant) -> bool:
     return any(not isinstance(RUNTIME.run(session, feeds), str) for feeds in _feeds(case, variant))
 
 
-def compare(case: Case, variant: Variant, found: onnx.ModelProto, grade: Exactness) -> Numbers:
-    """Compare a variant with what it became, on the feeds of the example and of its own.
+def compare(case: Case, variant: Variant, after: onnx.ModelProto, grade: Exactness) -> Numbers:
+    """Compare a variant with its optimized model, on the feeds of the example and its own.
 
-    ``grade`` is the promise.
+    ``grade`` is the promised exactness.
     """
     pardon = (
-        partial(is_better, variant.model, found, exactness=grade)
+        partial(is_better, variant.model, after, exactness=grade)
         if variant.family in _OUT_OF_RANGE
         else never
     )
     if case.pattern is not None and issubclass(case.pattern, QuantizationPattern):
         pardon = partial(
-            is_rounding, variant.model, found, ranges=case.example.ranges, bits=case.pattern.bits
+            is_rounding, variant.model, after, ranges=case.example.ranges, bits=case.pattern.bits
         )
-    numbers = same_numbers(variant.model, found, _feeds(case, variant), grade, pardon=pardon)
+    numbers = same_numbers(variant.model, after, _feeds(case, variant), grade, pardon=pardon)
     if (
         case.pattern is not None
         and provider_of(case.pattern) != "cpu"
@@ -300,15 +300,12 @@ def compare(case: Case, variant: Variant, found: onnx.ModelProto, grade: Exactne
         and grade in ("exact", "rounding")
         and any(values.digits for values in variant.values)
     ):
-        return numbers._replace(difference=lost_digits(variant.model, found, _feeds(case, variant)))
+        return numbers._replace(difference=lost_digits(variant.model, after, _feeds(case, variant)))
     return numbers
 
 
 def _feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
-    """Feeds of the example adapted to the variant, then feeds of its own.
-
-    With the values of the variant, if it has any.
-    """
+    """Feeds of the example adapted to the variant, then its own, with its values if it has any."""
     for feeds in (
         islice(_plain_feeds(case, variant), 2) if variant.values else _plain_feeds(case, variant)
     ):
@@ -319,17 +316,17 @@ def _feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
 def _valued(feeds: Feeds, values: Values, ranged: set[str]) -> Feeds:
     """The feeds with other numbers, except for inputs whose values matter."""
     kinds: Counter[str] = Counter()
-    changed = dict(feeds)
+    result = dict(feeds)
     for name, value in feeds.items():
         if isinstance(value, np.ndarray) and name not in ranged:
             kind = "real" if is_real(value) else value.dtype.kind
-            changed[name] = values.change(value, kinds[kind])
+            result[name] = values.change(value, kinds[kind])
             kinds[kind] += 1
-    return changed
+    return result
 
 
 def _plain_feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
-    own = (
+    new_feeds = (
         {**feeds, **variant.given} for feeds in make_all_feeds(variant.model, case.example.ranges)
     )
     adapted = _adapted_feeds(case, variant)
@@ -337,9 +334,9 @@ def _plain_feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
         # The feeds of the example all have the sizes that it fixes, even where the variant leaves
         # them open.
         yield from islice(adapted, _FIRST)
-        yield from islice(own, _FIRST)
+        yield from islice(new_feeds, _FIRST)
     yield from adapted
-    yield from own
+    yield from new_feeds
 
 
 def _shapes(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:

@@ -28,18 +28,18 @@ Fed = TypeVar("Fed", bound=Mapping[str, Any])
 _Question: TypeAlias = "tuple[list[int], bytes | None, list[dict[str, Value]]]"
 """Numbers of models; the model to load under the first of them, or the feeds to run them on."""
 _SETTINGS = SessionSettings(threads=1, arena=False, exact_integers=True)
-_LONGEST = 4.0
+_MAX_SECONDS = 4.0
 """Seconds of processor time after which a run counts as a crash, several times what the largest
 model of the tests takes.
 
 Some kernels never end on a window without elements.
 """
-_KEPT = 8
-"""Sessions that the other process holds, the last ones."""
+_MAX_SESSIONS = 8
+"""Number of sessions, the most recent ones, that the other process keeps."""
 _GONE = "gone"
 _CRASHED = "onnxruntime crashes"
-_MOST = 8 * 10**9
-"""Bytes of the process: tensors of 2^31 numbers are refused, and not filled."""
+_MAX_BYTES = 8 * 10**9
+"""Memory of the process: tensors of 2^31 numbers are refused, and not filled."""
 
 
 class Loaded(NamedTuple):
@@ -62,11 +62,9 @@ class Runtime:
         self._recent: OrderedDict[bytes, Loaded | str] = OrderedDict()
 
     def load(self, model: onnx.ModelProto | bytes) -> Loaded | str:
-        """Load a model without onnxruntime's own optimizations.
+        """Load a model with ORT graph optimizations disabled; returns the reason when that fails.
 
-        Returns a text with the reason when that fails.
-
-        Several checks of one model follow each other, so that the last answers are kept.
+        Several checks of one model follow each other, so the last answers are kept.
         """
         data = model if isinstance(model, bytes) else model.SerializeToString()
         if data not in self._recent:
@@ -75,12 +73,12 @@ class Runtime:
             self._recent[data] = (
                 answer if isinstance(answer, str) else Loaded(self._count, data, answer)
             )
-            if len(self._recent) > _KEPT:
+            if len(self._recent) > _MAX_SESSIONS:
                 self._recent.popitem(last=False)
         return self._recent[data]
 
     def run(self, loaded: Loaded, feeds: Mapping[str, Value]) -> list[Value] | str:
-        """Results of a model; text says why there are none."""
+        """Results of a model, or the reason why there are none."""
         return self._run([loaded], [feeds])[0][0]
 
     def run_all(
@@ -88,11 +86,9 @@ class Runtime:
     ) -> Iterator[tuple[Fed, list[list[Value] | str]]]:
         """Results of models on the same feeds, until the first model has run ``most`` times.
 
-        Text says why there are none.
-
-        Returns the feeds, and the results of each model; of the first one alone where it does not
-        run. The other process is asked for many runs at once, as the exchange of messages takes
-        longer than a run.
+        Yields the feeds and, for each model, its results or the reason why there are none; for the
+        first model only, if that does not run. The other process is asked for many runs at once, as
+        the exchange of messages takes longer than a run.
         """
         rest = iter(all_feeds)
         while most > 0 and (batch := list(islice(rest, most))):
@@ -111,19 +107,17 @@ class Runtime:
         answer = self._ask(question)
         if answer == _GONE:
             answers = [self._ask(([loaded.number], loaded.model, [])) for loaded in models]
-            answer = next((each for each in answers if isinstance(each, str)), None) or self._ask(
-                question
-            )
+            answer = next((a for a in answers if isinstance(a, str)), None) or self._ask(question)
         if isinstance(answer, list):
             return answer
-        if len(batch) > 1:  # which of the runs it was
+        if len(batch) > 1:  # find the run that crashes
             return [self._run(models, [feeds])[0] for feeds in batch]
         if len(models) == 1:
             return [[str(answer)]]
-        (found,) = self._run(models[:1], batch)
-        if isinstance(found[0], list):
-            found += [self._run([loaded], batch)[0][0] for loaded in models[1:]]
-        return [found]
+        (results,) = self._run(models[:1], batch)
+        if isinstance(results[0], list):
+            results += [self._run([loaded], batch)[0][0] for loaded in models[1:]]
+        return [results]
 
     def stop(self) -> None:
         """End the process, if it runs."""
@@ -150,10 +144,10 @@ class Runtime:
 def serve() -> None:
     """Serve requests from standard input until it ends: load a model, or run a loaded one.
 
-    Where the system can copy a process, a copy of this one does the work, so that a crash costs no
-    new start.
+    Where the system can fork, a copy of this process does the work, so that a crash costs no new
+    start.
     """
-    limit_data(_MOST)
+    limit_data(_MAX_BYTES)
     resolve_providers(("cpu",))  # imports onnxruntime, once for all copies
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keeps other output out of the replies
@@ -198,24 +192,24 @@ def _load(sessions: OrderedDict[int, Session], number: int, model: bytes) -> tup
         sessions[number] = session = Session(onnx.ModelProto.FromString(model), _SETTINGS)
     except LoadError as error:
         return str(error)
-    while len(sessions) > _KEPT:
+    while len(sessions) > _MAX_SESSIONS:
         sessions.popitem(last=False)
     return tuple(port.name for port in session.outputs)
 
 
 def _results(sessions: Sequence[Session], feeds: Mapping[str, Value]) -> list[list[Value] | str]:
-    """Results of some sessions; of the first one alone where it does not run."""
-    found: list[list[Value] | str] = []
+    """Results of sessions; of the first one only, if it does not run."""
+    results: list[list[Value] | str] = []
     for session in sessions:
-        limit_processor_time(_LONGEST)
+        limit_processor_time(_MAX_SECONDS)
         try:
-            found.append(session.run(feeds))
+            results.append(session.run(feeds))
         except RunError as error:
-            found.append(str(error))
+            results.append(str(error))
         limit_processor_time(0)
-        if isinstance(found[0], str):
+        if isinstance(results[0], str):
             break
-    return found
+    return results
 
 
 RUNTIME = Runtime()

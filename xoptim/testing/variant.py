@@ -38,20 +38,20 @@ def parse(text: str, opset: int = 18, domains: Sequence[tuple[str, int]] = ()) -
     """A model from the text of its graph, ``agraph (float[n] x) => (float[n] y) { y = Neg(x) }``,
     and of local functions.
 
-    The text is in ONNX's syntax without the header, but for metadata, ``<metadata_props: ["key" :
-    "value"]>``; otherwise `ValueError` is raised, and the message shows it.
+    The text is in ONNX's syntax, with no header except metadata, ``<metadata_props: ["key" :
+    "value"]>``. Raises `ValueError`, which shows the text, if it is not.
     """
     metadata, text = (
-        (f", {found[1]}", text[found.end() :]) if (found := _METADATA.match(text)) else ("", text)
+        (f", {match[1]}", text[match.end() :]) if (match := _METADATA.match(text)) else ("", text)
     )
     imports = [
         onnx.helper.make_opsetid(domain, version) for domain, version in (("", opset), *domains)
     ]
     version = max(_IR_VERSION, onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True))
-    listed = ", ".join(f'"{o.domain}" : {o.version}' for o in imports)
+    import_list = ", ".join(f'"{o.domain}" : {o.version}' for o in imports)
     try:
         return onnx.parser.parse_model(
-            f"<ir_version: {version}, opset_import: [{listed}]{metadata}>\n{text}"
+            f"<ir_version: {version}, opset_import: [{import_list}]{metadata}>\n{text}"
         )
     except onnx.parser.ParseError as error:
         raise ValueError(f"this is not the text of an ONNX graph:\n{text}\n{error}") from error
@@ -64,7 +64,7 @@ def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def all_nodes(model: ModelProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of a model, in subgraphs and local functions too."""
+    """The nodes of a model, also in subgraphs and local functions."""
     for nodes in (model.graph.node, *(function.node for function in model.functions)):
         yield from nodes
         for graph in inner_graphs(nodes):
@@ -126,7 +126,7 @@ class Variant(NamedTuple):
     name: str  # the change, ``family: detail``
     model: ModelProto  # the variant
     given: Mapping[str, np.ndarray] = {}  # values of inputs that the example lacks
-    # values for initializers that are inputs too, fed in some of the runs
+    # values for initializers that are also inputs, fed in some of the runs
     overrides: Mapping[str, np.ndarray] = {}
     # Operator of a node in the domain `FOREIGN` that every rewrite must leave unchanged, empty when
     # there is none
@@ -145,7 +145,7 @@ FOREIGN = "custom"
 
 @dataclass(frozen=True)
 class Case:
-    """An example of a pattern, if that is known, and the data for changing it."""
+    """An example, its pattern if known, and data for making variants."""
 
     example: Example
     pattern: type[Rewrite] | None = None
@@ -161,14 +161,12 @@ class Case:
 
     @cached_property
     def optimized(self) -> dict[tuple[str, bytes], OptimizedAlone]:
-        """Results of optimizations so far, by the preset, empty for the pattern alone, and the
-        bytes of the model.
-        """
+        """Optimized models so far, by preset ("" for the pattern alone) and bytes of the model."""
         return {}
 
     @cached_property
     def types(self) -> dict[str, onnx.TypeProto]:
-        """Types of all results of the main graph that onnx can tell."""
+        """Types of results of the main graph that onnx infers."""
         return inferred_types(self.model)
 
     @cached_property
@@ -178,24 +176,24 @@ class Case:
         if isinstance(session, str):
             return []
         grade = None if self.pattern is None else self.pattern.exactness
-        found = list(make_all_feeds(self.model, self.example.ranges, special=grade))
+        candidates = list(make_all_feeds(self.model, self.example.ranges, special=grade))
         return [
             feeds
-            for feeds, (results,) in RUNTIME.run_all([session], found, len(found))
+            for feeds, (results,) in RUNTIME.run_all([session], candidates, len(candidates))
             if isinstance(results, list)
         ]
 
     def rank(self, name: str) -> int | None:
         """Rank of a result, when it is known."""
-        found = self.types.get(name)
-        if found is None or not found.tensor_type.HasField("shape"):
+        type_proto = self.types.get(name)
+        if type_proto is None or not type_proto.tensor_type.HasField("shape"):
             return None
-        return len(found.tensor_type.shape.dim)
+        return len(type_proto.tensor_type.shape.dim)
 
     def dtype(self, name: str) -> int:
         """Element type of a tensor, 0 when unknown."""
-        found = self.types.get(name)
-        return 0 if found is None else found.tensor_type.elem_type
+        type_proto = self.types.get(name)
+        return 0 if type_proto is None else type_proto.tensor_type.elem_type
 
     @property
     def interior(self) -> list[str]:
@@ -207,7 +205,7 @@ class Case:
 
 
 def inferred_types(model: ModelProto) -> dict[str, onnx.TypeProto]:
-    """Types by result of the main graph, where onnx can tell."""
+    """Types by result of the main graph, where onnx infers them."""
     try:
         graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except INFERENCE_ERRORS:
@@ -226,14 +224,16 @@ def loosen(model: ModelProto) -> ModelProto:
     A variant may compute other shapes and types than the example declares.
     """
     del model.graph.value_info[:]
-    declared = {output.name: deepcopy(output.type) for output in model.graph.output}
+    declared_types = {output.name: deepcopy(output.type) for output in model.graph.output}
     for output in model.graph.output:
         output.ClearField("type")
     types = inferred_types(model)
     for output in model.graph.output:
-        found = types.get(output.name)
+        type_proto = types.get(output.name)
         output.type.CopyFrom(
-            declared[output.name] if found is None or found.WhichOneof("value") is None else found
+            declared_types[output.name]
+            if type_proto is None or type_proto.WhichOneof("value") is None
+            else type_proto
         )
         if output.type.HasField("tensor_type"):
             output.type.tensor_type.ClearField("shape")
@@ -249,18 +249,18 @@ class Stored(NamedTuple):
 
 def constants(model: ModelProto) -> list[Stored]:
     """Initializers and Constant nodes of the main graph."""
-    found = [Stored(t.name, numpy_helper.to_array(t)) for t in model.graph.initializer]
+    result = [Stored(t.name, numpy_helper.to_array(t)) for t in model.graph.initializer]
     for node in model.graph.node:
         if node.op_type == "Constant" and not node.domain and len(node.attribute) == 1:
             value = constant_value({node.attribute[0].name: decode_attribute(node.attribute[0])})
             if value is not None:
-                found.append(
+                result.append(
                     Stored(
                         node.output[0],
                         numpy_helper.to_array(value) if isinstance(value, TensorProto) else value,
                     )
                 )
-    return found
+    return result
 
 
 def remove_constant(model: ModelProto, name: str) -> None:

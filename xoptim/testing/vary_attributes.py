@@ -1,7 +1,4 @@
-"""Attributes at their defaults, written or not, and with other values.
-
-Operators that are easily confused.
-"""
+"""Attributes at their defaults or with other values, and operators that are easily confused."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -25,7 +22,7 @@ from xoptim.testing.variant import (
 )
 from xoptim.testing.vary_constants import real_constants
 
-_EACH = 6
+_MAX_NUDGES = 6
 """Most elements of a list that are nudged one by one."""
 
 
@@ -61,7 +58,7 @@ _FLAGS = frozenset(
 _EVEN = frozenset(("rotary_embedding_dim",))
 """Attributes that must be even.
 
-With an odd value, onnxruntime leaves results as memory happens to be.
+With an odd value, onnxruntime leaves results uninitialized.
 """
 
 
@@ -70,23 +67,23 @@ def _nodes(model: ModelProto) -> list[onnx.NodeProto]:
 
 
 def drop_defaults(case: Case) -> Iterator[Variant]:
-    """Leave out attributes that have their default."""
+    """Omit attributes that have their default."""
     model = case.copy()
     opsets = opset_versions(model.opset_import)
-    dropped = []
+    names = []
     for node in _nodes(model):
         for attribute in list(node.attribute):
             if is_default(node, attribute.name, decode_attribute(attribute), opsets):
                 node.attribute.remove(attribute)
-                dropped.append(f"{node.op_type}.{attribute.name}")
-    if dropped:
-        yield Variant(f"default omitted: {', '.join(dropped)}", model)
+                names.append(f"{node.op_type}.{attribute.name}")
+    if names:
+        yield Variant(f"default omitted: {', '.join(names)}", model)
 
 
 def write_defaults(case: Case) -> Iterator[Variant]:
     """Write every attribute that has a default."""
     model = case.copy()
-    written = []
+    defaults = []
     for node in _nodes(model):
         present = {a.name for a in node.attribute}
         rank = case.rank(node.input[0]) if node.input else None
@@ -100,9 +97,9 @@ def write_defaults(case: Case) -> Iterator[Variant]:
             value = attribute_default(node.op_type, node.domain, opset, name, rank, kernel)
             if value is not None:
                 node.attribute.append(helper.make_attribute(name, value))
-                written.append(f"{node.op_type}.{name}")
-    if written:
-        yield Variant(f"default written: {', '.join(written)}", model)
+                defaults.append(f"{node.op_type}.{name}")
+    if defaults:
+        yield Variant(f"default written: {', '.join(defaults)}", model)
 
 
 def nudges(case: Case) -> Iterator[Variant]:
@@ -111,15 +108,15 @@ def nudges(case: Case) -> Iterator[Variant]:
         rank = case.rank(node.input[0]) if node.input else None
         for attribute in node.attribute:
             value = decode_attribute(attribute)
-            for word, other in _other_values(attribute, value, rank):
-                if same_attribute(other, value):
+            for word, replacement in _other_values(attribute, value, rank):
+                if same_attribute(replacement, value):
                     continue
                 model = case.copy()
                 target = next(
                     a for a in _nodes(model)[position].attribute if a.name == attribute.name
                 )
                 target.CopyFrom(
-                    helper.make_attribute(attribute.name, other, attr_type=attribute.type)
+                    helper.make_attribute(attribute.name, replacement, attr_type=attribute.type)
                 )
                 yield Variant(f"attribute: {node.op_type}.{attribute.name} {word}", loosen(model))
         yield from _omitted(case, position)
@@ -173,7 +170,7 @@ def _other_lists(value: list[int], rank: int | None) -> Iterator[tuple[str, list
         )
     if len(value) > 1:
         yield "first two swapped", [value[1], value[0], *value[2:]]
-    for index in range(min(len(value), _EACH)):
+    for index in range(min(len(value), _MAX_NUDGES)):
         for step in (1, -1):
             yield f"[{index}] {step:+}", [*value[:index], value[index] + step, *value[index + 1 :]]
 
@@ -190,7 +187,7 @@ _FAMILIES: Final = (
     ("Squeeze", "Unsqueeze"),
 )
 SIBLINGS: Final = {
-    name: tuple(other for other in family if other != name)
+    name: tuple(sibling for sibling in family if sibling != name)
     for family in _FAMILIES
     for name in family
 }
@@ -200,13 +197,13 @@ SIBLINGS: Final = {
 def siblings(case: Case) -> Iterator[Variant]:
     """Each node with another operator for the same operands.
 
-    Where the pattern still applies, with zeros too.
+    Where the pattern still applies, also with zeros as constants.
     """
     for position, node in enumerate(case.model.graph.node):
-        for other in SIBLINGS.get(node.op_type, ()) if not node.domain else ():
+        for sibling in SIBLINGS.get(node.op_type, ()) if not node.domain else ():
             model = case.copy()
-            model.graph.node[position].op_type = other
-            word = f"operator: {node.op_type} {position} as {other}"
+            model.graph.node[position].op_type = sibling
+            word = f"operator: {node.op_type} {position} as {sibling}"
             yield Variant(word, loosen(model))
             for name, array in real_constants(model) if _applies(case, model) else ():
                 for sign, value in (("0", 0.0), ("-0", -0.0)):

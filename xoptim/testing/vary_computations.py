@@ -23,8 +23,8 @@ The wrapped product, divided again, is another number.
 
 
 def higher_rank(case: Case) -> Iterator[Variant]:
-    """Each float multiplied by a constant of one element that has as many axes, or one more that is
-    taken away again.
+    """Each float tensor multiplied by a constant of one element, of the same rank or, between an
+    Unsqueeze and a Squeeze, of one more axis.
     """
     if opset_of(case.model) < _AXES_ARE_OPERANDS:
         return
@@ -72,8 +72,8 @@ def _wrapped(name: str, element: int) -> tuple[str, dict[str, np.ndarray]]:
 
 
 def sizes(case: Case) -> Iterator[Variant]:
-    """Next to an example that computes with sizes, computations with one that overflow, as outputs,
-    with the size itself.
+    """More outputs for an example that computes with sizes: a size, and computations with it that
+    overflow.
     """
     if not any(node.op_type in _MEASURING for node in case.model.graph.node):
         return
@@ -119,8 +119,8 @@ def _cubes(case: Case, name: str, axis: int) -> Iterator[Variant]:
         0 if i == empty else _HUGE_SIZE if i == axis else dim.dim_value or 1
         for i, dim in enumerate(dims)
     ]
-    fed = np.zeros(shape, numpy_dtype(value.type.tensor_type.elem_type))
-    yield Variant(f"count: cube of the size of {name}", loosen(model), given={name: fed})
+    feed = np.zeros(shape, numpy_dtype(value.type.tensor_type.elem_type))
+    yield Variant(f"count: cube of the size of {name}", loosen(model), given={name: feed})
 
 
 def _edges(case: Case) -> list[str]:

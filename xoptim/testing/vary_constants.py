@@ -44,14 +44,12 @@ _ARITHMETIC = (
     "Less",
     "Where",
 )
-_MOST = 6
+_MAX_PAIRED = 6
 """Largest number of constants that are made to cancel in pairs."""
 
 
 def typed(case: Case) -> Iterator[tuple[str, ModelProto]]:
-    """The example in each type of float, the type it is written in first, with the word that names
-    the type.
-    """
+    """The example in each float type, its own first, and the word for that type."""
     yield "", case.model
     for element in _TYPES[1:]:
         model = retyped(case.model, {TensorProto.FLOAT: element})
@@ -71,15 +69,15 @@ def steps(case: Case) -> Iterator[Variant]:
     for word, model in typed(case):
         for name, array in real_constants(model):
             for toward in (np.inf, -np.inf):
-                other = _stepped(array, toward)
+                value = _stepped(array, toward)
                 for count in (1, 2):
                     side = "above" if toward > 0 else "below"
                     if count == 1 or not word:
                         yield Variant(
                             f"step: {word}{name} {count} {side}",
-                            with_constants(model, {name: other}),
+                            with_constants(model, {name: value}),
                         )
-                    other = _stepped(other, toward)
+                    value = _stepped(value, toward)
 
 
 def _stepped(array: np.ndarray, toward: float) -> np.ndarray:
@@ -116,9 +114,7 @@ def ends(case: Case) -> Iterator[Variant]:
 
 
 def products(case: Case) -> Iterator[Variant]:
-    """All constants so large or so small that the product or quotient of two is out of range,
-    although each is in range.
-    """
+    """All constants so large or so small that the product or quotient of two is out of range."""
     for word, model in typed(case):
         stored = real_constants(model)
         if not stored or "double" in word:
@@ -129,10 +125,10 @@ def products(case: Case) -> Iterator[Variant]:
             else ("large", "small")
         ):
             sizes = size.split()
-            changed = {s.name: _sized(s.array, sizes[i % len(sizes)]) for i, s in enumerate(stored)}
+            arrays = {s.name: _sized(s.array, sizes[i % len(sizes)]) for i, s in enumerate(stored)}
             yield Variant(
                 f"product: {word}{size}",
-                with_constants(model, changed),
+                with_constants(model, arrays),
                 values=(PLAIN, SMALL, LARGE),
             )
 
@@ -140,7 +136,7 @@ def products(case: Case) -> Iterator[Variant]:
 def _sized(array: np.ndarray, word: str) -> np.ndarray:
     """The array scaled so that its largest element has a certain size.
 
-    Zeros and infinities get it too.
+    Zeros and infinities also get it.
     """
     smallest, largest, _ = limits(array.dtype)
     wide = array.astype(np.float64)
@@ -151,11 +147,10 @@ def _sized(array: np.ndarray, word: str) -> np.ndarray:
 
 
 def sums(case: Case) -> Iterator[Variant]:
-    """Each two constants as numbers that are opposite, or equal: large compared with all other
-    terms, or the largest.
+    """Each pair of constants as opposite or equal numbers: large compared with all other terms, or
+    the largest.
 
-    Attributes that are floats count once at their default too, so that nothing scales one of the
-    two.
+    Repeated with float attributes at their defaults, so that nothing scales one of the two.
     """
     for word, model in typed(case):
         for note, base in (
@@ -166,35 +161,37 @@ def sums(case: Case) -> Iterator[Variant]:
 
 
 def _sums(word: str, model: ModelProto) -> Iterator[Variant]:
-    for one, other in combinations(real_constants(model)[:_MOST], 2):
-        _, largest, mantissa = limits(one.array.dtype)
+    for first, second in combinations(real_constants(model)[:_MAX_PAIRED], 2):
+        _, largest, mantissa = limits(first.array.dtype)
         for family, size, values in (
             ("cancel", 2.0 ** (mantissa + 3), ()),
             ("sum", largest * 0.6, VERY_NEGATIVE),
         ):
             for sign in (-1, 1) if family == "sum" or not word.startswith("float16") else ():
-                changed = {
-                    one.name: np.full_like(one.array, size),
-                    other.name: np.full_like(other.array, sign * size),
+                arrays = {
+                    first.name: np.full_like(first.array, size),
+                    second.name: np.full_like(second.array, sign * size),
                 }
                 yield Variant(
-                    f"{family}: {word}{one.name} and {other.name}, {sign:+}",
-                    with_constants(model, changed),
+                    f"{family}: {word}{first.name} and {second.name}, {sign:+}",
+                    with_constants(model, arrays),
                     values=values,
                 )
 
 
 def without_factors(model: ModelProto) -> ModelProto:
-    """A copy whose attributes that are floats are left at their defaults."""
+    """A copy with float attributes at their defaults."""
     model = deepcopy(model)
     for node in model.graph.node:
-        kept = [attribute for attribute in node.attribute if attribute.type != AttributeProto.FLOAT]
-        if len(kept) < len(node.attribute) and node.op_type != "Constant":
-            replace_items(node.attribute, kept)
+        attributes = [
+            attribute for attribute in node.attribute if attribute.type != AttributeProto.FLOAT
+        ]
+        if len(attributes) < len(node.attribute) and node.op_type != "Constant":
+            replace_items(node.attribute, attributes)
     return model
 
 
-_EACH = 4
+_MAX_NUDGES = 4
 """Most elements of a constant that are nudged one by one."""
 
 
@@ -264,32 +261,37 @@ def _computed(case: Case, stored: Stored) -> Iterator[Variant]:
     computed ahead of time.
     """
     name, array = stored
-    part, other = f"{name}_part", f"{name}_other_part"
+    first, second = f"{name}_part", f"{name}_other_part"
     # Neither numpy nor the evaluation of single nodes has sequences: constant, and yet without a
     # value.
     sequence = (
-        f"{name}_sequence = SequenceConstruct({part}) {name} = SequenceAt({name}_sequence, {other})"
+        f"{name}_sequence = SequenceConstruct({first}) "
+        f"{name} = SequenceAt({name}_sequence, {second})"
     )
-    made = [("sequence", sequence, {part: array, other: np.array(0)})]
+    recipes = [("sequence", sequence, {first: array, second: np.array(0)})]
     if array.dtype in (np.float32, np.float64, np.int32, np.int64):
-        made.append(
-            ("sum", f"{name} = Add({part}, {other})", {part: array, other: np.zeros_like(array)})
+        recipes.append(
+            (
+                "sum",
+                f"{name} = Add({first}, {second})",
+                {first: array, second: np.zeros_like(array)},
+            )
         )
     if array.dtype in (np.float32, np.float64):
         for short in (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)):
             to = helper.np_dtype_to_tensor_dtype(array.dtype)
             with np.errstate(all="ignore"):
-                made.append(
+                recipes.append(
                     (
                         f"{short} cast",
-                        f"{name} = Cast <to = {to}> ({part})",
-                        {part: array.astype(short)},
+                        f"{name} = Cast <to = {to}> ({first})",
+                        {first: array.astype(short)},
                     )
                 )
     if array.dtype.kind != "O":
-        stored_parts = {part: array.reshape(-1), other: np.array(array.shape, np.int64)}
-        made.append(("reshape", f"{name} = Reshape({part}, {other})", stored_parts))
-    for word, text, parts in made:
+        operands = {first: array.reshape(-1), second: np.array(array.shape, np.int64)}
+        recipes.append(("reshape", f"{name} = Reshape({first}, {second})", operands))
+    for word, text, parts in recipes:
         model = case.copy()
         remove_constant(model, name)
         insert(model, 0, nodes_of(text), parts)
@@ -300,21 +302,21 @@ def nudges(case: Case) -> Iterator[Variant]:
     """Each constant with other values, all at once and element by element."""
     for name, array in constants(case.model):
         seen = [array.tobytes()]
-        sliced = any(
+        is_sliced = any(
             name in node.input[1:] for node in case.model.graph.node if node.op_type == "Slice"
         )
-        others = (
+        candidates = (
             *_nudged(array),
             *_as_axes(case, name, array),
-            *(_largest(array) if sliced else ()),
+            *(_largest(array) if is_sliced else ()),
         )
-        for word, changed in others:
-            other = np.asarray(changed)
-            if other.tobytes() not in seen:
-                seen.append(other.tobytes())
-                yield Variant(f"nudge: {name} {word}", with_constants(case.model, {name: other}))
-        for word, other in _resized(array):
-            yield Variant(f"resize: {name} {word}", with_constants(case.model, {name: other}))
+        for word, candidate in candidates:
+            value = np.asarray(candidate)
+            if value.tobytes() not in seen:
+                seen.append(value.tobytes())
+                yield Variant(f"nudge: {name} {word}", with_constants(case.model, {name: value}))
+        for word, value in _resized(array):
+            yield Variant(f"resize: {name} {word}", with_constants(case.model, {name: value}))
 
 
 def _nudged(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
@@ -347,7 +349,7 @@ def _nudged_integers(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     if array.size > 1:
         yield "reversed", array.reshape(-1)[::-1].reshape(array.shape)
         yield "rotated", np.roll(array.reshape(-1), 1).reshape(array.shape)
-    for index in range(min(array.size, _EACH)):
+    for index in range(min(array.size, _MAX_NUDGES)):
         value = array.reshape(-1)[index]
         with np.errstate(all="ignore"):
             yield f"[{index}] + 1", _changed(array, index, value + one)
@@ -387,7 +389,7 @@ def _changed(array: np.ndarray, index: int, value: object) -> np.ndarray:
 
 
 def _resized(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """One element instead of many, one more or less, an axis of length one more."""
+    """One element instead of many, one more or less, one more axis."""
     if array.dtype.kind == "O":
         return
     if array.ndim == 1 and array.size > 1:

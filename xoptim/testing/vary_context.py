@@ -1,4 +1,4 @@
-"""The example elsewhere: other names, operator sets, twice, in a subgraph, a function, with
+"""The example with other names, in other operator sets, twice, in a subgraph or function, with
 overridden initializers.
 """
 
@@ -40,8 +40,8 @@ from xoptim.testing.variant import (
 )
 from xoptim.testing.vary_operands import CONDITION
 
-_MOST = 64
-"""Most elements of a result that counts as sizes or positions."""
+_MAX_ELEMENTS = 64
+"""Of a result that counts as sizes or positions."""
 
 
 def constants_overridden(case: Case) -> Iterator[Variant]:
@@ -54,31 +54,31 @@ def constants_overridden(case: Case) -> Iterator[Variant]:
 
 
 def results_overridden(case: Case) -> Iterator[Variant]:
-    """Each integer interior result, and each integer input, as an input with a default: its value
-    on some feeds.
-    """
+    """Each integer interior result or input as an input with a default: its value on some feeds."""
     names = [name for name in case.interior if is_integer(case.dtype(name))]
-    for note, feeds in _telling(case):
+    for note, feeds in _first_and_smallest(case):
         for name, array in zip(names, _values(case, names, feeds), strict=False):
             model = case.copy()
             producer = next(node for node in model.graph.node if name in node.output)
-            if len(producer.output) == 1 and array.size <= _MOST:
+            if len(producer.output) == 1 and array.size <= _MAX_ELEMENTS:
                 model.graph.node.remove(producer)
                 yield from _overridden(model, name, array, feeds, note)
         for value in case.model.graph.input:
-            fed = feeds.get(value.name)
-            if isinstance(fed, np.ndarray) and fed.dtype.kind in "iu" and 0 < fed.size <= _MOST:
+            feed = feeds.get(value.name)
+            if (
+                isinstance(feed, np.ndarray)
+                and feed.dtype.kind in "iu"
+                and 0 < feed.size <= _MAX_ELEMENTS
+            ):
                 model = case.copy()
                 replace_items(
                     model.graph.input, [v for v in model.graph.input if v.name != value.name]
                 )
-                yield from _overridden(model, value.name, fed, feeds, note)
+                yield from _overridden(model, value.name, feed, feeds, note)
 
 
-def _telling(case: Case) -> Iterator[tuple[str, Feeds]]:
-    """The first feeds, and those with the fewest elements, whose axes have length 1 wherever that
-    is possible.
-    """
+def _first_and_smallest(case: Case) -> Iterator[tuple[str, Feeds]]:
+    """The first feeds, and those with the fewest elements, whose dimensions are 1 if possible."""
     counts = [[v.size for v in feeds.values() if isinstance(v, np.ndarray)] for feeds in case.feeds]
     smallest = min(
         (i for i, sizes in enumerate(counts) if all(sizes)), key=lambda i: sum(counts[i]), default=0
@@ -97,22 +97,22 @@ def _values(case: Case, names: Sequence[str], feeds: Feeds) -> list[np.ndarray]:
         model.graph.output, (ValueInfoProto(name=name, type=case.types[name]) for name in names)
     )
     session = RUNTIME.load(model)
-    found = RUNTIME.run(session, feeds) if not isinstance(session, str) else session
-    return [] if isinstance(found, str) else [np.asarray(value) for value in found]
+    results = RUNTIME.run(session, feeds) if not isinstance(session, str) else session
+    return [] if isinstance(results, str) else [np.asarray(value) for value in results]
 
 
 def _overridden(
     model: ModelProto, name: str, array: np.ndarray, feeds: Feeds, note: str = ""
 ) -> Iterator[Variant]:
-    """Sizes of inputs fixed as in the feeds, all shapes declared as they follow from the
-    default.
+    """The input with several overrides; all shapes are declared as they follow from the feeds and
+    the default.
     """
     for value in model.graph.input:
-        fed = feeds.get(value.name)
-        if isinstance(fed, np.ndarray):
+        feed = feeds.get(value.name)
+        if isinstance(feed, np.ndarray):
             value.CopyFrom(
                 helper.make_tensor_value_info(
-                    value.name, value.type.tensor_type.elem_type, fed.shape
+                    value.name, value.type.tensor_type.elem_type, feed.shape
                 )
             )
     model.graph.initializer.append(numpy_helper.from_array(array, name))
@@ -123,8 +123,8 @@ def _overridden(
         return
     model.graph.value_info.extend(v for v in inferred.graph.value_info if v.name != name)
     model.graph.input.append(tensor_input(name, array))
-    for word, other in _others(array):
-        yield Variant(f"override: {name} {word}{note}", model, overrides={name: other})
+    for word, override in _others(array):
+        yield Variant(f"override: {name} {word}{note}", model, overrides={name: override})
 
 
 def _read_outputs(model: ModelProto) -> None:
@@ -144,7 +144,7 @@ def _others(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     seen = {array.tobytes()}
     one = array.dtype.type(1)
     with np.errstate(all="ignore"):
-        found = (
+        candidates = (
             ("+ 1", array + one),
             ("- 1", array - one),
             ("doubled", array * array.dtype.type(2)),
@@ -153,11 +153,11 @@ def _others(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
             ("last + 1", _first(array.reshape(-1)[::-1], one)[::-1].reshape(array.shape)),
             ("1", np.ones_like(array)),
         )
-    for word, other in found:
-        changed = np.asarray(other, array.dtype)
-        if changed.tobytes() not in seen:
-            seen.add(changed.tobytes())
-            yield word, changed
+    for word, candidate in candidates:
+        value = np.asarray(candidate, array.dtype)
+        if value.tobytes() not in seen:
+            seen.add(value.tobytes())
+            yield word, value
 
 
 def _first(array: np.ndarray, step: np.generic) -> np.ndarray:
@@ -185,25 +185,27 @@ def clashes(case: Case) -> Iterator[Variant]:
     """Results, inputs and outputs with names that the pattern gives to new results."""
     old = {v.name for v in case.model.graph.input} | set(defined_names(case.model.graph))
     result = optimize_alone(case.pattern, case.model).model
-    made = [name for name in defined_names(result.graph) if name not in old]
+    new_names = [name for name in defined_names(result.graph) if name not in old]
     operators = dict.fromkeys(n.op_type for g in all_graphs(result.graph) for n in g.node)
-    wanted = list(
-        dict.fromkeys((*made, *(f"{o.lower()}_out" for o in operators), *operators, *_STATIC_NAMES))
+    names = list(
+        dict.fromkeys(
+            (*new_names, *(f"{o.lower()}_out" for o in operators), *operators, *_STATIC_NAMES)
+        )
     )
     graph = case.model.graph
-    inside = list(
+    interior = list(
         dict.fromkeys(
             name for name in defined_names(graph) if name not in {v.name for v in graph.output}
         )
     )
     inputs, outputs = [v.name for v in graph.input], [v.name for v in graph.output]
     for word, targets in (
-        ("inside", inside),
+        ("inside", interior),
         ("inputs", inputs),
         ("outputs", outputs),
-        ("all", [*inside, *inputs, *outputs]),
+        ("all", [*interior, *inputs, *outputs]),
     ):
-        free = [name for name in wanted if name not in old]
+        free = [name for name in names if name not in old]
         mapping = dict(zip(targets, free, strict=False))
         if not mapping:
             continue
@@ -217,15 +219,15 @@ def clashes(case: Case) -> Iterator[Variant]:
 def opsets(case: Case) -> Iterator[Variant]:
     """The same nodes in other versions of the operator set, where they are valid there."""
     current = opset_of(case.model)
-    least = case.pattern.min_opset if case.pattern is not None else current
-    most = (
+    lowest = case.pattern.min_opset if case.pattern is not None else current
+    highest = (
         case.pattern.max_opset
         if case.pattern is not None and case.pattern.max_opset is not None
         else current
     )
     newest = onnx.defs.onnx_opset_version()
     for version in dict.fromkeys(
-        (current - 1, current + 1, least - 1, least, most + 1, *_OPSETS, newest)
+        (current - 1, current + 1, lowest - 1, lowest, highest + 1, *_OPSETS, newest)
     ):
         if not _OLDEST <= version <= newest or version == current:
             continue
@@ -274,14 +276,18 @@ def stacked(case: Case) -> Iterator[Variant]:
             yield Variant(f"stacked: {output.name} read as {value.name} only", alone)
 
 
-def _prefixed(graph: GraphProto, prefix: str, others: dict[str, str] | None = None) -> GraphProto:
+def _prefixed(
+    graph: GraphProto, prefix: str, new_names: dict[str, str] | None = None
+) -> GraphProto:
     """A copy whose own names have a prefix.
 
-    Its inputs keep their names, or get names of ``others``.
+    Its inputs keep their names, or get those in ``new_names``.
     """
     copy = deepcopy(graph)
-    own = set(defined_names(graph))
-    rename([copy], lambda name: prefix + name if name in own else (others or {}).get(name, name))
+    defined = set(defined_names(graph))
+    rename(
+        [copy], lambda name: prefix + name if name in defined else (new_names or {}).get(name, name)
+    )
     for inner in all_graphs(copy):
         for node in inner.node:
             node.name = prefix + node.name if node.name else ""
@@ -289,10 +295,7 @@ def _prefixed(graph: GraphProto, prefix: str, others: dict[str, str] | None = No
 
 
 def in_branch(case: Case) -> Iterator[Variant]:
-    """The example as a branch of If, which captures the inputs.
-
-    The other branch is a copy or negates the results.
-    """
+    """The example as both branches of an If, which capture the inputs."""
     graph = case.model.graph
     if any(o.name in {v.name for v in graph.input} for o in graph.output):
         return

@@ -38,19 +38,19 @@ CONDITION = "near_miss_condition"
 
 
 def swapped(case: Case) -> Iterator[Variant]:
-    """Operands of commutative nodes the other way round: one node at a time, then all."""
+    """Operands of commutative nodes swapped: one node at a time, then all."""
     pairs = enumerate(_all_nodes(case.model))
     places = [
         i
         for i, n in pairs
         if is_commutative(n.op_type, n.domain) and len(n.input) == 2 and n.input[0] != n.input[1]
     ]
-    for chosen in [*([place] for place in places), *([places] if len(places) > 1 else [])]:
+    for selection in [*([place] for place in places), *([places] if len(places) > 1 else [])]:
         model = case.copy()
         nodes = _all_nodes(model)
-        for place in chosen:
+        for place in selection:
             nodes[place].input[:] = list(nodes[place].input)[::-1]
-        yield Variant(f"operands: {', '.join(nodes[p].op_type for p in chosen)} swapped", model)
+        yield Variant(f"operands: {', '.join(nodes[p].op_type for p in selection)} swapped", model)
 
 
 def _all_nodes(model: ModelProto) -> list[NodeProto]:
@@ -58,21 +58,21 @@ def _all_nodes(model: ModelProto) -> list[NodeProto]:
 
 
 def read_elsewhere(case: Case) -> Iterator[Variant]:
-    """Each interior result: an output too, read by a second node, captured by a subgraph."""
+    """Each interior result as an output, read by a second node, captured by a subgraph."""
     for name in case.interior:
-        found = case.types.get(name)
-        if found is None or found.WhichOneof("value") is None:
+        type_proto = case.types.get(name)
+        if type_proto is None or type_proto.WhichOneof("value") is None:
             continue
         model = case.copy()
-        model.graph.output.append(ValueInfoProto(name=name, type=found))
+        model.graph.output.append(ValueInfoProto(name=name, type=type_proto))
         yield Variant(f"output too: {name}", loosen(model))
         reader = _reader(case, name)
         if reader is not None:
             model = case.copy()
             model.graph.node.append(reader)
-            model.graph.output.append(ValueInfoProto(name=reader.output[0], type=found))
+            model.graph.output.append(ValueInfoProto(name=reader.output[0], type=type_proto))
             yield Variant(f"second reader: {name}", loosen(model))
-        if found.HasField("tensor_type"):
+        if type_proto.HasField("tensor_type"):
             yield _captured(case, name)
 
 
@@ -116,12 +116,12 @@ def _captured(case: Case, name: str) -> Variant:
 def inputs(case: Case) -> Iterator[Variant]:
     """Two inputs replaced by one; an input that is a constant."""
     values = list(case.model.graph.input)
-    for i, kept in enumerate(values):
-        for gone in values[i + 1 :]:
-            if kept.type.tensor_type.elem_type == gone.type.tensor_type.elem_type:
+    for i, first in enumerate(values):
+        for second in values[i + 1 :]:
+            if first.type.tensor_type.elem_type == second.type.tensor_type.elem_type:
                 yield Variant(
-                    f"one input: {kept.name} for {gone.name}",
-                    loosen(_tied(case, kept.name, gone.name)),
+                    f"one input: {first.name} for {second.name}",
+                    loosen(_tied(case, first.name, second.name)),
                 )
     feeds = case.feeds[0] if case.feeds else {}
     for position, value in enumerate(values):
@@ -133,17 +133,15 @@ def inputs(case: Case) -> Iterator[Variant]:
             yield Variant(f"constant input: {value.name}", loosen(model))
 
 
-def _tied(case: Case, kept: str, gone: str) -> ModelProto:
+def _tied(case: Case, first: str, second: str) -> ModelProto:
     model = case.copy()
-    replace_items(model.graph.input, [v for v in model.graph.input if v.name != gone])
-    rename([model.graph], lambda name: kept if name == gone else name)
+    replace_items(model.graph.input, [v for v in model.graph.input if v.name != second])
+    rename([model.graph], lambda name: first if name == second else name)
     return model
 
 
 def repeated_reads(case: Case) -> Iterator[Variant]:
-    """Each interior result read twice: the nodes that read it are duplicated, and their results are
-    added.
-    """
+    """Each output of floats computed twice: its producer has a copy, whose result is an output."""
     for position, output in enumerate(case.model.graph.output):
         if not is_float(output.type.tensor_type.elem_type):
             continue
@@ -166,7 +164,7 @@ def repeated_reads(case: Case) -> Iterator[Variant]:
 
 _OTHER = "near_miss_other"
 _LEADING = 2
-_LONGEST = 1 << 12
+_MAX_SIZE = 1 << 12
 """Largest element that a size replaces."""
 _RANGES = ((5, 0.7, -0.1), (0, 1, 0.1), (0.3, 0, -0.1), (1, 3, 0.4))
 """Bounds and steps whose quotient is close to a whole number."""
@@ -174,64 +172,67 @@ _ANY_NUMBER = OpSchema.FormalParameterOption.Variadic
 
 
 def inserted(case: Case) -> Iterator[Variant]:
-    """Nodes with any number of operands get one more at each place: one that they have already, and
-    another one.
+    """Nodes with any number of operands get one more at each position: a repeated or a new one.
 
-    A search for the position of a repeated operand finds the wrong one: Concat(p, p, q), Concat(p,
-    z, p, q).
+    A search for the position of a repeated operand may find the wrong one: Concat(p, p, q),
+    Concat(p, z, p, q).
     """
     for position, node in enumerate(case.model.graph.node):
         if not is_variadic(case.model, node):
             continue
         operands = list(node.input)
-        found = {tuple(operands)}
+        seen = {tuple(operands)}
         for place in range(len(operands) + 1):
             for name in dict.fromkeys((*operands, _OTHER)):
                 yield from _variant(
-                    case, position, [*operands[:place], name, *operands[place:]], found
+                    case, position, [*operands[:place], name, *operands[place:]], seen
                 )
         for name in dict.fromkeys(operands):
-            yield from _variant(case, position, [name, _OTHER, *operands], found)
-            yield from _variant(case, position, [*operands, _OTHER, name], found)
-        yield from _variant(case, position, operands * 2, found)
+            yield from _variant(case, position, [name, _OTHER, *operands], seen)
+            yield from _variant(case, position, [*operands, _OTHER, name], seen)
+        yield from _variant(case, position, operands * 2, seen)
 
 
 def repeated(case: Case) -> Iterator[Variant]:
     """Each operand of a node in place of each other one of the same type."""
     for position, node in enumerate(case.model.graph.node):
         operands = list(node.input)
-        found = {tuple(operands)}
+        seen = {tuple(operands)}
         for place, old in enumerate(operands):
             for name in dict.fromkeys(operands):
                 if name and old and case.dtype(name) and case.dtype(name) == case.dtype(old):
                     yield from _variant(
-                        case, position, [*operands[:place], name, *operands[place + 1 :]], found
+                        case, position, [*operands[:place], name, *operands[place + 1 :]], seen
                     )
 
 
 def is_variadic(model: ModelProto, node: NodeProto) -> bool:
     """Whether a node may have any number of operands."""
-    found = schema(node.op_type, node.domain, opset_of(model, node.domain))
-    return found is not None and bool(found.inputs) and found.inputs[-1].option == _ANY_NUMBER
+    definition = schema(node.op_type, node.domain, opset_of(model, node.domain))
+    return (
+        definition is not None
+        and bool(definition.inputs)
+        and definition.inputs[-1].option == _ANY_NUMBER
+    )
 
 
 def _variant(
-    case: Case, position: int, operands: Sequence[str], found: set[tuple[str, ...]]
+    case: Case, position: int, operands: Sequence[str], seen: set[tuple[str, ...]]
 ) -> Iterator[Variant]:
-    if tuple(operands) in found:
+    if tuple(operands) in seen:
         return
-    found.add(tuple(operands))
+    seen.add(tuple(operands))
     model = case.copy()
     node = model.graph.node[position]
-    # Nothing lies between a number and itself: onnxruntime's Concat leaves the column of an empty
-    # tensor unwritten, so that GatherND reads whatever the memory held, in the original too.
+    # A Range from a number to itself is empty: onnxruntime's Concat leaves the column of an empty
+    # tensor unwritten, so that GatherND reads uninitialized memory, also in the original.
     if node.op_type == "Range" and operands[0] == operands[1]:
         return
     if _OTHER in operands:
-        like = case.types.get(node.input[0])
-        if like is None or not like.HasField("tensor_type"):
+        type_proto = case.types.get(node.input[0])
+        if type_proto is None or not type_proto.HasField("tensor_type"):
             return
-        model.graph.input.append(ValueInfoProto(name=_OTHER, type=like))
+        model.graph.input.append(ValueInfoProto(name=_OTHER, type=type_proto))
     node.input[:] = operands
     yield Variant(f"repeated: {node.op_type} {position} of {', '.join(operands)}", loosen(model))
 
@@ -258,11 +259,11 @@ def empty(case: Case) -> Iterator[Variant]:
 
 
 def targets(case: Case) -> Iterator[Variant]:
-    """The shape of each Reshape of an input from -1 and one of its sizes, which may be 0: then it
-    copies another axis.
+    """The target of each Reshape of an input as -1 and one dimension of the input; if that is 0, it
+    copies another one.
 
-    The other sizes are fixed, so that the shape could be written as a constant. The first two axes
-    of inputs are taken not to be empty.
+    The other dimensions are fixed, so that the target could be a constant. The first two dimensions
+    of inputs are assumed not to be 0.
     """
     graph = case.model.graph
     inputs = {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
@@ -304,13 +305,13 @@ def _fix_others(value: ValueInfoProto, axis: int) -> None:
 
 
 def computed(case: Case) -> Iterator[Variant]:
-    """Each vector of integers joined from its elements, with a size of another input among them."""
+    """Each vector of integers as a Concat of its elements, one replaced by a size of an input."""
     if opset_of(case.model) < 11:
         return
     for name, array in constants(case.model):
         if array.dtype != np.int64 or array.ndim != 1 or not 0 < array.size <= 4:
             continue
-        for index in np.flatnonzero((array >= 0) & (array <= _LONGEST)).tolist():
+        for index in np.flatnonzero((array >= 0) & (array <= _MAX_SIZE)).tolist():
             model = case.copy()
             remove_constant(model, name)
             parts = ", ".join(
@@ -326,13 +327,13 @@ def computed(case: Case) -> Iterator[Variant]:
             model.graph.input.append(
                 helper.make_tensor_value_info(_OTHER, TensorProto.FLOAT, ["near_miss_size"])
             )
-            fed = np.zeros(int(array[index]), np.float32)
-            yield Variant(f"computed: {name}[{index}]", loosen(model), given={_OTHER: fed})
-            yield Variant(f"computed: {name}[{index}] = 0", model, given={_OTHER: fed[:0]})
+            feed = np.zeros(int(array[index]), np.float32)
+            yield Variant(f"computed: {name}[{index}]", loosen(model), given={_OTHER: feed})
+            yield Variant(f"computed: {name}[{index}] = 0", model, given={_OTHER: feed[:0]})
 
 
 def ranges(case: Case) -> Iterator[Variant]:
-    """Next to an example that counts with Range, floats counted by steps that binary numbers cannot
+    """An example with Range, next to a Range over floats with a step that binary numbers cannot
     represent.
     """
     if not any(node.op_type == "Range" and not node.domain for node in case.model.graph.node):

@@ -16,7 +16,7 @@ _ELEMENT_ATTRIBUTES = frozenset(("to", "dtype", "stash_type", "output_dtype"))
 
 
 def floats(case: Case) -> Iterator[Variant]:
-    """All 32-bit floats as 16, 64 and bfloat16."""
+    """All float32 tensors as float16, float64 and bfloat16."""
     for element in (TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16):
         mapping: dict[int, int] = {TensorProto.FLOAT: element}
         model = retyped(case.model, mapping)
@@ -25,7 +25,7 @@ def floats(case: Case) -> Iterator[Variant]:
 
 
 def integers(case: Case) -> Iterator[Variant]:
-    """64-bit integers as 32-bit ones, all together, and each constant and each input alone."""
+    """64-bit integers as 32-bit ones, all and each constant alone; each input as int32, double."""
     mapping: dict[int, int] = {TensorProto.INT64: TensorProto.INT32}
     model = retyped(case.model, mapping)
     if model != case.model:
@@ -82,9 +82,11 @@ def _retype_constants(
                 tensor.CopyFrom(_retyped_tensor(tensor, mapping))
         for node in graph.node:
             if node.op_type == "Constant" and node.output[0] in (values if only is None else only):
-                changed = _retyped_tensor(values[node.output[0]], mapping)
-                if changed is not values[node.output[0]]:
-                    replace_items(node.attribute, [onnx.helper.make_attribute("value", changed)])
+                replacement = _retyped_tensor(values[node.output[0]], mapping)
+                if replacement is not values[node.output[0]]:
+                    replace_items(
+                        node.attribute, [onnx.helper.make_attribute("value", replacement)]
+                    )
 
 
 def _retyped_tensor(tensor: TensorProto, mapping: Mapping[int, int]) -> TensorProto:
@@ -96,15 +98,15 @@ def _retyped_tensor(tensor: TensorProto, mapping: Mapping[int, int]) -> TensorPr
 
 
 def tails(case: Case) -> Iterator[Variant]:
-    """Numbers far from 0 and close to it; each result counts by its own digits, as if a Log or a
-    Div read it.
+    """Numbers far from 0 and close to it; each result is judged by its relative error, as if a Log
+    or a Div read it.
     """
     if any(v.type.tensor_type.elem_type == TensorProto.FLOAT for v in case.model.graph.input):
         yield Variant("values: tails", case.copy(), values=(TAILS,))
 
 
 def large_integers(case: Case) -> Iterator[Variant]:
-    """Integers that floating-point numbers cannot represent, in place of floats too."""
+    """Integers that floating-point numbers cannot represent, also in place of floats."""
     if any(v.type.tensor_type.elem_type == TensorProto.INT64 for v in case.model.graph.input):
         yield Variant("values: large integers", case.copy(), values=(LARGE_INTEGERS,))
     for element in (TensorProto.INT64, TensorProto.INT32):
@@ -129,38 +131,38 @@ def _dims(model: ModelProto) -> dict[tuple[str, int], Dim]:
     }
 
 
-def _with(case: Case, changed: Mapping[tuple[str, int], Dim]) -> ModelProto:
+def _with(case: Case, dims: Mapping[tuple[str, int], Dim]) -> ModelProto:
     """A copy with other dimensions of inputs."""
     model = case.copy()
     for place, dim in _dims(model).items():
-        dim.CopyFrom(changed.get(place, dim))
+        dim.CopyFrom(dims.get(place, dim))
     return loosen(model)
 
 
 def unknown(case: Case) -> Iterator[Variant]:
-    """No declarations of results in between, of outputs, of ranks; anonymous dimensions."""
+    """No types of interior results, shapes of outputs, or ranks; anonymous dimensions."""
     model = case.copy()
     del model.graph.value_info[:]
     if len(case.model.graph.value_info):
         yield Variant("shapes: no value_info", model)
     yield Variant("shapes: outputs unknown", loosen(case.copy()))
     names = [v.name for v in case.model.graph.input if v.type.HasField("tensor_type")]
-    for chosen in (names, *([name] for name in names if len(names) > 1)):
+    for selection in (names, *([name] for name in names if len(names) > 1)):
         model = case.copy()
         for value in model.graph.input:
-            if value.name in chosen:
+            if value.name in selection:
                 value.type.tensor_type.ClearField("shape")
-        yield Variant(f"shapes: rank of {', '.join(chosen)} unknown", loosen(model))
+        yield Variant(f"shapes: rank of {', '.join(selection)} unknown", loosen(model))
     yield Variant("shapes: anonymous", _with(case, dict.fromkeys(_dims(case.model), Dim())))
 
 
 def symbolic(case: Case) -> Iterator[Variant]:
     """Names for all dimensions: one for each size, one for each axis; and each axis alone."""
     dims = _dims(case.model)
-    named = {place: Dim(dim_param=_word(dim)) for place, dim in dims.items()}
-    yield Variant("symbols: one for each size", _with(case, named))
-    named = {(name, axis): Dim(dim_param=f"{name}_{axis}") for name, axis in dims}
-    yield Variant("symbols: one for each axis", _with(case, named))
+    symbols = {place: Dim(dim_param=_word(dim)) for place, dim in dims.items()}
+    yield Variant("symbols: one for each size", _with(case, symbols))
+    symbols = {(name, axis): Dim(dim_param=f"{name}_{axis}") for name, axis in dims}
+    yield Variant("symbols: one for each axis", _with(case, symbols))
     yield Variant(
         "symbols: one for everything", _with(case, dict.fromkeys(dims, Dim(dim_param="n")))
     )
@@ -172,26 +174,24 @@ def symbolic(case: Case) -> Iterator[Variant]:
 
 
 def sizes(case: Case) -> Iterator[Variant]:
-    """Each dimension as 0, 1, 2, 3, in all places; then each axis alone as 1."""
+    """Each dimension as 0, 1 and 3 everywhere; then each axis alone as 1; then all fixed."""
     words = {place: _word(dim) for place, dim in _dims(case.model).items()}
     for word in dict.fromkeys(words.values()):
         for size in (0, 1, 3):
-            changed = {
-                place: Dim(dim_value=size) for place, other in words.items() if other == word
-            }
-            yield Variant(f"size: {word} = {size}", _with(case, changed))
+            dims = {place: Dim(dim_value=size) for place, symbol in words.items() if symbol == word}
+            yield Variant(f"size: {word} = {size}", _with(case, dims))
     for name, axis in words:
         yield Variant(
             f"size: axis {axis} of {name} = 1", _with(case, {(name, axis): Dim(dim_value=1)})
         )
     symbols = [word for word in dict.fromkeys(words.values()) if not word.startswith("size_")]
     if symbols:
-        changed = {
+        dims = {
             place: Dim(dim_value=2 + symbols.index(word))
             for place, word in words.items()
             if word in symbols
         }
-        yield Variant("size: all fixed", _with(case, changed))
+        yield Variant("size: all fixed", _with(case, dims))
 
 
 def ranks(case: Case) -> Iterator[Variant]:

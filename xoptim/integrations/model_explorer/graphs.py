@@ -19,8 +19,8 @@ from xoptim.optimizing.builder import GraphBuilder
 from xoptim.reporting.drawing import Drawing, DrawnNode, draw
 from xoptim.reporting.links import FOLDED, KEPT, REPLACED, Journal, Links, RewriteStep, link
 
-_NAMED: Final = 8
-"""Most nodes that an attribute names."""
+_MAX_NAMED: Final = 8
+"""Nodes that an attribute names, at most."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class OptimizedModel:
 
     @cached_property
     def fates(self) -> dict[int, str]:
-        """The rewrite that removed a node of the original, by its number, or what else did."""
+        """The rewrite or other cause that removed a node of the original, by its number."""
         return {
             number: self._fate(number)
             for number, fate in enumerate(self.links.fates)
@@ -103,27 +103,27 @@ class OptimizedModel:
     def graphs(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The graphs of the original and of the result."""
         before, after = self.graph_ids
-        original = _Graph(self.before, {n: self._told_before(n) for n in self.fates})
-        result = _Graph(self.after, {n: self._told_after(n) for n in self.makers})
+        original = _Graph(self.before, {n: self._texts_before(n) for n in self.fates})
+        result = _Graph(self.after, {n: self._texts_after(n) for n in self.makers})
         summary = self._summary()
         return original.to_json(before, summary), result.to_json(after, summary)
 
-    def _told_before(self, number: int) -> dict[str, str]:
-        told = {"removed by": self.fates[number]}
+    def _texts_before(self, number: int) -> dict[str, str]:
+        texts = {"removed by": self.fates[number]}
         change, twin = self.links.step[number], self.links.twins[number]
         if change >= 0:
-            told["replaced by"] = _names(self.after, self.links.changes[change].after)
+            texts["replaced by"] = _names(self.after, self.links.changes[change].after)
         elif twin >= 0:
-            told["replaced by"] = _names(self.after, [twin])
-        return {name: text for name, text in told.items() if text}
+            texts["replaced by"] = _names(self.after, [twin])
+        return {name: text for name, text in texts.items() if text}
 
-    def _told_after(self, number: int) -> dict[str, str]:
+    def _texts_after(self, number: int) -> dict[str, str]:
         change = self.links.changes[self.links.made[number]]
-        told = {"made by": change.name, "in place of": _names(self.before, change.before)}
-        return {name: text for name, text in told.items() if text}
+        texts = {"made by": change.name, "in place of": _names(self.before, change.before)}
+        return {name: text for name, text in texts.items() if text}
 
     def _summary(self) -> dict[str, str]:
-        """What each rewrite did, and the number of nodes."""
+        """The number of nodes, and the effect of each rewrite."""
         times: Counter[str] = Counter()
         removed: Counter[str] = Counter()
         added: Counter[str] = Counter()
@@ -131,11 +131,11 @@ class OptimizedModel:
             times[step.name] += 1
             removed[step.name] += len(step.removed)
             added[step.name] += len(step.added)
-        told = {"nodes": f"{_count(self.before)} before, {_count(self.after)} after"}
+        texts = {"nodes": f"{_count(self.before)} before, {_count(self.after)} after"}
         for name, count in sorted(times.items()):
-            gone = counted(removed[name], "node")
-            told[name] = f"{counted(count, 'time')}: {gone} removed, {added[name]} added"
-        return told
+            removal = counted(removed[name], "node")
+            texts[name] = f"{counted(count, 'time')}: {removal} removed, {added[name]} added"
+        return texts
 
 
 def _count(drawing: Drawing) -> int:
@@ -145,26 +145,26 @@ def _count(drawing: Drawing) -> int:
 def _names(drawing: Drawing, numbers: Sequence[int]) -> str:
     """Operators and names of some nodes, without those that hold constants."""
     nodes = [drawing.nodes[n] for n in numbers if not drawing.nodes[n].is_constant]
-    texts = [f"{node.op_type} {node.name}" for node in nodes[:_NAMED]]
-    more = [f"{len(nodes) - _NAMED} more"] if len(nodes) > _NAMED else []
+    texts = [f"{node.op_type} {node.name}" for node in nodes[:_MAX_NAMED]]
+    more = [f"{len(nodes) - _MAX_NAMED} more"] if len(nodes) > _MAX_NAMED else []
     return ", ".join((*texts, *more))
 
 
 def ids_of(drawing: Drawing) -> list[str]:
-    """The ids of the nodes of a drawing: their names, as other adapters for ONNX have it."""
-    found: dict[str, None] = {}
+    """The ids of the nodes of a drawing: their names, as in other adapters for ONNX."""
+    ids: dict[str, None] = {}
     for number, node in enumerate(drawing.nodes):
         name = node.name or node.op_type
-        found[name if name not in found else f"{name} #{number}"] = None
-    return list(found)
+        ids[name if name not in ids else f"{name} #{number}"] = None
+    return list(ids)
 
 
 class _Graph:
-    """A drawing as a graph; ``told`` are further attributes of nodes, by number."""
+    """A drawing as a graph; ``texts`` are further attributes of nodes, by number."""
 
-    def __init__(self, drawing: Drawing, told: Mapping[int, Mapping[str, str]]) -> None:
+    def __init__(self, drawing: Drawing, texts: Mapping[int, Mapping[str, str]]) -> None:
         self._drawing = drawing
-        self._told = told
+        self._texts = texts
         self._ids = ids_of(drawing)
         self._sources: dict[int, tuple[str, str]] = {}  # node and place of its result, by value
         for value in drawing.inputs:
@@ -213,8 +213,8 @@ class _Graph:
                 }
 
     def _attributes(self, number: int, node: DrawnNode) -> list[dict[str, str]]:
-        found = {"name": node.name, "attributes": node.attributes, **self._told.get(number, {})}
-        return [{"key": key, "value": text} for key, text in found.items() if text]
+        texts = {"name": node.name, "attributes": node.attributes, **self._texts.get(number, {})}
+        return [{"key": key, "value": text} for key, text in texts.items() if text]
 
     def _edges(self, values: Sequence[int]) -> list[dict[str, str]]:
         return [
@@ -229,9 +229,9 @@ class _Graph:
 
     def _metadata(self, values: Sequence[int]) -> list[dict[str, Any]]:
         """Name and type of some values, with the value of a small constant."""
-        found = []
+        entries = []
         for place, value in enumerate(values):
             name, kind = self._drawing.values[value]
             attributes = [{"key": "tensor_name", "value": name}, {"key": "type", "value": kind}]
-            found.append({"id": str(place), "attrs": attributes})
-        return found
+            entries.append({"id": str(place), "attrs": attributes})
+        return entries

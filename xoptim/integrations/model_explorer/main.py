@@ -24,7 +24,7 @@ from xoptim.integrations.model_explorer.node_data import placement_data, rewrite
 from xoptim.targets import every
 
 _ADAPTER = "xoptim"
-_OURS = NodeDataProviderFilter(adapterIds=[_ADAPTER])
+_FILTER = NodeDataProviderFilter(adapterIds=[_ADAPTER])
 
 
 class OptimizedAdapter(Adapter):  # type: ignore[misc]  # the package has no types
@@ -40,12 +40,12 @@ class OptimizedAdapter(Adapter):  # type: ignore[misc]  # the package has no typ
     )
 
     def convert(self, model_path: str, settings: dict[str, Any]) -> dict[str, Any]:
-        """The two graphs; ``settings`` has nothing that is needed here.
+        """The two graphs; ``settings`` are not used.
 
         Raises:
             ModelError: when the model cannot be read.
         """
-        graphs = [from_dict(graph_builder.Graph, each) for each in _opened(model_path).graphs()]
+        graphs = [from_dict(graph_builder.Graph, graph) for graph in _opened(model_path).graphs()]
         collections = [
             graph_builder.GraphCollection(label, [graph])
             for label, graph in zip(("original", "optimized"), graphs, strict=True)
@@ -61,11 +61,11 @@ class RewriteProvider(NodeDataProvider):  # type: ignore[misc]
         name="Rewrites of xoptim",
         description="Which rewrite removed or made each node",
         icon="auto_fix_high",
-        filter=_OURS,
+        filter=_FILTER,
     )
 
     def get_config_editors(self, provider_id: str) -> Any:
-        """No choice."""
+        """Nothing to choose."""
         return GetConfigEditorsResult(configEditors=[])
 
     def run(
@@ -83,12 +83,12 @@ class PlacementProvider(NodeDataProvider):  # type: ignore[misc]
         name="Placement on a target",
         description="Which nodes an execution provider takes, and why it leaves the others",
         icon="memory",
-        filter=_OURS,
+        filter=_FILTER,
     )
 
     def get_config_editors(self, provider_id: str) -> Any:
         """The choice of the target."""
-        options = [config_editor.OptionItem(each.name, each.title) for each in every()]
+        options = [config_editor.OptionItem(target.name, target.title) for target in every()]
         editor = config_editor.DropDownConfigEditor(
             id="target", label="Target", required=True, defaultValue="onnx", options=options
         )
@@ -99,23 +99,23 @@ class PlacementProvider(NodeDataProvider):  # type: ignore[misc]
     ) -> Any:
         """The data of one graph, or why there is none."""
         try:
-            found = placement_data(_opened(model_path), config_values["target"])
+            data = placement_data(_opened(model_path), config_values["target"])
         except XoptimError as error:
             return NodeDataProviderResult(error=str(error))
-        return _result(found[graph_id])
+        return _result(data[graph_id])
 
 
 def _result(data: dict[str, Any]) -> Any:
     """Node data as the package has it."""
     results = {
-        key: node_data_builder.NodeDataResult(**each) for key, each in data["results"].items()
+        key: node_data_builder.NodeDataResult(**node) for key, node in data["results"].items()
     }
-    made = node_data_builder.GraphNodeData(**{**data, "results": results})
-    return NodeDataProviderResult(result=made)
+    result = node_data_builder.GraphNodeData(**{**data, "results": results})
+    return NodeDataProviderResult(result=result)
 
 
 def _opened(model_path: str) -> OptimizedModel:
-    """A file, optimized; once for the adapter and the providers, until it changes."""
+    """A file, optimized; the adapter and the providers share it until the file changes."""
     state = Path(model_path).stat()
     return _optimized(model_path, state.st_mtime_ns, state.st_size)
 

@@ -22,7 +22,7 @@ _COLORS: Final = (
 
 
 def node_data(model: Any, target: str = "") -> dict[str, Any]:
-    """Which rewrite removed or made each node, or where each node runs.
+    """The rewrite that removed or made each node, or where each node runs.
 
     Args:
         model: a model as for `xoptim.optimize`, which is left unchanged; it is optimized by the
@@ -56,58 +56,58 @@ def save_node_data(model: Any, path: str | Path, target: str = "") -> Path:
 
 
 def rewrite_data(view: OptimizedModel) -> dict[str, Any]:
-    """Which rewrite removed a node of the original, or made a node of the result."""
+    """The rewrite that removed a node of the original, or made a node of the result."""
     sides = (view.before, view.fates), (view.after, view.makers)
-    texts = [_by_id(drawing, told) for drawing, told in sides]
-    colors = _colors({text for each in texts for text in each.values()})
+    both = [_by_id(drawing, texts) for drawing, texts in sides]
+    colors = _colors({text for texts in both for text in texts.values()})
     return {
-        graph: _data("rewrites", told, colors)
-        for graph, told in zip(view.graph_ids, texts, strict=True)
+        graph: _data("rewrites", texts, colors)
+        for graph, texts in zip(view.graph_ids, both, strict=True)
     }
 
 
 def placement_data(view: OptimizedModel, target: str) -> dict[str, Any]:
     """Where the nodes of both models run on a target; raises as `node_data`."""
-    chosen = named(target)
-    found = {}
+    device = named(target)
+    data = {}
     for graph, proto in zip(view.graph_ids, (view.source.proto, view.result), strict=True):
-        placement = place(proto, chosen, view.base_dir)
-        told = _places(placement)
-        found[graph] = _data(f"placement on {target}", told, _colors(set(told.values())))
-    return found
+        placement = place(proto, device, view.base_dir)
+        texts = _places(placement)
+        data[graph] = _data(f"placement on {target}", texts, _colors(set(texts.values())))
+    return data
 
 
 def _places(placement: Placement) -> dict[str, str]:
-    """Where each node runs, in words, by its name; none where the model does not compile."""
+    """Where each node runs, as text by its name; empty where the model does not compile."""
     if not placement.compiles:
         return {}
-    found = {}
+    texts = {}
     for node in placement.nodes:
         provider = node.provider.removesuffix("ExecutionProvider")
         if node.is_taken:
-            found[node.name] = f"partition {node.partition + 1}"
+            texts[node.name] = f"partition {node.partition + 1}"
         elif provider:
-            found[node.name] = f"{provider}: {node.reason}" if node.reason else provider
+            texts[node.name] = f"{provider}: {node.reason}" if node.reason else provider
         else:
-            found[node.name] = "computed ahead or merged"
-    return found
+            texts[node.name] = "computed ahead or merged"
+    return texts
 
 
-def _by_id(drawing: Drawing, told: Mapping[int, str]) -> dict[str, str]:
+def _by_id(drawing: Drawing, texts: Mapping[int, str]) -> dict[str, str]:
     """Texts by the id of a node."""
     ids = ids_of(drawing)
-    return {ids[number]: text for number, text in told.items()}
+    return {ids[number]: text for number, text in texts.items()}
 
 
 def _colors(texts: set[str]) -> dict[str, str]:
     return {text: _COLORS[place % len(_COLORS)] for place, text in enumerate(sorted(texts))}
 
 
-def _data(name: str, told: Mapping[str, str], colors: Mapping[str, str]) -> dict[str, Any]:
+def _data(name: str, texts: Mapping[str, str], colors: Mapping[str, str]) -> dict[str, Any]:
     """The data of one graph; texts have neither a sum nor a mean."""
     return {
         "name": name,
         "hideInAggregatedStatsTable": True,
         "showExpandedSummaryOnGroupNode": True,
-        "results": {key: {"value": text, "bgColor": colors[text]} for key, text in told.items()},
+        "results": {key: {"value": text, "bgColor": colors[text]} for key, text in texts.items()},
     }

@@ -1,1 +1,1 @@
-"""Evaluation of constants: what numpy kernels share, and regions in onnxruntime."""
+"""Evaluation of constants: shared parts of numpy kernels, and regions in onnxruntime."""

@@ -21,10 +21,9 @@ _MALFORMED = (ValueError, IndexError, TypeError, OverflowError, AttributeError, 
 
 
 def kernel(*op_types: str, domain: str = "") -> Callable[[Kernel], Kernel]:
-    """Register a kernel for operators of a domain; its bits are those of onnxruntime's.
+    """Register a kernel for operators of a domain; it computes the same bits as onnxruntime.
 
-    An error of numpy on a malformed node becomes a refusal, its floating-point warnings are
-    silenced.
+    An error of numpy on a malformed node becomes a refusal; floating-point warnings are silenced.
     """
 
     def register(function: Kernel) -> Kernel:
@@ -75,8 +74,8 @@ def ints_of(node: EvaluationNode, name: str, inputs: Sequence[Array | None]) -> 
     value = optional(inputs, MOVED[node.op_type, name].place)
     if value is not None:
         return ints(value)
-    given = node.attribute(name)
-    return None if given is None else [int(v) for v in given]
+    numbers = node.attribute(name)
+    return None if numbers is None else [int(v) for v in numbers]
 
 
 def flag(node: EvaluationNode, name: str, default: bool = False) -> bool:
@@ -111,9 +110,8 @@ def checked_axes(axes: Sequence[int], rank: int) -> list[int]:
 def is_number(*values: Array) -> bool:
     """Whether all are tensors of one dtype on which numpy and onnxruntime do the same arithmetic.
 
-    These are all integers and the binary floats of 32 and 64 bits. Float16 is excluded: onnxruntime
-    computes chains of them in 32 bits and rounds only at the end, so the result of one node alone
-    differs from the model's.
+    These are integers, float32 and float64. Float16 is excluded: onnxruntime computes chains of
+    float16 nodes in float32 and rounds only at the end, so the result of a single node differs.
     """
     dtype = values[0].dtype
     return (dtype.kind in "iu" or dtype in _FLOATS) and all(v.dtype == dtype for v in values)
@@ -132,8 +130,8 @@ def without_nan(value: Array) -> list[Array] | None:
 def divisor_is_safe(divisor: Array, dividend: Array | None = None) -> bool:
     """Whether an integer division by these values cannot stop the process.
 
-    A zero divisor stops it on some builds of onnxruntime, -1 does when the dividend is the least
-    number of its type.
+    A zero divisor stops it on some builds of onnxruntime; -1 does when the dividend is the least
+    integer of its type.
     """
     if divisor.dtype.kind not in "iu":
         return True
@@ -146,14 +144,12 @@ def divisor_is_safe(divisor: Array, dividend: Array | None = None) -> bool:
 
 _ROWS: Final = 512
 _LINE: Final = 64
-"""Rows of a block, and bytes of a row, a line of the cache: all of a block fits into the first
-cache.
-"""
+"""Rows of a block, and bytes of a row (a cache line): a block fits into the L1 cache."""
 
 
 def copy_in_blocks(source: Array, result: Array) -> None:
-    """Copy an array into one whose elements are in order, a transposed one in blocks: five times as
-    fast as numpy's order.
+    """Copy an array into a contiguous one; a transposed array in blocks, five times as fast as
+    numpy copies it.
     """
     last = source.ndim - 1
     fast = min(

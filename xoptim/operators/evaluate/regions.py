@@ -26,17 +26,16 @@ ort = lazy_module("onnxruntime")
 _LIMIT: Final = 600.0
 """Seconds that the evaluation of a region may take."""
 _PATIENCE: Final = 10.0
-"""Seconds that the node has to end that runs then: onnxruntime stops between nodes only."""
-_LARGEST_INLINE = 1 << 28
-_SMALL = 1 << 10
-"""Elements of a tensor that travels inside the model: protobuf ends at 2 GB."""
+"""More seconds for a running node to end: onnxruntime stops between nodes only."""
+_MAX_INLINE_ELEMENTS = 1 << 28
+"""Elements of a tensor inside the model: protobuf ends at 2 GB."""
+_SMALL_BYTES = 1 << 10
+"""Tensors up to this size are stored inside the model."""
 _SAME_SIZE = {1: np.uint8, 2: np.uint16}
 
 
 class Computed(NamedTuple):
-    """A feed that nodes of the model compute: it becomes a graph input, where others become
-    initializers.
-    """
+    """A feed that nodes of the model compute: it becomes a graph input, not an initializer."""
 
     value: Array
 
@@ -62,20 +61,19 @@ def evaluate_with_onnxruntime(
     """Evaluate a region in one session of onnxruntime's CPU provider, optimizations off, one
     thread.
 
-    A feed becomes an initializer, as in the model: onnxruntime repacks initializers, and matrix
-    MatMuls of repacked weights add up in another order than MatMuls of computed matrices. No feed
-    is copied but text and packed types. Returns the values, or the reason why there are none. Only
-    MemoryError is raised, and `UnstoppableError` when it takes longer than `_LIMIT`.
+    The nodes are in topological order. ``feeds`` are the values that they and their subgraphs read
+    from outside: an array is a tensor that the model stores, and a value that the model computes is
+    marked as `Computed`. ``functions`` are local ones that the nodes call. Returns the values, or
+    the reason why there are none. Raises only MemoryError and, after `_LIMIT`, `UnstoppableError`.
 
-    The nodes are in topological order; ``feeds`` are the values of all results that they and their
-    subgraphs read from outside: an array is a tensor that the model stores, a computed value has to
-    be marked as `Computed`. ``functions`` are local ones that the nodes call.
+    An array becomes an initializer, as in the model: onnxruntime repacks initializers, and a MatMul
+    with repacked weights sums in another order. Only text and packed types are copied.
     """
-    every, graphs = _everything(nodes)
-    used = {name for node in every for name in node.input} | {
+    all_nodes, graphs = _with_subgraphs(nodes)
+    reads = {name for node in all_nodes for name in node.input} | {
         output.name for graph in graphs for output in graph.output
     }
-    feeds = {name: value for name, value in feeds.items() if name in used}
+    feeds = {name: value for name, value in feeds.items() if name in reads}
     try:
         region = _Region(nodes, feeds, outputs)
         model = region.model(opsets, ir_version, _called(nodes, functions))
@@ -93,9 +91,7 @@ def _value(feed: Array | Computed) -> Array:
 
 
 class _Region:
-    """A region while its session is made: the tensors, and the place from which onnxruntime reads
-    each.
-    """
+    """The model of a region, and the memory from which onnxruntime reads its tensors."""
 
     def __init__(
         self,
@@ -115,8 +111,12 @@ class _Region:
         code = dtypes.element_type(value.dtype)
         # onnxruntime takes neither text nor packed elements from memory, and reads shapes and axes
         # from the model only.
-        if dtypes.bits(code) < 8 or value.size == 0 or (value.nbytes <= _SMALL and not is_input):
-            if value.size > _LARGEST_INLINE:
+        if (
+            dtypes.bits(code) < 8
+            or value.size == 0
+            or (value.nbytes <= _SMALL_BYTES and not is_input)
+        ):
+            if value.size > _MAX_INLINE_ELEMENTS:
                 raise ValueError(f"{name!r} is too large for its element type")
             self.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
             return
@@ -125,10 +125,10 @@ class _Region:
         plain = (
             value if value.dtype.isbuiltin == 1 else value.view(_SAME_SIZE[value.dtype.itemsize])
         )
-        held = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(plain, code)
+        ort_value = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(plain, code)
         if is_input:
             self.graph.input.append(onnx.helper.make_tensor_value_info(name, code, value.shape))
-            self.inputs[name] = held
+            self.inputs[name] = ort_value
             return
         stub = TensorProto(
             name=name, data_type=code, dims=value.shape, data_location=TensorProto.EXTERNAL
@@ -136,7 +136,7 @@ class _Region:
         # any text: add_external_initializers replaces the tensor
         stub.external_data.add(key="location", value="memory")
         self.graph.initializer.append(stub)
-        self.initializers[name] = held
+        self.initializers[name] = ort_value
 
     def model(
         self, opsets: Mapping[str, int], ir_version: int, functions: Sequence[onnx.FunctionProto]
@@ -197,7 +197,7 @@ def to_numpy(value: Any) -> Array:
     return onnx.numpy_helper.to_array(TensorProto(data_type=code, dims=shape, raw_data=raw)).copy()
 
 
-def _everything(
+def _with_subgraphs(
     nodes: Iterable[onnx.NodeProto],
 ) -> tuple[list[onnx.NodeProto], list[onnx.GraphProto]]:
     """The nodes with those of their subgraphs, at every depth, and these subgraphs."""
@@ -210,23 +210,23 @@ def _called(
     nodes: Iterable[onnx.NodeProto], functions: Sequence[onnx.FunctionProto]
 ) -> list[onnx.FunctionProto]:
     by_name = {(f.domain, f.name): f for f in functions}
-    found: dict[tuple[str, str], onnx.FunctionProto] = {}
-    pending, _ = _everything(nodes)
+    callees: dict[tuple[str, str], onnx.FunctionProto] = {}
+    pending, _ = _with_subgraphs(nodes)
     while by_name and pending:
         node = pending.pop()
         key = node.domain, node.op_type
         function = by_name.pop(key, None)  # each function once, so that recursion ends
         if function is not None:
-            found[key] = function
-            pending += _everything(function.node)[0]
-    return list(found.values())
+            callees[key] = function
+            pending += _with_subgraphs(function.node)[0]
+    return list(callees.values())
 
 
 def _divisions(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
-    every, _ = _everything(nodes)
+    all_nodes, _ = _with_subgraphs(nodes)
     return [
         n
-        for n in every
+        for n in all_nodes
         if n.op_type in ("Div", "Mod") and n.domain in ("", "ai.onnx") and len(n.input) == 2
     ]
 
@@ -241,7 +241,7 @@ def _division_hazard(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> str:
     if any(_divisions(function.node) for function in model.functions):
         return "a function divides by values that are not known beforehand"
     produced = {name for node in model.graph.node for name in node.output}
-    unknown = []
+    divisors = []
     for node in _divisions(model.graph.node):
         divisor, dividend = (
             feeds.get(name) if name not in produced else None for name in reversed(node.input)
@@ -249,17 +249,17 @@ def _division_hazard(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> str:
         if divisor is None and dividend is not None and dividend.dtype.kind == "f":
             continue
         if divisor is None:
-            unknown.append(node.input[1])
+            divisors.append(node.input[1])
         elif not divisor_is_safe(divisor, dividend):
             return f"integer division by {node.input[1]!r} may overflow or divide by zero"
-    if not unknown:
+    if not divisors:
         return ""
-    typed = onnx.shape_inference.infer_shapes(model).graph
-    graphs = (typed, *inner_graphs(typed.node))
+    typed_graph = onnx.shape_inference.infer_shapes(model).graph
+    graphs = (typed_graph, *inner_graphs(typed_graph.node))
     types = {
         v.name: v.type.tensor_type.elem_type
         for g in graphs
         for v in (*g.value_info, *g.input, *g.output)
     }
-    unsafe = [name for name in unknown if not dtypes.is_float(types.get(name, 0))]
+    unsafe = [name for name in divisors if not dtypes.is_float(types.get(name, 0))]
     return f"division by {unsafe[0]!r}, which may be an integer" if unsafe else ""

@@ -1,1 +1,1 @@
-"""Inference of shapes, types and values: what the formulas of all families share."""
+"""Inference of shapes, types and values: shared parts of the formulas of all families."""

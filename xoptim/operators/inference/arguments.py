@@ -11,7 +11,7 @@ from xoptim.facts.shapes import Info, Shape
 from xoptim.operators.protocols import NodeContext, Results
 from xoptim.operators.registry import infers
 
-_MOST_AXES = 1024
+_MAX_RANK = 1024
 
 
 def integer(ctx: NodeContext, name: str, default: int | None = None) -> int | None:
@@ -75,10 +75,10 @@ def known(ctx: NodeContext, *dims: Dim | None) -> Dim:
 
     A negative number is not a dimension: the model is invalid, and the result is unknown.
     """
-    found = [dim for dim in dims if dim is not None and not (type(dim) is int and dim < 0)]
-    if not found:
+    candidates = [dim for dim in dims if dim is not None and not (type(dim) is int and dim < 0)]
+    if not candidates:
         return ctx.fresh()
-    return next((dim for dim in found if type(dim) is int), found[0])
+    return next((dim for dim in candidates if type(dim) is int), candidates[0])
 
 
 def agree(a: Dim, b: Dim) -> Dim:
@@ -93,8 +93,8 @@ def agree(a: Dim, b: Dim) -> Dim:
 
 
 def fresh_shape(ctx: NodeContext, rank: int) -> Shape:
-    """A shape whose rank alone is known; raises `ValueError` for a rank that no tensor has."""
-    if rank > _MOST_AXES:
+    """A shape of unknown dimensions; raises `ValueError` for a rank that no tensor has."""
+    if rank > _MAX_RANK:
         raise ValueError(f"a tensor of {rank} axes")
     return tuple(ctx.fresh() for _ in range(rank))
 
@@ -120,7 +120,7 @@ def place_of(ctx: NodeContext, name: str) -> int | None:
 
 
 def is_given(ctx: NodeContext, name: str) -> bool:
-    """Whether an attribute, or the operand that has taken its place, is there."""
+    """Whether an attribute, or the operand that has taken its place, is present."""
     place = place_of(ctx, name)
     return (ctx.attribute(name) if place is None else ctx.input(place)) is not None
 
@@ -134,18 +134,18 @@ def listed(ctx: NodeContext, name: str) -> list[int] | None:
 
 
 def listed_dims(ctx: NodeContext, name: str) -> Sequence[Dim] | None:
-    """The same, numbers or symbols."""
+    """As `listed`, numbers or symbols."""
     place = place_of(ctx, name)
     return integers(ctx, name) if place is None else vector(ctx, place)
 
 
 def listed_count(ctx: NodeContext, name: str) -> int | None:
-    """How many integers there are, which may be known when they are not."""
+    """The number of these integers, which may be known when their values are not."""
     place = place_of(ctx, name)
-    written = listed(ctx, name)
+    numbers = listed(ctx, name)
     count = (
-        len(written)
-        if written is not None
+        len(numbers)
+        if numbers is not None
         else None
         if place is None
         else dim_of(ctx.input(place), 0, 1)
@@ -156,9 +156,9 @@ def listed_count(ctx: NodeContext, name: str) -> int | None:
 def infers_tensor(
     *op_types: str,
 ) -> Callable[[Callable[[Any, Info], Results]], Callable[[Any, Info], Results]]:
-    """Register a formula that takes the facts about the first operand too.
+    """Register a formula that also takes the facts about the first operand.
 
-    Where that is not a tensor, there are no results.
+    If that is not a tensor, there are no results.
     """
 
     def register(formula: Callable[[Any, Info], Results]) -> Callable[[Any, Info], Results]:
@@ -186,14 +186,14 @@ def shapes(
     """Register a formula for the shape of the only result of one or several operators, from the
     shapes of some operands.
 
-    The element type of the result is ``dtype``, without one the first known type of the operands
-    ``typed_by``.
+    The element type of the result is ``dtype`` or, without one, the first known type of the
+    operands ``typed_by``.
     """
 
     def register(formula: ShapeFormula) -> ShapeFormula:
         def infer(ctx: NodeContext) -> Results:
-            found = dtype or next(filter(None, map(dtype_of, map(ctx.input, typed_by))), 0)
-            return (Info(found, formula(ctx, *map(shape_of, map(ctx.input, operands)))),)
+            result_dtype = dtype or next(filter(None, map(dtype_of, map(ctx.input, typed_by))), 0)
+            return (Info(result_dtype, formula(ctx, *map(shape_of, map(ctx.input, operands)))),)
 
         infers(*op_types, domain=domain)(infer)
         return formula

@@ -45,7 +45,7 @@ def is_refused(
     """Whether a node fails for certain: runtimes refuse to load a model with such a node, even if
     it is never run.
 
-    Args and the facts about the outputs, which come with the answer: see `infer_with_onnx`.
+    Also returns the facts about the outputs. The arguments are those of `infer_with_onnx`.
     """
     unknown: list[Info | None] = [None] * len(node.output)
     try:
@@ -65,8 +65,8 @@ def _infer(
     inputs: Sequence[Info | None],
     constants: Callable[[int], np.ndarray[Any, Any] | None],
 ) -> list[Info | None] | None:
-    found = schema(node.op_type, node.domain, opset)
-    if found is None:
+    op_schema = schema(node.op_type, node.domain, opset)
+    if op_schema is None:
         return None
     names: dict[str, SymbolicDim] = {}
     types: dict[str, onnx.TypeProto] = {}
@@ -81,7 +81,7 @@ def _infer(
                 data[name] = onnx.numpy_helper.from_array(value, name)
     imports = [onnx.helper.make_opsetid(node.domain, opset)]
     results = onnx.shape_inference.infer_node_outputs(
-        found, _with_all_outputs(node), types, data, opset_imports=imports
+        op_schema, _with_all_outputs(node), types, data, opset_imports=imports
     )
     return [
         type_proto_to_info(results[name], names) if name in results else None

@@ -28,15 +28,15 @@ like_first: Formula = like(0)
 
 
 def same_shape(_ctx: NodeContext, x: Shape | None) -> Shape | None:
-    """The shape of one operand, and another type."""
+    """The shape of the operand, for a result of another type."""
     return x
 
 
 def scalar_result(_ctx: NodeContext) -> Shape:
-    """One truth value or one number."""
+    """The shape of a scalar."""
     return ()
 
 
 def broadcast_operands(_ctx: NodeContext, *operands: Shape | None) -> Shape | None:
-    """Operands broadcast, and values are not followed."""
+    """The shape to which all operands broadcast."""
     return broadcast_all(operands)

@@ -10,11 +10,9 @@ from xoptim.facts.dims import Dim, SymbolicDim, fresh, named
 from xoptim.facts.errors import ModelError
 from xoptim.facts.shapes import UNKNOWN, Container, Info
 
-_MOST_AXES: Final = 1024
-"""Of a declared shape: onnxruntime and numpy have fewer, and the time grows with the square of the
-number.
-"""
-_OTHER: dict[str, Container] = {
+_MAX_RANK: Final = 1024
+"""Of a declared shape: onnxruntime and numpy support fewer axes, and time grows quadratically."""
+_KINDS: dict[str, Container] = {
     "map_type": "map",
     "sparse_tensor_type": "sparse",
     "opaque_type": "opaque",
@@ -33,9 +31,9 @@ def type_proto_to_info(proto: onnx.TypeProto, names: Mapping[str, Dim] | None = 
         if not tensor.HasField("shape"):
             return Info(tensor.elem_type)
         dims = tensor.shape.dim
-        if len(dims) > _MOST_AXES:
+        if len(dims) > _MAX_RANK:
             raise ModelError(
-                f"a value of {len(dims)} axes is declared; there are {_MOST_AXES} at most"
+                f"a value of {len(dims)} axes is declared; there are {_MAX_RANK} at most"
             )
         return Info(tensor.elem_type, tuple([_dim(dim, names) for dim in dims]))
     if kind == "sequence_type":
@@ -48,7 +46,7 @@ def type_proto_to_info(proto: onnx.TypeProto, names: Mapping[str, Dim] | None = 
         )
     if kind is None:
         return UNKNOWN
-    return Info(container=_OTHER[kind], type_proto=proto.SerializeToString(deterministic=True))
+    return Info(container=_KINDS[kind], type_proto=proto.SerializeToString(deterministic=True))
 
 
 def _dim(dim: onnx.TensorShapeProto.Dimension, names: Mapping[str, Dim] | None) -> Dim:
@@ -57,20 +55,20 @@ def _dim(dim: onnx.TensorShapeProto.Dimension, names: Mapping[str, Dim] | None) 
         return dim.dim_value
     if kind != "dim_param" or not dim.dim_param:
         return fresh()
-    known = names.get(dim.dim_param) if names else None
-    return named(dim.dim_param) if known is None else known
+    symbol = names.get(dim.dim_param) if names else None
+    return named(dim.dim_param) if symbol is None else symbol
 
 
 def info_to_type_proto(info: Info, names: dict[str, SymbolicDim] | None = None) -> onnx.TypeProto:
     """Convert facts to a type, which cannot hold all of them, such as the values of ``data``.
 
-    Given ``names``, every symbolic dimension is written, under a text that is entered here, and
-    reading the type back with these names gives the same dimensions. Otherwise a dimension with an
+    With ``names``, every symbolic dimension is written under a text that is entered there, and
+    reading the type back with these names gives the same dimensions. Without, a dimension with an
     anonymous part is left blank.
     """
     if info.type_proto is not None:
-        other: onnx.TypeProto = TypeProto.FromString(info.type_proto)
-        return other
+        original: onnx.TypeProto = TypeProto.FromString(info.type_proto)
+        return original
     proto = TypeProto()
     if info.container == "sequence":
         proto.sequence_type.elem_type.CopyFrom(info_to_type_proto(info.element or UNKNOWN, names))

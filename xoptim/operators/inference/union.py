@@ -77,8 +77,8 @@ class Invariant:
         """
         before = self.infos
         self.infos = [
-            _shared(held, after[i] if i < len(after) else UNKNOWN, self._dim)
-            for i, held in enumerate(before)
+            _shared(info, after[i] if i < len(after) else UNKNOWN, self._dim)
+            for i, info in enumerate(before)
         ]
         return self.infos != before
 
@@ -92,10 +92,10 @@ class Invariant:
         """Return the facts that hold after any number of iterations, zero included."""
         return [self._settled(info) for info in self.infos]
 
-    def _dim(self, held: Dim, new: Dim) -> Dim:
+    def _dim(self, old: Dim, new: Dim) -> Dim:
         """The dimension, or a symbol of this loop for one that changes."""
-        if held == new or held in self._varying:
-            return held
+        if old == new or old in self._varying:
+            return old
         self._varying.add(symbol := self._ctx.fresh())
         return symbol
 

@@ -1,10 +1,9 @@
-"""Small known values that flow through operators: integers, numbers or symbolic, and integers in
-other types.
+"""Small known values that operators pass on: integers, as numbers or symbols, also in other types.
 
-An integer element is the value in its element type: where the bounds of an expression do not show
-that it is in range, an operation that wraps around stands for it (`wrapped`). A Boolean is 0 or 1.
-A floating-point tensor carries values only while all of them are integers that its type represents
-exactly, with no zero of negative sign: then they are exactly the numbers that a runtime computes.
+An element has the value in its element type: where the bounds of an expression do not show that it
+is in range, an operation that wraps around represents it (`wrapped`). A Boolean is 0 or 1. A
+floating-point tensor has values only if all are integers that its type represents exactly, and none
+is a negative zero: then a runtime computes exactly these numbers.
 """
 
 import math
@@ -35,10 +34,7 @@ RANGES: Final[dict[int, tuple[int, int]]] = {
     TensorProto.INT32: (-(2**31), 2**31 - 1),
     **_EXACT,
 }
-"""Integers that a type represents, itself and all between.
-
-Symbols are followed in integer types only.
-"""
+"""Limits between which a type represents all integers; symbols are in integer types only."""
 Values = tuple[Dim, ...]
 
 
@@ -69,8 +65,8 @@ def wrapped(dtype: int, value: Dim | None) -> Dim | None:
 
 
 def is_exact_in_double(value: Dim, limit: int = 2**53) -> bool:
-    """Whether a value is known to have a magnitude below 2**53, as have those that doubles hold
-    exactly, or below another limit.
+    """Whether a value's magnitude is known to be below a limit; by default, doubles hold it
+    exactly.
     """
     low, high = bounds(value)
     return low is not None and high is not None and low > -limit and high < limit
@@ -126,14 +122,14 @@ def valued(dtype: int, shape: Shape | None, data: Sequence[Dim | None] | None) -
     if len(data) != (shape[0] if shape else 1):
         return Info(dtype, shape)
     low, high = RANGES[dtype]
-    kept: list[Dim] = []
+    elements: list[Dim] = []
     for value in data:
         if value is None or (
             not low <= value <= high if type(value) is int else dtype not in INTEGERS
         ):
             return Info(dtype, shape)
-        kept.append(value)
-    return Info(dtype, shape, tuple(kept))
+        elements.append(value)
+    return Info(dtype, shape, tuple(elements))
 
 
 def pairwise(
