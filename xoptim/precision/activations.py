@@ -1,8 +1,8 @@
 """The activations between quantized operators, and the operators that read and compute them.
 
-A *function* is everything that one activation alone determines, up to the next MatMul,
-normalization, Softmax, or operator that reads another activation: the operators of a Gelu, of a
-rotary embedding, or of an RMSNorm, with the movement around them. It is quantized as one operator,
+A *function* is all operators that one activation alone determines, up to the next MatMul,
+normalization, Softmax, or operator that reads another activation: those of a Gelu, a rotary
+embedding or an RMSNorm, with the data movement around them. It is quantized as one operator,
 as compilers fuse it.
 """
 
@@ -37,9 +37,9 @@ class ActivationReader:
 
     Attributes:
         reads: the activations that it reads quantized; none for a Softmax, which takes twice the
-            time in onnxruntime and OpenVINO where it reads integers.
-        result: the activation that it computes; empty where that need not be quantized, as of a
-            MatMul or of an output of the model.
+            time in onnxruntime and OpenVINO when it reads integers.
+        result: the activation that it computes; empty where that need not be quantized: for a
+            MatMul, or an output of the model.
         weights_result: the result of a MatMul or convolution by constant weights, which is
             quantized with its weights or not at all; empty for others.
         op_type: of the operator; empty for a function.
@@ -67,21 +67,21 @@ class Activations:
     def useful(
         self, quantized: Collection[str], done: Collection[str], weighted: Collection[str]
     ) -> set[str]:
-        """The activations that serve an operator whose activations are all quantized: it reads
-        them, or computes them and no operator of this list reads them.
+        """The activations of operators whose activations are all quantized: those that they read,
+        and results that no operator of this list reads.
 
         Args:
             quantized: the activations to select from.
-            done: other ones that are quantized already.
+            done: others that are quantized already.
             weighted: results of the operators whose weights are quantized.
         """
         kept = {*quantized}
-        read_at_all = {name for each in self.readers for name in each.reads}
+        read_at_all = {name for reader in self.readers for name in reader.reads}
         while True:
             names = {*kept, *done}
-            served = [each for each in self.readers if _is_quantized(each, names, weighted)]
-            needed = {name for each in served for name in each.reads}
-            needed |= {each.result for each in served} - read_at_all
+            served = [reader for reader in self.readers if _is_quantized(reader, names, weighted)]
+            needed = {name for reader in served for name in reader.reads}
+            needed |= {reader.result for reader in served} - read_at_all
             if kept <= needed:
                 return kept
             kept &= needed
@@ -142,10 +142,9 @@ class _ActivationFinder:
             self._visit(node)
 
     def activations(self) -> Activations:
-        """The activations that can be quantized, and what reads them."""
         readers = [self._reader(node) for node in self._operators]
-        ends = {name for each in readers for name in each.reads}
-        ends |= {each.result for each in readers if each.result}
+        ends = {name for reader in readers for name in reader.reads}
+        ends |= {reader.result for reader in readers if reader.result}
         ends |= self._outputs & self._roots.keys()
         functions = [
             ActivationReader((root,), end)
@@ -153,7 +152,7 @@ class _ActivationFinder:
             if (root := self._roots[end]) != self._source(end)
         ]
         groups: dict[str, list[str]] = {}
-        for name in sorted({*ends, *(root for each in functions for root in each.reads)}):
+        for name in sorted({*ends, *(root for function in functions for root in function.reads)}):
             if self._is_quantizable(name):
                 groups.setdefault(self._source(name), []).append(name)
         copies = {

@@ -32,7 +32,7 @@ class SearchBudget:
 
 
 class ErrorCache:
-    """The errors of choices: each is measured once on each sample, and no new one after the budget.
+    """The errors of choices, measured once on each sample, and none anew after the budget.
 
     Args:
         measure: the errors of a choice on the sample of an index.

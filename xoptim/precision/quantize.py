@@ -93,9 +93,9 @@ def quantize(
             if precision.is_weight_only_float16
             else _quantized(verified, options, how, precision, budget)
         )
-    except NothingToQuantizeError as nothing:
+    except NothingToQuantizeError as error:
         floats = _in_float32(verified, options, how)
-        result = Quantized(floats, (), precision, reason=str(nothing), in_float16=in_float16)
+        result = Quantized(floats, (), precision, reason=str(error), in_float16=in_float16)
     if not result.reason and not result.applied and precision.io_types == "float32":
         floats = _in_float32(verified, options, how)
         reason = "no operator was chosen" if budget.ended_search else _unfit(result)
@@ -171,7 +171,7 @@ def _quantized(
 ) -> Quantized:
     """The quantized model; see `quantize`.
 
-    A reference is what the error is relative to, where that is not the given model.
+    ``reference`` is what the error is relative to, where that is not ``verified``.
     """
     in_float16 = precision.scheme == "float16" and precision.computes_in_float16(options.provider)
     how = replace(how, checks=assuming(how.checks, options))
@@ -186,14 +186,14 @@ def _quantized(
     if plan.applied:
         record(plan.model, precision, plan.reference.samples)
     alone = replace(how, each=True, on_loaded=lambda _: None)
-    made = optimize_verified(Source(plan.model, plan.folder), further, alone)
+    result = optimize_verified(Source(plan.model, plan.folder), further, alone)
     how.on_step("measuring the error")
-    errors = plan.reference.errors_of(made.proto, made.base_dir)
+    errors = plan.reference.errors_of(result.proto, result.base_dir)
     if in_float16:  # CPUs compute the converted model in 32 bits
         errors = largest_errors((errors, plan.reference.errors_of(plan.model, plan.folder)))
     return Quantized(
-        joined(verified, made),
-        [report for each in (*plan.preprocessing, made) for report in each.reports],
+        joined(verified, result),
+        [report for model in (*plan.preprocessing, result) for report in model.reports],
         replace(precision, goal=plan.goal),
         plan.choices,
         plan.applied,
@@ -237,8 +237,8 @@ def _check_gain(options: OptimizationOptions) -> None:
     if short_name(options.provider) != "cpu" or available is None or INSTRUCTIONS & available:
         return
     share = int8_share()
-    what = "this CPU has no int8 instructions"
-    text = f"{what}: an int8 MatMul takes {share:.2f} of the float32 time"
+    cause = "this CPU has no int8 instructions"
+    text = f"{cause}: an int8 MatMul takes {share:.2f} of the float32 time"
     if share > FASTER:
         raise NothingToQuantizeError(f"{text}; --for size makes the smallest file")
     _LOGGER.warning("%s", text)

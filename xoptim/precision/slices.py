@@ -268,8 +268,8 @@ def _channel_groups(values: Sequence[np.ndarray], axis: int) -> list[tuple[Group
     scales = np.zeros(length)
     for value in values:
         magnitudes = np.abs(np.where(np.isfinite(value), value, 0))
-        others = tuple(other for other in range(value.ndim) if other != axis)
-        scales = np.maximum(scales, magnitudes.max(axis=others))
+        axes = tuple(index for index in range(value.ndim) if index != axis)
+        scales = np.maximum(scales, magnitudes.max(axis=axes))
     used = scales > 0
     if not used.any() or scales.max() <= _SCALE_RATIO * scales[used].min():
         return []

@@ -51,8 +51,8 @@ def verify_within(
     try:
         samples = samples_for(first.proto, first.base_dir, precision, checks)
         reference = FloatReference.of(*first, samples, precision, checks.settings)
-    except NothingToQuantizeError as nothing:
-        return _report(checks, "not verified", str(nothing), "evidence")
+    except NothingToQuantizeError as error:
+        return _report(checks, "not verified", str(error), "evidence")
     except LoadError as error:
         reason = f"onnxruntime cannot load the original: {error}"
         return _report(checks, "not verified", reason, "load")
