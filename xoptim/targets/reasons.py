@@ -19,7 +19,7 @@ _TO_CPU: Final = re.compile(r"Force fallback to CPU execution for node: (\S+)")
 def explained(node: ListedNode, refusal: str, target: Target) -> tuple[str, str]:
     """Why a target does not take a node, and what would help; empty where that is not known."""
     needs = target.needs
-    wide = [type_name(each) for each in dict.fromkeys(node.types) if each in needs.missing_types]
+    wide = [type_name(dtype) for dtype in dict.fromkeys(node.types) if dtype in needs.missing_types]
     if needs.static_shapes and not node.is_static:
         return NOT_FIXED
     if needs.standard_operators and node.domain:
