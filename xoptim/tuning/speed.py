@@ -84,8 +84,7 @@ def keep_if_not_slower(
     ones removed), and if that is slower as well, nothing is changed. Returns the model to keep, and
     the measurements. Raises `XoptimError` when the original or the result cannot be measured.
 
-    ``verified`` was made with ``options`` and ``how``; another result is verified in the same
-    way. ``on_step`` is called with a description of each step.
+    ``verified`` was made with ``options`` and ``how``; another result is verified in the same way.
     """
     source = model if isinstance(model, Source) else Source(model)
     for culprit in verified.dropped:
@@ -125,9 +124,11 @@ def _without_slower(
     def is_enough(choice: Choice) -> bool:
         return choice != result and not is_slower(meter.ratio(choice, measurement.original))
 
-    found = measurement.search(result, facts, PATTERNS, meter, is_enough=is_enough, on_step=on_step)
+    search_result = measurement.search(
+        result, facts, PATTERNS, meter, is_enough=is_enough, on_step=on_step
+    )
     for choice in dict.fromkeys(
-        (found.best, replace(result, recipe=Recipe(frozenset(facts.groups))))
+        (search_result.best, replace(result, recipe=Recipe(frozenset(facts.groups))))
     ):
         if choice != result:
             on_step("measuring the result")
@@ -139,10 +140,7 @@ def _without_slower(
 
 @dataclass(frozen=True, slots=True)
 class NotSlower:
-    """The step of a job that leaves out what makes a result slower.
-
-    ``bench`` has the options of the measurement.
-    """
+    """The step of a job that drops the patterns that make a result slower."""
 
     bench: BenchOptions
 
