@@ -133,14 +133,14 @@ class _PartSearch:
 
     def part(self, start: int, end: int) -> onnx.ModelProto | None:
         """The nodes between two indices as a model, ``None`` where they cannot be cut out."""
-        inside = self.nodes[start:end]
-        results = [name for node in inside for name in node.output if name]
-        graph = inside[0].graph
+        nodes = self.nodes[start:end]
+        results = [name for node in nodes for name in node.output if name]
+        graph = nodes[0].graph
         assert graph is not None
         needed = {name for node in self.nodes[end:] for name in reads(node)} | set(graph.outputs)
         outputs = [name for name in results if name in needed]
         earlier = {name for node in self.nodes[:start] for name in node.output if name}
-        names = dict.fromkeys(name for node in inside for name in reads(node) if name in earlier)
+        names = dict.fromkeys(name for node in nodes for name in reads(node) if name in earlier)
         inputs = [name for name in names if not graph.is_computed(name)]
         if not outputs:
             return None

@@ -36,7 +36,7 @@ MOST_QUESTIONS: Final = 48
 """Most placements that are asked for."""
 _LOWER: Final = "lower"
 _BY_SCHEME: Final = "precision"
-"""The family of patterns that a quantization scheme chooses, for any target also those for CUDA."""
+"""The family of patterns that a quantization scheme chooses; any target gets those for CUDA."""
 _TIDYING: Final = ("CastCast",)
 """Patterns that merge what consecutive lowerings write.
 
@@ -167,8 +167,8 @@ class _Standing:
 
     @property
     def cost(self) -> tuple[bool, int, int, int]:
-        """The faults, the worst first: whether compiling fails, how many nodes are left where it
-        does, how many nodes run elsewhere, and in how many parts the others run.
+        """The faults, the worst first: whether compiling fails, and the numbers of nodes from the
+        failure on, of nodes that run elsewhere, and of parts in which the others run.
         """
         placement = self.placement
         elsewhere = len(placement.left) + len(placement.shapes)

@@ -50,9 +50,7 @@ _STEP: Final = 2e-2
 An error of 1.03 % was measured on an int8 ResNet-50, where a QuantizeLinear differed first.
 """
 _MULTIPLE: Final = 2.0
-"""A result whose error on the target is at most this multiple of the original's error there is no
-worse than the original.
-"""
+"""A result is no worse than the original up to this multiple of the original's error there."""
 _MAX_RESULTS: Final = 256
 """Most results of nodes that are compared in one run, to find the first one that differs."""
 
@@ -189,7 +187,7 @@ def _verified(
         software_device=software_device,
         isolated=True,
     )
-    allowed = tolerance_of(target, reference.proto) if tolerance is None else tolerance
+    limit = tolerance_of(target, reference.proto) if tolerance is None else tolerance
     names = tuple(port.name for port in reference.outputs)
     pair = _Pair(target.name, original, options.original_dir, result, base_dir, names, tuple(runs))
     rounds_float32 = target.plugin is not None and bool(target.plugin.float32_options)
@@ -198,14 +196,14 @@ def _verified(
         _narrow_types(result) - _narrow_types(reference.proto)
     )
     if not rounds_float32 or is_coarse:
-        return pair.compared(settings, allowed)
+        return pair.compared(settings, limit)
     # Where the target rounds 32-bit floats, its tolerance would hide what it computes wrongly.
     exact = pair.compared(
         replace(settings, float32=True), max(FLOAT32_ERROR, _own_error(reference.proto))
     )
     if not exact.ok:
         return exact
-    rounded = pair.compared(settings, allowed)
+    rounded = pair.compared(settings, limit)
     if rounded.status != "different":
         return rounded
     reason = f"{rounded.reason}, but by {exact.error:.2g} where {target.name} computes in float32"
@@ -268,9 +266,9 @@ class _Pair:
             f"{tolerance:.2g}"
         )
         check = TargetCheck(self.target, "different", reason, error, tolerance, len(self.runs))
-        own = self._error_of_original(run, settings)
-        if error <= _MULTIPLE * own and own > tolerance:
-            reason = f"{reason}, and the original differs by {own:.2g} there as well"
+        own_error = self._error_of_original(run, settings)
+        if error <= _MULTIPLE * own_error and own_error > tolerance:
+            reason = f"{reason}, and the original differs by {own_error:.2g} there as well"
             check = replace(check, status="not verified", reason=reason)
         node = _Probe(self.result, self.base_dir, settings, run.feeds, tolerance).first_difference()
         return check if node is None else _at(check, node)
@@ -408,7 +406,7 @@ class _Probe:
         """The index of the first of some nodes whose result differs."""
         names = [next(filter(None, node.output)) for node in nodes]
         probe = self._with_outputs(names)
-        present = [value.name for value in probe.graph.output]
+        outputs = [value.name for value in probe.graph.output]
         try:
             expected = Session(probe, self.settings.on_processor(), base_dir=self.base_dir).run(
                 self.feeds
@@ -417,7 +415,7 @@ class _Probe:
         except (LoadError, RunError, FeedError):
             return None
         errors = {
-            name: error_of(a, b) for name, a, b in zip(present, expected, actual, strict=True)
+            name: error_of(a, b) for name, a, b in zip(outputs, expected, actual, strict=True)
         }
         return next(
             (index for index, name in enumerate(names) if errors.get(name, 0.0) > self.tolerance),

@@ -208,14 +208,14 @@ def single_optimizers(choice: Choice, facts: Facts) -> Iterator[Variation]:
 
 
 def levels(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Lower levels of the optimizations of onnxruntime."""
+    """Lower levels of ORT graph optimizations."""
     for level in _LEVELS:
         if level != choice.settings.level:
             yield Variation(f"level {level}", _with_settings(choice, level=level), _PROMISE)
 
 
 def memory_pattern(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Memory that is not planned."""
+    """Memory patterns disabled."""
     if choice.settings.memory_pattern:
         yield Variation(
             "memory pattern off", _with_settings(choice, memory_pattern=False), _PROMISE

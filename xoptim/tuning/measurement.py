@@ -113,7 +113,7 @@ class SideBySide:
         """
         start = time.perf_counter()
         sessions: dict[Choice, Session] = {}
-        failed: dict[Choice, str] = {}
+        failures: dict[Choice, str] = {}
         self._sessions = {choice: self._sessions.get(choice, deque()) for choice in choices}
         for choice in self._rng.sample(choices, len(choices)):
             try:
@@ -121,7 +121,7 @@ class SideBySide:
             except (XoptimError, MemoryError) as error:
                 if choice == choices[0]:
                     raise
-                failed[choice] = str(error) or "there is not enough memory"
+                failures[choice] = str(error) or "there is not enough memory"
         ready = [choice for choice in choices if choice in sessions]
         rounds: dict[Choice, list[list[float]]] = {choice: [] for choice in ready}
         for feeds in self._settings:
@@ -138,7 +138,7 @@ class SideBySide:
                 rounds[choice] += timing.rounds
         self._passes.append(rounds)
         self._budget.charge(time.perf_counter() - start, len(choices))
-        return failed
+        return failures
 
     def ratio(self, choice: Choice, base: Choice) -> Ratio:
         """The time of a choice divided by that of another one: the geometric mean of the settings,
@@ -198,9 +198,9 @@ class Measurement:
 
     def _sessions_in_memory(self) -> int:
         """Number of sessions that half of the free memory holds."""
-        free = available_memory()
+        memory = available_memory()
         size = COPIES * max(1, weight_bytes(self.candidates.source.proto))
-        return sys.maxsize if free is None else free // (2 * size)
+        return sys.maxsize if memory is None else memory // (2 * size)
 
     def meter(self) -> Meter:
         """A meter without measurements."""
@@ -215,7 +215,7 @@ class Measurement:
         recipes = list(dict.fromkeys(recipes))
         shares: dict[str, float] = {}
         for recipe in recipes:
-            with suppress(LoadError, RunError):  # the race finds that too, and says so
+            with suppress(LoadError, RunError):  # the race reports it
                 times = self._profile(recipe)
                 total = sum(times.values()) or 1.0
                 shares |= {
@@ -263,7 +263,7 @@ class Measurement:
         """Whether two choices with other recipes have other models."""
         if choice.recipe == best.recipe:
             return True
-        with suppress(XoptimError):  # the race finds that too, and says so
+        with suppress(XoptimError):  # the race reports it
             return (
                 self.candidates.describe(choice.recipe).digest
                 != self.candidates.describe(best.recipe).digest

@@ -262,22 +262,22 @@ class Race:
     def run(self) -> dict[Choice, Verdict]:
         """Measure until all challengers are decided, or the rules or the time end the race."""
         while self.passes < self._rules.most:
-            running = [
+            challengers = [
                 choice for choice, verdict in self._verdicts.items() if verdict == "undecided"
             ]
             # Making the models may have taken the time; one pass is made nevertheless.
-            if not running or (self.passes and not self._meter.fits(len(running) + 2)):
+            if not challengers or (self.passes and not self._meter.fits(len(challengers) + 2)):
                 break
-            failed = self._meter.measure(list(dict.fromkeys((*self._bases, *running))))
-            self.failures |= failed
-            self._verdicts |= dict.fromkeys(failed, "failed")
+            failures = self._meter.measure(list(dict.fromkeys((*self._bases, *challengers))))
+            self.failures |= failures
+            self._verdicts |= dict.fromkeys(failures, "failed")
             self.passes += 1
-            self._judge([choice for choice in running if choice not in failed])
+            self._judge([choice for choice in challengers if choice not in failures])
         return self._verdicts
 
-    def _judge(self, running: Sequence[Choice]) -> None:
-        ratios = {choice: self._meter.ratio(choice, self._bases[1]) for choice in running}
-        leader = min(running, key=lambda choice: ratios[choice].value, default=None)
+    def _judge(self, challengers: Sequence[Choice]) -> None:
+        ratios = {choice: self._meter.ratio(choice, self._bases[1]) for choice in challengers}
+        leader = min(challengers, key=lambda choice: ratios[choice].value, default=None)
         for choice, ratio in ratios.items():
             if self.passes < self._rules.few:
                 if ratio.value > 1.0 + MARGIN and is_slower(ratio):
@@ -307,10 +307,10 @@ def confirm(
     choices = list(dict.fromkeys((original, *finalists)))
     ratios: dict[Choice, Ratio] = {}
     for passes in range(1, 3 * rules.last + 1):
-        failed = meter.measure(choices)
-        if failed:
+        failures = meter.measure(choices)
+        if failures:
             raise XoptimError(
-                f"a model that was measured before does not run: {next(iter(failed.values()))}"
+                f"a model that was measured before does not run: {next(iter(failures.values()))}"
             )
         ratios = {choice: meter.ratio(choice, original) for choice in finalists}
         are_enough = min(meter.count(choice, original) for choice in finalists) >= rules.last
@@ -396,7 +396,7 @@ def ranking(
     Args:
         finalists: the simpler ones first.
         final: their times divided by the one of the original, measured in the end.
-        others: choices that were measured too, the smallest model first.
+        others: all choices that were measured, the smallest model first.
         compare: the time of a finalist divided by the time of another one, measured side by side.
     """
     faster = [choice for choice in finalists if is_faster(final[choice])]

@@ -34,7 +34,7 @@ class SpeedCheck:
 
     before: Ratio  # the time of the result with all patterns, divided by the time of the original
     after: Ratio | None  # the time of the result that is kept, likewise; ``None`` for the original
-    # the groups of patterns that were dropped: families, those for one runtime apart
+    # the groups of patterns that were dropped, see `groups_of`
     dropped: tuple[str, ...] = ()
     is_original: bool = False  # whether the original is kept, because every result was slower
 
@@ -102,10 +102,10 @@ def keep_if_not_slower(
     if not is_slower(before):
         return verified, SpeedCheck(before, before)
     kept, after = _without_slower(measurement, result, meter, on_step)
-    chosen = replace(
+    final_options = replace(
         measurement.candidates.options(kept.recipe), drop_unused_inputs=options.drop_unused_inputs
     )
-    faster = optimize_verified(source, chosen, how)
+    faster = optimize_verified(source, final_options, how)
     faster.dropped = verified.dropped + faster.dropped
     return faster, SpeedCheck(
         before, after, tuple(sorted(kept.recipe.without)), not kept.recipe.rewrites
