@@ -87,8 +87,8 @@ class ActivationQuantizer:
             weighted: the results of all operators with quantized weights.
         """
         done = _already_quantized(model, self.activations)
-        able = self.activations.copies.keys() - done
-        useful = sorted(self.activations.useful(able, done, weighted))
+        names = self.activations.copies.keys() - done
+        useful = sorted(self.activations.useful(names, done, weighted))
         if not useful or self._budget.is_over():
             return ()
         aim = sqrt((max(self._errors(model, [])) ** 2 + self._aim**2) / 2)
@@ -127,8 +127,8 @@ class ActivationQuantizer:
             candidate = Candidate(key, name, _PATTERN, "", (0, 0))
             together = session.errors({key: _PATTERN}, samples.to_choose)
             pairs = zip(together, base, strict=True)
-            alone = tuple(sqrt(max(error**2 - old**2, 0.0)) for error, old in pairs)
-            candidates.append(Measured(candidate, errors=alone))
+            errors = tuple(sqrt(max(error**2 - old**2, 0.0)) for error, old in pairs)
+            candidates.append(Measured(candidate, errors=errors))
         chosen = choose(session, candidates, samples, aim, "speed", weights)
         session.close()
         return chosen

@@ -116,10 +116,10 @@ def _sources(
         if operator_label(node.op_type, node.domain) in producers
         for name in node.output[:1]
     }
-    others = {value.name for value in model.graph.output} | {*_other_operands(model, op_types)}
+    operands = {value.name for value in model.graph.output} | {*_other_operands(model, op_types)}
     sources = dict[Activations, list[WeightKey]]()
     for key, names in weight_readers(model, {*op_types}, matrices).items():
-        if len(names) == 1 and names[0] in results - others:
+        if len(names) == 1 and names[0] in results - operands:
             sources.setdefault(names, []).append(key)
     return sources
 

@@ -79,9 +79,11 @@ class Activations:
         read_at_all = {name for reader in self.readers for name in reader.reads}
         while True:
             names = {*kept, *done}
-            served = [reader for reader in self.readers if _is_quantized(reader, names, weighted)]
-            needed = {name for reader in served for name in reader.reads}
-            needed |= {reader.result for reader in served} - read_at_all
+            operators = [
+                reader for reader in self.readers if _is_quantized(reader, names, weighted)
+            ]
+            needed = {name for reader in operators for name in reader.reads}
+            needed |= {reader.result for reader in operators} - read_at_all
             if kept <= needed:
                 return kept
             kept &= needed
@@ -163,11 +165,11 @@ class _ActivationFinder:
         return Activations(copies, tuple(map(self._by_source, (*readers, *functions))))
 
     def _visit(self, node: onnx.NodeProto) -> None:
-        read = [name for name in node.input if name in self._roots]
-        roots = {self._roots[name] for name in read}
+        names = [name for name in node.input if name in self._roots]
+        roots = {self._roots[name] for name in names}
         if has_trait(node.domain, node.op_type, Trait.MEASURES):
             self._computed.update(node.output)
-        elif not read:
+        elif not names:
             self._start(node)
         elif self._is_operator(node) or len(roots) > 1:
             self._operators.append(node)
@@ -175,8 +177,8 @@ class _ActivationFinder:
             if _has_weights(node, self._sizes) and self._uses.get(node.output[0]) == 1:
                 self._bare.add(node.output[0])
         else:
-            self._continue(node, read)
-        if self._hides_a_mask(node, read):
+            self._continue(node, names)
+        if self._hides_a_mask(node, names):
             self._masked.update(node.output)
 
     def _start(self, node: onnx.NodeProto) -> None:
@@ -189,18 +191,18 @@ class _ActivationFinder:
         else:
             self._computed.update(node.output)
 
-    def _continue(self, node: onnx.NodeProto, read: list[str]) -> None:
+    def _continue(self, node: onnx.NodeProto, names: list[str]) -> None:
         """A node that reads one activation belongs to the function of this activation."""
-        if read[0] in self._bare and _is_fused(node, self._sizes):
-            self._bare.discard(read[0])
+        if names[0] in self._bare and _is_fused(node, self._sizes):
+            self._bare.discard(names[0])
             self._roots[node.output[0]] = node.output[0]
             if self._uses.get(node.output[0]) == 1 and node.op_type not in _FUSED:
                 self._bare.add(node.output[0])
             return
-        self._roots.update((name, self._roots[read[0]]) for name in node.output if name)
-        if node.op_type in _MOVING and not node.domain and node.input[0] == read[0]:
-            self._sources.update((name, read[0]) for name in node.output if name)
-        if self._masked.intersection(read):
+        self._roots.update((name, self._roots[names[0]]) for name in node.output if name)
+        if node.op_type in _MOVING and not node.domain and node.input[0] == names[0]:
+            self._sources.update((name, names[0]) for name in node.output if name)
+        if self._masked.intersection(names):
             self._masked.update(node.output)
 
     def _is_operator(self, node: onnx.NodeProto) -> bool:
@@ -209,12 +211,12 @@ class _ActivationFinder:
             for trait in (Trait.SUMS_PRODUCTS, Trait.SOFTMAX)
         )
 
-    def _hides_a_mask(self, node: onnx.NodeProto, read: Iterable[str]) -> bool:
+    def _hides_a_mask(self, node: onnx.NodeProto, names: Iterable[str]) -> bool:
         """Whether a node may apply a mask, whose numbers the samples need not show."""
         if node.op_type not in _MASKING:
             return False
         condition = node.input[0] if node.op_type == "Where" else ""
-        have_ranges = all(name in self._ranges for name in read if name != condition)
+        have_ranges = all(name in self._ranges for name in names if name != condition)
         return not have_ranges or not self._computed.isdisjoint(node.input)
 
     def _reader(self, node: onnx.NodeProto) -> ActivationReader:

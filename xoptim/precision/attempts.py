@@ -49,12 +49,12 @@ _FLOAT16: Final = "Float16Weights"
 """The pattern by which ``--precision float16`` stores constants."""
 _FLOAT32_BETWEEN: Final = ("openvino",)
 """Targets that were measured to take 1.13 to 1.30 of the time (BERT, ViT, GPT-2, Whisper) where
-operators between quantized MatMuls read and write integers too.
+operators between quantized MatMuls also read and write integers.
 """
 _UNSEEN_SHARE: Final = 0.4
 """Part of the tolerance that one sample leaves to values outside the samples; it falls with the
-square root of their number. Measured on 50 models at 2 %: with ten samples, and only a twenty-fifth
-kept, three models erred by more than 2.5 % on ten others.
+square root of their number. Measured on 50 models at 2 % with ten samples: with a twenty-fifth left
+for others, three models erred by more than 2.5 % on ten of these.
 """
 
 
@@ -145,7 +145,7 @@ def fastest(
         settings: of the sessions.
     """
     quantized = [attempt for attempt in attempts if attempt.applied]
-    # TF32 is what CUDA computes by default; pipes to another process would be measured too
+    # TF32 is what CUDA computes by default; pipes to another process would count
     settings = replace(settings, tf32=True, isolated=False)
     models = [original.proto, *(attempt.model for attempt in quantized)]
     sessions = [Session(model, settings, base_dir=original.base_dir) for model in models]
@@ -282,8 +282,8 @@ class _AttemptSearch:
         """
         context, aim = self._context, self._aim
         previous = [] if base is None else [*base.chosen]
-        along = candidates if base is None else context.measured
-        search = context.session, candidates, context.samples, aim, goal, previous, along
+        dependents = candidates if base is None else context.measured
+        search = context.session, candidates, context.samples, aim, goal, previous, dependents
         chosen = choose(*search, on_step=context.on_step)
         for _ in range(_ATTEMPTS):
             if not chosen:

@@ -207,12 +207,12 @@ class _OperatorFacts:
             shape = dims[0], math.prod(dims[1:])
         bits = element_bits(self._initializers[weights].data_type)
         saved = sum(tensor_bytes(self._initializers[name]) for name in constants)
-        more = subgraph.byte_size - original.byte_size - saved
+        extra = subgraph.byte_size - original.byte_size - saved
         return replace(
             candidate,
             shape=shape,
             weights=weights,
-            bits=bits + 8 * more / math.prod(shape),
+            bits=bits + 8 * extra / math.prod(shape),
             original_bits=bits,
             largest=_largest_integer(subgraph),
         )
@@ -286,8 +286,8 @@ def sharing_weights(candidates: Sequence[Candidate]) -> dict[Form, list[Form]]:
     for result, owner in owners.items():
         # an owner that is not worthwhile is missing, and all that share its weights are skipped
         for pattern in forms.get(owner, ()):
-            own = pattern if pattern in forms[result] else forms[result][0]
-            sharing.setdefault((owner, pattern), []).append((result, own))
+            own_pattern = pattern if pattern in forms[result] else forms[result][0]
+            sharing.setdefault((owner, pattern), []).append((result, own_pattern))
     return sharing
 
 

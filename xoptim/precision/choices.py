@@ -114,10 +114,10 @@ def choose(
     """The candidates to quantize, in the order in which they were chosen; of several forms of an
     operator, the last one counts.
 
-    The square of an error for each multiplication, or bit, that is saved is the price of a
-    candidate. The cheapest that the budgets allow are taken, then each further one that is measured
-    to keep the tolerance. The last ones are dropped until all samples keep it. A choice must also
-    be expected to keep it: in one of many choices, errors cancel by chance on a few samples.
+    The price of a candidate is its squared error by the multiplications, or bits, that it saves.
+    The cheapest that the budgets allow are chosen, then others that are measured to keep the
+    tolerance. The last ones are dropped until all samples keep it. The expected error must keep it
+    as well: among many choices, the errors of one cancel by chance on a few samples.
 
     Args:
         session: measures errors of choices.
@@ -161,10 +161,10 @@ def _kept(
     chosen: Sequence[Measured], errors_of: Callable[[Sequence[Measured]], Errors], tolerance: float
 ) -> list[Measured]:
     """A choice without the last candidates, until it keeps the tolerance."""
-    kept = [*chosen]
-    while kept and max(errors := errors_of(kept)) > tolerance:
-        kept.remove(_last_in(kept, errors, tolerance))
-    return kept
+    forms = [*chosen]
+    while forms and max(errors := errors_of(forms)) > tolerance:
+        forms.remove(_last_in(forms, errors, tolerance))
+    return forms
 
 
 class _Spent:
@@ -184,7 +184,7 @@ class _Spent:
         self._errors[candidate.result] = candidate.errors
 
     def allows(self, candidate: Measured, budgets: Sequence[float]) -> bool:
-        """Whether the candidate fits too; a slice to which it adds nothing does not matter."""
+        """Whether the candidate still fits, in the slices to whose errors it adds."""
         triples = zip(self._with(candidate), budgets, candidate.errors, strict=True)
         return all(square <= budget**2 or not error for square, budget, error in triples)
 
@@ -251,8 +251,10 @@ def _allows(reached: Errors, errors: Errors, tolerance: float) -> bool:
 def _last_in(chosen: Sequence[Measured], errors: Errors, tolerance: float) -> Measured:
     """The last candidate that adds to an error that is too large."""
     broken = [index for index, error in enumerate(errors) if error > tolerance]
-    adding = (form for form in reversed(chosen) if any(form.errors[index] for index in broken))
-    return next(adding, chosen[-1])
+    contributors = (
+        form for form in reversed(chosen) if any(form.errors[index] for index in broken)
+    )
+    return next(contributors, chosen[-1])
 
 
 def expected_errors(chosen: Iterable[Measured]) -> Errors:
@@ -279,17 +281,19 @@ def cheapest(chosen: Sequence[Measured], parts: Sequence[float]) -> list[Measure
         chosen: in the order in which they were chosen.
         parts: of the square, by slice; 1 where the error may stay.
     """
-    kept = [*chosen]
+    forms = [*chosen]
     limits = [part * square for part, square in zip(parts, _Spent(chosen).squares, strict=False)]
     broken = [index for index, part in enumerate(parts) if part < 1]
-    while kept:
-        adding = (form for form in reversed(kept) if any(form.errors[index] for index in broken))
-        kept.remove(next(adding, kept[-1]))
-        squares = zip(_Spent(kept).squares, limits, strict=False)
+    while forms:
+        contributors = (
+            form for form in reversed(forms) if any(form.errors[index] for index in broken)
+        )
+        forms.remove(next(contributors, forms[-1]))
+        squares = zip(_Spent(forms).squares, limits, strict=False)
         broken = [index for index, pair in enumerate(squares) if pair[0] > pair[1] * _ROUNDING]
         if not broken:
             break
-    return kept
+    return forms
 
 
 def _in_order(measured: Iterable[Measured], goal: Goal) -> list[Measured]:

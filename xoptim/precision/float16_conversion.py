@@ -197,9 +197,9 @@ def _is_faster(
     reference: FloatReference,
 ) -> bool:
     source = Source(rounded.model, original.base_dir)
-    computed = replace(rounded, model=rewritten(source, replace(options, on_application=None)))
+    attempt = replace(rounded, model=rewritten(source, replace(options, on_application=None)))
     feeds, settings = reference.samples.to_time, reference.settings
-    return fastest(original, [computed], feeds, settings) is not None
+    return fastest(original, [attempt], feeds, settings) is not None
 
 
 def inner_work(model: onnx.ModelProto, results: Collection[str], work: Collection[str]) -> str:
@@ -291,7 +291,7 @@ def region(
     for node in model.graph.node:
         for name in node.input:
             readers.setdefault(makers.get(name, ""), []).append(first_result(node))
-    outside = {makers.get(value.name, "") for value in model.graph.output}
+    output_makers = {makers.get(value.name, "") for value in model.graph.output}
     members = {
         result
         for result, node in by_result.items()
@@ -300,11 +300,13 @@ def region(
     stack = list(members)
     while stack:
         result = stack.pop()
-        producers = {makers[name] for name in by_result[result].input if name in makers} - outside
-        further = {producer for producer in producers if members.issuperset(readers[producer])}
-        further |= {reader for reader in readers.get(result, ()) if reader in by_result}
-        stack += sorted(further - members)
-        members |= further
+        producers = {
+            makers[name] for name in by_result[result].input if name in makers
+        } - output_makers
+        additions = {producer for producer in producers if members.issuperset(readers[producer])}
+        additions |= {reader for reader in readers.get(result, ()) if reader in by_result}
+        stack += sorted(additions - members)
+        members |= additions
     return members
 
 

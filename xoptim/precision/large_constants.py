@@ -96,7 +96,7 @@ def small_constants(constants: Iterable[LargeConstant]) -> set[str]:
 
 def _scales(model: onnx.ModelProto) -> set[str]:
     """The operands of quantized operators, and of a Sub or Mul of integers that a Cast widens."""
-    narrow = {
+    constants = {
         tensor.name
         for graph in (model.graph, *inner_graphs(model.graph.node))
         for tensor in graph.initializer
@@ -108,7 +108,7 @@ def _scales(model: onnx.ModelProto) -> set[str]:
         if is_scaling or any(word in node.op_type for word in _QUANTIZED_NAMES):
             operands.update(node.input)
         if (is_scaling and node.op_type == "Sub") or (
-            node.op_type == "Cast" and node.input[0] in narrow
+            node.op_type == "Cast" and node.input[0] in constants
         ):
             integers.update(node.output)
     return operands
@@ -122,7 +122,7 @@ def _is_widening(node: onnx.NodeProto) -> bool:
 
 def float32_bytes(model: onnx.ModelProto) -> dict[str, int]:
     """The bytes of float32 constants, by the operator that reads them first, largest first."""
-    first = {
+    consumers = {
         name: node.op_type
         for node in reversed([*every_node(model.graph.node)])
         for name in node.input
@@ -131,6 +131,6 @@ def float32_bytes(model: onnx.ModelProto) -> dict[str, int]:
     for graph in (model.graph, *inner_graphs(model.graph.node)):
         for tensor in graph.initializer:
             if tensor.data_type == TensorProto.FLOAT:
-                op_type = first.get(tensor.name, "outputs")
+                op_type = consumers.get(tensor.name, "outputs")
                 sizes[op_type] = sizes.get(op_type, 0) + tensor_bytes(tensor)
     return dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))

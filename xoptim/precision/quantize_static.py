@@ -43,7 +43,7 @@ def quantize_static(
     *,
     keeps_activations: bool = False,
 ) -> onnx.ModelProto:
-    """A model with QDQ around its operators, with the ranges of some values.
+    """A model with QDQ around its operators, with ranges from samples.
 
     Args:
         model: in operator set 21 or newer, its weights inside; left unchanged.

@@ -156,11 +156,11 @@ def analyze_sensitivity(
     constants = _constants(weight_only, operators, precision, goal)
     if all(candidate.reads for candidate in (*operators, *constants)):
         raise NothingToQuantizeError(_nothing(model, precision.scheme, samples, patterns))
-    timed = model, folder, operators, subgraphs, samples.to_time, settings
-    costs = measure_costs(*timed, how.on_step, budget)
+    cost_args = model, folder, operators, subgraphs, samples.to_time, settings
+    costs = measure_costs(*cost_args, how.on_step, budget)
     how.on_step("loading the model with quantized operators")
-    switched = model, folder, subgraphs, weight_only, constants, samples
-    session = SwitchedSession(*switched, precision, settings)
+    session_args = model, folder, subgraphs, weight_only, constants, samples
+    session = SwitchedSession(*session_args, precision, settings)
     session.limit(budget)
     ranking = samples.to_rank(_multiplications(operators, costs))
     errors = measure_errors(session, operators, ranking, how.on_step)

@@ -87,8 +87,8 @@ def _archives(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
 
 def _sample(values: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Sample:
     """One sample, by the names of the inputs; ``where`` names it in messages."""
-    named = _named(values, inputs, where)
-    arrays = {port.name: _array(named[port.name], port.name, where) for port in inputs}
+    by_name = _named(values, inputs, where)
+    arrays = {port.name: _array(by_name[port.name], port.name, where) for port in inputs}
     is_single = all(_lacks_first_dimension(arrays[port.name], port) for port in inputs)
     sample = Sample(
         (

@@ -1,6 +1,6 @@
 """The nodes that compute a result: in the float32 model, and in a model with quantized operands.
 
-Each value of a model has its own name here, in subgraphs too.
+Each value of a model has its own name here, also in subgraphs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,10 +27,12 @@ class ResultSubgraph(NamedTuple):
     @property
     def reads(self) -> list[str]:
         """The names of other values that the nodes read."""
-        own = {tensor.name for tensor in self.initializers} | {
+        own_names = {tensor.name for tensor in self.initializers} | {
             name for node in self.nodes for name in node.output
         }
-        return sorted({name for node in self.nodes for name in proto_reads(node) if name} - own)
+        return sorted(
+            {name for node in self.nodes for name in proto_reads(node) if name} - own_names
+        )
 
     @property
     def byte_size(self) -> int:
@@ -75,9 +77,7 @@ def _with_sources(makers: Mapping[str, onnx.NodeProto], names: Iterable[str]) ->
 def replaced_subgraphs(
     before: onnx.ModelProto, after: onnx.ModelProto, results: Iterable[str]
 ) -> dict[str, ResultSubgraph]:
-    """For each of some results, the nodes by which ``after`` computes it from values that
-    ``before`` has too.
-    """
+    """For each result, the nodes by which ``after`` computes it from values of ``before``."""
     old_names, nodes = defined_names(before), [*every_node(after.graph.node)]
     indices = {name: index for index, node in enumerate(nodes) for name in node.output if name}
     initializers = {

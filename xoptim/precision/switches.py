@@ -1,7 +1,7 @@
 """One model with a switch for each candidate, so that any choice of them runs in one session.
 
 A switch is a Boolean input, by which an If computes a result in float32 or quantized. Each value of
-a model has its own name here, in subgraphs too.
+a model has its own name here, also in subgraphs.
 """
 
 from collections.abc import Mapping, Sequence

@@ -78,7 +78,7 @@ def measure_costs(
 
 
 def _kind(candidate: Candidate, original: ResultSubgraph) -> tuple[object, ...]:
-    """What operators share that take the same time for operands of the same shapes."""
+    """What is equal for operators that take the same time on operands of equal shapes."""
     nodes = (
         (node.op_type, *(attribute.SerializeToString() for attribute in node.attribute))
         for node in original.nodes
@@ -114,7 +114,7 @@ def _operator_model(
 
     Operands that are constants of the original model stay constants.
 
-    QuantizeLinear at the start and DequantizeLinear at the end are left out: between quantized
+    QuantizeLinear at the start and DequantizeLinear at the end are skipped: between quantized
     operators, integers are passed on.
     """
     quantized = {
@@ -166,7 +166,7 @@ def _seconds(
     models = [
         _operator_model(model, subgraph, result, operands, constants) for subgraph in subgraphs
     ]
-    settings = replace(settings, isolated=False)  # pipes to another process would be measured too
+    settings = replace(settings, isolated=False)  # pipes to another process would count
     runs = [Session(proto, settings).runner(values) for proto, values in models]
     before, after = best_times(runs, settings, _SECONDS)
     return before, after

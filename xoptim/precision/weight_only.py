@@ -112,14 +112,14 @@ class WeightOnlyQuantizer:
         be fed with other numbers; in place.
         """
         model.ir_version = max(model.ir_version, 4)  # initializers of older models are constant
-        listed = {value.name for value in model.graph.input}
+        inputs = {value.name for value in model.graph.input}
         for graph in (model.graph, *inner_graphs(model.graph.node)):
             casts = [index for index, node in enumerate(graph.node) if self._is_cast(node)]
             remove_indices(graph.node, casts)
             if graph is not model.graph:
                 self._move_constants(graph, model.graph)
         for name, constant in self._constants.items():
-            if name not in listed:
+            if name not in inputs:
                 model.graph.input.append(
                     helper.make_tensor_value_info(name, TensorProto.FLOAT, constant.tensor.dims)
                 )
@@ -136,12 +136,12 @@ class WeightOnlyQuantizer:
         """
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
-        present = large_constants(copy)
-        stored = {name: pattern for name, pattern in forms.items() if name in present}
+        constants = large_constants(copy)
+        stored = {name: pattern for name, pattern in forms.items() if name in constants}
         names = Names()
         names.reserve(defined_names(copy), {})
         for name, pattern in stored.items():
-            numbers = present[name].numbers(self._folder)
+            numbers = constants[name].numbers(self._folder)
             ConstantWriter(copy, name, names).write(self._patterns[pattern], numbers)
         return copy, stored
 
@@ -154,9 +154,11 @@ class WeightOnlyQuantizer:
 
     def _move_constants(self, graph: onnx.GraphProto, main: onnx.GraphProto) -> None:
         initializers = graph.initializer
-        own = [index for index, tensor in enumerate(initializers) if tensor.name in self._constants]
-        main.initializer.extend(initializers[index] for index in own)
-        remove_indices(initializers, own)
+        indices = [
+            index for index, tensor in enumerate(initializers) if tensor.name in self._constants
+        ]
+        main.initializer.extend(initializers[index] for index in indices)
+        remove_indices(initializers, indices)
 
 
 def _overhead(name: str, pattern: type[StoringPattern]) -> int:
