@@ -14,7 +14,7 @@ def test_ranges() -> None:
     ranges = Ranges("minmax")
     ranges.add({"a": numbers(1, 2), "b": numbers(0, np.inf), "c": numbers(), "d": np.array([1])})
     ranges.add({"a": numbers(-3), "b": numbers(1), "c": numbers(1)})
-    assert ranges.found() == {"a": (-3.0, 2.0)}
+    assert ranges.by_name() == {"a": (-3.0, 2.0)}
 
 
 def test_ranges_without_rare_large_numbers() -> None:
@@ -22,7 +22,7 @@ def test_ranges_without_rare_large_numbers() -> None:
     numbers = np.random.default_rng(0).standard_normal(100_000).astype(np.float32)
     ranges.add({"a": np.append(numbers, np.float32(40))})
     ranges.add({"a": numbers})
-    ((low, high),) = ranges.found().values()
+    ((low, high),) = ranges.by_name().values()
     assert -6 < low < -2
     assert 2 < high < 6
 

@@ -17,11 +17,11 @@ from xoptim.tuning.choices import (
     Recipe,
     Variation,
     default_recipe,
-    fewer_bits,
     groups_of,
     levels,
     memory_pattern,
     newest_opset,
+    quantized_matmuls,
     selection,
     single_groups,
     single_optimizers,
@@ -88,8 +88,11 @@ def test_fewer_bits_come_before_all_others() -> None:
         "int4",
         "newest operator set",
     ]
-    assert names(fewer_bits(Choice(replace(START.recipe, scheme="int8"), SETTINGS), facts)) == []
-    assert names(fewer_bits(START, FACTS)) == []
+    assert (
+        names(quantized_matmuls(Choice(replace(START.recipe, scheme="int8"), SETTINGS), facts))
+        == []
+    )
+    assert names(quantized_matmuls(START, FACTS)) == []
 
 
 def test_the_whole_selection_comes_first_and_once() -> None:

@@ -20,9 +20,9 @@ from xoptim.tuning.choices import (
 )
 from xoptim.tuning.search import (
     MARGIN,
-    Found,
     Rules,
     Search,
+    SearchResult,
     Trial,
     Verdict,
     confirm,
@@ -63,7 +63,7 @@ def times(costs: Mapping[str, float], base: float = 0.9) -> Callable[[Choice], f
 
 def searched(
     meter: FakeMeter, rules: Rules = RULES, is_enough: Callable[[Choice], bool] = lambda _: False
-) -> Found:
+) -> SearchResult:
     facts = Facts(groups=GROUPS)
     return Search(ORIGINAL, lambda best: variations(best, facts, PATTERNS), meter, rules).run(
         START, is_enough=is_enough
@@ -364,7 +364,12 @@ def test_finalists_are_the_start_and_the_fastest_ones_floats_first() -> None:
         Trial(("one",), choice, verdict, ratio(value))
         for choice, (verdict, value) in verdicts.items()
     ]
-    assert finalists(Found(BEST, trials=trials), START, lambda _: 0) == [START, SMALL, BEST, bits]
+    assert finalists(SearchResult(BEST, trials=trials), START, lambda _: 0) == [
+        START,
+        SMALL,
+        BEST,
+        bits,
+    ]
 
 
 def test_of_finalists_with_fewer_bits_the_one_with_fewer_nodes_is_simpler() -> None:
@@ -378,7 +383,7 @@ def test_of_finalists_with_fewer_bits_the_one_with_fewer_nodes_is_simpler() -> N
         Trial(("one",), choice, "undecided", ratio(value)) for choice, value in seconds.items()
     ]
     found = finalists(
-        Found(bits, trials=trials), START, lambda choice: 1 if choice.recipe.is_raised else 2
+        SearchResult(bits, trials=trials), START, lambda choice: 1 if choice.recipe.is_raised else 2
     )
     assert found == [START, raised, bits, tuned]
 
@@ -398,7 +403,7 @@ def test_the_model_with_fewest_nodes_is_a_finalist_where_it_may_be_as_fast() -> 
         trials.append(Trial(("three",), smallest, "failed"))
         assert (
             finalists(
-                Found(bits, trials=trials),
+                SearchResult(bits, trials=trials),
                 START,
                 lambda choice: 1 if choice.recipe.is_raised else 2,
             )

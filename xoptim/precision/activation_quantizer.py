@@ -28,12 +28,12 @@ from xoptim.system.machine import release_memory
 from xoptim.verification.session import Session
 
 _PATTERN: Final = "Int8Activations"
-"""The name of a pattern in the candidates; no class has it."""
+"""The name of the pattern of these candidates; no class has it."""
 _ATTEMPTS: Final = 6
 
 
 class ActivationQuantizer:
-    """Chooses the activations that get QDQ, of a model whose weights are quantized.
+    """Chooses which activations of a model with quantized weights get QDQ.
 
     Args:
         ready: the float32 model.
@@ -77,7 +77,7 @@ class ActivationQuantizer:
     def choose(
         self, model: onnx.ModelProto, weights: Sequence[Measured], weighted: Collection[str]
     ) -> tuple[str, ...]:
-        """The activations that get QDQ: all, or those that err least, while the error is kept.
+        """The activations that get QDQ: all, or those with the smallest errors, within the aim.
 
         Half of the remaining squared error is left to constants stored in lower precision.
 
@@ -87,16 +87,16 @@ class ActivationQuantizer:
             weighted: the results of all operators with quantized weights.
         """
         done = _already_quantized(model, self.activations)
-        able = self.activations.copies.keys() - done
-        every = sorted(self.activations.useful(able, done, weighted))
-        if not every or self._budget.is_over():
+        names = self.activations.copies.keys() - done
+        useful = sorted(self.activations.useful(names, done, weighted))
+        if not useful or self._budget.is_over():
             return ()
         aim = sqrt((max(self._errors(model, [])) ** 2 + self._aim**2) / 2)
-        if max(self._errors(model, every)) <= aim:
-            return tuple(every)
-        chosen = self._within(model, every, weights, aim)
+        if max(self._errors(model, useful)) <= aim:
+            return tuple(useful)
+        chosen = self._within(model, useful, weights, aim)
         for _ in range(_ATTEMPTS):
-            names = {each.candidate.node for each in chosen}
+            names = {measured.candidate.node for measured in chosen}
             useful = sorted(self.activations.useful(names, done, weighted))
             errors = self._errors(model, useful)
             if max(errors) <= aim:
@@ -105,7 +105,7 @@ class ActivationQuantizer:
         return ()
 
     def written(self, model: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:
-        """A model with QDQ around some activations."""
+        """The model with QDQ around some activations."""
         return _with_qdq(model, self._tensors(names))
 
     def _errors(self, model: onnx.ModelProto, names: Sequence[str]) -> Errors:
@@ -114,12 +114,12 @@ class ActivationQuantizer:
     def _within(
         self, model: onnx.ModelProto, names: Sequence[str], weights: Sequence[Measured], aim: float
     ) -> list[Measured]:
-        """The activations that keep the aim together, in the order of the choice."""
+        """The activations that keep the aim together, in the order in which they were chosen."""
         samples = self._reference.samples
         tensors = {name: self._tensors([name]) for name in names}
         session = _SwitchedActivations(model, self._ready, tensors, self._reference, self._budget)
         base = session.errors({}, samples.to_choose)
-        measured = []
+        candidates = []
         for name in names:
             if self._budget.is_over():
                 break
@@ -127,9 +127,9 @@ class ActivationQuantizer:
             candidate = Candidate(key, name, _PATTERN, "", (0, 0))
             together = session.errors({key: _PATTERN}, samples.to_choose)
             pairs = zip(together, base, strict=True)
-            alone = tuple(sqrt(max(error**2 - old**2, 0.0)) for error, old in pairs)
-            measured.append(Measured(candidate, errors=alone))
-        chosen = choose(session, measured, samples, aim, "speed", weights)
+            errors = tuple(sqrt(max(error**2 - old**2, 0.0)) for error, old in pairs)
+            candidates.append(Measured(candidate, errors=errors))
+        chosen = choose(session, candidates, samples, aim, "speed", weights)
         session.close()
         return chosen
 
@@ -153,9 +153,9 @@ class _SwitchedActivations:
     ) -> None:
         names = _names_of(model)
         self._switches = {name: names.fresh(f"{name}_is_quantized") for name in tensors}
-        every = {copy: scale for some in tensors.values() for copy, scale in some.items()}
-        owners = {copy: self._switches[name] for name, some in tensors.items() for copy in some}
-        switched = _with_qdq(model, every, owners)
+        scales = {copy: scale for copies in tensors.values() for copy, scale in copies.items()}
+        owners = {copy: self._switches[name] for name, copies in tensors.items() for copy in copies}
+        switched = _with_qdq(model, scales, owners)
         for switch in self._switches.values():
             value = helper.make_tensor_value_info(switch, TensorProto.BOOL, ())
             switched.graph.input.append(value)
@@ -164,7 +164,6 @@ class _SwitchedActivations:
         self._errors = ErrorCache(self._measured, reference, budget)
 
     def errors(self, forms: Mapping[str, str], indices: Iterable[int]) -> Errors:
-        """The errors when some activations are quantized, the largest ones of some samples."""
         return self._errors.errors(forms, indices)
 
     def _measured(self, index: int, forms: Mapping[str, str]) -> Errors:
@@ -175,7 +174,6 @@ class _SwitchedActivations:
         return self._reference.errors(index, self._session.run(feeds))
 
     def close(self) -> None:
-        """Free the model."""
         del self._session
         release_memory()
 
@@ -202,7 +200,7 @@ def _already_quantized(model: onnx.ModelProto, activations: Activations) -> set[
     def is_done(name: str) -> bool:
         return name in dequantized or readers.get(name, set()) <= {"QuantizeLinear"}
 
-    return {name for name, some in activations.copies.items() if all(map(is_done, some))}
+    return {name for name, copies in activations.copies.items() if all(map(is_done, copies))}
 
 
 def _names_of(model: onnx.ModelProto) -> Names:
@@ -217,36 +215,36 @@ def _with_qdq(
     tensors: Mapping[str, QuantizationParameters],
     switches: Mapping[str, str] | None = None,
 ) -> onnx.ModelProto:
-    """A model in which some tensors are followed by QDQ.
+    """A copy of a model with QDQ after some tensors.
 
     QuantizeLinear nodes keep reading the tensor itself: they have the same scale.
 
     Args:
-        model: left unchanged.
-        tensors: by name.
+        model: the model.
+        tensors: their scales and zero points, by name.
         switches: the Boolean inputs that say whether a tensor is quantized.
     """
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
     names = _names_of(model)
     if switches:
         names.reserve({*switches.values()}, {})
-    results = {name: names.fresh(f"{name}_dequantized") for name in tensors}
+    dequantized = {name: names.fresh(f"{name}_dequantized") for name in tensors}
     nodes: list[onnx.NodeProto] = []
     for name in [value.name for value in model.graph.input if value.name in tensors]:
-        nodes += _qdq(made, names, name, results[name], tensors[name], switches)
+        nodes += _qdq(result, names, name, dequantized[name], tensors[name], switches)
     for node in model.graph.node:
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
         if node.op_type != "QuantizeLinear":
-            copy.input[:] = [results.get(name, name) for name in node.input]
+            copy.input[:] = [dequantized.get(name, name) for name in node.input]
         nodes.append(copy)
         for name in node.output:
             if name in tensors:
-                nodes += _qdq(made, names, name, results[name], tensors[name], switches)
-    del made.graph.node[:]
-    made.graph.node.extend(nodes)
-    return made
+                nodes += _qdq(result, names, name, dequantized[name], tensors[name], switches)
+    del result.graph.node[:]
+    result.graph.node.extend(nodes)
+    return result
 
 
 def _qdq(
@@ -257,7 +255,7 @@ def _qdq(
     parameters: QuantizationParameters,
     switches: Mapping[str, str] | None,
 ) -> list[onnx.NodeProto]:
-    """The nodes that quantize and dequantize a tensor; their constants go into the model."""
+    """The nodes that quantize and dequantize a tensor; their constants are added to the model."""
     scale, zero = (names.fresh(f"{name}_{part}") for part in parameters._fields)
     model.graph.initializer.append(numpy_helper.from_array(parameters.scale, scale))
     model.graph.initializer.append(numpy_helper.from_array(parameters.zero, zero))

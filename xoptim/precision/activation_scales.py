@@ -27,7 +27,7 @@ _COLUMNS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class ScaleSearch:
-    """Finds the scales of channels with which the weights of MatMuls err less.
+    """Finds channel scales with which the weights of MatMuls have smaller errors.
 
     Attributes:
         form: how weights are rounded.
@@ -56,8 +56,8 @@ class ScaleSearch:
             producers: labels of the operators that can divide their result by scales.
 
         Returns:
-            Scales of shape (channels,), at least 1, by the names of activations. Those that are
-            expected to gain nothing are missing.
+            Scales of shape (channels,), at least 1, by the names of activations; none for those
+            that are expected to gain nothing.
         """
         matrices = WeightMatrices(model, folder, self.form)
         sources = _sources(model, matrices, producers, self.op_types)
@@ -87,9 +87,9 @@ def _scale(weights: np.ndarray, form: BlockFormat, moments: Moments) -> Numbers 
     def error(scale: Numbers) -> float:
         divided = moments.divided(scale)
         assert divided.hessian is not None
-        larger = (weights * scale[:, None]).astype(np.float32)
-        blocks = best_blocks(larger, form, divided)
-        return output_error(larger, blocks, divided.hessian, form)
+        scaled = (weights * scale[:, None]).astype(np.float32)
+        blocks = best_blocks(scaled, form, divided)
+        return output_error(scaled, blocks, divided.hessian, form)
 
     # AWQ takes mean magnitudes; these leave out what error feedback makes up for
     return best_scale(moments.curvature.magnitudes, error)
@@ -110,16 +110,16 @@ def _sources(
     op_types: Collection[str],
 ) -> dict[Activations, list[WeightKey]]:
     """The results of producers that only MatMuls by constants read, with these constants."""
-    made = {
+    results = {
         name
         for node in model.graph.node
         if operator_label(node.op_type, node.domain) in producers
         for name in node.output[:1]
     }
-    others = {value.name for value in model.graph.output} | {*_other_operands(model, op_types)}
+    operands = {value.name for value in model.graph.output} | {*_other_operands(model, op_types)}
     sources = dict[Activations, list[WeightKey]]()
     for key, names in weight_readers(model, {*op_types}, matrices).items():
-        if len(names) == 1 and names[0] in made - others:
+        if len(names) == 1 and names[0] in results - operands:
             sources.setdefault(names, []).append(key)
     return sources
 

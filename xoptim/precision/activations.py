@@ -1,8 +1,8 @@
 """The activations between quantized operators, and the operators that read and compute them.
 
-A *function* is everything that one activation alone determines, up to the next MatMul,
-normalization, Softmax, or operator that reads another activation: the operators of a Gelu, of a
-rotary embedding, or of an RMSNorm, with the movement around them. It is quantized as one operator,
+A *function* is all operators that one activation alone determines, up to the next MatMul,
+normalization, Softmax, or operator that reads another activation: those of a Gelu, a rotary
+embedding or an RMSNorm, with the data movement around them. It is quantized as one operator,
 as compilers fuse it.
 """
 
@@ -37,9 +37,9 @@ class ActivationReader:
 
     Attributes:
         reads: the activations that it reads quantized; none for a Softmax, which takes twice the
-            time in onnxruntime and OpenVINO where it reads integers.
-        result: the activation that it computes; empty where that need not be quantized, as of a
-            MatMul or of an output of the model.
+            time in onnxruntime and OpenVINO when it reads integers.
+        result: the activation that it computes; empty where that need not be quantized: for a
+            MatMul, or an output of the model.
         weights_result: the result of a MatMul or convolution by constant weights, which is
             quantized with its weights or not at all; empty for others.
         op_type: of the operator; empty for a function.
@@ -67,21 +67,23 @@ class Activations:
     def useful(
         self, quantized: Collection[str], done: Collection[str], weighted: Collection[str]
     ) -> set[str]:
-        """The activations that serve an operator whose activations are all quantized: it reads
-        them, or computes them and no operator of this list reads them.
+        """The activations of operators whose activations are all quantized: those that they read,
+        and results that no operator of this list reads.
 
         Args:
             quantized: the activations to select from.
-            done: other ones that are quantized already.
+            done: others that are quantized already.
             weighted: results of the operators whose weights are quantized.
         """
         kept = {*quantized}
-        read_at_all = {name for each in self.readers for name in each.reads}
+        read_at_all = {name for reader in self.readers for name in reader.reads}
         while True:
             names = {*kept, *done}
-            served = [each for each in self.readers if _is_quantized(each, names, weighted)]
-            needed = {name for each in served for name in each.reads}
-            needed |= {each.result for each in served} - read_at_all
+            operators = [
+                reader for reader in self.readers if _is_quantized(reader, names, weighted)
+            ]
+            needed = {name for reader in operators for name in reader.reads}
+            needed |= {reader.result for reader in operators} - read_at_all
             if kept <= needed:
                 return kept
             kept &= needed
@@ -142,10 +144,9 @@ class _ActivationFinder:
             self._visit(node)
 
     def activations(self) -> Activations:
-        """The activations that can be quantized, and what reads them."""
         readers = [self._reader(node) for node in self._operators]
-        ends = {name for each in readers for name in each.reads}
-        ends |= {each.result for each in readers if each.result}
+        ends = {name for reader in readers for name in reader.reads}
+        ends |= {reader.result for reader in readers if reader.result}
         ends |= self._outputs & self._roots.keys()
         functions = [
             ActivationReader((root,), end)
@@ -153,7 +154,7 @@ class _ActivationFinder:
             if (root := self._roots[end]) != self._source(end)
         ]
         groups: dict[str, list[str]] = {}
-        for name in sorted({*ends, *(root for each in functions for root in each.reads)}):
+        for name in sorted({*ends, *(root for function in functions for root in function.reads)}):
             if self._is_quantizable(name):
                 groups.setdefault(self._source(name), []).append(name)
         copies = {
@@ -164,11 +165,11 @@ class _ActivationFinder:
         return Activations(copies, tuple(map(self._by_source, (*readers, *functions))))
 
     def _visit(self, node: onnx.NodeProto) -> None:
-        read = [name for name in node.input if name in self._roots]
-        roots = {self._roots[name] for name in read}
+        names = [name for name in node.input if name in self._roots]
+        roots = {self._roots[name] for name in names}
         if has_trait(node.domain, node.op_type, Trait.MEASURES):
             self._computed.update(node.output)
-        elif not read:
+        elif not names:
             self._start(node)
         elif self._is_operator(node) or len(roots) > 1:
             self._operators.append(node)
@@ -176,8 +177,8 @@ class _ActivationFinder:
             if _has_weights(node, self._sizes) and self._uses.get(node.output[0]) == 1:
                 self._bare.add(node.output[0])
         else:
-            self._continue(node, read)
-        if self._hides_a_mask(node, read):
+            self._continue(node, names)
+        if self._hides_a_mask(node, names):
             self._masked.update(node.output)
 
     def _start(self, node: onnx.NodeProto) -> None:
@@ -190,18 +191,18 @@ class _ActivationFinder:
         else:
             self._computed.update(node.output)
 
-    def _continue(self, node: onnx.NodeProto, read: list[str]) -> None:
+    def _continue(self, node: onnx.NodeProto, names: list[str]) -> None:
         """A node that reads one activation belongs to the function of this activation."""
-        if read[0] in self._bare and _is_fused(node, self._sizes):
-            self._bare.discard(read[0])
+        if names[0] in self._bare and _is_fused(node, self._sizes):
+            self._bare.discard(names[0])
             self._roots[node.output[0]] = node.output[0]
             if self._uses.get(node.output[0]) == 1 and node.op_type not in _FUSED:
                 self._bare.add(node.output[0])
             return
-        self._roots.update((name, self._roots[read[0]]) for name in node.output if name)
-        if node.op_type in _MOVING and not node.domain and node.input[0] == read[0]:
-            self._sources.update((name, read[0]) for name in node.output if name)
-        if self._masked.intersection(read):
+        self._roots.update((name, self._roots[names[0]]) for name in node.output if name)
+        if node.op_type in _MOVING and not node.domain and node.input[0] == names[0]:
+            self._sources.update((name, names[0]) for name in node.output if name)
+        if self._masked.intersection(names):
             self._masked.update(node.output)
 
     def _is_operator(self, node: onnx.NodeProto) -> bool:
@@ -210,12 +211,12 @@ class _ActivationFinder:
             for trait in (Trait.SUMS_PRODUCTS, Trait.SOFTMAX)
         )
 
-    def _hides_a_mask(self, node: onnx.NodeProto, read: Iterable[str]) -> bool:
+    def _hides_a_mask(self, node: onnx.NodeProto, names: Iterable[str]) -> bool:
         """Whether a node may apply a mask, whose numbers the samples need not show."""
         if node.op_type not in _MASKING:
             return False
         condition = node.input[0] if node.op_type == "Where" else ""
-        have_ranges = all(name in self._ranges for name in read if name != condition)
+        have_ranges = all(name in self._ranges for name in names if name != condition)
         return not have_ranges or not self._computed.isdisjoint(node.input)
 
     def _reader(self, node: onnx.NodeProto) -> ActivationReader:

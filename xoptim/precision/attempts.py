@@ -36,7 +36,7 @@ from xoptim.verification.session_settings import SessionSettings
 
 _ATTEMPTS: Final = 6
 _KEPT_SQUARE: Final = 0.9
-"""Part of the squared errors of operators that the next attempt keeps, to leave more to constants.
+"""Part of the squared errors that the operators keep in the next attempt; constants get the rest.
 """
 _SLOWER: Final = (1.3, float("inf"))
 """Further limits of the time of one operator: slower ones may save conversions between others."""
@@ -49,12 +49,12 @@ _FLOAT16: Final = "Float16Weights"
 """The pattern by which ``--precision float16`` stores constants."""
 _FLOAT32_BETWEEN: Final = ("openvino",)
 """Targets that were measured to take 1.13 to 1.30 of the time (BERT, ViT, GPT-2, Whisper) where
-operators between quantized MatMuls read and write integers too.
+operators between quantized MatMuls also read and write integers.
 """
-_UNSEEN: Final = 0.4
+_UNSEEN_SHARE: Final = 0.4
 """Part of the tolerance that one sample leaves to values outside the samples; it falls with the
-square root of their number. Measured on 50 models at 2 %: with ten samples, and only a twenty-fifth
-kept, three models erred by more than 2.5 % on ten others.
+square root of their number. Measured on 50 models at 2 % with ten samples: with a twenty-fifth left
+for others, three models erred by more than 2.5 % on ten of these.
 """
 
 
@@ -68,11 +68,11 @@ class PrecisionAttempt:
             patterns.
         model: computed with integers; the fake-quantized one where constants were stored, as its
             time does not count then.
-        errors: of the model on all samples, or `CERTAIN` times the errors expected of its operators
-            where these are larger.
+        errors: of the model on all samples, or `CERTAIN` times the expected errors where these are
+            larger.
         chosen: the operators and the constants, in the order in which they were chosen.
         size: bytes of the file.
-        activations: those between operators that have QDQ.
+        activations: those between operators that get QDQ.
     """
 
     fake_quantized: onnx.ModelProto
@@ -95,7 +95,7 @@ def best_plan(
     options: OptimizationOptions,
     settings: SessionSettings,
 ) -> QuantizationPlan:
-    """The fastest model that keeps the tolerance, or for the goal ``size`` the smallest one.
+    """The fastest model within the tolerance, or for the goal ``size`` the smallest one.
 
     Where tensors between operators are integers, an operator that is not faster alone may save
     conversions, so that more than one choice is measured. Where none is faster than float32, no
@@ -144,22 +144,24 @@ def fastest(
         feeds: values of the inputs.
         settings: of the sessions.
     """
-    quantized = [each for each in attempts if each.applied]
-    # TF32 is what CUDA computes by default; pipes to another process would be measured too
+    quantized = [attempt for attempt in attempts if attempt.applied]
+    # TF32 is what CUDA computes by default; pipes to another process would count
     settings = replace(settings, tf32=True, isolated=False)
-    models = [original.proto, *(each.model for each in quantized)]
-    sessions = [Session(each, settings, base_dir=original.base_dir) for each in models]
-    runs = [each.runner(with_float16_feeds(feeds, each.inputs)) for each in sessions]
+    models = [original.proto, *(attempt.model for attempt in quantized)]
+    sessions = [Session(model, settings, base_dir=original.base_dir) for model in models]
+    runs = [session.runner(with_float16_feeds(feeds, session.inputs)) for session in sessions]
     plain, *times = best_times(runs, settings, _SECONDS)
     limit = min(min(times, default=plain) * (1 + _NOISE), _FASTER_MODEL * plain)
-    return next((each for each, time in zip(quantized, times, strict=True) if time <= limit), None)
+    return next(
+        (attempt for attempt, time in zip(quantized, times, strict=True) if time <= limit), None
+    )
 
 
 def allowance(precision: PrecisionOptions, samples: Samples) -> float:
     """The error to aim at: less than the tolerance, as values that are not among the samples may
     err more.
     """
-    return precision.tolerance * (1 - _UNSEEN / math.sqrt(len(samples.feeds)))
+    return precision.tolerance * (1 - _UNSEEN_SHARE / math.sqrt(len(samples.feeds)))
 
 
 class _AttemptSearch:
@@ -176,30 +178,29 @@ class _AttemptSearch:
         self._between = between
 
     def most(self) -> PrecisionAttempt:
-        """The attempt with most multiplications quantized, however long they take, and then the
-        activations between them, unless that is slower on the target.
+        """The attempt with most multiplications quantized, whether faster or not, and with the
+        activations between them, unless these make models slower on the target.
         """
         operators = self._context.operators
         if self._options.target in _FLOAT32_BETWEEN:
             return self._saving_time(operators)
         best = self._within(operators, "speed")
         names = self._between.choose(best.fake_quantized, best.chosen, best.applied.keys())
-        return self._with_constants(self._made(best.chosen, names) if names else best)
+        return self._with_constants(self._attempt(best.chosen, names) if names else best)
 
     def smallest(self) -> PrecisionAttempt:
-        """The attempt with the smallest file."""
         constants = self._context.constants(self._context.storable)
         best = self._within(self._context.measured, "size")
-        others: list[Callable[[], PrecisionAttempt]] = [
+        makers: list[Callable[[], PrecisionAttempt]] = [
             partial(self._within, constants, "size"),
             lambda: self._in_float16,
         ]
-        others += [partial(self._saving_time, each) for each in self._faster()]
-        for other in others:
+        makers += [partial(self._saving_time, operators) for operators in self._faster()]
+        for make in makers:
             if self._context.session.budget.is_over():
                 break
-            attempt = other()
-            best = min(best, attempt, key=lambda each: each.size)
+            attempt = make()
+            best = min(best, attempt, key=lambda attempt: attempt.size)
             del attempt  # two models may not fit into the memory
             release_memory()
         return best
@@ -210,28 +211,29 @@ class _AttemptSearch:
         original = Source(ready.model, ready.folder)
         budget = self._context.session.budget
         attempts = (
-            self._within(each, "speed")
-            for index, each in enumerate(self._faster())
+            self._within(operators, "speed")
+            for index, operators in enumerate(self._faster())
             if not index or not budget.is_over()
         )
         feeds = self._context.samples.to_time
-        best = fastest(original, attempts, feeds, settings) or self._made([])
+        best = fastest(original, attempts, feeds, settings) or self._attempt([])
         release_memory()
         complete = self._with_constants(best)
         while best.chosen and (best.error > self._aim or self._is_beaten(complete)):
             # the operators left too little of the error to the constants
-            best = self._made(cheapest(best.chosen, [_KEPT_SQUARE] * len(best.errors)))
+            best = self._attempt(cheapest(best.chosen, [_KEPT_SQUARE] * len(best.errors)))
             complete = self._with_constants(best)
         return self._in_float16 if self._is_beaten(complete) else complete
 
     def _is_beaten(self, attempt: PrecisionAttempt) -> bool:
-        """Whether the file is smaller with constants in 16 bits alone; that is only tried where it
-        is possible.
+        """Whether the file with all constants in 16 bits is smaller; it is made only where it may
+        be.
         """
         model = self._context.preprocessed.model
-        float16 = [each for each in self._context.storable if each.pattern == _FLOAT16]
+        float16 = [constant for constant in self._context.storable if constant.pattern == _FLOAT16]
         bits = sum(
-            math.prod(each.shape) * (each.original_bits - each.element_bits) for each in float16
+            math.prod(constant.shape) * (constant.original_bits - constant.element_bits)
+            for constant in float16
         )
         least = size_of(model) - bits / 8
         return attempt.size > least and attempt.size > self._in_float16.size
@@ -241,7 +243,11 @@ class _AttemptSearch:
         context = self._context
         limits = (FASTER, *_SLOWER) if context.preprocessed.observed.ranges else (FASTER,)
         lists = [worthwhile(context.operators, limit) for limit in limits]
-        return [each for index, each in enumerate(lists) if each and each not in lists[:index]]
+        return [
+            operators
+            for index, operators in enumerate(lists)
+            if operators and operators not in lists[:index]
+        ]
 
     def _saving_time(self, candidates: Sequence[Measured]) -> PrecisionAttempt:
         """The attempt that the goal ``speed`` makes of some operators."""
@@ -250,13 +256,15 @@ class _AttemptSearch:
     @cached_property
     def _in_float16(self) -> PrecisionAttempt:
         """The attempt that ``--precision float16`` makes."""
-        float16 = [each for each in self._context.storable if each.pattern == _FLOAT16]
+        float16 = [constant for constant in self._context.storable if constant.pattern == _FLOAT16]
         return self._within(self._context.constants(float16), "size")
 
     def _with_constants(self, attempt: PrecisionAttempt) -> PrecisionAttempt:
-        """The attempt with constants stored in lower precision, for what it leaves of the error."""
+        """The attempt with constants stored in lower precision, within the rest of the error."""
         remaining = large_constants(attempt.fake_quantized)
-        storable = [each for each in self._context.storable if each.weights in remaining]
+        storable = [
+            constant for constant in self._context.storable if constant.weights in remaining
+        ]
         return self._within(self._context.constants(storable), "size", attempt)
 
     def _within(
@@ -264,8 +272,8 @@ class _AttemptSearch:
     ) -> PrecisionAttempt:
         """The cheapest candidates, fewer of them until the result keeps the error.
 
-        The search measures fake quantization; operators on integers round at other places, so that
-        the error differs. As squares of errors add up, the part that is allowed is kept.
+        The search measures fake quantization; operators on integers round elsewhere, and their
+        error differs. As squares of errors add up, the excess tells which part of them to keep.
 
         Args:
             candidates: operators and constants.
@@ -274,27 +282,29 @@ class _AttemptSearch:
         """
         context, aim = self._context, self._aim
         previous = [] if base is None else [*base.chosen]
-        along = candidates if base is None else context.measured
-        search = context.session, candidates, context.samples, aim, goal, previous, along
+        dependents = candidates if base is None else context.measured
+        search = context.session, candidates, context.samples, aim, goal, previous, dependents
         chosen = choose(*search, on_step=context.on_step)
         for _ in range(_ATTEMPTS):
             if not chosen:
                 break
-            made = self._made([*previous, *chosen], () if base is None else base.activations)
-            if made.error <= aim:
-                return made
-            chosen = cheapest(chosen, parts_within(made.errors, aim))
-        return base or self._made([])
+            attempt = self._attempt([*previous, *chosen], () if base is None else base.activations)
+            if attempt.error <= aim:
+                return attempt
+            chosen = cheapest(chosen, parts_within(attempt.errors, aim))
+        return base or self._attempt([])
 
-    def _made(
+    def _attempt(
         self, chosen: Sequence[Measured], activations: tuple[str, ...] = ()
     ) -> PrecisionAttempt:
         """The attempt that quantizes some operators and activations, and stores some constants."""
         context, ready = self._context, self._context.preprocessed
-        every = [each.candidate for each in context.measured]
-        forms = with_dependents((each.candidate for each in chosen), every)
-        weight_only = [each.candidate for each in chosen if each.candidate.is_weight_only]
-        names = {each.form: each.weights for each in weight_only}
+        candidates = [measured.candidate for measured in context.measured]
+        forms = with_dependents((measured.candidate for measured in chosen), candidates)
+        weight_only = [
+            measured.candidate for measured in chosen if measured.candidate.is_weight_only
+        ]
+        names = {candidate.form: candidate.weights for candidate in weight_only}
         operators = dict(form for form in forms.items() if form not in names)
         fake, applied = fake_quantized(
             ready.model,
@@ -313,10 +323,11 @@ class _AttemptSearch:
             fake = self._between.written(fake, activations)
         computing = replace(self._options, on_application=None)
         model = rewritten(Source(fake, ready.folder), computing)
-        measured = context.session.reference.errors_of(model, ready.folder)
-        expected = expected_errors(chosen) or measured
+        sample_errors = context.session.reference.errors_of(model, ready.folder)
+        expected = expected_errors(chosen) or sample_errors
         errors = tuple(
-            max(error, CERTAIN * other) for error, other in zip(measured, expected, strict=True)
+            max(error, CERTAIN * estimate)
+            for error, estimate in zip(sample_errors, expected, strict=True)
         )
         timed = fake if stored else model
         return PrecisionAttempt(fake, applied, timed, errors, chosen, size_of(model), activations)

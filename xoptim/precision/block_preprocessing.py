@@ -1,4 +1,4 @@
-"""Block-wise rounding of weights, after scales of channels were moved to them (AWQ) where that
+"""Block-wise rounding of weights, with scales of channels moved to them first (AWQ) where that
 reduces the error of the outputs.
 """
 

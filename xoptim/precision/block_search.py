@@ -7,10 +7,10 @@ import numpy as np
 from xoptim.match.block_rounding import BlockFormat, Blocks, in_blocks, positive_scales
 from xoptim.match.quantization import Numbers
 
-_CLIPPED: Final = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6)
+_RANGE_PARTS: Final = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6)
 """Parts of the range of a block that its integers cover; what is beyond them is clipped."""
 _FITS: Final = 2
-"""Times that scale and zero point are fitted to the integers, which are rounded again."""
+"""How often scale and zero point are fitted to the integers, which are then rounded again."""
 _COLUMNS: Final = 1024
 """Columns that are searched at once, so that copies of large weights do not fill the memory."""
 _LEAST_IMPORTANCE: Final = 1e-6
@@ -50,17 +50,17 @@ class _Fit(NamedTuple):
     zeros: Numbers
     errors: Numbers
 
-    def better(self, other: "_Fit") -> "_Fit":
+    def better(self, rival: "_Fit") -> "_Fit":
         """The fit with the smaller error of each block; this one where they are the same."""
-        is_better = other.errors < self.errors
+        is_better = rival.errors < self.errors
         return _Fit(
-            np.where(is_better[:, None], other.integers, self.integers),
-            *(np.where(is_better, new, old) for new, old in zip(other[1:], self[1:], strict=True)),
+            np.where(is_better[:, None], rival.integers, self.integers),
+            *(np.where(is_better, new, old) for new, old in zip(rival[1:], self[1:], strict=True)),
         )
 
 
 class _Search:
-    """The blocks of a matrix, and the importance of their rows.
+    """Searches the scales and zero points of the blocks of a matrix.
 
     Args:
         blocks: numbers, of shape (blocks, size, columns).
@@ -110,7 +110,7 @@ def _searched(matrix: np.ndarray, form: BlockFormat, importance: np.ndarray | No
     search = _Search(blocks, _importance_of(len(matrix), form, importance), form.largest)
     low, high = blocks.min(axis=1, initial=0), blocks.max(axis=1, initial=0)
     best: _Fit | None = None
-    for part in _CLIPPED:
+    for part in _RANGE_PARTS:
         scales = positive_scales(part * (high - low) / form.largest)
         fit = search.rounded(scales, np.clip(np.rint(-part * low / scales), 0, form.largest))
         best = fit if best is None else best.better(fit)

@@ -33,20 +33,20 @@ class BodyConstants:
     def stored(
         self, model: onnx.ModelProto, reference: FloatReference, aim: float
     ) -> tuple[onnx.ModelProto, dict[str, str]]:
-        """A model with its body constants in float16, or only the largest ones where all exceed
-        the error; and the pattern of each.
+        """A model with its body constants in float16, and the pattern of each. While they exceed
+        the error together, the half that saves least stays in float32.
 
         Args:
             model: the model, or one in which operators were quantized; left unchanged.
             reference: measures errors.
             aim: the error allowed.
         """
-        candidates = sorted(self.candidates, key=lambda each: -_saved_bits(each))
+        candidates = sorted(self.candidates, key=lambda candidate: -_saved_bits(candidate))
         while candidates:
-            forms = {each.weights: each.pattern for each in candidates}
-            made, applied = self._quantizer.store(model, forms)
-            if reference.error_of(made, self._folder) <= aim:
-                return made, applied
+            forms = {candidate.weights: candidate.pattern for candidate in candidates}
+            copy, applied = self._quantizer.store(model, forms)
+            if reference.error_of(copy, self._folder) <= aim:
+                return copy, applied
             candidates = candidates[: len(candidates) // 2]
         return model, {}
 

@@ -32,7 +32,7 @@ class SearchBudget:
 
 
 class ErrorCache:
-    """The errors of choices: each is measured once on each sample, and no new one after the budget.
+    """The errors of choices, measured once on each sample, and none anew after the budget.
 
     Args:
         measure: the errors of a choice on the sample of an index.
@@ -55,10 +55,10 @@ class ErrorCache:
         Infinite for a choice that is new after the end of the budget; one that was tried is still
         measured on the samples that are held out.
         """
-        key, chosen = frozenset(forms.items()), [*indices]
-        missing = [index for index in chosen if (key, index) not in self._errors]
-        is_attempt = chosen == [*self._reference.samples.to_choose]
+        key, numbers = frozenset(forms.items()), [*indices]
+        missing = [index for index in numbers if (key, index) not in self._errors]
+        is_attempt = numbers == [*self._reference.samples.to_choose]
         if missing and is_attempt and self._budget.is_over():
             return (math.inf,) * self._reference.count
         self._errors |= {(key, index): self._measure(index, forms) for index in missing}
-        return largest_errors(self._errors[key, index] for index in chosen)
+        return largest_errors(self._errors[key, index] for index in numbers)

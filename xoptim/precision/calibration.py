@@ -26,8 +26,8 @@ _PERCENTILE: Final = 99.99
 _MAX_MAGNITUDE: Final = 2.0**100
 """The scale of larger numbers would be near the limits of float32."""
 KEEPING: Final = operators_with(Trait.MOVES) - {"Split"} | {"MaxPool"}
-"""Operators whose results consist of elements of their first operand: quantized with its scale,
-they move integers.
+"""Operators whose results consist of elements of their first operand: with its scale, they move
+integers.
 """
 
 
@@ -61,14 +61,14 @@ class Probe:
 
 
 class Ranges:
-    """Ranges of tensors of 32-bit floats.
+    """Ranges of float32 tensors.
 
     A tensor that is empty in a sample, or holds NaN or numbers near the limits of the type (masks),
     has none.
 
     Args:
-        calibration: ``minmax`` for all numbers; ``percentile`` and ``entropy`` for what
-            `onnxruntime.quantization` keeps, which leaves rare large numbers out.
+        calibration: ``minmax`` for all numbers; ``percentile`` and ``entropy`` for the ranges of
+            `onnxruntime.quantization`, which skip rare large numbers.
     """
 
     def __init__(self, calibration: Calibration) -> None:
@@ -83,25 +83,25 @@ class Ranges:
 
     def add(self, values: Mapping[str, Value]) -> None:
         """Take in the values of one sample."""
-        kept = {
+        arrays = {
             name: value
             for name, value in values.items()
             if isinstance(value, np.ndarray) and value.dtype == np.float32
         }
         self._unfit |= {
             name
-            for name, value in kept.items()
+            for name, value in arrays.items()
             if not value.size or not (np.abs(value) < _MAX_MAGNITUDE).all()
         }
-        kept = {name: value for name, value in kept.items() if name not in self._unfit}
-        for name, value in kept.items():
+        arrays = {name: value for name, value in arrays.items() if name not in self._unfit}
+        for name, value in arrays.items():
             low, high = self._extremes.get(name, (np.inf, -np.inf))
             self._extremes[name] = min(low, float(value.min())), max(high, float(value.max()))
         if self._collector is not None:
             with contextlib.redirect_stdout(io.StringIO()):  # the collector prints its progress
-                self._collector.collect(kept)
+                self._collector.collect(arrays)
 
-    def found(self) -> dict[str, Range]:
+    def by_name(self) -> dict[str, Range]:
         """The ranges, by name."""
         ranges = self._extremes
         if self._collector is not None and ranges:
@@ -132,29 +132,31 @@ def calibrated(
     """
     kinds = {*op_types}
     kinds |= KEEPING if kinds else set()
-    stored = {tensor.name for tensor in model.graph.initializer}
-    made = {name for node in model.graph.node for name in node.output}
+    constants = {tensor.name for tensor in model.graph.initializer}
+    results = {name for node in model.graph.node for name in node.output}
     nodes = [node for node in model.graph.node if not node.domain and node.op_type in kinds]
     quantized = {name for node in model.graph.node for name in _quantized(node)}
     names = (
         {name for node in nodes for name in (*node.input, *node.output) if name}
-        - stored
+        - constants
         - quantized
     )
     axes = {
-        name: axis for name, axis in channel_axes(model).items() if name not in stored | quantized
+        name: axis
+        for name, axis in channel_axes(model).items()
+        if name not in constants | quantized
     }
-    probe = Probe(model, folder, (names | axes.keys()) & made, settings)
+    probe = Probe(model, folder, (names | axes.keys()) & results, settings)
     ranges, channels = Ranges(calibration), ChannelStatistics(axes)
     for feeds in samples:
         values = probe.run(feeds)
         ranges.add({name: value for name, value in values.items() if name in names})
         channels.add(values)
-    limits = ranges.found()
+    limits = ranges.by_name()
     for node in nodes:
         if node.op_type in KEEPING and node.input[0] in limits:
             limits[node.output[0]] = limits[node.input[0]]
-    return Observed(limits, channels.found())
+    return Observed(limits, channels.by_name())
 
 
 def _quantized(node: onnx.NodeProto) -> Sequence[str]:

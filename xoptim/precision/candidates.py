@@ -106,10 +106,10 @@ def find_candidates(
     first = [cls for cls in patterns if cls not in alternatives]
     computing = [cls for cls in first if not issubclass(cls, QuantizationPattern)]
     candidates, subgraphs = list[Candidate](), dict[Form, ResultSubgraph]()
-    for some in (first, *([cls, *computing] for cls in alternatives)):
-        quantized, applied = fake_quantized(model, folder, some, only, provider, observed, cpu)
+    for group in (first, *([cls, *computing] for cls in alternatives)):
+        quantized, applied = fake_quantized(model, folder, group, only, provider, observed, cpu)
         replaced = replaced_subgraphs(model, quantized, applied)
-        classes = {cls.name(): cls for cls in some if issubclass(cls, QuantizationPattern)}
+        classes = {cls.name(): cls for cls in group if issubclass(cls, QuantizationPattern)}
         operators = _OperatorFacts(model, replaced)
         for result, subgraph in replaced.items():
             candidate = operators.candidate(result, classes[applied[result]])
@@ -118,9 +118,9 @@ def find_candidates(
     nodes = enumerate(every_node(model.graph.node))
     order = {name: index for index, node in nodes for name in node.output}
     candidates = _without_float_readers(model, candidates, subgraphs)
-    candidates.sort(key=lambda each: order[each.result])
+    candidates.sort(key=lambda candidate: order[candidate.result])
     candidates = _with_shared_weights(candidates)
-    return candidates, {each.form: subgraphs[each.form] for each in candidates}
+    return candidates, {candidate.form: subgraphs[candidate.form] for candidate in candidates}
 
 
 def _without_float_readers(
@@ -133,7 +133,8 @@ def _without_float_readers(
     """
     makers = {name: node for node in every_node(model.graph.node) for name in node.output}
     originals = (
-        original_subgraph(makers, each.result, subgraphs[each.form].reads) for each in candidates
+        original_subgraph(makers, candidate.result, subgraphs[candidate.form].reads)
+        for candidate in candidates
     )
     results = {first_result(node) for subgraph in originals for node in subgraph.nodes}
     floats = {
@@ -146,24 +147,24 @@ def _without_float_readers(
             continue
         if first_result(node) not in results:
             floats.update(node.input)
-    return [each for each in candidates if each.weights not in floats - {""}]
+    return [candidate for candidate in candidates if candidate.weights not in floats - {""}]
 
 
 def _with_shared_weights(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates, each with the first one that has the same weights in `shared_with`."""
     # last, as an embedding is quantized because a MatMul with the same weights is
-    ranked = sorted(candidates, key=lambda each: each.op_type == "Gather")
+    ranked = sorted(candidates, key=lambda candidate: candidate.op_type == "Gather")
     first = dict[str, str]()
-    for each in ranked:
-        first.setdefault(each.weights, each.result)
+    for candidate in ranked:
+        first.setdefault(candidate.weights, candidate.result)
 
-    def with_owner(each: Candidate) -> Candidate:
-        owner = first[each.weights]
-        if not each.weights or owner == each.result:
-            return each
-        return replace(each, shared_with=owner)
+    def with_owner(candidate: Candidate) -> Candidate:
+        owner = first[candidate.weights]
+        if not candidate.weights or owner == candidate.result:
+            return candidate
+        return replace(candidate, shared_with=owner)
 
-    return [with_owner(each) for each in candidates]
+    return [with_owner(candidate) for candidate in candidates]
 
 
 class _OperatorFacts:
@@ -206,12 +207,12 @@ class _OperatorFacts:
             shape = dims[0], math.prod(dims[1:])
         bits = element_bits(self._initializers[weights].data_type)
         saved = sum(tensor_bytes(self._initializers[name]) for name in constants)
-        more = subgraph.byte_size - original.byte_size - saved
+        extra = subgraph.byte_size - original.byte_size - saved
         return replace(
             candidate,
             shape=shape,
             weights=weights,
-            bits=bits + 8 * more / math.prod(shape),
+            bits=bits + 8 * extra / math.prod(shape),
             original_bits=bits,
             largest=_largest_integer(subgraph),
         )
@@ -235,37 +236,36 @@ class _OperatorFacts:
 
 
 def with_dependents(chosen: Iterable[Candidate], candidates: Sequence[Candidate]) -> dict[str, str]:
-    """The results of chosen candidates, and of all that is quantized as well, each with its
-    pattern.
+    """The results of chosen candidates and of their dependents, each with its pattern.
 
     An operator is quantized as well if it reads nothing but quantized tensors, or has the same
-    weights. Of several forms of an operator, the last one is taken.
+    weights. The last one of several forms of an operator counts.
 
     Args:
         chosen: candidates.
         candidates: all candidates, in the order of the graph.
     """
     chosen = [*chosen]
-    forms, sharing = dict(each.form for each in chosen), sharing_weights(candidates)
+    forms, sharing = dict(candidate.form for candidate in chosen), sharing_weights(candidates)
     in_float = {
-        each.form
-        for each in (*chosen, *candidates)
-        if each.is_weight_only or not each.quantizes_result
+        candidate.form
+        for candidate in (*chosen, *candidates)
+        if candidate.is_weight_only or not candidate.quantizes_result
     }
 
     def is_quantized(name: str) -> bool:
         return name in forms and (name, forms[name]) not in in_float
 
-    for each in candidates:
-        if each.is_independent:
+    for candidate in candidates:
+        if candidate.is_independent:
             continue
-        if each.shared_with:
-            owner = each.shared_with, forms.get(each.shared_with, "")
-            is_implied = each.form in sharing.get(owner, ())
+        if candidate.shared_with:
+            owner = candidate.shared_with, forms.get(candidate.shared_with, "")
+            is_implied = candidate.form in sharing.get(owner, ())
         else:
-            is_implied = all(map(is_quantized, each.reads))
+            is_implied = all(map(is_quantized, candidate.reads))
         if is_implied:
-            forms[each.result] = each.pattern
+            forms[candidate.result] = candidate.pattern
     return forms
 
 
@@ -276,32 +276,36 @@ def sharing_weights(candidates: Sequence[Candidate]) -> dict[Form, list[Form]]:
     has fewest bits.
     """
     forms = dict[str, list[str]]()
-    for each in candidates:
-        if not each.is_weight_only:  # a constant is stored once, whatever reads it
-            forms.setdefault(each.result, []).append(each.pattern)
+    for candidate in candidates:
+        if not candidate.is_weight_only:  # a constant is stored once, whatever reads it
+            forms.setdefault(candidate.result, []).append(candidate.pattern)
     sharing = dict[Form, list[Form]]()
-    owners = {each.result: each.shared_with for each in candidates if each.shared_with}
+    owners = {
+        candidate.result: candidate.shared_with for candidate in candidates if candidate.shared_with
+    }
     for result, owner in owners.items():
         # an owner that is not worthwhile is missing, and all that share its weights are skipped
         for pattern in forms.get(owner, ()):
-            own = pattern if pattern in forms[result] else forms[result][0]
-            sharing.setdefault((owner, pattern), []).append((result, own))
+            own_pattern = pattern if pattern in forms[result] else forms[result][0]
+            sharing.setdefault((owner, pattern), []).append((result, own_pattern))
     return sharing
 
 
 def _largest_integer(subgraph: ResultSubgraph) -> int:
     """The largest magnitude of the int8 weights of an operator, 0 where it has none."""
-    tensors = [each for each in subgraph.initializers if each.data_type == TensorProto.INT8]
-    arrays = [numpy_helper.to_array(each).astype(np.int32) for each in tensors]
-    return max((int(np.abs(each).max(initial=0)) for each in arrays), default=0)
+    tensors = [tensor for tensor in subgraph.initializers if tensor.data_type == TensorProto.INT8]
+    arrays = [numpy_helper.to_array(tensor).astype(np.int32) for tensor in tensors]
+    return max((int(np.abs(array).max(initial=0)) for array in arrays), default=0)
 
 
 def _weights_shape(subgraph: ResultSubgraph) -> tuple[int, int]:
     """The terms and the columns of the integers, which are the largest constant."""
     # (directions, terms, 4 · hidden): weights of the input, and of the hidden state
     if subgraph.nodes[-1].op_type == "DynamicQuantizeLSTM":
-        both = [each.dims for each in subgraph.initializers if len(each.dims) == _LSTM_RANK]
-        return _GATES * sum(dims[1] for dims in both), both[0][0] * both[0][2] // _GATES
+        weights = [
+            tensor.dims for tensor in subgraph.initializers if len(tensor.dims) == _LSTM_RANK
+        ]
+        return _GATES * sum(dims[1] for dims in weights), weights[0][0] * weights[0][2] // _GATES
     for node in subgraph.nodes:
         if node.op_type == "MatMulNBits":
             return get_node_attr_value(node, "K"), get_node_attr_value(node, "N")
@@ -310,26 +314,26 @@ def _weights_shape(subgraph: ResultSubgraph) -> tuple[int, int]:
     tensor = max(
         subgraph.initializers, key=lambda tensor: (math.prod(tensor.dims), len(tensor.dims))
     )
-    shapes = {each.name: each for each in subgraph.initializers}
-    restored = (
-        shapes[node.input[1]]
+    tensors = {tensor.name: tensor for tensor in subgraph.initializers}
+    shapes = (
+        tensors[node.input[1]]
         for node in subgraph.nodes
-        if node.op_type == "Reshape" and node.input[1] in shapes
+        if node.op_type == "Reshape" and node.input[1] in tensors
     )
-    largest = next((numpy_helper.to_array(each).tolist() for each in restored), tensor.dims)
-    if len(largest) == _MATRIX_RANK:
+    shape = next((numpy_helper.to_array(constant).tolist() for constant in shapes), tensor.dims)
+    if len(shape) == _MATRIX_RANK:
         transposes = [node for node in subgraph.nodes if _transposes(node)]
         is_transposed = len(transposes) % 2
-        return largest[is_transposed], largest[1 - is_transposed]
-    return (math.prod(largest[1:]), largest[0]) if largest else (0, 0)
+        return shape[is_transposed], shape[1 - is_transposed]
+    return (math.prod(shape[1:]), shape[0]) if shape else (0, 0)
 
 
 def _experts_shape(node: onnx.NodeProto, subgraph: ResultSubgraph) -> tuple[int, int]:
-    """The terms of all sums behind an element of the result, and so many columns that the weights
-    have the product as their number.
+    """The terms of all sums behind an element of the result, and columns: so many that the product
+    of both is the number of weights.
     """
-    dims = {each.name: each.dims for each in subgraph.initializers}
-    first, last = (dims[node.input[place]] for place in (2, 5))  # (experts, columns, bytes)
+    dims = {tensor.name: tensor.dims for tensor in subgraph.initializers}
+    first, last = (dims[node.input[index]] for index in (2, 5))  # (experts, columns, bytes)
     terms = first[1] + last[2] * 8 // get_node_attr_value(node, "expert_weight_bits")
     choices = get_node_attr_value(node, "k")
     return choices * terms, last[0] * last[1] // choices
@@ -337,5 +341,5 @@ def _experts_shape(node: onnx.NodeProto, subgraph: ResultSubgraph) -> tuple[int,
 
 def _transposes(node: onnx.NodeProto) -> bool:
     """Whether a node transposes the weights, or reads them transposed."""
-    is_gemm = any(each.name == "transB" and each.i for each in node.attribute)
+    is_gemm = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
     return is_gemm or node.op_type == "Transpose"

@@ -10,8 +10,7 @@ from xoptim.match.quantization import Channels
 from xoptim.verification.session import Value
 
 _AXES: Final = {"MatMul": -1, "Gemm": -1, "FusedMatMul": -1, "Conv": 1}
-"""The axis of the channels of the first operand; where several operators read it, the one of Conv.
-"""
+"""The axis of the channels of the first operand; that of Conv where several operators read it."""
 
 
 def channel_axes(model: onnx.ModelProto) -> dict[str, int]:
@@ -26,9 +25,7 @@ def channel_axes(model: onnx.ModelProto) -> dict[str, int]:
 
 
 class ChannelStatistics:
-    """Statistics of the channels of tensors of 32-bit floats.
-
-    Every sample counts as much as another.
+    """Statistics of the channels of float32 tensors; all samples have the same weight.
 
     Args:
         axes: the axis of the channels of each tensor.
@@ -36,7 +33,7 @@ class ChannelStatistics:
 
     def __init__(self, axes: Mapping[str, int]) -> None:
         self._axes = axes
-        self._seen: dict[str, list[Channels]] = {}
+        self._by_sample: dict[str, list[Channels]] = {}
 
     def add(self, values: Mapping[str, Value]) -> None:
         """Take in the values of one sample."""
@@ -47,16 +44,16 @@ class ChannelStatistics:
                 and value.dtype == np.float32
                 and value.ndim > max(axis, 1)
             ):
-                self._seen.setdefault(name, []).append(_channels(value, axis))
+                self._by_sample.setdefault(name, []).append(_channels(value, axis))
 
-    def found(self) -> dict[str, Channels]:
+    def by_name(self) -> dict[str, Channels]:
         """The statistics, except of tensors that are empty or not finite in a sample, or whose
         number of channels changes.
         """
         return {
             name: joined
-            for name, seen in self._seen.items()
-            if (joined := _joined(seen)) is not None
+            for name, samples in self._by_sample.items()
+            if (joined := _joined(samples)) is not None
         }
 
 
@@ -70,9 +67,9 @@ def _channels(value: np.ndarray, axis: int) -> Channels:
     )
 
 
-def _joined(seen: Iterable[Channels]) -> Channels | None:
-    low, high, mean, square = zip(*seen, strict=True)
-    if len({each.shape for each in low}) > 1:
+def _joined(samples: Iterable[Channels]) -> Channels | None:
+    low, high, mean, square = zip(*samples, strict=True)
+    if len({channels.shape for channels in low}) > 1:
         return None
     joined = Channels(
         np.min(low, axis=0), np.max(high, axis=0), np.mean(mean, axis=0), np.mean(square, axis=0)

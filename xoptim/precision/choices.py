@@ -20,7 +20,7 @@ from xoptim.precision.samples import Samples
 
 CERTAIN: Final = 0.8
 """Part of an expected error that counts where time is saved: unlike an error measured on few
-samples, it needs no allowance for others.
+samples, it needs no allowance for other samples.
 """
 _MAX_SHRINKS: Final = 12
 _SHRINK: Final = 0.95
@@ -75,30 +75,30 @@ def choices_of(
         applied: the results that were quantized, with the names of the patterns.
         is_timed: whether what is not faster stays in float32.
     """
-    operators = [each for each in measured if not each.candidate.is_weight_only]
-    forms = {each.form for each in operators}
+    operators = [form for form in measured if not form.candidate.is_weight_only]
+    forms = {operator.form for operator in operators}
     computed = {form[0] for form in applied.items() if form in forms}
-    fast = _faster(operators) if is_timed else {each.result for each in operators}
+    fast = _faster(operators) if is_timed else {operator.result for operator in operators}
 
-    def decision(each: Measured) -> Decision:
-        candidate = each.candidate
-        if applied.get(each.result) == candidate.pattern:
+    def decision(form: Measured) -> Decision:
+        candidate = form.candidate
+        if applied.get(form.result) == candidate.pattern:
             return "quantized"
-        if each.result in (applied if candidate.is_weight_only else computed):
+        if form.result in (applied if candidate.is_weight_only else computed):
             return "another form"
         if candidate.reads:
             return "an input in float32"
-        if not candidate.is_weight_only and each.result not in fast:
+        if not candidate.is_weight_only and form.result not in fast:
             return "not faster"
         return "error or bytes"
 
-    return [QuantizationChoice(each, decision(each)) for each in measured]
+    return [QuantizationChoice(form, decision(form)) for form in measured]
 
 
 def _faster(operators: Sequence[Measured]) -> Collection[str]:
-    faster = (each.candidate for each in worthwhile(operators))
-    independent = [each for each in faster if each.is_independent]
-    return with_dependents(independent, [each.candidate for each in operators]).keys()
+    faster = (operator.candidate for operator in worthwhile(operators))
+    independent = [candidate for candidate in faster if candidate.is_independent]
+    return with_dependents(independent, [operator.candidate for operator in operators]).keys()
 
 
 def choose(
@@ -114,10 +114,10 @@ def choose(
     """The candidates to quantize, in the order in which they were chosen; of several forms of an
     operator, the last one counts.
 
-    The square of an error for each multiplication, or bit, that is saved is the price of a
-    candidate. The cheapest that the budgets allow are taken, then each further one that is measured
-    to keep the tolerance. The last ones are dropped until all samples keep it. A choice must also
-    be expected to keep it: in one of many choices, errors cancel by chance on a few samples.
+    The price of a candidate is its squared error by the multiplications, or bits, that it saves.
+    The cheapest that the budgets allow are chosen, then others that are measured to keep the
+    tolerance. The last ones are dropped until all samples keep it. The expected error must keep it
+    as well: among many choices, the errors of one cancel by chance on a few samples.
 
     Args:
         session: measures errors of choices.
@@ -129,13 +129,13 @@ def choose(
         along: what may be quantized because others are; by default the candidates.
         on_step: called before each attempt.
     """
-    every = [each.candidate for each in (measured if along is None else along)]
+    candidates = [form.candidate for form in (measured if along is None else along)]
     ranked = _in_order(filter(partial(_is_worthwhile, goal), measured), goal)
     if not ranked:
         return []
 
     def errors_on(indices: range, chosen: Sequence[Measured]) -> Errors:
-        forms = with_dependents((each.candidate for each in (*base, *chosen)), every)
+        forms = with_dependents((form.candidate for form in (*base, *chosen)), candidates)
         return session.errors(forms, indices)
 
     on_first = partial(errors_on, samples.to_choose)
@@ -161,10 +161,10 @@ def _kept(
     chosen: Sequence[Measured], errors_of: Callable[[Sequence[Measured]], Errors], tolerance: float
 ) -> list[Measured]:
     """A choice without the last candidates, until it keeps the tolerance."""
-    kept = [*chosen]
-    while kept and max(errors := errors_of(kept)) > tolerance:
-        kept.remove(_last_in(kept, errors, tolerance))
-    return kept
+    forms = [*chosen]
+    while forms and max(errors := errors_of(forms)) > tolerance:
+        forms.remove(_last_in(forms, errors, tolerance))
+    return forms
 
 
 class _Spent:
@@ -175,8 +175,8 @@ class _Spent:
     def __init__(self, chosen: Iterable[Measured] = ()) -> None:
         self._errors: dict[str, Errors] = {}
         self.squares: list[float] = []
-        for each in chosen:
-            self.add(each)
+        for candidate in chosen:
+            self.add(candidate)
 
     def add(self, candidate: Measured) -> None:
         """Spend what a candidate costs, in place of another form of its operator."""
@@ -184,7 +184,7 @@ class _Spent:
         self._errors[candidate.result] = candidate.errors
 
     def allows(self, candidate: Measured, budgets: Sequence[float]) -> bool:
-        """Whether the candidate fits too; a slice to which it adds nothing does not matter."""
+        """Whether the candidate still fits, in the slices to whose errors it adds."""
         triples = zip(self._with(candidate), budgets, candidate.errors, strict=True)
         return all(square <= budget**2 or not error for square, budget, error in triples)
 
@@ -238,7 +238,7 @@ def _affordable(
 
 def _is_covered(candidate: Measured, chosen: Iterable[Measured], goal: Goal) -> bool:
     """Whether a choice has a candidate, or a form of its operator that saves as much."""
-    forms = (each for each in chosen if each.result == candidate.result)
+    forms = (form for form in chosen if form.result == candidate.result)
     return any(form.saved(goal) >= candidate.saved(goal) for form in forms)
 
 
@@ -250,9 +250,11 @@ def _allows(reached: Errors, errors: Errors, tolerance: float) -> bool:
 
 def _last_in(chosen: Sequence[Measured], errors: Errors, tolerance: float) -> Measured:
     """The last candidate that adds to an error that is too large."""
-    broken = [place for place, error in enumerate(errors) if error > tolerance]
-    adding = (each for each in reversed(chosen) if any(each.errors[place] for place in broken))
-    return next(adding, chosen[-1])
+    broken = [index for index, error in enumerate(errors) if error > tolerance]
+    contributors = (
+        form for form in reversed(chosen) if any(form.errors[index] for index in broken)
+    )
+    return next(contributors, chosen[-1])
 
 
 def expected_errors(chosen: Iterable[Measured]) -> Errors:
@@ -279,17 +281,19 @@ def cheapest(chosen: Sequence[Measured], parts: Sequence[float]) -> list[Measure
         chosen: in the order in which they were chosen.
         parts: of the square, by slice; 1 where the error may stay.
     """
-    kept = [*chosen]
+    forms = [*chosen]
     limits = [part * square for part, square in zip(parts, _Spent(chosen).squares, strict=False)]
-    broken = [place for place, part in enumerate(parts) if part < 1]
-    while kept:
-        adding = (each for each in reversed(kept) if any(each.errors[place] for place in broken))
-        kept.remove(next(adding, kept[-1]))
-        squares = zip(_Spent(kept).squares, limits, strict=False)
-        broken = [place for place, pair in enumerate(squares) if pair[0] > pair[1] * _ROUNDING]
+    broken = [index for index, part in enumerate(parts) if part < 1]
+    while forms:
+        contributors = (
+            form for form in reversed(forms) if any(form.errors[index] for index in broken)
+        )
+        forms.remove(next(contributors, forms[-1]))
+        squares = zip(_Spent(forms).squares, limits, strict=False)
+        broken = [index for index, pair in enumerate(squares) if pair[0] > pair[1] * _ROUNDING]
         if not broken:
             break
-    return kept
+    return forms
 
 
 def _in_order(measured: Iterable[Measured], goal: Goal) -> list[Measured]:
@@ -299,23 +303,23 @@ def _in_order(measured: Iterable[Measured], goal: Goal) -> list[Measured]:
     difference: the cheapest first are the best choice for their error, as in a fractional knapsack.
     """
     steps = []
-    by_result = sorted(measured, key=lambda each: each.result)
-    for _, forms in groupby(by_result, key=lambda each: each.result):
+    by_result = sorted(measured, key=lambda form: form.result)
+    for _, forms in groupby(by_result, key=lambda form: form.result):
         hull: list[Measured] = []
-        for each in sorted(forms, key=lambda each: (each.saved(goal), -each.error)):
-            while hull and _is_dominated(hull, each, goal):
+        for form in sorted(forms, key=lambda form: (form.saved(goal), -form.error)):
+            while hull and _is_dominated(hull, form, goal):
                 hull.pop()
-            hull.append(each)
+            hull.append(form)
         steps += [
-            (each.price(goal, *hull[max(index - 1, 0) : index]), each)
-            for index, each in enumerate(hull)
+            (form.price(goal, *hull[max(index - 1, 0) : index]), form)
+            for index, form in enumerate(hull)
         ]
-    return [each for _, each in sorted(steps, key=lambda step: step[0])]
+    return [form for _, form in sorted(steps, key=lambda step: step[0])]
 
 
-def _is_dominated(hull: Sequence[Measured], each: Measured, goal: Goal) -> bool:
+def _is_dominated(hull: Sequence[Measured], form: Measured, goal: Goal) -> bool:
     """Whether the last form of a hull is not worth it compared with one that saves more."""
     last = hull[-1]
-    if each.error <= last.error:
+    if form.error <= last.error:
         return True
-    return each.price(goal, last) < last.price(goal, *hull[-2:-1])
+    return form.price(goal, last) < last.price(goal, *hull[-2:-1])

@@ -32,20 +32,20 @@ class ConstantWriter:
 
     def write(self, pattern: type[StoringPattern], numbers: np.ndarray) -> None:
         """Store the numbers, and give the widened ones the name of the constant."""
-        home = self._removed()
+        graph = self._removed()
         pattern.stored(self, self._store, numbers)
-        home.initializer.extend(self._tensors)
+        graph.initializer.extend(self._tensors)
         if len(self._nodes) == 1 and self._is_embedding():
             self._widen_afterwards(self._nodes[0].input[0])
             return
         self._nodes[-1].output[0] = self._name
         for index, node in enumerate(self._nodes):
-            home.node.insert(index, node)
+            graph.node.insert(index, node)
 
     def written(self, pattern: type[StoringPattern], numbers: np.ndarray) -> int:
-        """Make the nodes and the initializers only; returns their bytes."""
+        """Make only the nodes and the initializers; returns their bytes."""
         pattern.stored(self, self._store, numbers)
-        return sum(each.ByteSize() for each in (*self._nodes, *self._tensors))
+        return sum(part.ByteSize() for part in (*self._nodes, *self._tensors))
 
     def __getattr__(self, op_type: str) -> Any:
         """A function that makes a node of an operator, and returns the name of its result."""
@@ -72,16 +72,16 @@ class ConstantWriter:
             if casts:
                 stored = graph.node[casts[0]].input[0]
                 remove_indices(graph.node, casts)
-        home = next(
+        owner = next(
             graph
             for graph in self._graphs()
-            if any(each.name == stored for each in graph.initializer)
+            if any(tensor.name == stored for tensor in graph.initializer)
         )
-        fields: tuple[Any, ...] = (home.initializer, home.input, home.value_info)
+        fields: tuple[Any, ...] = (owner.initializer, owner.input, owner.value_info)
         for values in fields:
-            same = [index for index, each in enumerate(values) if each.name == stored]
-            remove_indices(values, same)
-        return home
+            indices = [index for index, value in enumerate(values) if value.name == stored]
+            remove_indices(values, indices)
+        return owner
 
     def _is_embedding(self) -> bool:
         """Whether nothing but parts of the constant is read."""

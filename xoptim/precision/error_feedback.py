@@ -1,4 +1,4 @@
-"""Rounding with error feedback: the error of each row of weights is made up for by later ones."""
+"""Rounding with error feedback: later rows of weights make up for the errors of earlier ones."""
 
 from typing import Final, NamedTuple
 
@@ -14,7 +14,7 @@ _DAMPING_BY_ROWS: Final = 0.3
 """The same, to be multiplied by rows of weights per row of activations: few activations leave
 directions undetermined, along which errors would grow on other values.
 """
-_LAZY: Final = 128
+_LAZY_ROWS: Final = 128
 """Rows whose errors are passed on to all later ones at once, as one matrix multiplication."""
 _COLUMNS: Final = 1024
 """Columns that are rounded at once, so that copies of large weights do not fill the memory."""
@@ -125,15 +125,11 @@ class _Rounding:
         self._scales, self._zeros = np.ones(shape), np.zeros(shape)
 
     def feed_back(self, factor: Numbers) -> None:
-        """Round row by row, and pass the errors on.
-
-        Args:
-            factor: see `_factor`.
-        """
+        """Round row by row, and pass the errors on."""
         rest, rows = self._columns.copy(), len(self._columns)
         importance = 1 / np.square(np.diagonal(factor))
-        for start in range(0, rows, _LAZY):
-            end = min(start + _LAZY, rows)
+        for start in range(0, rows, _LAZY_ROWS):
+            end = min(start + _LAZY_ROWS, rows)
             errors = np.zeros((end - start, rest.shape[1]))
             for row in range(start, end):
                 if row % self._form.size == 0:
@@ -144,11 +140,7 @@ class _Rounding:
             rest[end:] -= factor[start:end, end:].T @ errors
 
     def descend(self, damped: Numbers) -> None:
-        """Choose each scale and each integer again with all others as they are.
-
-        Args:
-            damped: the Hessian.
-        """
+        """Choose each scale and each integer again with all others as they are."""
         size = self._form.size
         rest = self._dequantized() - self._columns
         for block in range(len(self._scales)):
@@ -165,7 +157,6 @@ class _Rounding:
                 slopes += damped[rows, row, None] * change
 
     def blocks(self) -> Blocks:
-        """The integers of the columns."""
         return Blocks(
             self._integers.astype(np.uint8),
             self._scales.astype(np.float32),

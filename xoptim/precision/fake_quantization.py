@@ -1,4 +1,4 @@
-"""Fake quantization: operands become quantized numbers, and operators still compute in float32."""
+"""Fake quantization: operands become quantized numbers, but operators compute in float32."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -56,7 +56,7 @@ def fake_quantized(
             applied[first_result(application.anchor)] = application.pattern.name()
 
     options = OptimizationOptions(
-        patterns=[_chosen(cls, only, observed) for cls in patterns],
+        patterns=[_pattern_for(cls, only, observed) for cls in patterns],
         provider=provider,
         cpu=cpu,
         constant_folding=False,
@@ -64,13 +64,13 @@ def fake_quantized(
         remove_identity=False,
         on_application=note,
     )
-    made = rewritten(Source(model, folder), options)
-    share_initializers(made, defined_names(model))
+    quantized = rewritten(Source(model, folder), options)
+    share_initializers(quantized, defined_names(model))
     results = {first_result(node) for node in every_node(model.graph.node)}
-    return made, {result: pattern for result, pattern in applied.items() if result in results}
+    return quantized, {result: pattern for result, pattern in applied.items() if result in results}
 
 
-def _chosen(
+def _pattern_for(
     cls: type[Rewrite],
     only: Mapping[str, str] | Collection[str] | None,
     observed: Observed | None,
@@ -87,9 +87,9 @@ def _chosen(
 
 
 def rewritten(source: Source, options: OptimizationOptions) -> onnx.ModelProto:
-    """An optimized model; nothing else stays in memory. Gives no warnings about the model."""
+    """An optimized model; nothing else stays in memory. No warnings about the model are shown."""
     with quietly():
         builder = GraphBuilder(source, optimization_options=options)
-    made = builder.to_onnx()
+    model = builder.to_onnx()
     builder.dispose()
-    return made
+    return model

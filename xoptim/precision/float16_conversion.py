@@ -1,4 +1,4 @@
-"""Float16 conversion: all operators compute in 16 bits, except where numbers overflow or most of
+"""Float16 conversion: operators compute in 16 bits, except where numbers overflow or where most of
 the error arises.
 """
 
@@ -78,7 +78,7 @@ class _Float16Candidates:
 
     def rounded(self, chosen: Iterable[Candidate]) -> tuple[onnx.ModelProto, dict[str, str]]:
         """The model with chosen results rounded, computed in 32 bits, and what was rounded."""
-        only = dict(each.form for each in chosen)
+        only = dict(candidate.form for candidate in chosen)
         return fake_quantized(self.model, self.folder, self.patterns, only, KERNELS, self.observed)
 
 
@@ -197,19 +197,19 @@ def _is_faster(
     reference: FloatReference,
 ) -> bool:
     source = Source(rounded.model, original.base_dir)
-    computed = replace(rounded, model=rewritten(source, replace(options, on_application=None)))
+    attempt = replace(rounded, model=rewritten(source, replace(options, on_application=None)))
     feeds, settings = reference.samples.to_time, reference.settings
-    return fastest(original, [computed], feeds, settings) is not None
+    return fastest(original, [attempt], feeds, settings) is not None
 
 
-def inner_work(model: onnx.ModelProto, found: Collection[str], work: Collection[str]) -> str:
+def inner_work(model: onnx.ModelProto, results: Collection[str], work: Collection[str]) -> str:
     """How many operators of If, Loop and Scan could compute in 16 bits, and why they do not.
 
     Empty where there are none.
 
     Args:
         model: the model.
-        found: first results of the nodes that could, in all graphs.
+        results: first results of the nodes that could, in all graphs.
         work: the operators that are worth conversions.
     """
     counts = Counter[str]()
@@ -218,7 +218,7 @@ def inner_work(model: onnx.ModelProto, found: Collection[str], work: Collection[
         counts.update(
             f"{node.op_type} in {owner.op_type}"
             for node in nodes
-            if first_result(node) in found and operator_label(node.op_type, node.domain) in work
+            if first_result(node) in results and operator_label(node.op_type, node.domain) in work
         )
     texts = ", ".join(f"{count} {text}" for text, count in sorted(counts.items()))
     return f"{texts} {_INNER}" if texts else ""
@@ -231,16 +231,18 @@ def _within(
     the error that each candidate adds, measured where not all can be rounded.
     """
     candidates = operators.candidates
-    first = [each for each in candidates if each.result in operators.first]
+    first = [candidate for candidate in candidates if candidate.result in operators.first]
     rounded, applied = operators.rounded(first)
     error = reference.error_of(rounded, operators.folder)
     growth = _growth(operators, rounded, reference) if error > aim else {}
-    measured = [Measured(each, errors=(growth.get(each.result, 0.0),)) for each in candidates]
-    suspects = [each for each in measured if each.result in operators.first]
-    suspects.sort(key=lambda each: (-each.error, each.result))
+    measured = [
+        Measured(candidate, errors=(growth.get(candidate.result, 0.0),)) for candidate in candidates
+    ]
+    suspects = [suspect for suspect in measured if suspect.result in operators.first]
+    suspects.sort(key=lambda suspect: (-suspect.error, suspect.result))
     count = 1
     while error > aim and applied:
-        rounded, applied = operators.rounded(each.candidate for each in suspects[count:])
+        rounded, applied = operators.rounded(suspect.candidate for suspect in suspects[count:])
         error = reference.error_of(rounded, operators.folder)
         count = len(suspects) if budget.is_over() else 2 * count
     return rounded, applied, measured
@@ -249,8 +251,8 @@ def _within(
 def float16_plan_of(
     how: VerifyPlan, model: onnx.ModelProto, precision: PrecisionOptions
 ) -> VerifyPlan:
-    """The options of the verification of a model that computes in 16 bits: its tolerance, and
-    values of the inputs that it has.
+    """The verification options for a model that computes in 16 bits: its tolerance, and values of
+    the types of its inputs.
 
     A CPU runs the compared model in 32 bits, and so rounds at other places.
     """
@@ -260,9 +262,9 @@ def float16_plan_of(
         checks = replace(checks, rtol=rtol, of_largest=True)
     if precision.io_types == "float16":
         ports = [
-            Port(each.name, "tensor(float16)")
-            for each in model.graph.input
-            if _type(each) == TensorProto.FLOAT16
+            Port(value.name, "tensor(float16)")
+            for value in model.graph.input
+            if _type(value) == TensorProto.FLOAT16
         ]
         checks = replace(checks, feeds=with_float16_feeds(checks.feeds, ports), test_data=None)
     return replace(how, checks=checks)
@@ -280,8 +282,8 @@ def region(
 
     Args:
         model: the model.
-        nodes: those that can, in order.
-        work: operators that are worth conversions; others join only where they save some.
+        nodes: those that can, in the order of the graph.
+        work: operators that are worth conversions; others join them only where that saves some.
     """
     by_result = {first_result(node): node for node in nodes}
     makers = {name: result for result, node in by_result.items() for name in node.output if name}
@@ -289,21 +291,23 @@ def region(
     for node in model.graph.node:
         for name in node.input:
             readers.setdefault(makers.get(name, ""), []).append(first_result(node))
-    outside = {makers.get(value.name, "") for value in model.graph.output}
-    joined = {
+    output_makers = {makers.get(value.name, "") for value in model.graph.output}
+    members = {
         result
         for result, node in by_result.items()
         if operator_label(node.op_type, node.domain) in work
     }
-    waiting = list(joined)
-    while waiting:
-        result = waiting.pop()
-        before = {makers[name] for name in by_result[result].input if name in makers} - outside
-        further = {each for each in before if joined.issuperset(readers[each])}
-        further |= {each for each in readers.get(result, ()) if each in by_result}
-        waiting += sorted(further - joined)
-        joined |= further
-    return joined
+    stack = list(members)
+    while stack:
+        result = stack.pop()
+        producers = {
+            makers[name] for name in by_result[result].input if name in makers
+        } - output_makers
+        additions = {producer for producer in producers if members.issuperset(readers[producer])}
+        additions |= {reader for reader in readers.get(result, ()) if reader in by_result}
+        stack += sorted(additions - members)
+        members |= additions
+    return members
 
 
 def _observed(
@@ -315,13 +319,13 @@ def _observed(
 ) -> Observed:
     """The ranges of operands and results of operators, without numbers that stand for infinity."""
     nodes = [node for node in model.graph.node if first_result(node) in results]
-    made = {name for node in model.graph.node for name in node.output if name}
+    outputs = {name for node in model.graph.node for name in node.output if name}
     names = {name for node in nodes for name in (*node.input, *node.output)}
-    probe, ranges = Probe(model, folder, names & made, settings), Ranges("minmax")
-    for each in feeds:
+    probe, ranges = Probe(model, folder, names & outputs, settings), Ranges("minmax")
+    for sample in feeds:
         values = {
             name: value
-            for name, value in probe.run(each).items()
+            for name, value in probe.run(sample).items()
             if name in names and isinstance(value, np.ndarray)
         }
         ranges.add(
@@ -331,7 +335,7 @@ def _observed(
                 if value.dtype == np.float32
             }
         )
-    return Observed(ranges.found())
+    return Observed(ranges.by_name())
 
 
 def _growth(
@@ -339,17 +343,19 @@ def _growth(
 ) -> dict[str, float]:
     """For each operator, how much the error of its result exceeds the largest of its operands."""
     model, folder = operators.model, operators.folder
-    results = {each.result for each in operators.candidates}
+    results = {candidate.result for candidate in operators.candidates}
     nodes = {result: node for node in model.graph.node if (result := first_result(node)) in results}
-    made = {name for node in model.graph.node for name in node.output if name}
-    names = {name for result, node in nodes.items() for name in (*node.input, result)} & made
+    outputs = {name for node in model.graph.node for name in node.output if name}
+    names = {name for result, node in nodes.items() for name in (*node.input, result)} & outputs
     feeds, settings = reference.samples.feeds[0], reference.settings
-    plain, float16 = (Probe(each, folder, names, settings).run(feeds) for each in (model, rounded))
+    plain, float16 = (
+        Probe(proto, folder, names, settings).run(feeds) for proto in (model, rounded)
+    )
     errors = {name: _error(plain[name], float16[name]) for name in names}
 
     def growth(result: str, node: onnx.NodeProto) -> float:
-        before = max((errors.get(name, 0.0) for name in node.input), default=0.0)
-        return 0.0 if math.isinf(before) else errors[result] - before
+        largest = max((errors.get(name, 0.0) for name in node.input), default=0.0)
+        return 0.0 if math.isinf(largest) else errors[result] - largest
 
     return {result: growth(result, node) for result, node in nodes.items()}
 

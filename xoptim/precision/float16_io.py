@@ -12,7 +12,7 @@ from xoptim.verification.session import Port, Value
 
 
 def with_float16_io(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A model whose inputs and outputs of 32-bit floats are of 16 bits, under the same names.
+    """A copy of a model whose float32 inputs and outputs are float16, under the same names.
 
     Casts follow the inputs and precede the outputs. Inputs with a default, which an initializer
     gives, keep their types.
@@ -22,10 +22,10 @@ def with_float16_io(model: onnx.ModelProto) -> onnx.ModelProto:
     graph, stored = result.graph, {tensor.name for tensor in result.graph.initializer}
     inputs = [value for value in graph.input if _is_float(value) and value.name not in stored]
     outputs = [value for value in graph.output if _is_float(value)]
-    free = Names()
-    free.reserve(defined_names(result), {})
+    names = Names()
+    names.reserve(defined_names(result), {})
     wide = {
-        name: free.fresh(f"{name}_float32")
+        name: names.fresh(f"{name}_float32")
         for name in dict.fromkeys(value.name for value in (*inputs, *outputs))
     }
     rename_ports(result, wide)
@@ -33,20 +33,23 @@ def with_float16_io(model: onnx.ModelProto) -> onnx.ModelProto:
     for value in (*inputs, *outputs):
         value.name = narrow[value.name]
         value.type.tensor_type.elem_type = TensorProto.FLOAT16
-    read = dict.fromkeys(value.name for value in inputs)
-    before = [helper.make_node("Cast", [name], [wide[name]], to=TensorProto.FLOAT) for name in read]
-    made = dict.fromkeys(value.name for value in outputs if value.name not in read)
-    after = [
-        helper.make_node("Cast", [wide[name]], [name], to=TensorProto.FLOAT16) for name in made
+    input_names = dict.fromkeys(value.name for value in inputs)
+    input_casts = [
+        helper.make_node("Cast", [name], [wide[name]], to=TensorProto.FLOAT) for name in input_names
     ]
-    nodes = [*before, *graph.node, *after]
+    output_names = dict.fromkeys(value.name for value in outputs if value.name not in input_names)
+    output_casts = [
+        helper.make_node("Cast", [wide[name]], [name], to=TensorProto.FLOAT16)
+        for name in output_names
+    ]
+    nodes = [*input_casts, *graph.node, *output_casts]
     graph.ClearField("node")
     graph.node.extend(nodes)
     return result
 
 
 def with_float16_feeds(feeds: Mapping[str, Value], ports: Iterable[Port]) -> dict[str, Value]:
-    """The feeds, float32 values as float16 where the input has this type."""
+    """The feeds, with float32 values as float16 where the input has this type."""
     float16 = {port.name for port in ports if port.type == "tensor(float16)"}
 
     def fits(name: str, value: Value) -> Value:

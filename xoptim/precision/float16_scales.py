@@ -15,7 +15,7 @@ _SMALLEST_NORMAL: Final = 2.0**-14
 def with_float16_scales(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy with the scales of dequantized weights rounded to 16 bits, still stored as float32.
 
-    Scales that leave the range of the type stay: their weights are dequantized to float32.
+    Scales that are no normal float16 numbers stay: their weights are dequantized to float32.
     """
     rounded = onnx.ModelProto()
     rounded.CopyFrom(model)
@@ -24,10 +24,10 @@ def with_float16_scales(model: onnx.ModelProto) -> onnx.ModelProto:
     for node in rounded.graph.node:
         for index, name in enumerate(node.input):
             readers.setdefault(name, []).append((node, index))
-    for name, reading in readers.items():
+    for name, uses in readers.items():
         is_scale = all(
             node.op_type == "DequantizeLinear" and index == 1 and node.input[0] in stored
-            for node, index in reading
+            for node, index in uses
         )
         if is_scale and name in stored and stored[name].data_type == TensorProto.FLOAT:
             _round(stored[name])

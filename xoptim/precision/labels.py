@@ -67,16 +67,16 @@ def _joined(name: str, makers: Mapping[str, NodeProto], constants: set[str]) -> 
     """An output, followed backwards to what it joins."""
     nodes: dict[int, NodeProto] = {}
     operands: dict[str, None] = {}
-    pending = [name]
-    while pending:
-        tensor = pending.pop()
+    stack = [name]
+    while stack:
+        tensor = stack.pop()
         node = makers.get(tensor)
         sources = () if node is None else _sources(node, constants)
         if node is None or not sources:
             operands[tensor] = None
         elif id(node) not in nodes:
             nodes[id(node)] = node
-            pending += reversed(sources)
+            stack += reversed(sources)
     return JoinedOutput(name, list(nodes.values()), list(operands))
 
 
@@ -115,12 +115,12 @@ class OriginReader:
     ) -> None:
         self._model, self._settings, self._outputs = model, settings, outputs
         tensors = {tensor.name: tensor for tensor in model.graph.initializer}
-        read = {name for output in outputs for node in output.nodes for name in node.input}
+        operands = {name for output in outputs for node in output.nodes for name in node.input}
         self._constants = {
-            name: tensor_array(tensors[name], folder) for name in read & tensors.keys()
+            name: tensor_array(tensors[name], folder) for name in operands & tensors.keys()
         }
-        made = {name for node in model.graph.node for name in node.output if name}
-        self._probe = Probe(model, folder, read & made, settings)
+        results = {name for node in model.graph.node for name in node.output if name}
+        self._probe = Probe(model, folder, operands & results, settings)
 
     def origins(self, feeds: Mapping[str, Value]) -> dict[str, np.ndarray]:
         """For each output an array of its shape, with the number of the operand of each element.
@@ -141,21 +141,21 @@ class OriginReader:
             name: np.full(np.shape(values[name]), number, np.float32)  # type: ignore[arg-type]
             for number, name in enumerate(output.operands)
         }
-        made = {name for node in output.nodes for name in node.output}
-        nodes = [_on_numbers(node, made | numbers.keys()) for node in output.nodes]
-        read = {name for node in nodes for name in node.input if name}
-        others = {name: np.asarray(values[name]) for name in read - made - numbers.keys()}
+        results = {name for node in output.nodes for name in node.output}
+        nodes = [_on_numbers(node, results | numbers.keys()) for node in output.nodes]
+        operands = {name for node in nodes for name in node.input if name}
+        constants = {name: np.asarray(values[name]) for name in operands - results - numbers.keys()}
         graph = helper.make_graph(
             nodes,
             "origins",
             [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in numbers],
             [helper.make_tensor_value_info(output.name, TensorProto.FLOAT, None)],
-            [numpy_helper.from_array(array, name) for name, array in others.items()],
+            [numpy_helper.from_array(array, name) for name, array in constants.items()],
         )
-        moving = helper.make_model(
+        model = helper.make_model(
             graph, opset_imports=self._model.opset_import, ir_version=self._model.ir_version
         )
-        result = Session(moving, self._settings).run(numbers)[0]
+        result = Session(model, self._settings).run(numbers)[0]
         return np.asarray(result)
 
 

@@ -17,10 +17,10 @@ from xoptim.verification.protos import tensor_array, tensor_bytes
 
 _FLOAT16_TYPES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _INTEGER_TYPES: Final = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4)
-_QUANTIZED: Final = ("Quant", "QLinear", "NBits", "Bnb4", "MatMulInteger", "ConvInteger")
+_QUANTIZED_NAMES: Final = ("Quant", "QLinear", "NBits", "Bnb4", "MatMulInteger", "ConvInteger")
 """Parts of the names of operators whose float32 constants are scales."""
 _SMALL_SHARE: Final = 0.001
-"""Part of the bytes of all constants that is not worth nodes to widen the smallest ones."""
+"""The smallest constants, up to this part of all bytes, are not worth the nodes that widen them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,43 +64,51 @@ def large_constants(model: onnx.ModelProto) -> dict[str, LargeConstant]:
     fixed = {value.name for graph in graphs for value in graph.output} | _scales(model)
     fixed |= {value.name for value in model.graph.input} if model.ir_version >= 4 else set()
     constants = list[LargeConstant]()
-    for tensor in (each for graph in graphs for each in graph.initializer):
+    for tensor in (tensor for graph in graphs for tensor in graph.initializer):
         if math.prod(tensor.dims) < FEWEST_STORED or tensor.name in fixed:
             continue
-        first = readers.get(tensor.name, [])
+        consumers = readers.get(tensor.name, [])
         if tensor.data_type == TensorProto.FLOAT:
-            constants.append(LargeConstant(tensor.name, tensor, first))
-        elif tensor.data_type in _FLOAT16_TYPES and len(first) == 1 and _is_widening(first[0]):
-            name = first[0].output[0]
+            constants.append(LargeConstant(tensor.name, tensor, consumers))
+        elif (
+            tensor.data_type in _FLOAT16_TYPES
+            and len(consumers) == 1
+            and _is_widening(consumers[0])
+        ):
+            name = consumers[0].output[0]
             constants.append(LargeConstant(name, tensor, readers.get(name, [])))
-    return {each.name: each for each in constants if each.readers and each.name not in fixed}
+    return {
+        constant.name: constant
+        for constant in constants
+        if constant.readers and constant.name not in fixed
+    }
 
 
 def small_constants(constants: Iterable[LargeConstant]) -> set[str]:
     """The names of the smallest constants, which together have `_SMALL_SHARE` of the bytes of
     all.
     """
-    by_size = sorted(constants, key=lambda each: tensor_bytes(each.tensor))
-    sums = list(accumulate(tensor_bytes(each.tensor) for each in by_size))
+    by_size = sorted(constants, key=lambda constant: tensor_bytes(constant.tensor))
+    sums = list(accumulate(tensor_bytes(constant.tensor) for constant in by_size))
     limit = _SMALL_SHARE * sums[-1] if sums else 0
-    return {each.name for each, total in zip(by_size, sums, strict=True) if total <= limit}
+    return {constant.name for constant, total in zip(by_size, sums, strict=True) if total <= limit}
 
 
 def _scales(model: onnx.ModelProto) -> set[str]:
     """The operands of quantized operators, and of a Sub or Mul of integers that a Cast widens."""
-    narrow = {
-        each.name
+    constants = {
+        tensor.name
         for graph in (model.graph, *inner_graphs(model.graph.node))
-        for each in graph.initializer
-        if each.data_type in _INTEGER_TYPES
+        for tensor in graph.initializer
+        if tensor.data_type in _INTEGER_TYPES
     }
     integers, operands = set[str](), set[str]()
     for node in every_node(model.graph.node):
         is_scaling = node.op_type in ("Mul", "Sub") and not integers.isdisjoint(node.input)
-        if is_scaling or any(word in node.op_type for word in _QUANTIZED):
+        if is_scaling or any(word in node.op_type for word in _QUANTIZED_NAMES):
             operands.update(node.input)
         if (is_scaling and node.op_type == "Sub") or (
-            node.op_type == "Cast" and node.input[0] in narrow
+            node.op_type == "Cast" and node.input[0] in constants
         ):
             integers.update(node.output)
     return operands
@@ -108,13 +116,13 @@ def _scales(model: onnx.ModelProto) -> set[str]:
 
 def _is_widening(node: onnx.NodeProto) -> bool:
     return node.op_type == "Cast" and any(
-        each.name == "to" and each.i == TensorProto.FLOAT for each in node.attribute
+        attribute.name == "to" and attribute.i == TensorProto.FLOAT for attribute in node.attribute
     )
 
 
 def float32_bytes(model: onnx.ModelProto) -> dict[str, int]:
     """The bytes of float32 constants, by the operator that reads them first, largest first."""
-    first = {
+    consumers = {
         name: node.op_type
         for node in reversed([*every_node(model.graph.node)])
         for name in node.input
@@ -123,6 +131,6 @@ def float32_bytes(model: onnx.ModelProto) -> dict[str, int]:
     for graph in (model.graph, *inner_graphs(model.graph.node)):
         for tensor in graph.initializer:
             if tensor.data_type == TensorProto.FLOAT:
-                op_type = first.get(tensor.name, "outputs")
+                op_type = consumers.get(tensor.name, "outputs")
                 sizes[op_type] = sizes.get(op_type, 0) + tensor_bytes(tensor)
     return dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))

@@ -24,10 +24,8 @@ FASTER: Final = 0.95
 """A candidate that takes more than this part of the float32 time stays in float32."""
 _TIE: Final = 1e-9
 """Bits that a multiplication counts for where bits are saved: so few that only ties change."""
-_UNNOTICED: Final = 0.01
-"""Part of the time of all operators that reading an embedding may cost more, for the bytes that it
-saves.
-"""
+_EMBEDDING_SHARE: Final = 0.01
+"""Part of the time of all operators by which an embedding may be slower, for the bytes saved."""
 
 
 class OperatorCost(NamedTuple):
@@ -80,11 +78,11 @@ class Measured:
         return self.candidate.form
 
     def saved(self, goal: Goal) -> float:
-        """Savings of this form: multiplications, or for the goal ``size`` bits, and among equal
-        ones multiplications.
+        """What this form saves: multiplications, or for the goal ``size`` bits, and then
+        multiplications to break ties.
 
-        The time measured does not count, so that each run has the same order. What is only stored
-        saves nothing but bits.
+        The measured time does not count, so that each run has the same order. Constants that are
+        only stored save nothing but bits.
         """
         candidate = self.candidate
         multiplications = self.cost.multiplications * (1 - candidate.relative_time)
@@ -94,7 +92,7 @@ class Measured:
         return math.prod(candidate.shape) * bits + _TIE * multiplications
 
     def price(self, goal: Goal, before: Measured | None = None) -> tuple[bool, float, str]:
-        """The square of the error for what is saved, by which candidates are ordered.
+        """The squared error by what is saved, by which candidates are ordered.
 
         What saves no time comes last.
 
@@ -166,29 +164,28 @@ def worthwhile(measured: Sequence[Measured], limit: float = FASTER) -> list[Meas
     are quantized because of others.
 
     Embeddings may take longer, where that does not show in the time of all operators. A form that
-    neither saves time nor has a smaller error compared with another form of its operator is left
-    out.
+    is neither faster nor more precise than another form of its operator is skipped.
     """
-    most = _UNNOTICED * sum(each.cost.before for each in measured)
+    margin = _EMBEDDING_SHARE * sum(form.cost.before for form in measured)
 
-    def is_fast(each: Measured) -> bool:
-        before, after = each.cost.before, each.cost.after
-        if each.candidate.op_type == "Gather" and after - before <= most:
+    def is_fast(form: Measured) -> bool:
+        before, after = form.cost.before, form.cost.after
+        if form.candidate.op_type == "Gather" and after - before <= margin:
             return True
         return after <= limit * before
 
-    def is_beaten(each: Measured) -> bool:
-        rivals = [other for other in measured if other.result == each.result and other is not each]
-        return any(_beats(other, each) for other in rivals)
+    def is_beaten(form: Measured) -> bool:
+        rivals = [rival for rival in measured if rival.result == form.result and rival is not form]
+        return any(_beats(rival, form) for rival in rivals)
 
     return [
-        each
-        for each in measured
-        if not each.candidate.is_independent or (is_fast(each) and not is_beaten(each))
+        form
+        for form in measured
+        if not form.candidate.is_independent or (is_fast(form) and not is_beaten(form))
     ]
 
 
-def _beats(other: Measured, each: Measured) -> bool:
+def _beats(rival: Measured, form: Measured) -> bool:
     """Whether a form is at least as precise as another one, and faster or more precise."""
-    is_before = (other.cost.after, other.error) < (each.cost.after, each.error)
-    return is_before and other.error <= each.error
+    is_before = (rival.cost.after, rival.error) < (form.cost.after, form.error)
+    return is_before and rival.error <= form.error

@@ -133,5 +133,5 @@ def _error(measure: MetricFunction, expected: Value, actual: Value) -> float:
     a, b = (np.where(finite, values, 0).astype(np.float64) for values in (expected, actual))
     if not np.isfinite(b).all():
         return np.inf
-    measured = float(measure(a, b))
-    return np.inf if np.isnan(measured) else measured
+    fraction = float(measure(a, b))
+    return np.inf if np.isnan(fraction) else fraction

@@ -104,8 +104,8 @@ def collected_moments(
 ) -> dict[Activations, Moments]:
     """The second moments of some activations on the samples."""
     moments = {names: Moments(rows) for names, rows in batch.items()}
-    made = {name for node in model.graph.node for name in node.output}
-    probe = Probe(model, folder, {name for names in batch for name in names} & made, settings)
+    results = {name for node in model.graph.node for name in node.output}
+    probe = Probe(model, folder, {name for names in batch for name in names} & results, settings)
     for sample in feeds:
         values = probe.run(sample)
         for names, sums in moments.items():

@@ -55,7 +55,7 @@ class PrecisionOptions:
             compute in 32 bits, with conversions. Of ``int8`` and ``int4``: ``float16`` quantizes
             weights only, and computes in 16 bits with them.
         everywhere: whether operators compute in 16 bits even where that saves no conversion: for
-            targets that lack 32 bits.
+            targets without float32.
         weights_only: whether activations stay in float32: for targets where operators on integers
             are slower, or missing.
         static: of the scheme ``int8``: whether activations have scales that samples determine, and
@@ -173,7 +173,7 @@ class PrecisionOptions:
     def are_samples_read(self) -> bool:
         """Whether the samples are a list of dictionaries, as `samples` needs them."""
         return isinstance(self.feeds, (list, tuple)) and all(
-            isinstance(each, Mapping) for each in self.feeds
+            isinstance(sample, Mapping) for sample in self.feeds
         )
 
     @property

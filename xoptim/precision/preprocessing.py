@@ -68,7 +68,7 @@ class Preprocessed:
 
 @dataclass(frozen=True, slots=True)
 class Preprocessor:
-    """Tries what may help, one after the other, on the model with everything quantized.
+    """Tries steps that may reduce the error of the model with everything quantized.
 
     Attributes:
         patterns: those that quantize operands, and others that are used with them.
@@ -176,7 +176,7 @@ class Preprocessor:
             opset: what an older operator set is raised to.
         """
         model = before.model
-        version = next((each.version for each in model.opset_import if not each.domain), 0)
+        version = next((entry.version for entry in model.opset_import if not entry.domain), 0)
         options = OptimizationOptions(
             patterns=patterns,
             opset=opset if opset and version < opset else None,
@@ -217,11 +217,11 @@ class Preprocessor:
         quantized, _ = fake_quantized(
             ready.model, ready.folder, self.patterns, None, self.provider, observed, self.cpu
         )
-        plain, other = (
-            Session(each, self.settings, base_dir=ready.folder) for each in (original, quantized)
+        plain, rounded = (
+            Session(model, self.settings, base_dir=ready.folder) for model in (original, quantized)
         )
         feeds = [self.samples.feeds[index] for index in self.samples.to_choose]
-        return sum(error("rms", plain.run(each), other.run(each)) for each in feeds)
+        return sum(error("rms", plain.run(sample), rounded.run(sample)) for sample in feeds)
 
 
 def tried(step: str, run: Callable[[], _T], otherwise: _T) -> _T:
@@ -235,7 +235,9 @@ def tried(step: str, run: Callable[[], _T], otherwise: _T) -> _T:
 
 
 def _lists_axes(node: onnx.NodeProto) -> bool:
-    return node.op_type == "Resize" and any(each.name == "axes" for each in node.attribute)
+    return node.op_type == "Resize" and any(
+        attribute.name == "axes" for attribute in node.attribute
+    )
 
 
 def with_least_opset(verified: VerifiedModel, least: int) -> onnx.ModelProto:

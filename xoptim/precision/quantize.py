@@ -93,9 +93,9 @@ def quantize(
             if precision.is_weight_only_float16
             else _quantized(verified, options, how, precision, budget)
         )
-    except NothingToQuantizeError as nothing:
+    except NothingToQuantizeError as error:
         floats = _in_float32(verified, options, how)
-        result = Quantized(floats, (), precision, reason=str(nothing), in_float16=in_float16)
+        result = Quantized(floats, (), precision, reason=str(error), in_float16=in_float16)
     if not result.reason and not result.applied and precision.io_types == "float32":
         floats = _in_float32(verified, options, how)
         reason = "no operator was chosen" if budget.ended_search else _unfit(result)
@@ -152,8 +152,8 @@ def _weights_for_float16(
 
 def unchanged(source: Source, options: OptimizationOptions, how: VerifyPlan) -> VerifiedModel:
     """The model as it is, neither rewritten nor compared."""
-    alone = replace(how, whole=False, each=False, on_loaded=lambda _: None)
-    return optimize_verified(source, replace(options, **_AS_IT_IS), alone)
+    plan = replace(how, whole=False, each=False, on_loaded=lambda _: None)
+    return optimize_verified(source, replace(options, **_AS_IT_IS), plan)
 
 
 def _runs_contrib_operators(options: OptimizationOptions) -> bool:
@@ -171,29 +171,29 @@ def _quantized(
 ) -> Quantized:
     """The quantized model; see `quantize`.
 
-    A reference is what the error is relative to, where that is not the given model.
+    ``reference`` is what the error is relative to, where that is not ``verified``.
     """
     in_float16 = precision.scheme == "float16" and precision.computes_in_float16(options.provider)
     how = replace(how, checks=assuming(how.checks, options))
     if in_float16:
-        further = _computing(options, integer_patterns(FLOAT16_COMPUTE_TAG), provider=KERNELS)
-        plan = float16_plan(verified, further, how, precision, budget, reference)
+        rewriting = _computing(options, integer_patterns(FLOAT16_COMPUTE_TAG), provider=KERNELS)
+        plan = float16_plan(verified, rewriting, how, precision, budget, reference)
         how = float16_plan_of(how, plan.model, precision)
     else:
-        further = _computing(options, computing_patterns(precision), provider=options.provider)
-        further = replace(further, drop=(*further.drop, *RESIZE_WITH_AXES))
-        plan = _chosen(verified, options, further, how, precision, budget)
+        rewriting = _computing(options, computing_patterns(precision), provider=options.provider)
+        rewriting = replace(rewriting, drop=(*rewriting.drop, *RESIZE_WITH_AXES))
+        plan = _chosen(verified, options, rewriting, how, precision, budget)
     if plan.applied:
         record(plan.model, precision, plan.reference.samples)
-    alone = replace(how, each=True, on_loaded=lambda _: None)
-    made = optimize_verified(Source(plan.model, plan.folder), further, alone)
+    verify_plan = replace(how, each=True, on_loaded=lambda _: None)
+    result = optimize_verified(Source(plan.model, plan.folder), rewriting, verify_plan)
     how.on_step("measuring the error")
-    errors = plan.reference.errors_of(made.proto, made.base_dir)
+    errors = plan.reference.errors_of(result.proto, result.base_dir)
     if in_float16:  # CPUs compute the converted model in 32 bits
         errors = largest_errors((errors, plan.reference.errors_of(plan.model, plan.folder)))
     return Quantized(
-        joined(verified, made),
-        [report for each in (*plan.preprocessing, made) for report in each.reports],
+        joined(verified, result),
+        [report for model in (*plan.preprocessing, result) for report in model.reports],
         replace(precision, goal=plan.goal),
         plan.choices,
         plan.applied,
@@ -210,19 +210,19 @@ def _quantized(
 def _chosen(
     verified: VerifiedModel,
     options: OptimizationOptions,
-    further: OptimizationOptions,
+    rewriting: OptimizationOptions,
     how: VerifyPlan,
     precision: PrecisionOptions,
     budget: SearchBudget,
 ) -> QuantizationPlan:
-    """The choice of operators and constants; ``further`` are the options by which operators compute
-    with integers.
+    """The choice of operators and constants; ``rewriting`` are the options by which operators
+    compute with integers.
     """
     if precision.scheme == "int8" and precision.is_timed and not precision.weights_only:
         _check_gain(options)
     sensitivity = analyze_sensitivity(verified, options, how, precision, budget)
     how.on_step("choosing operators")
-    plan = best_plan(sensitivity, precision, further, replace(how.checks.settings, level="all"))
+    plan = best_plan(sensitivity, precision, rewriting, replace(how.checks.settings, level="all"))
     if precision.symmetric:
         use_signed_activations(plan.model)
     return plan
@@ -237,8 +237,8 @@ def _check_gain(options: OptimizationOptions) -> None:
     if short_name(options.provider) != "cpu" or available is None or INSTRUCTIONS & available:
         return
     share = int8_share()
-    what = "this CPU has no int8 instructions"
-    text = f"{what}: an int8 MatMul takes {share:.2f} of the float32 time"
+    cause = "this CPU has no int8 instructions"
+    text = f"{cause}: an int8 MatMul takes {share:.2f} of the float32 time"
     if share > FASTER:
         raise NothingToQuantizeError(f"{text}; --for size makes the smallest file")
     _LOGGER.warning("%s", text)
@@ -256,7 +256,7 @@ def _computing(
 def _in_float32(
     verified: VerifiedModel, options: OptimizationOptions, how: VerifyPlan
 ) -> VerifiedModel:
-    """The optimized model, with the patterns that `before_quantization` leaves out."""
+    """The optimized model, with the patterns that `before_quantization` drops."""
     how.on_step("writing the float32 model")
     source = Source(verified.proto, verified.base_dir)
     return joined(

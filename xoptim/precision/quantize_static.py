@@ -25,7 +25,7 @@ WIDTHS: Final = (8, 16)
 MARGIN: Final = 1.5
 """Factor by which 16-bit ranges exceed those of the samples: their steps stay small."""
 _WITH_WEIGHTS: Final = ("Conv", "ConvTranspose")
-"""Operators for whose weights onnxruntime makes one scale a channel."""
+"""Operators for whose weights onnxruntime makes one scale per channel."""
 _MATMULS: Final = ("MatMul", "Gemm")
 _MATRIX: Final = 2
 _OPERANDS: Final = 2
@@ -43,7 +43,7 @@ def quantize_static(
     *,
     keeps_activations: bool = False,
 ) -> onnx.ModelProto:
-    """A model with QDQ around its operators, with the ranges of some values.
+    """A model with QDQ around its operators, with ranges from samples.
 
     Args:
         model: in operator set 21 or newer, its weights inside; left unchanged.
@@ -51,9 +51,9 @@ def quantize_static(
         bits: of the results of operators, 8 or 16.
         split: names of nodes whose weights become the sum of two constants of 8 bits.
         calibration: how ranges are found, see `PrecisionOptions`.
-        ranges: of results, by name, in place of those that are found.
+        ranges: of results, by name, in place of calibrated ones.
         margin: the factor by which ``ranges`` are widened.
-        keeps_activations: whether a Relu or Clip stays that QDQ makes redundant.
+        keeps_activations: whether a Relu or Clip that QDQ makes redundant stays.
     """
     types = quantization.QuantType
     methods = quantization.CalibrationMethod
@@ -84,9 +84,8 @@ def quantize_static(
 def weights_of(
     node: onnx.NodeProto, stored: Mapping[str, onnx.TensorProto]
 ) -> tuple[str, int] | None:
-    """The constant weights of a Conv, MatMul or Gemm, and the axis of their scales.
-
-    ``None`` without any.
+    """The constant weights of a Conv, MatMul or Gemm, and the axis of their scales; ``None``
+    without constant weights.
     """
     if len(node.input) < _OPERANDS or node.input[1] not in stored:
         return None
@@ -131,16 +130,16 @@ def _split(
         nodes.append(onnx.helper.make_node("Add", operands, [result], node.name))
         if result in ranges:
             new_ranges[operands[0]] = ranges[result]
-    kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del model.graph.node[:]
-    model.graph.node.extend(kept)
+    model.graph.node.extend(copies)
     return new_ranges
 
 
 def _of_8_bits(numbers: np.ndarray, axis: int) -> np.ndarray:
     """Weights quantized to 8 bits, with one scale for each index of an axis, as float32."""
-    others = tuple(each for each in range(numbers.ndim) if each != axis)
-    scales = np.abs(numbers).max(axis=others, keepdims=True) / _MAX_INT8
+    axes = tuple(index for index in range(numbers.ndim) if index != axis)
+    scales = np.abs(numbers).max(axis=axes, keepdims=True) / _MAX_INT8
     scales = np.where(scales == 0, 1, scales)
     quantized: np.ndarray = (np.round(numbers / scales) * scales).astype(np.float32)
     return quantized
@@ -156,14 +155,14 @@ def _wide(ranges: Mapping[str, Range], margin: float) -> dict[str, list[dict[str
 
 
 def _override(low: float, high: float) -> dict[str, Any]:
-    """A range as onnxruntime takes it in place of one that it finds."""
+    """A range in the form in which onnxruntime takes it in place of a calibrated one."""
     return {"rmin": np.float32(low), "rmax": np.float32(high)}
 
 
 def _overrides(model: onnx.ModelProto, bits: int) -> dict[str, list[dict[str, Any]]]:
     """The types of constants, by name.
 
-    Matrices have one scale a column, and 8 bits. Other constants, such as embeddings, have the
+    Matrices have one scale per column, and 8 bits. Other constants, such as embeddings, have the
     bits of the results. QNN takes scales of LayerNormalization as positive integers of 8 bits only.
     """
     types = quantization.QuantType
@@ -191,7 +190,7 @@ def _overrides(model: onnx.ModelProto, bits: int) -> dict[str, list[dict[str, An
 
 
 def _is_transposed(node: onnx.NodeProto) -> bool:
-    return any(each.name == "transB" and each.i for each in node.attribute)
+    return any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
 
 
 class _Reader:
@@ -199,24 +198,23 @@ class _Reader:
 
     def __init__(self, feeds: Sequence[Mapping[str, Value]]) -> None:
         self._feeds = feeds
-        self._left = iter(feeds)
+        self._rest = iter(feeds)
 
     def get_next(self) -> dict[str, Value] | None:
         """The values of the next run, ``None`` at the end."""
-        feeds = next(self._left, None)
+        feeds = next(self._rest, None)
         return None if feeds is None else dict(feeds)
 
     def __iter__(self) -> Iterator[Mapping[str, Value]]:
         return iter(self._feeds)
 
     def rewind(self) -> None:
-        """Begin again."""
-        self._left = iter(self._feeds)
+        self._rest = iter(self._feeds)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the messages of onnxruntime's quantization, which go to the root logger and configure
+    """Mute the messages of onnxruntime's quantization, which go to the root logger and configure
     it.
     """
     root = logging.getLogger()

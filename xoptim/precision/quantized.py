@@ -80,7 +80,7 @@ class Quantized:
     @property
     def candidates(self) -> list[Candidate]:
         """All operators and constants that can be quantized, in each form."""
-        return [each.measured.candidate for each in self.choices]
+        return [choice.measured.candidate for choice in self.choices]
 
     @property
     def computed(self) -> str:
@@ -92,7 +92,7 @@ class Quantized:
         """Results of the operators that compute with quantized numbers, with the names of the
         patterns.
         """
-        forms = {each.form for each in self.candidates if not each.is_weight_only}
+        forms = {candidate.form for candidate in self.candidates if not candidate.is_weight_only}
         return dict(form for form in self.applied.items() if form in forms)
 
     @property
@@ -131,9 +131,9 @@ class Quantized:
     @property
     def are_large_left(self) -> bool:
         """Whether constants stay that could be stored in lower precision."""
-        storable = {each.weights for each in self.candidates if each.is_weight_only}
+        storable = {candidate.weights for candidate in self.candidates if candidate.is_weight_only}
         constants = large_constants(self.verified.proto).values()
-        return any(each.name in storable and each.bits > _HALF for each in constants)
+        return any(constant.name in storable and constant.bits > _HALF for constant in constants)
 
     def summary(self) -> str:
         """The choice and its error, in one line."""
@@ -154,7 +154,6 @@ class Quantized:
         return f" in {self.worst.name}" if self.worst is not None and not self.worst.is_only else ""
 
     def _why_ended(self) -> str:
-        """A note where the budget ended the search."""
         budget = self.options.budget
         if not self.ended_by_budget or budget is None:
             return ""
@@ -181,38 +180,40 @@ class Quantized:
     def _operators(self) -> list[str]:
         """How many operators compute in lower precision, and why the others do not."""
         decisions = {
-            each.measured.result: each.decision
-            for each in self.choices
-            if not each.measured.candidate.is_weight_only and not each.measured.candidate.reads
+            choice.measured.result: choice.decision
+            for choice in self.choices
+            if not choice.measured.candidate.is_weight_only and not choice.measured.candidate.reads
         }
         if not decisions:
             return []
-        left = {name: decisions[name] for name in decisions.keys() - self.operators.keys()}
-        count = f"{len(decisions) - len(left)} of {len(decisions)} operators quantized"
-        return [f"{count}{self._why_left(left.values(), is_all=len(left) == len(decisions))}"]
+        floats = {name: decisions[name] for name in decisions.keys() - self.operators.keys()}
+        count = f"{len(decisions) - len(floats)} of {len(decisions)} operators quantized"
+        return [
+            f"{count}{self._why_float32(floats.values(), is_all=len(floats) == len(decisions))}"
+        ]
 
-    def _why_left(self, left: Collection[Decision], *, is_all: bool) -> str:
-        if not left:
+    def _why_float32(self, decisions: Collection[Decision], *, is_all: bool) -> str:
+        if not decisions:
             return ""
         if self.in_float16:
             return (
-                f" ({len(left)} in float32: for their range or error, or because float16 is not "
-                "faster here)"
+                f" ({len(decisions)} in float32: for their range or error, or because float16 is "
+                "not faster here)"
             )
         is_timed = self.options.is_timed
         if is_timed and is_all:
             return " (no choice within the tolerance is faster here)"
-        slow = sum(decision == "not faster" for decision in left)
+        slow = sum(decision == "not faster" for decision in decisions)
         is_small = self.options.goal == "size" and not self.options.static
         error = "for their error or bytes" if is_small else "for their error"
-        causes = {"not faster here": slow, error: len(left) - slow}
+        causes = {"not faster here": slow, error: len(decisions) - slow}
         counts = ", ".join(f"{count} {cause}" for cause, count in causes.items() if count)
         return f" (in float32: {counts})"
 
     def _constants(self) -> list[str]:
         """How many constants are stored in lower precision, by their bits."""
-        constants = [each for each in self.candidates if each.is_weight_only]
-        widths = {each.form: each.element_bits for each in constants}
+        constants = [constant for constant in self.candidates if constant.is_weight_only]
+        widths = {constant.form: constant.element_bits for constant in constants}
         counts = Counter(widths[form] for form in self.applied.items() if form in widths)
         return [
             f"{counts[width]} constant{'s' * (counts[width] > 1)} in {width} bits"
@@ -221,11 +222,13 @@ class Quantized:
 
     def rows(self) -> list[dict[str, str]]:
         """What can be quantized, as rows of a table: those first that save most for their error."""
-        independent = [each for each in self.choices if each.measured.candidate.is_independent]
-        ranked = sorted(independent, key=lambda each: each.measured.price(self.options.goal))
+        independent = [
+            choice for choice in self.choices if choice.measured.candidate.is_independent
+        ]
+        ranked = sorted(independent, key=lambda choice: choice.measured.price(self.options.goal))
         return [
-            {**each.measured.texts(), "choice": "quantized" if each.is_quantized else ""}
-            for each in ranked
+            {**choice.measured.texts(), "choice": "quantized" if choice.is_quantized else ""}
+            for choice in ranked
         ]
 
     def figures(self) -> dict[str, Any]:
@@ -237,8 +240,8 @@ class Quantized:
         last = self.verified.builder.report()
         scaling = {
             name: count
-            for each in self.preprocessing
-            for name, count in each.builder.report().applied.items()
+            for model in self.preprocessing
+            for name, count in model.builder.report().applied.items()
         }
         quantizing = Counter(self.applied.values())
         applied = {**before.applied, **scaling, **quantizing, **last.applied}
@@ -250,11 +253,11 @@ class Quantized:
         """The choice as JSON values."""
         choices: list[QuantizationChoiceJson] = [
             {
-                **each.measured.to_json(),
-                "is_quantized": each.is_quantized,
-                "decision": each.decision,
+                **choice.measured.to_json(),
+                "is_quantized": choice.is_quantized,
+                "decision": choice.decision,
             }
-            for each in self.choices
+            for choice in self.choices
         ]
         return {
             "summary": self.summary(),

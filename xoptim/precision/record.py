@@ -17,11 +17,11 @@ ENTRY: Final = "xoptim.quantization"
 
 def record(model: onnx.ModelProto, precision: PrecisionOptions, samples: Samples) -> None:
     """Write the scheme, the tolerances, the metric and the number of samples into a model."""
-    own = "".join(
+    tolerances = "".join(
         f", {tolerance:.4g} for {name}" for name, tolerance in precision.tolerances.items()
     )
     text = (
-        f"{precision.scheme}, tolerance {precision.tolerance:.4g}{own}, "
+        f"{precision.scheme}, tolerance {precision.tolerance:.4g}{tolerances}, "
         f"metric {metric_name(precision.metric)}, {samples.summary()}"
     )
     entries = model.metadata_props

@@ -19,15 +19,12 @@ from xoptim.verification.session_settings import SessionSettings
 
 
 class SliceError(NamedTuple):
-    """The error of a slice of an output, and the one that is allowed, as fractions.
-
-    ``is_only``: whether the model has no other slice.
-    """
+    """The error of a slice of an output, and the one that is allowed, as fractions."""
 
     name: str
     error: float
     tolerance: float
-    is_only: bool = True
+    is_only: bool = True  # the model has no other slice
 
 
 Errors: TypeAlias = tuple[float, ...]
@@ -73,10 +70,10 @@ class FloatReference:
         expected = [session.run(feeds) for feeds in samples.feeds]
         del session
         release_memory()
-        return cls.known(names, origins, samples, expected, precision, settings)
+        return cls.from_outputs(names, origins, samples, expected, precision, settings)
 
     @classmethod
-    def known(
+    def from_outputs(
         cls,
         names: Sequence[str],
         origins: Origins,
@@ -85,8 +82,8 @@ class FloatReference:
         precision: PrecisionOptions,
         settings: SessionSettings,
     ) -> "FloatReference":
-        """The same where the model ran already; raises `ChoiceError` for tolerances of outputs that
-        it does not have.
+        """The reference of a model that ran already; raises `ChoiceError` for tolerances of outputs
+        that it does not have.
         """
         unknown = [name for name in precision.tolerances if name not in names]
         if unknown:
@@ -125,7 +122,7 @@ class FloatReference:
     def worst(self, errors: Errors) -> SliceError:
         """The slice that uses most of its tolerance."""
         factors, parts = self._factors(), self.slices.slices
-        index = max(range(len(errors)), key=lambda each: errors[each])
+        index = max(range(len(errors)), key=lambda position: errors[position])
         tolerance = self.precision.tolerance / factors[index]
         error = errors[index] / factors[index]
         return SliceError(str(parts[index]), error, tolerance, len(parts) == 1)

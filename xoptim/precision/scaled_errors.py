@@ -21,8 +21,8 @@ def coarsest(candidates: Iterable[Candidate], metric: ErrorMetric) -> list[Candi
         return [*candidates]
     coarse = dict[str, Candidate]()
     for candidate in candidates:
-        other = coarse.setdefault(candidate.weights, candidate)
-        if candidate.element_bits < other.element_bits:
+        form = coarse.setdefault(candidate.weights, candidate)
+        if candidate.element_bits < form.element_bits:
             coarse[candidate.weights] = candidate
     return [*coarse.values()]
 

@@ -27,7 +27,7 @@ def quantization_patterns(
 
     Patterns that write operators of a domain are skipped unless some of the selection do so.
     """
-    domains = {domain for each in select(selection) for domain in each.produces}
+    domains = {domain for pattern in select(selection) for domain in pattern.produces}
     patterns = [
         cls
         for cls in resolve(scheme)
@@ -46,8 +46,8 @@ def operand_patterns(
     patterns = quantization_patterns(precision.scheme, selection)
     weight_only = [cls for cls in patterns if not cls.quantizes_activations]
     if precision.weights_only:
-        more = quantization_patterns(_BLOCKS) if precision.is_weight_only_float16 else []
-        return [*more, *weight_only]
+        block_patterns = quantization_patterns(_BLOCKS) if precision.is_weight_only_float16 else []
+        return [*block_patterns, *weight_only]
     if not precision.static:
         return patterns
     kept = [cls for cls in patterns if issubclass(cls, RangedPattern) or cls in weight_only]
@@ -57,7 +57,7 @@ def operand_patterns(
 def storing_patterns(scheme: str) -> list[type[StoringPattern]]:
     """The patterns that store constants; what errs too much in integers is stored in 16 bits."""
     schemes = (scheme,) if scheme in ("float16", "bfloat16") else (scheme, "float16")
-    return [cls for each in schemes for cls in resolve(each) if issubclass(cls, StoringPattern)]
+    return [cls for name in schemes for cls in resolve(name) if issubclass(cls, StoringPattern)]
 
 
 def schemes_that_save_time() -> tuple[Scheme, ...]:

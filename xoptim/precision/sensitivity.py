@@ -85,7 +85,7 @@ class Sensitivity:
 
     @property
     def samples(self) -> Samples:
-        """What errors were measured on."""
+        """The samples on which errors were measured."""
         return self.session.reference.samples
 
     @property
@@ -98,15 +98,21 @@ class Sensitivity:
         measured within the budget.
         """
         candidates = [*candidates]
-        missing = [each for each in candidates if each.form not in self._stored]
+        missing = [candidate for candidate in candidates if candidate.form not in self._stored]
         coarse = coarsest(missing, self.session.reference.precision.metric)
         errors = self._constant_errors(coarse)
         errors |= scaled_errors(errors, coarse, missing, self.weight_only.rounding_error)
         errors |= self._constant_errors(
-            each for each in missing if each.form not in errors and each not in coarse
+            candidate
+            for candidate in missing
+            if candidate.form not in errors and candidate not in coarse
         )
-        self._stored |= {each.form: each for each in _measured(missing, {}, errors)}
-        return [self._stored[each.form] for each in candidates if each.form in self._stored]
+        self._stored |= {constant.form: constant for constant in _measured(missing, {}, errors)}
+        return [
+            self._stored[candidate.form]
+            for candidate in candidates
+            if candidate.form in self._stored
+        ]
 
     def _constant_errors(self, constants: Iterable[Candidate]) -> dict[Form, Errors]:
         stage = "measuring the error of each constant"
@@ -148,13 +154,13 @@ def analyze_sensitivity(
     )
     weight_only = WeightOnlyQuantizer(model, folder, storing)
     constants = _constants(weight_only, operators, precision, goal)
-    if all(each.reads for each in (*operators, *constants)):
+    if all(candidate.reads for candidate in (*operators, *constants)):
         raise NothingToQuantizeError(_nothing(model, precision.scheme, samples, patterns))
-    timed = model, folder, operators, subgraphs, samples.to_time, settings
-    costs = measure_costs(*timed, how.on_step, budget)
+    cost_args = model, folder, operators, subgraphs, samples.to_time, settings
+    costs = measure_costs(*cost_args, how.on_step, budget)
     how.on_step("loading the model with quantized operators")
-    switched = model, folder, subgraphs, weight_only, constants, samples
-    session = SwitchedSession(*switched, precision, settings)
+    session_args = model, folder, subgraphs, weight_only, constants, samples
+    session = SwitchedSession(*session_args, precision, settings)
     session.limit(budget)
     ranking = samples.to_rank(_multiplications(operators, costs))
     errors = measure_errors(session, operators, ranking, how.on_step)
@@ -259,11 +265,11 @@ def _without_integers_of(
     """The forms of constants, without integer forms of weights that operators can read as integers:
     16-bit kernels read these, but constants that are only stored are widened on loading.
     """
-    readable = {each.weights for each in operators}
+    readable = {operator.weights for operator in operators}
     return [
-        each
-        for each in constants
-        if each.weights not in readable or each.element_bits > _MAX_INTEGER_BITS
+        constant
+        for constant in constants
+        if constant.weights not in readable or constant.element_bits > _MAX_INTEGER_BITS
     ]
 
 
@@ -281,14 +287,14 @@ def measure_errors(
     before each with the stage.
     """
     candidates = [*candidates]
-    alone = [each for each in candidates if not each.reads]
-    none = (0.0,) * session.reference.count
-    errors = {each.form: none for each in candidates if each.reads}
-    ranked = sorted(alone, key=lambda each: -math.prod(each.shape))
-    for each in counted(ranked, stage, on_step):
+    alone = [candidate for candidate in candidates if not candidate.reads]
+    zeros = (0.0,) * session.reference.count
+    errors = {candidate.form: zeros for candidate in candidates if candidate.reads}
+    ranked = sorted(alone, key=lambda candidate: -math.prod(candidate.shape))
+    for candidate in counted(ranked, stage, on_step):
         if session.budget.is_over():
             break
-        errors[each.form] = session.errors(with_dependents([each], alone), indices)
+        errors[candidate.form] = session.errors(with_dependents([candidate], alone), indices)
     return errors
 
 
@@ -299,9 +305,9 @@ def _measured(
 ) -> list[Measured]:
     """The candidates that were measured, and what is quantized because of others."""
     return [
-        Measured(each, costs.get(each.form, UNMEASURED), errors[each.form])
-        for each in candidates
-        if each.form in errors
+        Measured(candidate, costs.get(candidate.form, UNMEASURED), errors[candidate.form])
+        for candidate in candidates
+        if candidate.form in errors
     ]
 
 
@@ -358,13 +364,13 @@ def _nothing(
     patterns: Sequence[type[QuantizationPattern]],
 ) -> str:
     """The reason why nothing can be quantized."""
-    others = [
+    contrib = [
         cls
         for cls in resolve(scheme)
         if issubclass(cls, QuantizationPattern) and cls.produces and cls not in patterns
     ]
     op_types = sorted(
-        {op_type for cls in others for op_type in cls.anchors or ()}
+        {op_type for cls in contrib for op_type in cls.anchors or ()}
         & {node.op_type for node in model.graph.node}
     )
     if op_types:

@@ -18,18 +18,20 @@ def share_initializers(model: onnx.ModelProto, old: Collection[str]) -> None:
         model: the model, in which each value has its own name.
         old: names of the initializers that stay as they are.
     """
-    main, kept, names = model.graph, dict[bytes, str](), dict[str, str]()
+    main, owners, names = model.graph, dict[bytes, str](), dict[str, str]()
     for graph in (main, *inner_graphs(main.node)):
         if graph is not main:
             blocks = [name for node in graph.node if reads_blocks(node) for name in node.input]
             old = {*old, *blocks}
-        new = [index for index, tensor in enumerate(graph.initializer) if tensor.name not in old]
-        for index in new:
+        indices = [
+            index for index, tensor in enumerate(graph.initializer) if tensor.name not in old
+        ]
+        for index in indices:
             tensor = graph.initializer[index]
-            names[tensor.name] = kept.setdefault(digest(tensor), tensor.name)
+            names[tensor.name] = owners.setdefault(digest(tensor), tensor.name)
             if names[tensor.name] == tensor.name and graph is not main:
                 main.initializer.add().CopyFrom(tensor)
-        for index in reversed(new):
+        for index in reversed(indices):
             name = graph.initializer[index].name
             if graph is not main or names[name] != name:
                 del graph.initializer[index]
@@ -48,5 +50,5 @@ def digest(tensor: onnx.TensorProto) -> bytes:
 def reads_blocks(node: onnx.NodeProto) -> bool:
     """Whether a node dequantizes with a scale for each block."""
     return node.op_type == "DequantizeLinear" and any(
-        each.name == "block_size" for each in node.attribute
+        attribute.name == "block_size" for attribute in node.attribute
     )

@@ -268,13 +268,13 @@ def _channel_groups(values: Sequence[np.ndarray], axis: int) -> list[tuple[Group
     scales = np.zeros(length)
     for value in values:
         magnitudes = np.abs(np.where(np.isfinite(value), value, 0))
-        others = tuple(other for other in range(value.ndim) if other != axis)
-        scales = np.maximum(scales, magnitudes.max(axis=others))
-    used = scales > 0
-    if not used.any() or scales.max() <= _SCALE_RATIO * scales[used].min():
+        axes = tuple(index for index in range(value.ndim) if index != axis)
+        scales = np.maximum(scales, magnitudes.max(axis=axes))
+    is_used = scales > 0
+    if not is_used.any() or scales.max() <= _SCALE_RATIO * scales[is_used].min():
         return []
     order = np.argsort(-scales, kind="stable")
-    order, unused = order[used[order]], order[~used[order]]
+    order, unused = order[is_used[order]], order[~is_used[order]]
     steps = scales[order[:-1]] / scales[order[1:]]
     groups = np.split(order, np.flatnonzero(steps > _STEP_RATIO) + 1)
     # Channels that are 0 on all samples have no scale.

@@ -67,8 +67,8 @@ def read_samples(
     """
     values = _archives(Path(source)) if isinstance(source, (str, Path)) else source
     samples = [
-        _sample(each, inputs, sample_name(index, each))
-        for index, each in enumerate(islice(iter(values), most))
+        _sample(sample, inputs, sample_name(index, sample))
+        for index, sample in enumerate(islice(iter(values), most))
     ]
     if not samples:
         raise ChoiceError(f"{_described(source)} gives no sample")
@@ -87,8 +87,8 @@ def _archives(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
 
 def _sample(values: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Sample:
     """One sample, by the names of the inputs; ``where`` names it in messages."""
-    named = _named(values, inputs, where)
-    arrays = {port.name: _array(named[port.name], port.name, where) for port in inputs}
+    by_name = _named(values, inputs, where)
+    arrays = {port.name: _array(by_name[port.name], port.name, where) for port in inputs}
     is_single = all(_lacks_first_dimension(arrays[port.name], port) for port in inputs)
     sample = Sample(
         (
@@ -108,7 +108,7 @@ def _named(sample: Any, inputs: Sequence[onnx.ValueInfoProto], where: str) -> Ma
         unknown = [str(name) for name in sample if name not in names]
         if missing or unknown:
             faults = {"lacks": missing, "has unknown inputs": unknown}
-            texts = [f"{text} {listed(some)}" for text, some in faults.items() if some]
+            texts = [f"{text} {listed(group)}" for text, group in faults.items() if group]
             raise ChoiceError(f"{where} {' and '.join(texts)}; the inputs are {listed(names)}")
         return sample
     values = list(sample) if isinstance(sample, (list, tuple)) else [sample]

@@ -90,7 +90,6 @@ class _StaticAttempt:
 
     @property
     def error(self) -> float:
-        """The largest error."""
         return max(self.errors)
 
 
@@ -142,36 +141,36 @@ def _searched(
     how.on_step("looking for values to measure on")
     try:
         samples = samples_for(model, None, precision, how.checks)
-    except NothingToQuantizeError as nothing:
-        return Quantized(verified, (), precision, reason=str(nothing))
-    further = _further(model, samples, how, precision)
+    except NothingToQuantizeError as error:
+        return Quantized(verified, (), precision, reason=str(error))
+    extra_feeds = _extra_feeds(model, samples, how, precision)
     name_nodes(model)
     with_small_masks(model)
-    search = _StaticSearch(verified, model, samples, how, precision, further, share, budget)
+    search = _StaticSearch(verified, model, samples, how, precision, extra_feeds, share, budget)
     attempt = search.first(widths, (MARGIN,) if share == 1 else (_SMALL_MARGIN, MARGIN))
     if isinstance(attempt, str):
         return Quantized(verified, (), precision, samples=samples, reason=attempt)
     record(attempt.model, precision, samples)
-    made = joined(verified, unchanged(Source(attempt.model), options, how))
-    result = Quantized(made, (), replace(precision, goal="size"), worst=search.worst(attempt))
+    quantized = joined(verified, unchanged(Source(attempt.model), options, how))
+    result = Quantized(quantized, (), replace(precision, goal="size"), worst=search.worst(attempt))
     text, bits = _described(model, attempt.config), attempt.config.bits
     return replace(
         result, samples=samples, description=text, float32_model=verified, activation_bits=bits
     )
 
 
-def _further(
+def _extra_feeds(
     model: onnx.ModelProto, samples: Samples, how: VerifyPlan, precision: PrecisionOptions
 ) -> list[Mapping[str, Value]]:
     """More values where samples are random: a few random values do not reach the full ranges."""
     if not samples.are_random or precision.samples:
         return []
     seeds = range(precision.seed + 1, precision.seed + 1 + _FURTHER_DRAWS)
-    drawn = [
+    draws = [
         samples_for(model, None, replace(precision, seed=seed * _SEED_STEP), how.checks)
         for seed in seeds
     ]
-    return [feeds for each in drawn for feeds in each.feeds]
+    return [feeds for draw in draws for feeds in draw.feeds]
 
 
 def _described(model: onnx.ModelProto, config: _StaticConfig) -> str:
@@ -229,7 +228,7 @@ class _StaticSearch:
     """Quantizes a model with more and more bits until its error is allowed; see `static_int8`.
 
     ``model`` is the optimized model, prepared for quantization. Ranges are those on the first half
-    of the samples and on the ``further`` values. At least one width is tried, whatever the budget.
+    of the samples and on ``extra_feeds``. At least one width is tried, whatever the budget.
     """
 
     def __init__(
@@ -239,12 +238,12 @@ class _StaticSearch:
         samples: Samples,
         how: VerifyPlan,
         precision: PrecisionOptions,
-        further: Sequence[Mapping[str, Value]],
+        extra_feeds: Sequence[Mapping[str, Value]],
         share: float,
         budget: SearchBudget,
     ) -> None:
-        chosen = [samples.feeds[index] for index in samples.to_choose]
-        self._feeds = [*chosen, *further]
+        feeds = [samples.feeds[index] for index in samples.to_choose]
+        self._feeds = [*feeds, *extra_feeds]
         self._model = model
         self._how = how
         self._budget = budget
@@ -258,12 +257,7 @@ class _StaticSearch:
         )
 
     def first(self, widths: Sequence[int], margins: Sequence[float]) -> _StaticAttempt | str:
-        """The first model within the tolerance, or the reason why there is none.
-
-        Args:
-            widths: bits of results to try, in order.
-            margins: factors by which ranges exceed those of samples, to try in order.
-        """
+        """The first model within the tolerance, or the reason why there is none."""
         attempt: _StaticAttempt | str = ""
         for margin in margins:
             attempt = self._first(widths, margin)
@@ -272,14 +266,13 @@ class _StaticSearch:
         return attempt
 
     def worst(self, attempt: _StaticAttempt) -> SliceError:
-        """The slice of the outputs that uses most of its tolerance."""
         return self._reference.worst(attempt.errors)
 
     def _first(self, widths: Sequence[int], margin: float) -> _StaticAttempt | str:
         attempt: _StaticAttempt | str = ""
         for bits in widths:
             self._how.on_step(f"quantizing to {bits} bits")
-            attempt = self._tried(_StaticConfig(bits, frozenset(), margin))
+            attempt = self._attempt(_StaticConfig(bits, frozenset(), margin))
             if self._is_allowed(attempt):
                 return attempt
             if self._budget.is_over():
@@ -293,7 +286,7 @@ class _StaticSearch:
             split = self._worst(attempt.config, 2**step)
             if split == attempt.config.split:
                 break
-            attempt = self._tried(replace(attempt.config, split=split))
+            attempt = self._attempt(replace(attempt.config, split=split))
             if self._is_allowed(attempt):
                 return attempt
         if isinstance(attempt, str):
@@ -305,7 +298,7 @@ class _StaticSearch:
     def _is_allowed(self, attempt: _StaticAttempt | str) -> bool:
         return not isinstance(attempt, str) and attempt.error <= self._aim
 
-    def _tried(self, config: _StaticConfig) -> _StaticAttempt | str:
+    def _attempt(self, config: _StaticConfig) -> _StaticAttempt | str:
         try:
             model = self._quantized(config)
             return _StaticAttempt(model, config, self._reference.errors_of(model, None))
@@ -336,7 +329,7 @@ class _StaticSearch:
         for feeds in self._feeds:
             results = {name: value for name, value in probe.run(feeds).items() if name in names}
             ranges.add({**feeds, **results})
-        return ranges.found()
+        return ranges.by_name()
 
     def _worst(self, config: _StaticConfig, count: int) -> frozenset[str]:
         """The operators whose weights are split, and some more: those that add most to the error of
@@ -344,18 +337,18 @@ class _StaticSearch:
         """
         quantized = self._quantized(config, keeps_activations=True)
         names = {name for node in self._model.graph.node for name in node.output if name}
-        kept = {name for node in quantized.graph.node for name in node.output} & names
+        shared = {name for node in quantized.graph.node for name in node.output} & names
         feeds = self._reference.samples.feeds[0]
-        expected = Probe(self._model, None, kept, self._settings).run(feeds)
-        actual = Probe(quantized, None, kept, self._settings).run(feeds)
-        errors = {name: _error(expected[name], actual[name]) for name in kept}
+        expected = Probe(self._model, None, shared, self._settings).run(feeds)
+        actual = Probe(quantized, None, shared, self._settings).run(feeds)
+        errors = {name: _error(expected[name], actual[name]) for name in shared}
         initializers = {tensor.name: tensor for tensor in self._model.graph.initializer}
         growth: dict[str, float] = {}
         for node in self._model.graph.node:
-            before = max((errors.get(name, 0.0) for name in node.input), default=0.0)
-            after = max((errors.get(name, 0.0) for name in node.output), default=0.0)
+            operand_error = max((errors.get(name, 0.0) for name in node.input), default=0.0)
+            result_error = max((errors.get(name, 0.0) for name in node.output), default=0.0)
             if node.name not in config.split and weights_of(node, initializers) is not None:
-                growth[node.name] = after - before
+                growth[node.name] = result_error - operand_error
         worst = sorted(growth, key=lambda name: (-growth[name], name))
         return config.split | frozenset(worst[:count])
 

@@ -1,6 +1,6 @@
 """The nodes that compute a result: in the float32 model, and in a model with quantized operands.
 
-Each value of a model has its own name here, in subgraphs too.
+Each value of a model has its own name here, also in subgraphs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,82 +27,84 @@ class ResultSubgraph(NamedTuple):
     @property
     def reads(self) -> list[str]:
         """The names of other values that the nodes read."""
-        own = {tensor.name for tensor in self.initializers} | {
+        own_names = {tensor.name for tensor in self.initializers} | {
             name for node in self.nodes for name in node.output
         }
-        return sorted({name for node in self.nodes for name in proto_reads(node) if name} - own)
+        return sorted(
+            {name for node in self.nodes for name in proto_reads(node) if name} - own_names
+        )
 
     @property
     def byte_size(self) -> int:
         """Bytes of the nodes and of the initializers."""
-        return sum(each.ByteSize() for each in (*self.nodes, *self.initializers))
+        return sum(part.ByteSize() for part in (*self.nodes, *self.initializers))
 
 
 def original_subgraph(
-    makers: Mapping[str, onnx.NodeProto], result: str, given: Iterable[str]
+    makers: Mapping[str, onnx.NodeProto], result: str, inputs: Iterable[str]
 ) -> ResultSubgraph:
-    """The nodes that compute a result from given ones.
+    """The nodes that compute a result from other values.
 
     Args:
         makers: the node of each result.
         result: the result.
-        given: what is not computed, with all that it is computed from.
+        inputs: names of these values. Neither they nor what they depend on are computed.
     """
-    last, ends = makers[result], {*given}
+    last, ends = makers[result], {*inputs}
     if not makers.keys().isdisjoint({*proto_reads(last)} - ends):  # rare: most read constants
         ends = _with_sources(makers, ends)
-    nodes, waiting = list[onnx.NodeProto](), [result]
-    while waiting:
-        node = makers.get(waiting.pop())
-        if node is not None and not any(node is each for each in nodes):
+    nodes, stack = list[onnx.NodeProto](), [result]
+    while stack:
+        node = makers.get(stack.pop())
+        if node is not None and not any(node is member for member in nodes):
             nodes.append(node)
-            waiting += [name for name in proto_reads(node) if name and name not in ends]
+            stack += [name for name in proto_reads(node) if name and name not in ends]
     return ResultSubgraph(nodes[::-1], [])
 
 
 def _with_sources(makers: Mapping[str, onnx.NodeProto], names: Iterable[str]) -> set[str]:
     """Some values, and all values from which they are computed."""
-    sources, waiting = set[str](), [*names]
-    while waiting:
-        name = waiting.pop()
+    sources, stack = set[str](), [*names]
+    while stack:
+        name = stack.pop()
         if name not in sources:
             sources.add(name)
             node = makers.get(name)
-            waiting += [] if node is None else proto_reads(node)
+            stack += [] if node is None else proto_reads(node)
     return sources
 
 
 def replaced_subgraphs(
     before: onnx.ModelProto, after: onnx.ModelProto, results: Iterable[str]
 ) -> dict[str, ResultSubgraph]:
-    """For each of some results, the nodes by which ``after`` computes it from values that
-    ``before`` has too.
-    """
-    known, nodes = defined_names(before), [*every_node(after.graph.node)]
+    """For each result, the nodes by which ``after`` computes it from values of ``before``."""
+    old_names, nodes = defined_names(before), [*every_node(after.graph.node)]
     indices = {name: index for index, node in enumerate(nodes) for name in node.output if name}
     initializers = {
         tensor.name: tensor
         for graph in (after.graph, *inner_graphs(after.graph.node))
         for tensor in graph.initializer
     }
-    return {result: _replaced(nodes, result, known, indices, initializers) for result in results}
+    return {
+        result: _replaced(nodes, result, old_names, indices, initializers) for result in results
+    }
 
 
 def _replaced(
     after: Sequence[onnx.NodeProto],
     result: str,
-    known: set[str],
+    old_names: set[str],
     indices: Mapping[str, int],
     initializers: Mapping[str, onnx.TensorProto],
 ) -> ResultSubgraph:
-    found, tensors, waiting = set[int](), dict[str, onnx.TensorProto](), [result]
-    while waiting:
-        name = waiting.pop()
-        if name in initializers and name not in known:
+    positions, tensors, stack = set[int](), dict[str, onnx.TensorProto](), [result]
+    while stack:
+        name = stack.pop()
+        if name in initializers and name not in old_names:
             tensors[name] = initializers[name]
-        elif name == result or (name not in known and name in indices):
+        elif name == result or (name not in old_names and name in indices):
             index = indices[name]
-            if index not in found:
-                found.add(index)
-                waiting += after[index].input
-    return ResultSubgraph([after[index] for index in sorted(found)], list(tensors.values()))
+            if index not in positions:
+                positions.add(index)
+                stack += after[index].input
+    return ResultSubgraph([after[index] for index in sorted(positions)], list(tensors.values()))

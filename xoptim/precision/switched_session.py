@@ -53,11 +53,11 @@ class SwitchedSession:
         switched, self._switches = with_switches(model, subgraphs, is_optimized=is_optimized)
         constants.make_inputs(switched)
         self._constants = constants
-        self._names = {each.form: each.weights for each in candidates}
+        self._names = {candidate.form: candidate.weights for candidate in candidates}
         self._session = Session(switched, settings, base_dir=folder)
         self._samples = samples
         expected = [self._run(index, {}) for index in range(len(samples.feeds))]
-        self.reference = FloatReference.known(
+        self.reference = FloatReference.from_outputs(
             names, origins, samples, expected, precision, settings
         )
         self.limit(SearchBudget(None))

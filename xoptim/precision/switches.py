@@ -1,7 +1,7 @@
 """One model with a switch for each candidate, so that any choice of them runs in one session.
 
 A switch is a Boolean input, by which an If computes a result in float32 or quantized. Each value of
-a model has its own name here, in subgraphs too.
+a model has its own name here, also in subgraphs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ class _SwitchWriter:
     def __init__(self, main: onnx.GraphProto, is_optimized: bool) -> None:
         self._main = main
         self._is_optimized = is_optimized
-        self._kept = dict[bytes, str]()
+        self._owners = dict[bytes, str]()
 
     def write(
         self,
@@ -75,7 +75,7 @@ class _SwitchWriter:
         node: onnx.NodeProto,
         branches: Sequence[tuple[str, ResultSubgraph]],
     ) -> None:
-        """Write a node, or an If with the last subgraph in one branch and, in the other one, the
+        """Write a node; or an If with the last subgraph in one branch, and in the other one the
         node with the remaining subgraphs.
         """
         if not branches:
@@ -87,16 +87,16 @@ class _SwitchWriter:
         target.output.extend(name for name in node.output if name)
         quantized = _branch(target, "then_branch", f"{switch}_on")
         names = self._store(subgraph, quantized)
-        results = [name for each in subgraph.nodes for name in each.output if name]
+        results = [name for member in subgraph.nodes for name in member.output if name]
         names |= {name: f"{quantized.name}/{name}" for name in results}
-        for each in subgraph.nodes:
+        for member in subgraph.nodes:
             copy = quantized.node.add()
-            copy.CopyFrom(each)
+            copy.CopyFrom(member)
             _rename(copy, names)
         plain = _branch(target, "else_branch", f"{switch}_off")
-        other = plain.node.add()
-        self.write(other, node, branches[:-1])
-        _rename(other, {name: f"{plain.name}/{name}" for name in target.output})
+        fallback = plain.node.add()
+        self.write(fallback, node, branches[:-1])
+        _rename(fallback, {name: f"{plain.name}/{name}" for name in target.output})
 
     def _store(self, subgraph: ResultSubgraph, branch: onnx.GraphProto) -> dict[str, str]:
         """Store the initializers of a subgraph; returns their new names."""
@@ -106,7 +106,7 @@ class _SwitchWriter:
         for tensor in subgraph.initializers:
             name = f"{branch.name}/{tensor.name}"
             is_block = tensor.name in blocks
-            names[tensor.name] = name if is_block else self._kept.setdefault(digest(tensor), name)
+            names[tensor.name] = name if is_block else self._owners.setdefault(digest(tensor), name)
             if names[tensor.name] == name:
                 copy = (branch if is_block else self._main).initializer.add()
                 copy.CopyFrom(tensor)

@@ -16,8 +16,8 @@ _HIGHEST: Final = 127
 
 def symmetric_ranges(ranges: Mapping[str, Range]) -> dict[str, Range]:
     """Ranges from -128 to 127 steps, whose zero point as uint8 is 128."""
-    reach = {name: max(-low, high) for name, (low, high) in ranges.items()}
-    return {name: (-each * _ZERO / _HIGHEST, each) for name, each in reach.items()}
+    limits = {name: max(-low, high) for name, (low, high) in ranges.items()}
+    return {name: (-limit * _ZERO / _HIGHEST, limit) for name, limit in limits.items()}
 
 
 def use_signed_activations(model: onnx.ModelProto) -> None:
@@ -28,26 +28,26 @@ def use_signed_activations(model: onnx.ModelProto) -> None:
     zeros = _zero_points(model, stored)
     for name in zeros:
         stored[name].CopyFrom(numpy_helper.from_array(np.zeros((), np.int8), name))
-    kept = [node for node in model.graph.node if not _is_bias(node, stored)]
+    nodes = [node for node in model.graph.node if not _is_bias(node, stored)]
     for node in model.graph.node:
         if _is_bias(node, stored):
             numbers, scales = (numpy_helper.to_array(stored[name]) for name in node.input[:2])
             bias = numbers.astype(np.float32) * scales
             model.graph.initializer.append(numpy_helper.from_array(bias, node.output[0]))
-    if len(kept) < len(model.graph.node):
-        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in kept]
+    if len(nodes) < len(model.graph.node):
+        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
         del model.graph.node[:]
         model.graph.node.extend(copies)
 
 
 def _zero_points(model: onnx.ModelProto, stored: Mapping[str, TensorProto]) -> set[str]:
     """The zero points of 128 that only activations have."""
-    quantizing = [node for node in model.graph.node if node.op_type == "QuantizeLinear"]
-    integers = {node.output[0] for node in quantizing}
+    quantizers = [node for node in model.graph.node if node.op_type == "QuantizeLinear"]
+    integers = {node.output[0] for node in quantizers}
     zeros = {
-        node.input[2] for node in quantizing if len(node.input) > 2 and node.input[2] in stored
+        node.input[2] for node in quantizers if len(node.input) > 2 and node.input[2] in stored
     }
-    others = {
+    operands = {
         name
         for node in model.graph.node
         for index, name in enumerate(node.input)
@@ -59,7 +59,7 @@ def _zero_points(model: onnx.ModelProto, stored: Mapping[str, TensorProto]) -> s
             )
         )
     }
-    return {name for name in zeros - others if _is_middle(stored[name])}
+    return {name for name in zeros - operands if _is_middle(stored[name])}
 
 
 def _is_middle(tensor: TensorProto) -> bool:

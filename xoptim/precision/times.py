@@ -35,24 +35,24 @@ def measure_costs(
     on_step: Callable[[str], object],
     budget: SearchBudget,
 ) -> dict[Form, OperatorCost]:
-    """The cost of each candidate, on the shapes of one sample; ``on_step`` is called before each.
-    None is measured after the budget.
+    """The cost of each candidate on the shapes of one sample; none is measured after the budget.
 
-    Operators are of one kind when their nodes and the shapes of their operands are the same; each
-    kind is measured once. Operators that are quantized because of others save nothing alone, and
-    are not measured; neither are operators of subgraphs, whose operands no sample shows.
+    Equal operators with operands of equal shapes are measured once. Those quantized because of
+    others, which save nothing alone, and those of subgraphs, whose operands are unknown, are not.
     """
     makers = {name: node for node in model.graph.node for name in node.output}
     initializers = {tensor.name: tensor for tensor in model.graph.initializer}
-    alone = [each for each in candidates if not each.reads and each.result in makers]
+    operators = [
+        candidate for candidate in candidates if not candidate.reads and candidate.result in makers
+    ]
     originals = {
-        each.form: original_subgraph(makers, each.result, subgraphs[each.form].reads)
-        for each in alone
+        candidate.form: original_subgraph(makers, candidate.result, subgraphs[candidate.form].reads)
+        for candidate in operators
     }
-    both = [(originals[each.form], subgraphs[each.form]) for each in alone]
-    read = {name for pair in both for subgraph in pair for name in subgraph.reads}
-    read |= {each.result for each in alone}
-    values = Probe(model, folder, read & makers.keys(), settings).run(feeds)
+    pairs = [(originals[candidate.form], subgraphs[candidate.form]) for candidate in operators]
+    names = {name for pair in pairs for subgraph in pair for name in subgraph.reads}
+    names |= {candidate.result for candidate in operators}
+    values = Probe(model, folder, names & makers.keys(), settings).run(feeds)
 
     def operand(name: str) -> np.ndarray:
         if name in initializers:
@@ -60,25 +60,25 @@ def measure_costs(
         return np.asarray(values[name])
 
     times: dict[tuple[object, ...], tuple[float, float]] = {}
-    costs = {each.form: _unmeasured(each, makers) for each in candidates}
-    for each in counted(alone, "measuring the time of each operator", on_step):
+    costs = {candidate.form: _unmeasured(candidate, makers) for candidate in candidates}
+    for candidate in counted(operators, "measuring the time of each operator", on_step):
         if budget.is_over():
             break
-        original, quantized = originals[each.form], subgraphs[each.form]
+        original, quantized = originals[candidate.form], subgraphs[candidate.form]
         operands = {name: operand(name) for name in sorted({*original.reads, *quantized.reads})}
-        kind = (*_kind(each, original), *(value.shape for value in operands.values()))
+        kind = (*_kind(candidate, original), *(value.shape for value in operands.values()))
         if kind not in times:
             pair = original, quantized
             times[kind] = _seconds(
-                model, pair, each.result, operands, initializers.keys(), settings
+                model, pair, candidate.result, operands, initializers.keys(), settings
             )
-        multiplications = max(np.asarray(values[each.result]).size * each.shape[0], 1)
-        costs[each.form] = OperatorCost(multiplications, *times[kind])
+        multiplications = max(np.asarray(values[candidate.result]).size * candidate.shape[0], 1)
+        costs[candidate.form] = OperatorCost(multiplications, *times[kind])
     return _with_sharing(candidates, costs)
 
 
 def _kind(candidate: Candidate, original: ResultSubgraph) -> tuple[object, ...]:
-    """What operators share that take the same time for operands of the same shapes."""
+    """What is equal for operators that take the same time on operands of equal shapes."""
     nodes = (
         (node.op_type, *(attribute.SerializeToString() for attribute in node.attribute))
         for node in original.nodes
@@ -96,8 +96,8 @@ def _with_sharing(
 ) -> dict[Form, OperatorCost]:
     """The costs, where the first of several operators with the same weights has the sums of all."""
     sums = {**costs}
-    for form, others in sharing_weights(candidates).items():
-        all_costs = [sums[form], *(sums[other] for other in others)]
+    for form, sharers in sharing_weights(candidates).items():
+        all_costs = [sums[form], *(sums[sharer] for sharer in sharers)]
         multiplications, before, after = zip(*all_costs, strict=True)
         sums[form] = OperatorCost(sum(multiplications), sum(before), sum(after))
     return sums
@@ -114,7 +114,7 @@ def _operator_model(
 
     Operands that are constants of the original model stay constants.
 
-    QuantizeLinear at the start and DequantizeLinear at the end are left out: between quantized
+    QuantizeLinear at the start and DequantizeLinear at the end are skipped: between quantized
     operators, integers are passed on.
     """
     quantized = {
@@ -129,9 +129,9 @@ def _operator_model(
         for node in subgraph.nodes
         if node.output[0] not in quantized and not (ends and node is last)
     ]
-    read = {name for node in nodes for name in proto_reads(node)}
-    inside = {*constants} & read & operands.keys()
-    values = {name: value for name, value in operands.items() if name in read - inside}
+    names = {name for node in nodes for name in proto_reads(node)}
+    constant_names = {*constants} & names & operands.keys()
+    values = {name: value for name, value in operands.items() if name in names - constant_names}
     values |= {
         name: np.zeros(operands[node.input[0]].shape, np.uint8) for name, node in quantized.items()
     }
@@ -146,7 +146,7 @@ def _operator_model(
     )
     tensors = [
         *subgraph.initializers,
-        *(numpy_helper.from_array(operands[name], name) for name in sorted(inside)),
+        *(numpy_helper.from_array(operands[name], name) for name in sorted(constant_names)),
     ]
     graph = helper.make_graph(nodes, "operator", inputs, [output], tensors)
     return (
@@ -163,8 +163,10 @@ def _seconds(
     constants: Iterable[str],
     settings: SessionSettings,
 ) -> tuple[float, float]:
-    both = [_operator_model(model, each, result, operands, constants) for each in subgraphs]
-    settings = replace(settings, isolated=False)  # pipes to another process would be measured too
-    runs = [Session(each, settings).runner(values) for each, values in both]
+    models = [
+        _operator_model(model, subgraph, result, operands, constants) for subgraph in subgraphs
+    ]
+    settings = replace(settings, isolated=False)  # pipes to another process would count
+    runs = [Session(proto, settings).runner(values) for proto, values in models]
     before, after = best_times(runs, settings, _SECONDS)
     return before, after

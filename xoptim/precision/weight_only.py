@@ -50,16 +50,18 @@ class WeightOnlyQuantizer:
         """
         small = small_constants(self._constants.values()) if keep_small else set()
         owners = {
-            each.weights: each.shared_with or each.result for each in operators if each.weights
+            operator.weights: operator.shared_with or operator.result
+            for operator in operators
+            if operator.weights
         }
         candidates = list[Candidate]()
-        for name, each in self._constants.items():
+        for name, constant in self._constants.items():
             if name in small:
                 continue
-            numbers = each.numbers(self._folder)
-            owner = owners.get(each.tensor.name, name)
-            shape = math.prod(each.tensor.dims[:-1]), each.tensor.dims[-1]
-            reader = each.readers[0]
+            numbers = constant.numbers(self._folder)
+            owner = owners.get(constant.tensor.name, name)
+            shape = math.prod(constant.tensor.dims[:-1]), constant.tensor.dims[-1]
+            reader = constant.readers[0]
             candidates += [
                 Candidate(
                     owner,
@@ -70,12 +72,12 @@ class WeightOnlyQuantizer:
                     name,
                     relative_time=1.0,
                     bits=cls.width + 8 * _overhead(name, cls) / numbers.size,
-                    original_bits=each.bits,
+                    original_bits=constant.bits,
                     element_bits=int(cls.width),
                     is_weight_only=True,
                 )
                 for pattern, cls in self._patterns.items()
-                if cls.width < each.bits and cls.fits(numbers)
+                if cls.width < constant.bits and cls.fits(numbers)
             ]
         return candidates
 
@@ -90,8 +92,8 @@ class WeightOnlyQuantizer:
         needed = dict.fromkeys(forms.items())
         needed |= {
             (name, ""): None
-            for name, each in self._constants.items()
-            if each.bits < 32 and name not in forms
+            for name, constant in self._constants.items()
+            if constant.bits < 32 and name not in forms
         }
         self._kept = {
             form: self._kept[form] if form in self._kept else self._widened(*form)
@@ -110,16 +112,16 @@ class WeightOnlyQuantizer:
         be fed with other numbers; in place.
         """
         model.ir_version = max(model.ir_version, 4)  # initializers of older models are constant
-        listed = {value.name for value in model.graph.input}
+        inputs = {value.name for value in model.graph.input}
         for graph in (model.graph, *inner_graphs(model.graph.node)):
             casts = [index for index, node in enumerate(graph.node) if self._is_cast(node)]
             remove_indices(graph.node, casts)
             if graph is not model.graph:
                 self._move_constants(graph, model.graph)
-        for name, each in self._constants.items():
-            if name not in listed:
+        for name, constant in self._constants.items():
+            if name not in inputs:
                 model.graph.input.append(
-                    helper.make_tensor_value_info(name, TensorProto.FLOAT, each.tensor.dims)
+                    helper.make_tensor_value_info(name, TensorProto.FLOAT, constant.tensor.dims)
                 )
 
     def store(
@@ -132,16 +134,16 @@ class WeightOnlyQuantizer:
             model: the model, or one in which some operators were quantized.
             forms: the pattern that stores each constant.
         """
-        made = onnx.ModelProto()
-        made.CopyFrom(model)
-        present = large_constants(made)
-        stored = {name: pattern for name, pattern in forms.items() if name in present}
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        constants = large_constants(copy)
+        stored = {name: pattern for name, pattern in forms.items() if name in constants}
         names = Names()
-        names.reserve(defined_names(made), {})
+        names.reserve(defined_names(copy), {})
         for name, pattern in stored.items():
-            numbers = present[name].numbers(self._folder)
-            ConstantWriter(made, name, names).write(self._patterns[pattern], numbers)
-        return made, stored
+            numbers = constants[name].numbers(self._folder)
+            ConstantWriter(copy, name, names).write(self._patterns[pattern], numbers)
+        return copy, stored
 
     def _widened(self, name: str, pattern: str) -> np.ndarray:
         numbers = self._constants[name].numbers(self._folder)
@@ -152,9 +154,11 @@ class WeightOnlyQuantizer:
 
     def _move_constants(self, graph: onnx.GraphProto, main: onnx.GraphProto) -> None:
         initializers = graph.initializer
-        own = [index for index, each in enumerate(initializers) if each.name in self._constants]
-        main.initializer.extend(initializers[index] for index in own)
-        remove_indices(initializers, own)
+        indices = [
+            index for index, tensor in enumerate(initializers) if tensor.name in self._constants
+        ]
+        main.initializer.extend(initializers[index] for index in indices)
+        remove_indices(initializers, indices)
 
 
 def _overhead(name: str, pattern: type[StoringPattern]) -> int:

@@ -51,8 +51,8 @@ def verify_within(
     try:
         samples = samples_for(first.proto, first.base_dir, precision, checks)
         reference = FloatReference.of(*first, samples, precision, checks.settings)
-    except NothingToQuantizeError as nothing:
-        return _report(checks, "not verified", str(nothing), "evidence")
+    except NothingToQuantizeError as error:
+        return _report(checks, "not verified", str(error), "evidence")
     except LoadError as error:
         reason = f"onnxruntime cannot load the original: {error}"
         return _report(checks, "not verified", reason, "load")
@@ -65,7 +65,7 @@ def verify_within(
         return _report(checks, "different", f"onnxruntime cannot load the other model: {error}")
     names = [value.name for value in first.proto.graph.output]
     if names != [port.name for port in session.outputs]:
-        return _report(checks, "different", "the models have other outputs, or in another order")
+        return _report(checks, "different", "the names or the order of the outputs differ")
     try:
         return _judged(reference, session, checks)
     except RunError as error:

@@ -110,8 +110,8 @@ class _PartSearch:
 
     def fails(self, start: int, end: int) -> bool:
         """Whether the nodes between two indices do not compile; false if they cannot be cut out."""
-        left = self._end - time.monotonic()
-        if left <= 0:
+        seconds = self._end - time.monotonic()
+        if seconds <= 0:
             self.is_late = True
             return False
         part = self.part(start, end)
@@ -123,7 +123,7 @@ class _PartSearch:
                 self._target,
                 self._base_dir,
                 software_device=self._software,
-                seconds=left,
+                seconds=seconds,
             )
         except PlacementError:
             self.is_late = True
@@ -133,15 +133,15 @@ class _PartSearch:
 
     def part(self, start: int, end: int) -> onnx.ModelProto | None:
         """The nodes between two indices as a model, ``None`` where they cannot be cut out."""
-        inside = self.nodes[start:end]
-        made = [name for node in inside for name in node.output if name]
-        graph = inside[0].graph
+        nodes = self.nodes[start:end]
+        results = [name for node in nodes for name in node.output if name]
+        graph = nodes[0].graph
         assert graph is not None
         needed = {name for node in self.nodes[end:] for name in reads(node)} | set(graph.outputs)
-        outputs = [name for name in made if name in needed]
+        outputs = [name for name in results if name in needed]
         earlier = {name for node in self.nodes[:start] for name in node.output if name}
-        read = dict.fromkeys(name for node in inside for name in reads(node) if name in earlier)
-        inputs = [name for name in read if not graph.is_computed(name)]
+        names = dict.fromkeys(name for node in nodes for name in reads(node) if name in earlier)
+        inputs = [name for name in names if not graph.is_computed(name)]
         if not outputs:
             return None
         try:

@@ -43,7 +43,9 @@ def answer_to(question: Question) -> Answer:
     if plugin is not None:
         load(plugin, software_device=question.software_device)
     if question.kind == "devices":
-        return Answer(devices=tuple(kind_of(each) for each in devices_of(plugin)) if plugin else ())
+        return Answer(
+            devices=tuple(kind_of(device) for device in devices_of(plugin)) if plugin else ()
+        )
     ort.set_default_logger_severity(_INFO)
     settings = SessionSettings(
         (question.provider,),

@@ -27,7 +27,7 @@ from xoptim.match.easy import EasyPatternOptimization
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import Rewrite
 from xoptim.targets.placement import PlacedNode, Placement
-from xoptim.targets.target import LONGEST, Target
+from xoptim.targets.target import FITTING_SECONDS, Target
 
 if TYPE_CHECKING:
     from xoptim.targets.json_types import FittedJson, FittingStepJson
@@ -36,11 +36,11 @@ MOST_QUESTIONS: Final = 48
 """Most placements that are asked for."""
 _LOWER: Final = "lower"
 _BY_SCHEME: Final = "precision"
-"""The family of patterns that a quantization scheme chooses, for any target also those for CUDA."""
+"""The family of patterns that a quantization scheme chooses; any target gets those for CUDA."""
 _TIDYING: Final = ("CastCast",)
 """Patterns that merge what consecutive lowerings write.
 
-(CastMovementCast would undo the lowering of Booleans.)
+CastMovementCast is none of them: it would undo the lowering of Booleans.
 """
 _DEPTH: Final = 4
 """Most lowerings in a row before the result is judged."""
@@ -60,7 +60,7 @@ class FittingStep:
 
     Attributes:
         pattern: its name.
-        operator: the operator that it lowers, with the domain outside the standard one.
+        operator: the operator that it lowers, with its domain unless that is the standard one.
         count: how often it was applied.
         reason: why the target did not take the operator, where that is known.
     """
@@ -123,7 +123,7 @@ def fit(
     find: Find | None = None,
     drop: Sequence[str] = (),
     avoid: Mapping[str, Collection[str]] | None = None,
-    seconds: float = LONGEST,
+    seconds: float = FITTING_SECONDS,
 ) -> Fitted:
     """Lower the nodes that a target does not take, as long as more nodes run there, in fewer parts.
 
@@ -150,8 +150,8 @@ class _Standing:
 
     Attributes:
         placement: of the model.
-        failing: the names of the nodes that do not compile together, where that is known.
-        rest: how many nodes there are from the last of them on.
+        failing: the names of the nodes that do not compile together, where they are known.
+        rest: number of nodes from the last of these on.
     """
 
     placement: Placement
@@ -167,8 +167,8 @@ class _Standing:
 
     @property
     def cost(self) -> tuple[bool, int, int, int]:
-        """The faults, the worst first: whether compiling fails, how many nodes are left where it
-        does, how many nodes run elsewhere, and in how many parts the others run.
+        """The faults, the worst first: whether compiling fails, and the numbers of nodes from the
+        failure on, of nodes that run elsewhere, and of parts in which the others run.
         """
         placement = self.placement
         elsewhere = len(placement.left) + len(placement.shapes)
@@ -179,9 +179,9 @@ class _Standing:
 class _Lowered:
     """A model after some lowerings.
 
-    ``gone`` and ``made`` are the names of the nodes that each lowering removed and made, including
-    lowerings of the nodes that it made; ``applied`` are the lowerings of nodes of the original
-    model; ``counts`` says how often each was applied to an operator.
+    ``gone`` and ``made`` are the names of the nodes that each lowering removed and made, with
+    further lowerings of these; ``applied`` are the lowerings of nodes of the original model;
+    ``counts`` says how often each was applied to an operator.
     """
 
     model: onnx.ModelProto
@@ -219,21 +219,23 @@ class _LoweringSearch:
 
     def run(self) -> Fitted:
         """Search until nothing improves, or the time is up."""
-        first = now = self._place(self._model)
+        first = standing = self._place(self._model)
         while not self._is_over():
-            choice = self._choice(now.left)
+            choice = self._choice(standing.left)
             if not choice:
                 break
-            result = self._tried(now, choice)
+            result = self._tried(standing, choice)
             if result is not None:
-                lowered, now = result
+                lowered, standing = result
                 self._accept(lowered)
         steps = tuple(
             FittingStep(pattern, operator_label(key[1], key[0]), count, self._reasons.get(key, ""))
             for (key, pattern), count in self._counts.items()
         )
         seconds = perf_counter() - self._began
-        return Fitted(self._model, first.placement, now.placement, steps, self._questions, seconds)
+        return Fitted(
+            self._model, first.placement, standing.placement, steps, self._questions, seconds
+        )
 
     def _is_over(self) -> bool:
         return self._questions >= MOST_QUESTIONS or perf_counter() - self._began > self._seconds
@@ -243,10 +245,10 @@ class _LoweringSearch:
         placement = self._ask(model)
         if placement.compiles:
             return _Standing(placement)
-        left = self._seconds - (perf_counter() - self._began)
-        if self._find is None or left <= 0:
+        seconds = self._seconds - (perf_counter() - self._began)
+        if self._find is None or seconds <= 0:
             return _Standing(placement, rest=len(placement.nodes))
-        names = self._find(model, placement, left)
+        names = self._find(model, placement, seconds)
         ends = [index for index, node in enumerate(placement.nodes) if node.name in names]
         if not ends:
             return _Standing(placement, rest=len(placement.nodes))
@@ -255,17 +257,17 @@ class _LoweringSearch:
     def _choice(self, left: Iterable[PlacedNode]) -> Choice:
         """The lowerings of each operator that is left."""
         choice: Choice = {}
-        out = self._rejected | self._idle
+        exclusions = self._rejected | self._idle
         for node in left:
             key = (node.domain, node.op_type)
-            names = [name for name in self._lowerings.get(key, ()) if (key, name) not in out]
+            names = [name for name in self._lowerings.get(key, ()) if (key, name) not in exclusions]
             if names:
                 choice.setdefault(key, names)
                 self._reasons.setdefault(key, node.reason)
         return dict(sorted(choice.items()))
 
     def _tried(self, before: _Standing, choice: Choice) -> tuple[_Lowered, _Standing] | None:
-        """The model with those of some lowerings that help, and where it stands.
+        """The model with those lowerings of a choice that help, and where it stands.
 
         Lowerings that do not help are not tried again.
         """
@@ -281,8 +283,8 @@ class _LoweringSearch:
                 return lowered, after
             self._rejected |= {(key, name) for key, name in applied if name in harmful}
             # What does no good alone may still help others.
-            other = None if self._is_over() else self._tried(before, self._choice(before.left))
-            return (lowered, after) if other is None or after.cost < other[1].cost else other
+            retry = None if self._is_over() else self._tried(before, self._choice(before.left))
+            return (lowered, after) if retry is None or after.cost < retry[1].cost else retry
         if len(applied) == 1:
             self._rejected |= applied
             return None
@@ -291,11 +293,11 @@ class _LoweringSearch:
     def _tried_apart(
         self, before: _Standing, applied: set[tuple[Key, str]]
     ) -> tuple[_Lowered, _Standing] | None:
-        """Try lowerings one by one, as together they do not help; a single one for one operator
-        after the other.
-        """
+        """Try lowerings, which do not help together, one by one; a single one by operator."""
         names = sorted({name for _, name in applied})
-        parts = [{key: [name] for key, each in sorted(applied) if each == name} for name in names]
+        parts = [
+            {key: [name] for key, pattern in sorted(applied) if pattern == name} for name in names
+        ]
         if len(names) == 1:
             parts = [{key: [name]} for key, name in sorted(applied)]
         for part in parts:
@@ -319,7 +321,7 @@ class _LoweringSearch:
             if len(lowered.gone[name] & was_left) <= len(lowered.made[name] & is_left)
         }
 
-    def _lower(self, now: _Standing, choice: Choice) -> tuple[_Lowered, _Standing]:
+    def _lower(self, standing: _Standing, choice: Choice) -> tuple[_Lowered, _Standing]:
         """Lower the nodes that are left, then the nodes of their replacements that the target does
         not take either.
         """
@@ -327,16 +329,16 @@ class _LoweringSearch:
         origin: dict[str, str] = {}
         current = dict(choice)
         for _ in range(_DEPTH):
-            at = self._names_by_pattern(now.left, current)
+            at = self._names_by_pattern(standing.left, current)
             if not at or not self._apply(lowered, at, origin):
                 break
-            now = self._place(lowered.model)
-            made = {name for names in lowered.made.values() for name in names}
-            inside = [node for node in now.left if node.name in made]
-            current = self._choice(inside)
+            standing = self._place(lowered.model)
+            new_names = {name for names in lowered.made.values() for name in names}
+            new_nodes = [node for node in standing.left if node.name in new_names]
+            current = self._choice(new_nodes)
             if self._is_over() or not current:
                 break
-        return lowered, now
+        return lowered, standing
 
     def _names_by_pattern(self, left: Iterable[PlacedNode], choice: Choice) -> dict[str, set[str]]:
         nodes: dict[str, set[str]] = defaultdict(set)
@@ -443,6 +445,6 @@ def _operators(pattern: PatternOptimization) -> set[Key]:
     """The operators that a lowering may remove."""
     keys = set(pattern.anchor_keys())
     if isinstance(pattern, EasyPatternOptimization):
-        for start, others in pattern.paths():
-            keys |= {start, *others}
+        for start, path in pattern.paths():
+            keys |= {start, *path}
     return {(key[0], key[1]) for key in keys}

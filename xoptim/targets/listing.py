@@ -68,7 +68,7 @@ class ListedNode:
 
     def types_text(self) -> str:
         """The element types of its operands, each once."""
-        return ", ".join(dict.fromkeys(type_name(each) for each in self.types if each))
+        return ", ".join(dict.fromkeys(type_name(dtype) for dtype in self.types if dtype))
 
 
 def number_in(name: str) -> int | None:
@@ -145,14 +145,14 @@ def _number_of(node: Node) -> int:
 def _facts(node: Node, name: str, readers: Sequence[int], is_shape: bool) -> ListedNode:
     graph = _graph_of(node)
     opset = graph.opsets.get(node.domain, 1)
-    values = [graph.known(each) for each in (*node.input, *node.output) if each]
+    values = [graph.known(tensor) for tensor in (*node.input, *node.output) if tensor]
     return ListedNode(
         name=name,
         op_type=node.op_type,
         domain=node.domain,
         opset=opset,
         since=since_version(node.op_type, node.domain, opset) or opset,
-        types=tuple(graph.info_of(each).dtype for each in node.input if each),
+        types=tuple(graph.info_of(tensor).dtype for tensor in node.input if tensor),
         readers=tuple(readers),
         is_constant=_is_constant(node),
         is_shape_arithmetic=is_shape,
@@ -249,6 +249,5 @@ class _Links:
             self._next[number] = number = self._next[self._next[number]]
         return number
 
-    def join(self, one: int, other: int) -> None:
-        """Join the sets of two numbers."""
-        self._next[self.first(other)] = self.first(one)
+    def join(self, number: int, reader: int) -> None:
+        self._next[self.first(reader)] = self.first(number)

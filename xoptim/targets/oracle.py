@@ -128,7 +128,9 @@ def _placement(
     refused_by = refusals(nodes, log)
     if answer.error:
         reasons = (refused_by.get(number, "") for number in range(len(nodes)))
-        refused = (_left(node, "", why, target) for node, why in zip(nodes, reasons, strict=True))
+        refused = (
+            _left(node, "", reason, target) for node, reason in zip(nodes, reasons, strict=True)
+        )
         error = readable(answer.error, nodes)
         return Placement(target.name, tuple(refused), compiles=False, error=error)
     providers: dict[int, str] = {}

@@ -136,8 +136,8 @@ class Placement:
         if self.taken:
             text += f" in {counted(self.partitions, 'partition')}"
         if self.shapes:
-            are = "computes" if len(self.shapes) == 1 else "compute"
-            text += f", {len(self.shapes)} of the others {are} shapes"
+            verb = "computes" if len(self.shapes) == 1 else "compute"
+            text += f", {len(self.shapes)} of the others {verb} shapes"
         return text
 
     def to_json(self) -> PlacementJson:

@@ -14,7 +14,7 @@ from xoptim.facts.schema import schema
 from xoptim.targets.listing import ListedNode
 
 _SINGLE: Final = "CastLike"
-"""An operator that becomes one Cast; exporters write many. A second question is not worth it."""
+"""An operator that becomes one Cast; it is frequent, and not worth a second question."""
 _PARAMETERS: Final = inspect.signature(inliner.inline_selected_functions).parameters
 _CAN_EXPAND: Final = "inline_schema_functions" in _PARAMETERS
 
@@ -51,8 +51,8 @@ def with_primitives(
 ) -> onnx.ModelProto | None:
     """A copy of a model in which some operators are replaced by those that define them.
 
-    The name of a new node is the name of the node that it comes from, and its own operator. Returns
-    ``None`` where onnx cannot replace the operators.
+    A new node is named after the node that it comes from and its own operator. Returns ``None``
+    where onnx cannot replace the operators.
     """
     light = onnx.ModelProto()
     copy_fields(model, light, ("graph",))

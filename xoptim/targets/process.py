@@ -75,14 +75,14 @@ def ask(question: Question, seconds: float) -> tuple[Answer, list[str]]:
     with tempfile.TemporaryFile() as log:
         with start_python(_CODE, stdin=pipe, stdout=pipe, stderr=log, **own_group()) as process:
             try:
-                out, _ = process.communicate(pickle.dumps(question), timeout=seconds)
+                output, _ = process.communicate(pickle.dumps(question), timeout=seconds)
             except subprocess.TimeoutExpired:
                 text = f"the provider {question.provider!r} gave no answer within {seconds:g} s"
                 raise PlacementError(text) from None
             finally:
                 with suppress(OSError):
                     kill_group(process)
-        answer: Any = pickle.loads(out) if out and not process.returncode else None
+        answer: Any = pickle.loads(output) if output and not process.returncode else None
         if isinstance(answer, ProviderUnavailable):
             raise answer
         if answer is None:

@@ -19,7 +19,9 @@ _TO_CPU: Final = re.compile(r"Force fallback to CPU execution for node: (\S+)")
 def explained(node: ListedNode, refusal: str, target: Target) -> tuple[str, str]:
     """Why a target does not take a node, and what would help; empty where that is not known."""
     needs = target.needs
-    wide = [type_name(each) for each in dict.fromkeys(node.types) if each in needs.missing_types]
+    dtypes = [
+        type_name(dtype) for dtype in dict.fromkeys(node.types) if dtype in needs.missing_types
+    ]
     if needs.static_shapes and not node.is_static:
         return NOT_FIXED
     if needs.standard_operators and node.domain:
@@ -33,8 +35,8 @@ def explained(node: ListedNode, refusal: str, target: Target) -> tuple[str, str]
             refusal or f"{node.label} of operator set {node.since}",
             f"operator set {last} or older",
         )
-    if wide:
-        return f"it has operands of type {', '.join(wide)}", "int32 and float32"
+    if dtypes:
+        return f"it has operands of type {', '.join(dtypes)}", "int32 and float32"
     if node.border and not refusal:
         return f"it converts {node.border}, which stays in float32", ""
     if needs.prefers_float16 and refusal and "float" in node.types_text().split(", "):

@@ -12,7 +12,7 @@ ort = lazy_module("onnxruntime")
 ROUNDING: Final = 1e-5
 """Relative tolerance of results that are computed in 32-bit floats."""
 
-LONGEST: Final = 600.0
+FITTING_SECONDS: Final = 600.0
 """Seconds of a search for a fitted model by default."""
 
 
@@ -62,7 +62,7 @@ class Target:
             none here.
         plugin: the plug-in that has the provider, ``None`` where onnxruntime itself has it.
         needs: the properties that a model needs there.
-        tolerance: relative error of results that its arithmetic makes.
+        tolerance: relative error of results due to its arithmetic.
         package: the package that has the provider, for the line that installs it.
         opset: operator set to raise an older model to, ``None`` to leave it.
         families: families of patterns that make models slower there.

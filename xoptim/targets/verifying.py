@@ -47,14 +47,11 @@ _NARROW: Final = frozenset(
 _STEP: Final = 2e-2
 """Relative tolerance of models that quantize: a number close to a half is rounded either way.
 
-An error of 1.03 % was measured on a ResNet-50 of 8 bits, and the first node that differed was a
-QuantizeLinear.
+An error of 1.03 % was measured on an int8 ResNet-50, where a QuantizeLinear differed first.
 """
 _MULTIPLE: Final = 2.0
-"""A result whose error on the target is at most this multiple of the original's error there is no
-worse than the original.
-"""
-_MOST_RESULTS: Final = 256
+"""A result is no worse than the original up to this multiple of the original's error there."""
+_MAX_RESULTS: Final = 256
 """Most results of nodes that are compared in one run, to find the first one that differs."""
 
 
@@ -147,15 +144,17 @@ def verify_on_target(
             (`tolerance_of`).
     """
     began = perf_counter()
-    here = replace(
+    cpu_checks = replace(
         checks, providers=("cpu",), extremes=False, assignments=min(checks.assignments, 2)
     )
-    by_feeds = [replace(here, feeds=each, test_data=None, assignments=1) for each in feeds]
+    by_feeds = [
+        replace(cpu_checks, feeds=values, test_data=None, assignments=1) for values in feeds
+    ]
     check = _verified(
         original,
         result,
         target,
-        by_feeds or [here],
+        by_feeds or [cpu_checks],
         base_dir,
         tolerance,
         software_device=software_device,
@@ -173,38 +172,38 @@ def _verified(
     *,
     software_device: bool,
 ) -> TargetCheck:
-    here = checks[0]
+    options = checks[0]
     try:
-        references = [run_reference(original, each) for each in checks]
+        references = [run_reference(original, options) for options in checks]
     except (LoadError, FeedError, RunError, ModelError) as error:
         return TargetCheck(target.name, "not verified", f"the original does not run here: {error}")
     reference = references[0]
-    runs = [run for each in references for run in each.runs]
+    runs = [run for reference in references for run in reference.runs]
     # With the basic optimizations, as for the placement: some compilers need them.
-    there = replace(
-        here.settings,
+    settings = replace(
+        options.settings,
         providers=(target.provider,),
         level="basic",
         software_device=software_device,
         isolated=True,
     )
-    allowed = tolerance_of(target, reference.proto) if tolerance is None else tolerance
+    limit = tolerance_of(target, reference.proto) if tolerance is None else tolerance
     names = tuple(port.name for port in reference.outputs)
-    pair = _Pair(target.name, original, here.original_dir, result, base_dir, names, tuple(runs))
+    pair = _Pair(target.name, original, options.original_dir, result, base_dir, names, tuple(runs))
     rounds_float32 = target.plugin is not None and bool(target.plugin.float32_options)
     # One step of a quantization hides what 32-bit floats would show.
     is_coarse = _quantizes(reference.proto) or bool(
         _narrow_types(result) - _narrow_types(reference.proto)
     )
     if not rounds_float32 or is_coarse:
-        return pair.compared(there, allowed)
+        return pair.compared(settings, limit)
     # Where the target rounds 32-bit floats, its tolerance would hide what it computes wrongly.
     exact = pair.compared(
-        replace(there, float32=True), max(FLOAT32_ERROR, _own_error(reference.proto))
+        replace(settings, float32=True), max(FLOAT32_ERROR, _own_error(reference.proto))
     )
     if not exact.ok:
         return exact
-    rounded = pair.compared(there, allowed)
+    rounded = pair.compared(settings, limit)
     if rounded.status != "different":
         return rounded
     reason = f"{rounded.reason}, but by {exact.error:.2g} where {target.name} computes in float32"
@@ -223,12 +222,12 @@ class _Pair:
     outputs: tuple[str, ...]
     runs: tuple[ReferenceRun, ...]
 
-    def compared(self, there: SessionSettings, tolerance: float) -> TargetCheck:
+    def compared(self, settings: SessionSettings, tolerance: float) -> TargetCheck:
         """The comparison of the result on the target with the runs."""
         worst = 0.0
         compared: set[str] = set()
         try:
-            session = Session(self.result, there, base_dir=self.base_dir)
+            session = Session(self.result, settings, base_dir=self.base_dir)
             ports = tuple(port.name for port in session.outputs)
             if ports != self.outputs:
                 reason = f"its outputs are {', '.join(ports)}, not {', '.join(self.outputs)}"
@@ -236,7 +235,7 @@ class _Pair:
             for run in self.runs:
                 largest, output = _largest(self.outputs, run.results, session.run(run.feeds))
                 if largest > tolerance:
-                    return self._different(run, output, largest, there, tolerance)
+                    return self._different(run, output, largest, settings, tolerance)
                 pairs = zip(self.outputs, run.results, strict=True)
                 compared.update(name for name, value in pairs if _has_numbers(value))
                 worst = max(worst, largest)
@@ -254,7 +253,12 @@ class _Pair:
         return TargetCheck(self.target, "equal", "", worst, tolerance, len(self.runs))
 
     def _different(
-        self, run: ReferenceRun, output: str, error: float, there: SessionSettings, tolerance: float
+        self,
+        run: ReferenceRun,
+        output: str,
+        error: float,
+        settings: SessionSettings,
+        tolerance: float,
     ) -> TargetCheck:
         """The verdict about a run with a difference, which the original may show there as well."""
         reason = (
@@ -262,17 +266,17 @@ class _Pair:
             f"{tolerance:.2g}"
         )
         check = TargetCheck(self.target, "different", reason, error, tolerance, len(self.runs))
-        own = self._error_of_original(run, there)
-        if error <= _MULTIPLE * own and own > tolerance:
-            reason = f"{reason}, and the original differs by {own:.2g} there as well"
+        own_error = self._error_of_original(run, settings)
+        if error <= _MULTIPLE * own_error and own_error > tolerance:
+            reason = f"{reason}, and the original differs by {own_error:.2g} there as well"
             check = replace(check, status="not verified", reason=reason)
-        node = _Probe(self.result, self.base_dir, there, run.feeds, tolerance).first_difference()
+        node = _Probe(self.result, self.base_dir, settings, run.feeds, tolerance).first_difference()
         return check if node is None else _at(check, node)
 
-    def _error_of_original(self, run: ReferenceRun, there: SessionSettings) -> float:
+    def _error_of_original(self, run: ReferenceRun, settings: SessionSettings) -> float:
         """The error of the original on the target, 0 where it does not run there."""
         try:
-            results = Session(self.original, there, base_dir=self.original_dir).run(run.feeds)
+            results = Session(self.original, settings, base_dir=self.original_dir).run(run.feeds)
         except (LoadError, RunError, FeedError, ProviderUnavailable):
             return 0.0
         errors = [
@@ -294,9 +298,9 @@ def _has_numbers(value: Value) -> bool:
 
 def _with_failing_node(check: TargetCheck, model: onnx.ModelProto, error: str) -> TargetCheck:
     """The check with the node that an error of onnxruntime names."""
-    named = _FAILING.search(error)
+    match = _FAILING.search(error)
     node = next(
-        (each for each in every_node(model.graph.node) if named and each.name == named[1]), None
+        (node for node in every_node(model.graph.node) if match and node.name == match[1]), None
     )
     return check if node is None else _at(check, node)
 
@@ -375,7 +379,7 @@ class _Probe:
 
     model: onnx.ModelProto
     base_dir: Path | None
-    there: SessionSettings
+    settings: SessionSettings
     feeds: Mapping[str, Value]
     tolerance: float
 
@@ -387,7 +391,7 @@ class _Probe:
         begin, end = 0, len(nodes)
         first: onnx.NodeProto | None = None
         while begin < end:
-            step = max(1, -(-(end - begin) // _MOST_RESULTS))
+            step = max(1, -(-(end - begin) // _MAX_RESULTS))
             chosen = list(range(begin + step - 1, end, step))
             differing = self._differing([nodes[index] for index in chosen])
             if differing is None:
@@ -402,16 +406,16 @@ class _Probe:
         """The index of the first of some nodes whose result differs."""
         names = [next(filter(None, node.output)) for node in nodes]
         probe = self._with_outputs(names)
-        present = [value.name for value in probe.graph.output]
+        outputs = [value.name for value in probe.graph.output]
         try:
-            expected = Session(probe, self.there.on_processor(), base_dir=self.base_dir).run(
+            expected = Session(probe, self.settings.on_processor(), base_dir=self.base_dir).run(
                 self.feeds
             )
-            actual = Session(probe, self.there, base_dir=self.base_dir).run(self.feeds)
+            actual = Session(probe, self.settings, base_dir=self.base_dir).run(self.feeds)
         except (LoadError, RunError, FeedError):
             return None
         errors = {
-            name: error_of(a, b) for name, a, b in zip(present, expected, actual, strict=True)
+            name: error_of(a, b) for name, a, b in zip(outputs, expected, actual, strict=True)
         }
         return next(
             (index for index, name in enumerate(names) if errors.get(name, 0.0) > self.tolerance),
@@ -434,21 +438,23 @@ class _Probe:
         return probe
 
     def _is_wrong_alone(self, node: onnx.NodeProto) -> bool:
-        """Whether a node computes something else on the target from the operands on the CPU.
+        """Whether a node computes other results on the target from the operands of the CPU run.
 
         Otherwise the differences of its operands added up, as rounding errors do.
         """
         computed = {
             name
-            for each in self.model.graph.node
-            if each.op_type != "Constant"
-            for name in each.output
+            for maker in self.model.graph.node
+            if maker.op_type != "Constant"
+            for name in maker.output
         }
         operands = [name for name in dict.fromkeys(node.input) if name in computed]
         try:
             source = self._with_outputs(operands)
             values = (
-                Session(source, self.there.on_processor(), base_dir=self.base_dir).run(self.feeds)
+                Session(source, self.settings.on_processor(), base_dir=self.base_dir).run(
+                    self.feeds
+                )
                 if operands
                 else []
             )
@@ -461,8 +467,10 @@ class _Probe:
             )
             values_by_name = {**self.feeds, **computed_values}
             feeds = {port.name: values_by_name[port.name] for port in fed_inputs(part)}
-            expected = Session(part, self.there.on_processor(), base_dir=self.base_dir).run(feeds)
-            actual = Session(part, self.there, base_dir=self.base_dir).run(feeds)
+            expected = Session(part, self.settings.on_processor(), base_dir=self.base_dir).run(
+                feeds
+            )
+            actual = Session(part, self.settings, base_dir=self.base_dir).run(feeds)
         except (LoadError, RunError, FeedError, ModelError, KeyError):
             return True
         return max(map(error_of, expected, actual), default=0.0) > self.tolerance

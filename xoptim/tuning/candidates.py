@@ -49,8 +49,8 @@ class Model(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """The model of a recipe."""
+class ModelFacts:
+    """The facts about the model of a recipe."""
 
     nodes: int  # number of nodes, subgraphs included
     size: int  # of the protobuf in bytes, without external data
@@ -87,7 +87,7 @@ class Candidates:
         self._checks = checks or VerificationOptions()
         self._seconds_left = seconds_left
         self._quantized: dict[Recipe, Quantized | XoptimError] = {}
-        self._made: dict[Recipe, Made] = {}
+        self._facts: dict[Recipe, ModelFacts] = {}
         self._models: dict[Recipe, Model] = {}
 
     @cached_property
@@ -105,8 +105,10 @@ class Candidates:
                 "merge": False,
             }
             return replace(self.all_options, patterns=None, drop=(), **off)
-        out = {rewrite.name() for name in recipe.without for rewrite in self.groups.get(name, ())}
-        patterns = [each for each in self.all_options.selected() if each.name() not in out]
+        names = {rewrite.name() for name in recipe.without for rewrite in self.groups.get(name, ())}
+        patterns = [
+            rewrite for rewrite in self.all_options.selected() if rewrite.name() not in names
+        ]
         return replace(
             self.all_options,
             patterns=patterns,
@@ -125,16 +127,16 @@ class Candidates:
         self._models[recipe] = self._models.pop(recipe)  # the last one used is the last one dropped
         return self._models[recipe]
 
-    def describe(self, recipe: Recipe) -> Made:
+    def describe(self, recipe: Recipe) -> ModelFacts:
         """The facts about the model of a recipe; raises XoptimError when it cannot be made."""
-        if recipe not in self._made:
+        if recipe not in self._facts:
             if recipe.rewrites:
                 self.make(recipe)
             else:
                 model = load_model(self.source.proto, self.source.base_dir, infer=False)
-                self._made[recipe] = _described(model, self.source.proto, {})
+                self._facts[recipe] = _facts_of(model, self.source.proto, {})
                 model.dispose()
-        return self._made[recipe]
+        return self._facts[recipe]
 
     def quantized(self, recipe: Recipe) -> Quantized:
         """The quantized model of a recipe.
@@ -177,7 +179,7 @@ class Candidates:
         if recipe.scheme is not None:
             verified = self.quantized(recipe).verified
             model = load_model(verified.proto, verified.base_dir, infer=False)
-            self._made[recipe] = _described(model, verified.proto, {})
+            self._facts[recipe] = _facts_of(model, verified.proto, {})
             model.dispose()
             return Model(verified.proto, verified.base_dir)
         group_of = {
@@ -206,16 +208,16 @@ class Candidates:
             model = load_model(proto, self.source.base_dir, assumptions=assumed)
             Optimizer(model, options).run()
             proto = export_model(model)
-            self._made[recipe] = _described(model, proto, written)
+            self._facts[recipe] = _facts_of(model, proto, written)
             folder = model.base_dir
             model.dispose()
         return Model(proto, folder)
 
 
-def _described(
+def _facts_of(
     model: LoadedModel, proto: onnx.ModelProto, written: Mapping[str, Counter[str]]
-) -> Made:
+) -> ModelFacts:
     digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).digest()
-    return Made(
+    return ModelFacts(
         sum(len(graph.nodes) for graph in model.graphs()), proto.ByteSize(), digest, written
     )

@@ -104,16 +104,16 @@ def groups_of(rewrites: Iterable[Rewrite]) -> dict[str, list[Rewrite]]:
 
     Patterns that the preset ``default`` lacks are in groups of their own.
     """
-    usual, target = (
+    default, contrib = (
         {rewrite.name() for rewrite in select(preset)} for preset in ("default", "onnxruntime")
     )
     groups: dict[str, list[Rewrite]] = {}
     for rewrite in rewrites:
         preset = (
             ""
-            if rewrite.name() in usual
+            if rewrite.name() in default
             else "onnxruntime"
-            if rewrite.name() in target
+            if rewrite.name() in contrib
             else rewrite.exactness
         )
         groups.setdefault(
@@ -137,17 +137,18 @@ def variations(choice: Choice, facts: Facts, dimensions: Sequence[Dimension]) ->
     Shares are rounded before they are compared, so that the noise of a profile seldom changes the
     order.
     """
-    unsorted = (each for dimension in dimensions for each in dimension(choice, facts))
-    return sorted(unsorted, key=lambda each: (each.stage, -round(each.promise, 1), each.name))
+    unsorted = (variation for dimension in dimensions for variation in dimension(choice, facts))
+    return sorted(
+        unsorted,
+        key=lambda variation: (variation.stage, -round(variation.promise, 1), variation.name),
+    )
 
 
-def _remade(choice: Choice, **changes: Any) -> Choice:
-    """The choice with a changed recipe."""
+def _with_recipe(choice: Choice, **changes: Any) -> Choice:
     return replace(choice, recipe=replace(choice.recipe, **changes))
 
 
-def _reset(choice: Choice, **changes: Any) -> Choice:
-    """The choice with changed settings."""
+def _with_settings(choice: Choice, **changes: Any) -> Choice:
     return replace(choice, settings=replace(choice.settings, **changes))
 
 
@@ -157,7 +158,7 @@ def whole_selection(choice: Choice, facts: Facts) -> Iterator[Variation]:
     if choice.recipe.rewrites and any(name.endswith(_SUFFIX) for name in dropped):
         yield Variation(
             facts.selection,
-            _remade(choice, without=choice.recipe.without - dropped),
+            _with_recipe(choice, without=choice.recipe.without - dropped),
             promise=1.0,
             stage=0,
         )
@@ -167,18 +168,16 @@ def newest_opset(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """The newest operator set, in which other patterns apply."""
     if choice.recipe.rewrites and not choice.recipe.is_raised:
         yield Variation(
-            "newest operator set", _remade(choice, is_raised=True), promise=1.1, stage=0
+            "newest operator set", _with_recipe(choice, is_raised=True), promise=1.1, stage=0
         )
 
 
-def fewer_bits(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """MatMuls quantized, as many as the tolerance allows: before all other variations, since they
-    save most.
-    """
+def quantized_matmuls(choice: Choice, facts: Facts) -> Iterator[Variation]:
+    """As many MatMuls quantized as the tolerance allows: tried first, as these save most."""
     schemes = facts.schemes if choice.recipe.rewrites and choice.recipe.scheme is None else ()
     for index, scheme in enumerate(schemes):
         yield Variation(
-            scheme, _remade(choice, scheme=scheme), promise=1.0 + len(schemes) - index, stage=0
+            scheme, _with_recipe(choice, scheme=scheme), promise=1.0 + len(schemes) - index, stage=0
         )
 
 
@@ -192,7 +191,7 @@ def single_groups(choice: Choice, facts: Facts) -> Iterator[Variation]:
         without = choice.recipe.without ^ {name}
         yield Variation(
             f"{'without' if name in without else 'with'} {name}",
-            _remade(choice, without=without),
+            _with_recipe(choice, without=without),
             share,
         )
 
@@ -203,20 +202,24 @@ def single_optimizers(choice: Choice, facts: Facts) -> Iterator[Variation]:
     for name, signs in _SIGNS_OF.items():
         share = facts.share(signs)
         if name not in off and share > 0:
-            yield Variation(f"{name} off", _reset(choice, disabled_optimizers=(*off, name)), share)
+            yield Variation(
+                f"{name} off", _with_settings(choice, disabled_optimizers=(*off, name)), share
+            )
 
 
 def levels(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Lower levels of the optimizations of onnxruntime."""
+    """Lower levels of ORT graph optimizations."""
     for level in _LEVELS:
         if level != choice.settings.level:
-            yield Variation(f"level {level}", _reset(choice, level=level), _PROMISE)
+            yield Variation(f"level {level}", _with_settings(choice, level=level), _PROMISE)
 
 
 def memory_pattern(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Memory that is not planned."""
+    """Memory patterns disabled."""
     if choice.settings.memory_pattern:
-        yield Variation("memory pattern off", _reset(choice, memory_pattern=False), _PROMISE)
+        yield Variation(
+            "memory pattern off", _with_settings(choice, memory_pattern=False), _PROMISE
+        )
 
 
 def spinning(choice: Choice, facts: Facts) -> Iterator[Variation]:
@@ -226,7 +229,7 @@ def spinning(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """
     entries = choice.settings.entries
     if choice.settings.threads != 1 and SPINNING not in dict(entries):
-        changed = _reset(choice, entries=(*entries, (SPINNING, "0")))
+        changed = _with_settings(choice, entries=(*entries, (SPINNING, "0")))
         yield Variation("spinning off", changed, _PROMISE)
 
 
@@ -234,13 +237,15 @@ def threads(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """Other numbers of threads."""
     for count in facts.threads:
         if count != choice.settings.threads:
-            yield Variation(counted(count, "thread"), _reset(choice, threads=count), promise=1.0)
+            yield Variation(
+                counted(count, "thread"), _with_settings(choice, threads=count), promise=1.0
+            )
 
 
 PATTERNS: Final[tuple[Dimension, ...]] = (single_groups,)
 """The search for a group of patterns that makes a model slower."""
 EVERYTHING: Final[tuple[Dimension, ...]] = (
-    *(whole_selection, newest_opset, fewer_bits, *PATTERNS),
+    *(whole_selection, newest_opset, quantized_matmuls, *PATTERNS),
     *(single_optimizers, levels, memory_pattern, spinning, threads),
 )
 """The search for the fastest model and session.

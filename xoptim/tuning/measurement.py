@@ -18,7 +18,7 @@ from xoptim.optimizing.verified import located
 from xoptim.system.machine import available_memory
 from xoptim.tuning.candidates import Candidates, Model
 from xoptim.tuning.choices import UNTOUCHED, Choice, Dimension, Facts, Recipe, variations
-from xoptim.tuning.search import Found, Meter, Rules, Search
+from xoptim.tuning.search import Meter, Rules, Search, SearchResult
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.protos import read_proto
 from xoptim.verification.reference import run_reference
@@ -103,7 +103,7 @@ class SideBySide:
         self._passes: list[dict[Choice, list[list[float]]]] = []  # the rounds of each setting
 
     def fits(self, runs: int) -> bool:
-        """Whether this many runs of a choice, one for each pass, fit into the remaining time."""
+        """See `Budget.fits`."""
         return self._budget.fits(runs)
 
     def measure(self, choices: Sequence[Choice]) -> dict[Choice, str]:
@@ -113,7 +113,7 @@ class SideBySide:
         """
         start = time.perf_counter()
         sessions: dict[Choice, Session] = {}
-        failed: dict[Choice, str] = {}
+        failures: dict[Choice, str] = {}
         self._sessions = {choice: self._sessions.get(choice, deque()) for choice in choices}
         for choice in self._rng.sample(choices, len(choices)):
             try:
@@ -121,7 +121,7 @@ class SideBySide:
             except (XoptimError, MemoryError) as error:
                 if choice == choices[0]:
                     raise
-                failed[choice] = str(error) or "there is not enough memory"
+                failures[choice] = str(error) or "there is not enough memory"
         ready = [choice for choice in choices if choice in sessions]
         rounds: dict[Choice, list[list[float]]] = {choice: [] for choice in ready}
         for feeds in self._settings:
@@ -134,17 +134,15 @@ class SideBySide:
                 self._rng,
                 clock_for(choice.settings for choice in ready),
             )
-            for choice, measured in zip(ready, times, strict=True):
-                rounds[choice] += measured.rounds
+            for choice, timing in zip(ready, times, strict=True):
+                rounds[choice] += timing.rounds
         self._passes.append(rounds)
         self._budget.charge(time.perf_counter() - start, len(choices))
-        return failed
+        return failures
 
     def ratio(self, choice: Choice, base: Choice) -> Ratio:
-        """The time of a choice divided by the time of another one, over all passes that contain
-        both.
-
-        It is the geometric mean of the settings. Raises `ValueError` when no pass contains both.
+        """The time of a choice divided by that of another one: the geometric mean of the settings,
+        over all passes that contain both. Raises `ValueError` when none does.
         """
         passes = self._with(choice, base)
         ratios = [
@@ -183,14 +181,14 @@ class Measurement:
     """
 
     def __init__(self, candidates: Candidates, bench: BenchOptions, budget: Budget) -> None:
-        self.candidates = candidates  # makes the models
+        self.candidates = candidates
         self.budget = budget
         self._bench = bench
         # the original with the settings of the benchmark
         self.original = Choice(UNTOUCHED, bench.settings)
         # A run of the original on the values of each setting
         self.runs: list[ReferenceRun] = [
-            _first_run(candidates.source, each) for each in bench.each()
+            _first_run(candidates.source, setting) for setting in bench.each()
         ]
         self._room = self._sessions_in_memory()
         # as many challengers as memory allows, in addition to the original and the best choice
@@ -200,14 +198,14 @@ class Measurement:
 
     def _sessions_in_memory(self) -> int:
         """Number of sessions that half of the free memory holds."""
-        free = available_memory()
+        memory = available_memory()
         size = COPIES * max(1, weight_bytes(self.candidates.source.proto))
-        return sys.maxsize if free is None else free // (2 * size)
+        return sys.maxsize if memory is None else memory // (2 * size)
 
     def meter(self) -> Meter:
         """A meter without measurements."""
         kept = _MAX_SESSIONS if self._room >= _MAX_SESSIONS * (Rules().at_once + 2) else 0
-        settings = [each.feeds for each in self.runs]
+        settings = [run.feeds for run in self.runs]
         return SideBySide(self.candidates.make, settings, self.budget, self._bench.seed, kept)
 
     def study(self, recipes: Iterable[Recipe]) -> Facts:
@@ -217,7 +215,7 @@ class Measurement:
         recipes = list(dict.fromkeys(recipes))
         shares: dict[str, float] = {}
         for recipe in recipes:
-            with suppress(LoadError, RunError):  # the race finds that too, and says so
+            with suppress(LoadError, RunError):  # the race reports it
                 times = self._profile(recipe)
                 total = sum(times.values()) or 1.0
                 shares |= {
@@ -239,7 +237,7 @@ class Measurement:
         )
         folders = {} if base_dir is None else {"": base_dir}
         operators = profile({"": model}, options, base_dirs=folders)[""]
-        return {name: each.seconds for name, each in operators.items()}
+        return {name: operator.seconds for name, operator in operators.items()}
 
     def search(
         self,
@@ -250,7 +248,7 @@ class Measurement:
         *,
         is_enough: Callable[[Choice], bool] = lambda _: False,
         on_step: Callable[[str], object] = lambda _: None,
-    ) -> Found:
+    ) -> SearchResult:
         """Search from a choice in some dimensions; see `Search.run`."""
         search = Search(
             self.original,
@@ -265,7 +263,7 @@ class Measurement:
         """Whether two choices with other recipes have other models."""
         if choice.recipe == best.recipe:
             return True
-        with suppress(XoptimError):  # the race finds that too, and says so
+        with suppress(XoptimError):  # the race reports it
             return (
                 self.candidates.describe(choice.recipe).digest
                 != self.candidates.describe(best.recipe).digest

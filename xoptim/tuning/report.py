@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TuningReport:
-    """The report of tuning."""
+    """What was tried and chosen, with the measurements."""
 
     # the variations that were tried, in order; the first one is the preset ``default``
     trials: tuple[Trial, ...]
@@ -47,7 +47,7 @@ class TuningReport:
     def assumptions(self) -> tuple[str, ...]:
         """The assumptions in force in addition to the default set."""
         reports = self.optimization.verification
-        return next((each.assumptions for each in reports), tuple(self.options.assume))
+        return next((report.assumptions for report in reports), tuple(self.options.assume))
 
     def to_json(self) -> TuningJson:
         """All fields as JSON values."""
@@ -63,12 +63,12 @@ class TuningReport:
             "nodes_after": self.optimization.nodes_after,
             "tried": [
                 {
-                    "label": each.label,
-                    "verdict": each.verdict,
-                    **ratio_json(each.ratio),
-                    "reason": each.reason,
+                    "label": trial.label,
+                    "verdict": trial.verdict,
+                    **ratio_json(trial.ratio),
+                    "reason": trial.reason,
                 }
-                for each in self.trials
+                for trial in self.trials
             ],
             "not_tried": self.left,
             "seconds": self.seconds,
@@ -76,7 +76,7 @@ class TuningReport:
             "provider": self.options.provider,
             "sizes": dict(self.sizes),
             "assumptions": list(self.assumptions),
-            "verification": [each.to_json() for each in self.optimization.verification],
+            "verification": [report.to_json() for report in self.optimization.verification],
             "precision": None if self.quantized is None else self.quantized.to_json(),
             "refuted": [{"label": label, "reason": reason} for label, reason in self.refuted],
         }

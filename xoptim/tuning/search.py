@@ -89,7 +89,7 @@ class Trial:
 
 
 @dataclass(slots=True)
-class Found:
+class SearchResult:
     """The result of a search."""
 
     best: Choice  # the choice that nothing is measurably faster than
@@ -138,42 +138,48 @@ class Search:
         *,
         is_enough: Callable[[Choice], bool] = lambda _: False,
         on_step: Callable[[str], object] = lambda _: None,
-    ) -> Found:
+    ) -> SearchResult:
         """Try variations until none is measurably faster, or time is over.
 
         The first choice stays unless a variation is measurably faster; ``is_enough`` ends the
         search early, by the best choice.
         """
-        found = Found(start)
+        result = SearchResult(start)
         self._tried.add(start)
-        while not is_enough(found.best):
-            heat = self._heat(self._untried(found.best), found)
+        while not is_enough(result.best):
+            heat = self._heat(self._untried(result.best), result)
             if not heat:
                 break
-            on_step(f"tried {len(found.trials)}, now {', '.join(each.name for each in heat)}")
-            self._run_heat(heat, found)
-        found.left = len(self._untried(found.best))
-        return found
+            on_step(
+                f"tried {len(result.trials)}, now {', '.join(variation.name for variation in heat)}"
+            )
+            self._run_heat(heat, result)
+        result.left = len(self._untried(result.best))
+        return result
 
     def _untried(self, best: Choice) -> list[Variation]:
         return [
-            each
-            for each in self._space(best)
-            if _key(each) not in self._refused and each.choice not in self._tried
+            variation
+            for variation in self._space(best)
+            if _key(variation) not in self._refused and variation.choice not in self._tried
         ]
 
-    def _heat(self, variations: Sequence[Variation], found: Found) -> list[Variation]:
+    def _heat(self, variations: Sequence[Variation], result: SearchResult) -> list[Variation]:
         """The next variations to measure, all of one stage; as many as fit into the time."""
         heat: list[Variation] = []
-        for each in variations:
-            full = len(heat) == self._rules.at_once or not self._meter.fits(self._runs(len(heat)))
-            if full or (heat and each.stage != heat[0].stage):
+        for variation in variations:
+            is_full = len(heat) == self._rules.at_once or not self._meter.fits(
+                self._runs(len(heat))
+            )
+            if is_full or (heat and variation.stage != heat[0].stage):
                 break
-            if self._changes_anything(each.choice, found.best):
-                heat.append(each)
+            if self._changes_anything(variation.choice, result.best):
+                heat.append(variation)
             else:
-                self._refused.add(_key(each))
-                found.trials.append(Trial((*found.changes, each.name), each.choice, "no effect"))
+                self._refused.add(_key(variation))
+                result.trials.append(
+                    Trial((*result.changes, variation.name), variation.choice, "no effect")
+                )
         return heat
 
     def _runs(self, others: int) -> int:
@@ -185,35 +191,48 @@ class Search:
         rules = self._rules
         return (others + 3) * rules.few + 3 * (rules.enough - rules.few) if others else 3
 
-    def _run_heat(self, heat: Sequence[Variation], found: Found) -> None:
+    def _run_heat(self, heat: Sequence[Variation], result: SearchResult) -> None:
         race = Race(
-            self._original, found.best, [each.choice for each in heat], self._meter, self._rules
+            self._original,
+            result.best,
+            [variation.choice for variation in heat],
+            self._meter,
+            self._rules,
         )
         verdicts = race.run()
-        for each in heat:
-            self._tried.add(each.choice)
-            verdict, failed = verdicts[each.choice], race.failures.get(each.choice)
+        for variation in heat:
+            self._tried.add(variation.choice)
+            verdict, failure = verdicts[variation.choice], race.failures.get(variation.choice)
             ratio = (
                 None
-                if failed is not None or not race.passes
-                else self._meter.ratio(each.choice, self._original)
+                if failure is not None or not race.passes
+                else self._meter.ratio(variation.choice, self._original)
             )
-            found.trials.append(
-                Trial((*found.changes, each.name), each.choice, verdict, ratio, failed or "")
+            result.trials.append(
+                Trial(
+                    (*result.changes, variation.name),
+                    variation.choice,
+                    verdict,
+                    ratio,
+                    failure or "",
+                )
             )
             if verdict not in ("faster", "behind"):
-                self._refused.add(_key(each))
-        faster = [each for each in heat if verdicts[each.choice] == "faster"]
+                self._refused.add(_key(variation))
+        faster = [variation for variation in heat if verdicts[variation.choice] == "faster"]
         if faster:
             best = min(
                 faster,
-                key=lambda each: (self._meter.ratio(each.choice, found.best).value, each.name),
+                key=lambda variation: (
+                    self._meter.ratio(variation.choice, result.best).value,
+                    variation.name,
+                ),
             )
-            found.best, found.changes = best.choice, (*found.changes, best.name)
+            result.best, result.changes = best.choice, (*result.changes, best.name)
 
 
 def _key(variation: Variation) -> tuple[str, str | None]:
-    """By what it is refused: a variation that is not faster in float32 may be for integers."""
+    """The key of a refusal: a variation that is not faster in float32 may be faster in integers."""
     return variation.name, variation.choice.recipe.scheme
 
 
@@ -237,28 +256,28 @@ class Race:
         self._meter = meter
         self._rules = rules
         self._verdicts: dict[Choice, Verdict] = dict.fromkeys(challengers, "undecided")
-        self.passes = 0  # number of passes that were measured
-        self.failures: dict[Choice, str] = {}  # the reasons of choices that could not be run
+        self.passes = 0
+        self.failures: dict[Choice, str] = {}  # why choices could not be run
 
     def run(self) -> dict[Choice, Verdict]:
         """Measure until all challengers are decided, or the rules or the time end the race."""
         while self.passes < self._rules.most:
-            running = [
+            challengers = [
                 choice for choice, verdict in self._verdicts.items() if verdict == "undecided"
             ]
             # Making the models may have taken the time; one pass is made nevertheless.
-            if not running or (self.passes and not self._meter.fits(len(running) + 2)):
+            if not challengers or (self.passes and not self._meter.fits(len(challengers) + 2)):
                 break
-            failed = self._meter.measure(list(dict.fromkeys((*self._bases, *running))))
-            self.failures |= failed
-            self._verdicts |= dict.fromkeys(failed, "failed")
+            failures = self._meter.measure(list(dict.fromkeys((*self._bases, *challengers))))
+            self.failures |= failures
+            self._verdicts |= dict.fromkeys(failures, "failed")
             self.passes += 1
-            self._judge([choice for choice in running if choice not in failed])
+            self._judge([choice for choice in challengers if choice not in failures])
         return self._verdicts
 
-    def _judge(self, running: Sequence[Choice]) -> None:
-        ratios = {choice: self._meter.ratio(choice, self._bases[1]) for choice in running}
-        leader = min(running, key=lambda choice: ratios[choice].value, default=None)
+    def _judge(self, challengers: Sequence[Choice]) -> None:
+        ratios = {choice: self._meter.ratio(choice, self._bases[1]) for choice in challengers}
+        leader = min(challengers, key=lambda choice: ratios[choice].value, default=None)
         for choice, ratio in ratios.items():
             if self.passes < self._rules.few:
                 if ratio.value > 1.0 + MARGIN and is_slower(ratio):
@@ -288,10 +307,10 @@ def confirm(
     choices = list(dict.fromkeys((original, *finalists)))
     ratios: dict[Choice, Ratio] = {}
     for passes in range(1, 3 * rules.last + 1):
-        failed = meter.measure(choices)
-        if failed:
+        failures = meter.measure(choices)
+        if failures:
             raise XoptimError(
-                f"a model that was measured before does not run: {next(iter(failed.values()))}"
+                f"a model that was measured before does not run: {next(iter(failures.values()))}"
             )
         ratios = {choice: meter.ratio(choice, original) for choice in finalists}
         are_enough = min(meter.count(choice, original) for choice in finalists) >= rules.last
@@ -323,19 +342,20 @@ def _is_borderline(ratio: Ratio) -> bool:
     )
 
 
-def finalists(found: Found, start: Choice, nodes: Callable[[Choice], int]) -> list[Choice]:
+def finalists(result: SearchResult, start: Choice, nodes: Callable[[Choice], int]) -> list[Choice]:
     """The choices among which the last passes decide, the simpler ones first: the start and the two
     fastest others.
 
     A choice that was not accepted for want of time may be one of them. Float32 is simpler than
-    quantized; of quantized models, one with the usual settings, then one with fewer nodes, which
-    are free of noise. If the best is quantized, the simplest of its scheme that may be as fast is
-    among them as well.
+    quantized; among quantized models, the settings of the start are simpler, then fewer nodes. If
+    the best is quantized, the simplest of its scheme that may be as fast is added.
     """
-    measured = {each.choice: each.ratio for each in found.trials if each.ratio is not None}
+    measured = {trial.choice: trial.ratio for trial in result.trials if trial.ratio is not None}
     eligible = ("faster", "behind", "undecided")
-    tried = [
-        each.choice for each in found.trials if each.choice in measured and each.verdict in eligible
+    choices = [
+        trial.choice
+        for trial in result.trials
+        if trial.choice in measured and trial.verdict in eligible
     ]
 
     def order(choice: Choice) -> tuple[bool, bool, int]:
@@ -343,14 +363,21 @@ def finalists(found: Found, start: Choice, nodes: Callable[[Choice], int]) -> li
             return False, False, 0
         return True, choice.settings != start.settings, nodes(choice)
 
-    chosen = {start, found.best, *sorted(tried, key=lambda choice: measured[choice].value)[:2]}
-    if found.best.recipe.scheme is not None and found.best in measured:
-        limit = measured[found.best].interval.high
-        alike = [each for each in measured if each.recipe.scheme == found.best.recipe.scheme]
-        chosen.add(min((each for each in alike if measured[each].interval.low <= limit), key=order))
+    chosen = {start, result.best, *sorted(choices, key=lambda choice: measured[choice].value)[:2]}
+    if result.best.recipe.scheme is not None and result.best in measured:
+        limit = measured[result.best].interval.high
+        same_scheme = [
+            choice for choice in measured if choice.recipe.scheme == result.best.recipe.scheme
+        ]
+        chosen.add(
+            min(
+                (choice for choice in same_scheme if measured[choice].interval.low <= limit),
+                key=order,
+            )
+        )
     return [
         start,
-        *sorted((each for each in measured if each in chosen and each != start), key=order),
+        *sorted((choice for choice in measured if choice in chosen and choice != start), key=order),
     ]
 
 
@@ -369,7 +396,7 @@ def ranking(
     Args:
         finalists: the simpler ones first.
         final: their times divided by the one of the original, measured in the end.
-        others: choices that were measured too, the smallest model first.
+        others: all choices that were measured, the smallest model first.
         compare: the time of a finalist divided by the time of another one, measured side by side.
     """
     faster = [choice for choice in finalists if is_faster(final[choice])]
@@ -385,10 +412,10 @@ def ranking(
         )
 
     faster.sort(key=lag)
-    equal = [(choice, final.get(choice, ratio)) for choice, ratio in others]
+    pairs = [(choice, final.get(choice, ratio)) for choice, ratio in others]
     usable = [
         choice
-        for choice, ratio in equal
+        for choice, ratio in pairs
         if choice.settings == finalists[0].settings and not is_slower(ratio)
     ]
     return list(dict.fromkeys((*faster, *usable)))

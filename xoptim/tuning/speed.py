@@ -34,7 +34,7 @@ class SpeedCheck:
 
     before: Ratio  # the time of the result with all patterns, divided by the time of the original
     after: Ratio | None  # the time of the result that is kept, likewise; ``None`` for the original
-    # the groups of patterns that were dropped: families, those for one runtime apart
+    # the groups of patterns that were dropped, see `groups_of`
     dropped: tuple[str, ...] = ()
     is_original: bool = False  # whether the original is kept, because every result was slower
 
@@ -84,8 +84,7 @@ def keep_if_not_slower(
     ones removed), and if that is slower as well, nothing is changed. Returns the model to keep, and
     the measurements. Raises `XoptimError` when the original or the result cannot be measured.
 
-    ``verified`` was made with ``options`` and ``how``; another result is verified in the same
-    way. ``on_step`` is called with a description of each step.
+    ``verified`` was made with ``options`` and ``how``; another result is verified in the same way.
     """
     source = model if isinstance(model, Source) else Source(model)
     for culprit in verified.dropped:
@@ -103,10 +102,10 @@ def keep_if_not_slower(
     if not is_slower(before):
         return verified, SpeedCheck(before, before)
     kept, after = _without_slower(measurement, result, meter, on_step)
-    chosen = replace(
+    final_options = replace(
         measurement.candidates.options(kept.recipe), drop_unused_inputs=options.drop_unused_inputs
     )
-    faster = optimize_verified(source, chosen, how)
+    faster = optimize_verified(source, final_options, how)
     faster.dropped = verified.dropped + faster.dropped
     return faster, SpeedCheck(
         before, after, tuple(sorted(kept.recipe.without)), not kept.recipe.rewrites
@@ -125,9 +124,11 @@ def _without_slower(
     def is_enough(choice: Choice) -> bool:
         return choice != result and not is_slower(meter.ratio(choice, measurement.original))
 
-    found = measurement.search(result, facts, PATTERNS, meter, is_enough=is_enough, on_step=on_step)
+    search_result = measurement.search(
+        result, facts, PATTERNS, meter, is_enough=is_enough, on_step=on_step
+    )
     for choice in dict.fromkeys(
-        (found.best, replace(result, recipe=Recipe(frozenset(facts.groups))))
+        (search_result.best, replace(result, recipe=Recipe(frozenset(facts.groups))))
     ):
         if choice != result:
             on_step("measuring the result")
@@ -139,10 +140,7 @@ def _without_slower(
 
 @dataclass(frozen=True, slots=True)
 class NotSlower:
-    """The step of a job that leaves out what makes a result slower.
-
-    ``bench`` has the options of the measurement.
-    """
+    """The step of a job that drops the patterns that make a result slower."""
 
     bench: BenchOptions
 

@@ -22,7 +22,7 @@ from xoptim.tuning.choices import EVERYTHING, Choice, Recipe, default_recipe, se
 from xoptim.tuning.measurement import Budget, Measurement
 from xoptim.tuning.options import TuneChanges, TuneOptions
 from xoptim.tuning.report import TuningReport
-from xoptim.tuning.search import Found, Meter, Trial, confirm, finalists, is_faster, ranking
+from xoptim.tuning.search import Meter, SearchResult, Trial, confirm, finalists, is_faster, ranking
 from xoptim.tuning.settings import settings_path, settings_text
 from xoptim.verification.session_settings import SessionSettings
 from xoptim.workflow.job import Job, JobOptions
@@ -58,9 +58,9 @@ class Tuned:
                 unless another model in the folder names it.
         """
         path = Path(target)
-        along = {settings_path(path): settings_text(self.settings).encode()}
+        files = {settings_path(path): settings_text(self.settings).encode()}
         return save_proto(
-            self.model, path, self.base_dir, external=external, in_place=in_place, along=along
+            self.model, path, self.base_dir, external=external, in_place=in_place, along=files
         )
 
 
@@ -136,17 +136,19 @@ class Tuner:
         schemes = () if self._options.precision is None else schemes_that_save_time()
         threads = () if self._options.threads else tuple(sorted({1, max(1, cores() // 2), cores()}))
         facts = replace(studied, threads=threads, selection=self._selection, schemes=schemes)
-        found = measurement.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
+        result = measurement.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
         self._on_step("measuring the result")
-        last = finalists(found, start, lambda choice: self._size(choice.recipe)[0])
+        last = finalists(result, start, lambda choice: self._size(choice.recipe)[0])
         final = confirm(
             measurement.original, [*last, measurement.original], meter, measurement.rules
         )
         ratios = {
-            each.choice: each.ratio for each in found.trials if each.ratio is not None
+            trial.choice: trial.ratio for trial in result.trials if trial.ratio is not None
         } | final
-        smallest_first = sorted(ratios.items(), key=lambda each: self._size(each[0].recipe))
-        return self._settle(ranking(last, final, smallest_first, meter.ratio), start, found, ratios)
+        smallest_first = sorted(ratios.items(), key=lambda item: self._size(item[0].recipe))
+        return self._settle(
+            ranking(last, final, smallest_first, meter.ratio), start, result, ratios
+        )
 
     def _first(self, meter: Meter) -> Choice:
         """The preset ``default``, or the original when that result is not verified equal, or cannot
@@ -170,8 +172,8 @@ class Tuner:
         return original if reason else start
 
     def _size(self, recipe: Recipe) -> tuple[int, int]:
-        made = self._measurement.candidates.describe(recipe)
-        return made.nodes, made.size
+        facts = self._measurement.candidates.describe(recipe)
+        return facts.nodes, facts.size
 
     def _optimize_verified(self, recipe: Recipe) -> VerifiedModel:
         if recipe not in self._verified and recipe.scheme is not None:
@@ -193,12 +195,16 @@ class Tuner:
         return self._verified[recipe]
 
     def _settle(
-        self, ranked: list[Choice], start: Choice, found: Found, ratios: Mapping[Choice, Ratio]
+        self,
+        ranked: list[Choice],
+        start: Choice,
+        result: SearchResult,
+        ratios: Mapping[Choice, Ratio],
     ) -> Tuned:
         """The first choice that is verified equal; the original in the end."""
         original = self._measurement.original
         last = (Trial((), start, "start", ratios[start]), Trial((), original, "start"))
-        trials = {trial.choice: trial for trial in (*found.trials, *last)}
+        trials = {trial.choice: trial for trial in (*result.trials, *last)}
         for choice in (*ranked, original):
             verified = self._optimize_verified(choice.recipe)
             if verified.failure is None or choice == original:
@@ -210,11 +216,11 @@ class Tuner:
             if floats == choice.recipe
             else self._measurement.candidates.quantized(choice.recipe)
         )
-        tried = [replace(trial, ratio=ratios.get(trial.choice)) for trial in found.trials]
+        tried = [replace(trial, ratio=ratios.get(trial.choice)) for trial in result.trials]
         report = TuningReport(
             trials=(last[0], *tried),
             changes=(
-                trials[choice].changes if choice == found.best or is_faster(ratios[choice]) else ()
+                trials[choice].changes if choice == result.best or is_faster(ratios[choice]) else ()
             ),
             label=trials[choice].label,
             is_original=not choice.recipe.rewrites,
@@ -227,9 +233,9 @@ class Tuner:
                 else quantized.report(self._optimize_verified(floats).report)
             ),
             quantized=quantized,
-            left=found.left,
+            left=result.left,
             seconds=perf_counter() - self._began,
-            sizes=common_sizes(each.sizes for each in self._measurement.runs),
+            sizes=common_sizes(run.sizes for run in self._measurement.runs),
             refused=self._measurement.runs[0].refused,
             options=self._options,
             refuted=tuple(self._refuted),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xoptim.targets.target import LONGEST
+from xoptim.targets.target import FITTING_SECONDS
 
 if TYPE_CHECKING:
     from xoptim.verification.session import Value
@@ -23,7 +23,7 @@ class FittingOptions:
         feeds: the values of the inputs to compare on; random ones when empty.
     """
 
-    seconds: float = LONGEST
+    seconds: float = FITTING_SECONDS
     verifies: bool = True
     tolerance: float | None = None
     feeds: Sequence[Mapping[str, Value]] = ()
