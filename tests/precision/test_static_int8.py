@@ -132,6 +132,15 @@ def test_nothing_is_quantized_where_no_choice_is_within_the_tolerance() -> None:
     assert not found.fault
 
 
+def test_an_error_without_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError
+
+    monkeypatch.setattr("xoptim.precision.static_int8.quantize_static", fail)
+    reason = quantized(product(), numbers(0)).reason
+    assert reason == "onnxruntime cannot quantize the model: KeyError"
+
+
 def test_convolutions() -> None:
     found = quantized(convolutions(), *(images(seed=seed) for seed in range(4)), tolerance=0.05)
     assert not found.reason

@@ -114,7 +114,7 @@ def choose(
     """The candidates to quantize, in the order in which they were chosen; of several forms of an
     operator, the last one counts.
 
-    The price of a candidate is its squared error by the multiplications, or bits, that it saves.
+    The price of a candidate is its squared error divided by the multiplications or bits saved.
     The cheapest that the budgets allow are chosen, then others that are measured to keep the
     tolerance. The last ones are dropped until all samples keep it. The expected error must keep it
     as well: among many choices, the errors of one cancel by chance on a few samples.

@@ -92,7 +92,7 @@ class Measured:
         return math.prod(candidate.shape) * bits + _TIE * multiplications
 
     def price(self, goal: Goal, before: Measured | None = None) -> tuple[bool, float, str]:
-        """The squared error by what is saved, by which candidates are ordered.
+        """The squared error divided by what is saved, by which candidates are ordered.
 
         What saves no time comes last.
 

@@ -208,9 +208,6 @@ class _Reader:
     def __iter__(self) -> Iterator[Mapping[str, Value]]:
         return iter(self._feeds)
 
-    def rewind(self) -> None:
-        self._rest = iter(self._feeds)
-
 
 @contextmanager
 def _quiet() -> Iterator[None]:

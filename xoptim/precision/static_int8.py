@@ -303,7 +303,8 @@ class _StaticSearch:
             model = self._quantized(config)
             return _StaticAttempt(model, config, self._reference.errors_of(model, None))
         except (LoadError, RunError, ValueError, RuntimeError, KeyError) as error:
-            return f"onnxruntime cannot quantize the model: {str(error).splitlines()[0]}"
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            return f"onnxruntime cannot quantize the model: {reason}"
 
     def _quantized(
         self, config: _StaticConfig, *, keeps_activations: bool = False
