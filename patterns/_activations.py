@@ -47,7 +47,7 @@ class _FusedActivation(EasyPatternOptimization):
             attribute: g.capture(attribute, optional=True) for attribute in PARAMETERS[name]
         }
         result: Symbol = getattr(g.op, name)(
-            getattr(g.op, self.operator)(a, b, c, attributes=g.capture("given")), **captured
+            getattr(g.op, self.operator)(a, b, c, attributes=g.capture("attributes")), **captured
         )
         return result
 
@@ -62,7 +62,7 @@ class _FusedActivation(EasyPatternOptimization):
         if not runs(g, f"Fused{self.operator}", m.a, "com.microsoft"):  # (2)
             return self.none(first, msg="the fused operator has no kernel for this element type")
         parameters = self.parameters(dict(zip(names, map(float, values), strict=True)))
-        return m.derive(written={**m.given, "activation": m.activation, **parameters})
+        return m.derive(written={**m.attributes, "activation": m.activation, **parameters})
 
     def parameters(self, values: dict[str, float]) -> dict[str, Any]:
         """The parameters of an activation as attributes of the fused operator."""

@@ -7,12 +7,10 @@ import numpy as np
 
 from ._folding import Array
 
-_FAR: Final = 2.0**120
-"""Largest scale or product of two, and the reciprocal of the smallest one, which stay in the range
-of 32-bit floats.
-"""
-_STEEP: Final = 2.0**8
-"""Most steps of the result by which it changes with one step of an operand."""
+_MAX_SCALE: Final = 2.0**120
+"""Largest scale or product of two, and reciprocal of the smallest, to stay in float32."""
+_MAX_RATIO: Final = 2.0**8
+"""Largest ratio of the scale of an operand, or a product of two, to that of the result."""
 
 
 def packed(rows: Array, bits: int) -> Array:
@@ -21,10 +19,10 @@ def packed(rows: Array, bits: int) -> Array:
     """
     count = 8 // bits
     full = np.pad(rows, ((0, 0), (0, -rows.shape[1] % count)))
-    found: Array = np.ascontiguousarray(full[:, ::count])
+    joined: Array = np.ascontiguousarray(full[:, ::count])
     for index in range(1, count):
-        found = found | full[:, index::count] << index * bits
-    return found
+        joined = joined | full[:, index::count] << index * bits
+    return joined
 
 
 def are_moderate(scales: Sequence[Array], *, is_multiplied: bool) -> bool:
@@ -38,10 +36,11 @@ def are_moderate(scales: Sequence[Array], *, is_multiplied: bool) -> bool:
             of the result.
         is_multiplied: whether the result is made of products of the first two operands.
     """
-    *operands, result = (each.astype(np.float64) for each in scales)
+    *operands, result = (scale.astype(np.float64) for scale in scales)
     factors = [operands[0] * operands[1]] if is_multiplied else operands
     if not all(
-        bool(np.all((each >= 1 / _FAR) & (each <= _FAR))) for each in (*operands, *factors, result)
+        bool(np.all((scale >= 1 / _MAX_SCALE) & (scale <= _MAX_SCALE)))
+        for scale in (*operands, *factors, result)
     ):
         return False
-    return all(bool(np.all(each / result <= _STEEP)) for each in factors)
+    return all(bool(np.all(factor / result <= _MAX_RATIO)) for factor in factors)

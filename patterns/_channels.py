@@ -1,4 +1,4 @@
-"""Multiplications and additions of constants in a row, one affine map of each channel, and
+"""Multiplications and additions of constants in a row as one affine map of each channel, and
 arithmetic on weights in double precision.
 """
 
@@ -23,10 +23,10 @@ def per_channel(
     Raises:
         Declined: when it is not one number for each channel, which ends the match.
     """
-    found = try_per_channel(g.get_computed_constant(name), rank, channels, place)
-    if found is None:
+    numbers = try_per_channel(g.get_computed_constant(name), rank, channels, place)
+    if numbers is None:
         raise Declined(f"{name!r} is not one value per channel")
-    return found
+    return numbers
 
 
 def try_per_channel(
@@ -74,22 +74,22 @@ def scale_outputs(
     Raises:
         Declined: when they leave the range of their type.
     """
-    given = constant(g, weight)
-    kernel = given.shape[2:]
+    weights = constant(g, weight)
+    kernel = weights.shape[2:]
     if transposed:
         shape, factors = (
-            (group, -1, *given.shape[1:]),
+            (group, -1, *weights.shape[1:]),
             scale.reshape(group, 1, -1, *(1 for _ in kernel)),
         )
     else:
-        shape, factors = given.shape, scale.reshape(-1, 1, *(1 for _ in kernel))
-    scaled = given.astype(np.float64).reshape(shape) * factors
+        shape, factors = weights.shape, scale.reshape(-1, 1, *(1 for _ in kernel))
+    scaled = weights.astype(np.float64).reshape(shape) * factors
     # All axes except the output channels, which are two axes in a transposed weight: group and
     # channel within the group.
     one_sum = tuple(
         axis for axis in range(scaled.ndim) if axis not in ((0, 2) if transposed else (0,))
     )
-    return rounded(scaled, given.dtype, summed=one_sum).reshape(given.shape)
+    return rounded(scaled, weights.dtype, summed=one_sum).reshape(weights.shape)
 
 
 @np.errstate(all="ignore")
@@ -97,10 +97,10 @@ def weigh_inputs(g: GraphView, weight: str, factor: Array, group: int) -> Array:
     """Weights of Conv (M, C / group, ...) times a factor for each of the C input channels, in
     double precision.
     """
-    given = doubles(g, weight)
-    shape = (group, -1, *given.shape[1:])
-    weighed = given.reshape(shape) * factor.reshape(group, 1, -1, *(1 for _ in given.shape[2:]))
-    return weighed.reshape(given.shape)
+    weights = doubles(g, weight)
+    shape = (group, -1, *weights.shape[1:])
+    weighed = weights.reshape(shape) * factor.reshape(group, 1, -1, *(1 for _ in weights.shape[2:]))
+    return weighed.reshape(weights.shape)
 
 
 def fixed_normalization(g: PatternBuilder, x: Symbol) -> Symbol:
@@ -125,7 +125,7 @@ def normalization(g: GraphView, names: Sequence[str], epsilon: float) -> tuple[A
 
     Raises:
         Declined: when they are not constant or not finite, or when the mean is so large compared
-            with the deviation that ``x - mean`` cannot be taken apart.
+            with the deviation that folding ``x - mean`` would lose digits.
     """
     if not all(g.is_constant(name) for name in names):
         raise Declined("scale, bias, mean or variance of the normalization is not constant")
@@ -172,7 +172,7 @@ class Affine:
     size: Array
 
 
-@np.errstate(all="ignore")  # what is not finite ends the row
+@np.errstate(all="ignore")  # numbers that are not finite end the row of nodes
 def affine_above(
     g: GraphView,
     name: str,
@@ -195,11 +195,11 @@ def affine_above(
     scale, shift, size = np.ones(channels), np.zeros(channels), np.zeros(channels)
     nodes: list[Node] = []
     while is_op(node := g.node_before(name), *operators) and g.is_exclusive(name):
-        found = _step(g, node, place, channels)
+        step = _step(g, node, place, channels)
         dtype = g.try_infer_type(name)
-        if found is None or not is_float(dtype) or not is_moderate(found[1], numpy_dtype(dtype)):
+        if step is None or not is_float(dtype) or not is_moderate(step[1], numpy_dtype(dtype)):
             break
-        operand, factor, summand = found
+        operand, factor, summand = step
         if g.info(operand).rank != g.info(name).rank or size_along(g, operand, place) != channels:
             break
         if summand.any() and not shifts:
@@ -217,13 +217,17 @@ def _step(g: GraphView, node: Node, place: int, channels: int) -> tuple[str, Arr
     one, zero = np.ones(channels), np.zeros(channels)
     if node.op_type == "BatchNormalization":
         try:
-            found = normalization_of(g, node)
+            affine = normalization_of(g, node)
         except Declined:
             return None
-        return None if found is None or found[0].shape != (channels,) else (node.input[0], *found)
+        return (
+            None if affine is None or affine[0].shape != (channels,) else (node.input[0], *affine)
+        )
     side = 1 if g.is_constant(node.input[0]) and node.op_type in ("Add", "Mul") else 0
-    operand, other = node.input[side], node.input[1 - side]
-    number = try_per_channel(g.get_computed_constant(other), g.info(operand).rank, channels, place)
+    operand, numbers = node.input[side], node.input[1 - side]
+    number = try_per_channel(
+        g.get_computed_constant(numbers), g.info(operand).rank, channels, place
+    )
     if number is None:
         return None
     if node.op_type in ("Mul", "Div"):

@@ -39,11 +39,11 @@ def known_values(g: GraphView, name: str) -> tuple[Dim, ...] | None:
 def moved_zeros(
     source: Shape | None, entries: Sequence[tuple[int, int | None]]
 ) -> list[int] | None:
-    """The entries of a Reshape's target after they were moved to other places, each given with its
-    former place, if it had one.
+    """The target of a Reshape after its entries move to other places; each comes with its former
+    place, ``None`` for a new one.
 
-    They give the same sizes: a 0 copies the size of the ``source`` in its place, so that it must
-    find the same one there, or be written out. ``None`` where that is unknown.
+    The target must give the same sizes. A 0 copies the size of the ``source`` in its place: at its
+    new place it must find the same size, or become a number. ``None`` where that is unknown.
     """
     target: list[int] = []
     for place, (size, origin) in enumerate(entries):
@@ -62,11 +62,12 @@ def moved_zeros(
 def survives_zeros(
     middle: Shape | None, target: Sequence[Dim] | None, nonzero: Callable[[Dim], bool] = is_nonzero
 ) -> bool:
-    """Whether a target for ``middle`` gives its sizes even where symbols in it are 0, and so copy a
-    size of ``middle``.
+    """Whether a target for ``middle`` gives its sizes even where a symbol in it is 0, and so copies
+    a size of ``middle``.
 
-    They then copy a 0 if they divide what they copy. Otherwise nothing else may be 0: the run ends
-    with an error. ``nonzero`` says whether a size is known, or assumed, not to be 0.
+    A symbol that divides the size that it would copy copies a 0 then. If none does, and nothing
+    else may be 0, the run ends with an error. ``nonzero`` says whether a size is known, or assumed,
+    not to be 0.
     """
     if (
         middle is None
@@ -102,13 +103,13 @@ def reshapes_as_inferred(g: GraphView, node: Node) -> bool:
         return True
     # Where a size may not fit its element type, the target holds a wrapped integer and only the
     # shape holds the size.
-    meant = [
-        found if before_wrapping(size) is found else size
-        for size, found in zip(target, result, strict=True)
+    sizes = [
+        dim if before_wrapping(size) is dim else size
+        for size, dim in zip(target, result, strict=True)
     ]
     return survives_zeros(
         g.try_infer_shape(node.input[0]),
-        meant,
+        sizes,
         lambda size: is_nonzero(size) or is_given_size(g, size),
     )
 

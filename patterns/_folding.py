@@ -23,9 +23,9 @@ Array: TypeAlias = np.ndarray[Any, Any]
 FOLD_LIMIT: Final = 1 << 16
 """Constants of more elements are not combined: the result would have to be stored next to them."""
 _MARGIN: Final = 2.0**-4
-"""Derived numbers above this part of the largest of their type are not stored."""
+"""Derived numbers above this fraction of the largest number of their type are not stored."""
 _NEGLIGIBLE: Final = 2.0**-6
-"""A factor may lose digits below this part of the rounding error of the largest one in the same
+"""A factor may lose digits below this fraction of the rounding error of the largest one in the same
 sum.
 """
 
@@ -75,8 +75,8 @@ def rounded(
         return result
     limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     largest = _MARGIN * float(limits.max)
-    # `<=`, not `not >`: a NaN fails the comparison too.
-    if not all(bool(np.all(np.abs(each) <= largest)) for each in (wide, *(terms or ()))):
+    # `<=`, not `not >`: a NaN fails the comparison as well.
+    if not all(bool(np.all(np.abs(numbers) <= largest)) for numbers in (wide, *(terms or ()))):
         raise Declined("a folded constant would overflow or underflow its type")
     if terms is not None:
         size = np.maximum(np.abs(wide), np.abs(other))
@@ -104,9 +104,9 @@ def cancels(terms: Sequence[Array | float], usual: Array | float, dtype: np.dtyp
     rounding error of the type: 84 for 32 bits, 8 for 16.
     """
     limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
-    most = tolerance(element_type(dtype), "rounding").rtol / float(limits.eps)
+    max_ratio = tolerance(element_type(dtype), "rounding").rtol / float(limits.eps)
     # Terms that are NaN fail `<=` and count as cancelling.
-    return not all(bool(np.all(np.abs(term) <= most * np.asarray(usual))) for term in terms)
+    return not all(bool(np.all(np.abs(term) <= max_ratio * np.asarray(usual))) for term in terms)
 
 
 def is_moderate(factor: Array | float, dtype: np.dtype) -> bool:
@@ -123,7 +123,7 @@ def is_moderate(factor: Array | float, dtype: np.dtype) -> bool:
 
 
 def constant(g: GraphView, name: str) -> Array:
-    """Value of a result that was found to be constant; zero for an operand that is omitted.
+    """Value of a constant; zero for an operand that is omitted.
 
     Raises:
         Declined: when the value cannot be computed ahead of time, which ends the match.
@@ -192,7 +192,7 @@ def multiplied(a: Array, b: Array, dtype: np.dtype) -> Array:
     product = np.asarray(a * b)
     if not is_float(element_type(dtype)):
         return product.astype(dtype)
-    if not all(is_moderate(each, dtype) and each.all() for each in (a, b)):
+    if not all(is_moderate(factor, dtype) and factor.all() for factor in (a, b)):
         raise Declined("a factor is 0, very large, or very small")
     return rounded(product, dtype)
 

@@ -1,4 +1,4 @@
-"""Tensors of positions that Range, Expand and their neighbours make."""
+"""Tensors of positions, made by Range, Unsqueeze, Reshape and Expand."""
 
 from itertools import chain
 from typing import Any, NamedTuple
@@ -17,8 +17,8 @@ from ._shapes import (
 )
 
 Sizes = tuple[tuple[str, dict[str, Any] | None], ...]
-"""Parts of a vector of sizes: vectors or numbers; or a tensor, and the attributes of a Shape that
-takes a part of its shape.
+"""Parts of a vector of sizes, each a vector or number and ``None``, or a tensor and the attributes
+of a Shape that takes a part of its shape.
 """
 
 
@@ -53,9 +53,7 @@ def columns_of(g: GraphView, name: str) -> tuple[str, ...]:
 
 
 def grid_of(g: GraphView, name: str) -> Grid | None:
-    """The grid whose positions a tensor of indices lists, ``None`` when it is not known to do
-    so.
-    """
+    """The grid whose positions a tensor of indices lists; ``None`` when it is not known to."""
     shape, columns = g.try_infer_shape(name), columns_of(g, name)
     if not shape or shape[-1] != len(columns):
         return None
@@ -79,16 +77,14 @@ def grid_of(g: GraphView, name: str) -> Grid | None:
 
 
 def counted_column(g: GraphView, name: str, grid: Shape) -> int | None:
-    """The axis along which a column of indices over a grid counts from 0, ``None`` when there is
-    none such.
-    """
+    """The axis along which a column of indices over a grid counts from 0; ``None`` if none does."""
     return counted_axis(g, name, (*grid, 1)) if g.try_infer_shape(name) == (*grid, 1) else None
 
 
 def counted_axis(g: GraphView, name: str, shape: Shape, depth: int = 8) -> int | None:
     """The axis along which the elements of a result are 0, 1, 2, ....
 
-    ``None`` when there is none such.
+    ``None`` if there is no such axis.
     """
     node = g.node_before(name)
     if is_op(node, "Range"):
@@ -105,8 +101,8 @@ def counted_axis(g: GraphView, name: str, shape: Shape, depth: int = 8) -> int |
     if axis is None:
         return None
     if node.op_type == "Expand":
-        there = axis + len(shape) - len(source)
-        return there if shape[there] == source[axis] else None
+        place = axis + len(shape) - len(source)
+        return place if shape[place] == source[axis] else None
     ones = inserted_ones(source, shape)
     return None if ones is None else [i for i in range(len(shape)) if i not in ones][axis]
 
@@ -114,7 +110,7 @@ def counted_axis(g: GraphView, name: str, shape: Shape, depth: int = 8) -> int |
 def counted_from_end(g: GraphView, name: str) -> int | None:
     """The axis along which a result counts, from the end, where broadcasting aligns axes.
 
-    ``None`` when there is none such.
+    ``None`` if there is no such axis.
     """
     shape = g.try_infer_shape(name)
     axis = None if shape is None else counted_axis(g, name, shape)
@@ -129,9 +125,9 @@ def computed_sizes(g: GraphView, node: Node, wanted: Shape) -> Sizes | None:
     whole = _computed(g, node, wanted)
     if whole is not None:
         return (whole,)
-    each = [_computed(g, node, (size,)) for size in wanted]
+    parts = [_computed(g, node, (size,)) for size in wanted]
     return (
-        tuple(found for found in each if found is not None) if each and None not in each else None
+        tuple(part for part in parts if part is not None) if parts and None not in parts else None
     )
 
 
@@ -149,16 +145,16 @@ def _computed(g: GraphView, node: Node, wanted: Shape) -> tuple[str, dict[str, A
 
 def write_sizes(g: PatternRewriter, sizes: Sizes) -> tuple[str, list[Node]]:
     """One vector of sizes, and the nodes that make it."""
-    made: list[Node] = []
+    nodes: list[Node] = []
     names = []
     for name, part in sizes:
         if part is not None:
-            made.append(g.make_node("Shape", [name], **part))
+            nodes.append(g.make_node("Shape", [name], **part))
         elif g.info(name).rank == 0:
-            made.append(
+            nodes.append(
                 g.make_node_check_opset("Unsqueeze", [name], g.unique_name("size"), axes=[0])
             )
-        names.append(name if part is None and g.info(name).rank else made[-1].output[0])
+        names.append(name if part is None and g.info(name).rank else nodes[-1].output[0])
     if len(names) > 1:
-        made.append(g.make_node("Concat", names, axis=0))
-    return made[-1].output[0] if made else names[0], made
+        nodes.append(g.make_node("Concat", names, axis=0))
+    return nodes[-1].output[0] if nodes else names[0], nodes

@@ -78,7 +78,8 @@ def replaced_by(
 
     def apply(g: PatternRewriter, *nodes: Node) -> list[Node]:
         names = [
-            each if isinstance(each, str) else g.make_initializer("", each) for each in operands
+            operand if isinstance(operand, str) else g.make_initializer("", operand)
+            for operand in operands
         ]
         return [g.make_node_check_opset(op_type, names, outputs or nodes[-1].output, **attributes)]
 
@@ -86,7 +87,5 @@ def replaced_by(
 
 
 def is_written_by(node: Node, pattern: str) -> bool:
-    """Whether a pattern of this name made a node: the one of the opposite direction leaves it as it
-    is.
-    """
+    """Whether a pattern of this name made a node, so that the opposite pattern leaves it alone."""
     return node.metadata_props().get("xoptim.pattern") == pattern

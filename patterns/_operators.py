@@ -9,7 +9,7 @@ BROADCASTING: Final = tuple(sorted(operators_with(Trait.BROADCASTS)))
 STRETCHING: Final = operators_with(Trait.BROADCASTS, Trait.BROADCASTS_SECOND)
 """At least one operand is broadcast to the shape of the result."""
 ELEMENTWISE: Final = operators_with(Trait.ELEMENTWISE)
-"""Each element of the result comes from the one in its place."""
+"""Each element of the result is computed from the elements at its position."""
 POSITIONAL: Final = operators_with(Trait.ROUNDS_BY_POSITION)
 """Elementwise operators that onnxruntime rounds differently at the end of a tensor."""
 REDUCTIONS: Final = tuple(sorted(operators_with(Trait.REDUCES)))

@@ -14,7 +14,7 @@ from ._folding import Array
 from ._nodes import axis_of, is_op, size_along
 from ._operators import ELEMENTWISE
 
-_LONGEST: Final = 8
+_MAX_NODES: Final = 8
 _Key = Callable[[GraphView, Node], Hashable]
 
 
@@ -23,7 +23,7 @@ class Branch(NamedTuple):
 
     Attributes:
         nodes: the nodes in the order in which they run; nothing else reads their results.
-        key: what branches have in common that can be computed together.
+        key: equal for branches that can be computed together.
         biases: the constant operand of each Add among the nodes.
     """
 
@@ -33,16 +33,16 @@ class Branch(NamedTuple):
 
 
 def branch(g: GraphView, name: str, key: _Key) -> Branch | None:
-    """The branch of an operand: elementwise operators, and sums with constants, after an operator
-    that has a key.
+    """The branch of an operand: an operator that has a key, then elementwise operators, and sums
+    with constants.
 
-    The key says what a node that begins a branch has in common with those that begin others; other
-    nodes have none.
+    ``key`` returns the key of a node that can begin a branch, ``None`` for other nodes. Branches
+    whose first nodes have equal keys may be computed together.
     """
     nodes: list[Node] = []
     steps: list[Hashable] = []
     biases: list[str] = []
-    while len(nodes) < _LONGEST:
+    while len(nodes) < _MAX_NODES:
         node = g.node_before(name)
         if node is None or node.domain or not g.is_exclusive(name):
             return None
@@ -50,10 +50,10 @@ def branch(g: GraphView, name: str, key: _Key) -> Branch | None:
         first = key(g, node)
         if first is not None:
             return Branch(tuple(nodes), (first, *steps), tuple(biases[::-1]))
-        constants = [each for each in node.input if g.is_constant(each)]
+        constants = [operand for operand in node.input if g.is_constant(operand)]
         if node.op_type == "Add" and len(constants) == 1:
             biases += constants
-            (name,) = (each for each in node.input if each not in constants)
+            (name,) = (operand for operand in node.input if operand not in constants)
         elif node.op_type in ELEMENTWISE and len(node.input) == 1:
             (name,) = node.input
         else:
@@ -64,26 +64,28 @@ def branch(g: GraphView, name: str, key: _Key) -> Branch | None:
 
 def frozen(attributes: Mapping[str, Any], without: Sequence[str] = ()) -> Hashable:
     """Attributes that can be compared, in the order of their names."""
-    given = sorted((name, value) for name, value in attributes.items() if name not in without)
+    items = sorted((name, value) for name, value in attributes.items() if name not in without)
     return tuple(
-        (name, tuple(value) if isinstance(value, list) else value) for name, value in given
+        (name, tuple(value) if isinstance(value, list) else value) for name, value in items
     )
 
 
 def alike(branches: Sequence[Branch | None]) -> tuple[slice, list[Branch]] | None:
-    """The first branches side by side, two or more, that have one key, and their places."""
+    """The first two or more adjacent branches that have the same key, and their places."""
     start = 0
     for place in range(1, len(branches) + 1):
         first = branches[start]
         if (
             place < len(branches)
             and first is not None
-            and (other := branches[place]) is not None
-            and other.key == first.key
+            and (following := branches[place]) is not None
+            and following.key == first.key
         ):
             continue
         if place - start > 1:
-            return slice(start, place), [each for each in branches[start:place] if each is not None]
+            return slice(start, place), [
+                branch for branch in branches[start:place] if branch is not None
+            ]
         start = place
     return None
 
@@ -97,19 +99,19 @@ def joint(
     g: PatternRewriter,
     *nodes: Node,
 ) -> list[Node]:
-    """One of some branches, with the weights and biases of all, and the Concat with its result in
+    """One branch with the weights and biases of all, and the Concat, which reads its result in
     place of theirs.
 
     The first biases, ``own`` of them, are operands of the first node. There is no Concat where no
-    other operand is left.
+    other operand remains.
     """
     (first, *following), concat, rows = one.nodes, nodes[-1], iter(biases[own:])
     y = getattr(g.op, first.op_type)(first.input[0], weight, *biases[:own], **first.attribute)
-    for each in following:
+    for node in following:
         y = (
             g.op.Add(y, next(rows))
-            if each.op_type == "Add"
-            else getattr(g.op, each.op_type)(y, **each.attribute)
+            if node.op_type == "Add"
+            else getattr(g.op, node.op_type)(y, **node.attribute)
         )
     operands = [*concat.input[: part.start], y, *concat.input[part.stop :]]
     if len(operands) > 1:
@@ -143,7 +145,7 @@ class Cut:
 
 
 def cut_of(g: GraphView, node: Node) -> Cut | None:
-    """Return the part that a Slice takes.
+    """The part that a Slice takes.
 
     ``None`` for an empty part, several axes, other steps, or unknown bounds.
     """
@@ -277,18 +279,16 @@ def position_of(g: GraphView, node: Node) -> Position | None:
 
 
 def all_positions(g: GraphView, node: Node) -> list[Node] | None:
-    """The Gathers of all positions of an axis, in order, at least two.
+    """The Gathers of all positions of an axis, in order, at least two; ``None`` if one is missing.
 
-    ``None`` when one is missing.
-
-    The node is one of them; the others drop the axis as it does, or leave it.
+    The node is one of them. All drop the axis, or none does.
     """
-    found = position_of(g, node)
-    if found is None or found.size < 2:
+    own = position_of(g, node)
+    if own is None or own.size < 2:
         return None
     pieces: dict[int, Node] = {}
-    for other in g.next_nodes(node.input[0]):
-        position = position_of(g, other)
-        if position is not None and position._replace(place=found.place) == found:
-            pieces.setdefault(position.place, other)
-    return [pieces[place] for place in range(found.size)] if len(pieces) == found.size else None
+    for reader in g.next_nodes(node.input[0]):
+        position = position_of(g, reader)
+        if position is not None and position._replace(place=own.place) == own:
+            pieces.setdefault(position.place, reader)
+    return [pieces[place] for place in range(own.size)] if len(pieces) == own.size else None

@@ -16,10 +16,10 @@ from ._operators import MOVING
 
 _HUGE: Final = 2**31
 """No axis is that long; onnxruntime refuses constants of that length."""
-_LOOKED_AT: Final = 64
+_MAX_RESULTS: Final = 64
 """Most results that are visited to find where sizes come from."""
 
-_FEW: Final = 1 << 12
+_MAX_ELEMENTS: Final = 1 << 12
 """Constants of more elements are not read."""
 _CONVERTING: Final = frozenset(("Cast", "Not", "Neg"))
 COMBINING: Final = ("Sub", "Mul", "Where", "And", "Or", "Equal")
@@ -35,15 +35,15 @@ MIRRORED: Final = {
 
 def results_above(g: GraphView, node: Node) -> Iterator[str]:
     """Results that a node is computed from, the nearest ones first, a limited number."""
-    found = dict.fromkeys(name for name in node.input if name)
-    pending = list(found)
+    visited = dict.fromkeys(name for name in node.input if name)
+    pending = list(visited)
     while pending:
         name = pending.pop(0)
         yield name
         producer = g.node_before(name)
-        if producer is not None and len(found) < _LOOKED_AT:
-            pending += [i for i in dict.fromkeys(producer.input) if i and i not in found]
-            found.update(dict.fromkeys(pending))
+        if producer is not None and len(visited) < _MAX_RESULTS:
+            pending += [i for i in dict.fromkeys(producer.input) if i and i not in visited]
+            visited.update(dict.fromkeys(pending))
 
 
 def measured_tensors(g: GraphView, node: Node) -> Iterator[tuple[str, Shape]]:
@@ -58,11 +58,11 @@ def measured_tensors(g: GraphView, node: Node) -> Iterator[tuple[str, Shape]]:
 
 
 def is_given_size(g: GraphView, dim: Dim) -> bool:
-    """Whether a dimension is at least 1 as long as no input is empty along its first two axes.
+    """Whether a dimension is at least 1 where the first two dimensions of all inputs are.
 
-    These are the batch and the length, which a caller provides. A later axis may be empty (the past
-    of a decoder at its first step), and so may one that depends on data (the number of non-zero
-    elements, ...).
+    These are the batch and the length, which a caller provides. A later dimension may be 0 (the
+    past of a decoder at its first step), and so may one that depends on data (the number of
+    non-zero elements, ...).
     """
     if not isinstance(dim, SymbolicDim) or dim.is_anonymous:
         return False
@@ -76,9 +76,8 @@ def is_given_size(g: GraphView, dim: Dim) -> bool:
 
 
 def may_be_empty(g: GraphView, dims: Sequence[Dim]) -> str:
-    """The assumption without which one of these axes may be empty, as kernels refuse it.
-
-    ``""`` if none may be.
+    """Why one of these dimensions may be 0, which kernels refuse, and the assumption against it;
+    empty if none may be.
     """
     dim = next((dim for dim in dims if not is_nonzero(dim) and not is_given_size(g, dim)), None)
     if dim is None:
@@ -118,17 +117,17 @@ def reshape_target(
     """
     target: list[int] = []
     for position, dim in enumerate(result):
-        kept = position < len(source) and dim == source[position]
-        if isinstance(dim, int) and (dim or not kept):
+        is_kept = position < len(source) and dim == source[position]
+        if isinstance(dim, int) and (dim or not is_kept):
             if not 0 < dim < _HUGE:
                 return None
             target.append(dim)
         else:
-            target.append(0 if kept else -1)
+            target.append(0 if is_kept else -1)
     unknown = [position for position, size in enumerate(target) if size < 0]
     if len(unknown) > 1:
         return None
-    # Where the present target has -1 already, the original fails next to an empty axis too.
+    # Where the present target has -1 already, the original fails next to an empty axis as well.
     if unknown and not set(unknown) <= set(inferred):
         copied = [source[position] for position, size in enumerate(target) if size == 0]
         if not all(is_nonzero(dim) or is_given_size(g, dim) for dim in copied):
@@ -191,10 +190,10 @@ def inserted_ones(source: Shape, result: Shape) -> list[int] | None:
     """
     axes: list[int] = []
     for position, dim in enumerate(result):
-        taken = position - len(axes)
-        if dim == 1 and not (taken < len(source) and source[taken] == 1):
+        place = position - len(axes)
+        if dim == 1 and not (place < len(source) and source[place] == 1):
             axes.append(position)
-        elif taken >= len(source) or dim != source[taken]:
+        elif place >= len(source) or dim != source[place]:
             return None
     return axes if axes and len(result) - len(axes) == len(source) else None
 
@@ -205,7 +204,7 @@ def same_dims(a: Sequence[Dim] | None, b: Sequence[Dim] | None) -> bool:
 
 
 def broadcast_shape(g: GraphView, names: Sequence[str]) -> Shape | None:
-    """Shape that results of these shapes broadcast to, ``None`` when one of them is unknown."""
+    """The shape that results broadcast to; ``None`` when one of their shapes is unknown."""
     return broadcast_all([g.try_infer_shape(name) for name in names])
 
 
@@ -235,7 +234,7 @@ def uniform_value(g: GraphView, name: str, depth: int = 12) -> np.ndarray | None
     shape = g.static_shape(name)
     constant = (
         g.get_computed_constant(name)
-        if shape is not None and 0 < math.prod(shape) <= _FEW
+        if shape is not None and 0 < math.prod(shape) <= _MAX_ELEMENTS
         else None
     )
     node = g.node_before(name)
@@ -283,8 +282,8 @@ def _combined(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
 
 
 def _decided(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
-    """The result of a comparison of positions, which Range counts, with a number that none of them
-    can reach.
+    """The result of comparing the positions of a Range with a number, if it is the same for all, as
+    none of them is below the number.
     """
     (a, b), op_type = node.input, node.op_type
     low, number = least_position(g, a, depth), uniform_value(g, b, depth)
@@ -302,12 +301,12 @@ def _decided(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
 
 
 def _only_element(constant: np.ndarray) -> np.ndarray | None:
-    """The element that all elements of a constant equal, to the bit."""
+    """The first element, if all elements of a constant equal it to the bit."""
     first = constant.ravel()[:1]
-    alike = constant.size == 1 or (
+    is_uniform = constant.size == 1 or (
         constant.dtype != object and constant.tobytes() == first.tobytes() * constant.size
     )
-    return first.reshape(()) if alike else None
+    return first.reshape(()) if is_uniform else None
 
 
 def least_position(g: GraphView, name: str, depth: int = 8) -> int | None:
@@ -327,9 +326,7 @@ def least_position(g: GraphView, name: str, depth: int = 8) -> int | None:
 
 
 def broadcasts_to(g: GraphView, name: str, other: str) -> bool:
-    """Whether a result is known to be broadcast-compatible with another one, without changing its
-    shape.
-    """
+    """Whether a result is known to broadcast to the shape of another one."""
     shape, wanted = g.try_infer_shape(name), g.try_infer_shape(other)
     if shape is None or wanted is None or len(shape) > len(wanted):
         return False

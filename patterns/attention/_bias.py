@@ -1,4 +1,4 @@
-"""Biases of keys and values: conditions, and where the one of the values goes."""
+"""Biases of keys and values: when they can be dropped, and what the output bias becomes."""
 
 from typing import Final
 
@@ -12,14 +12,14 @@ from xoptim.match import GraphView, Match
 from .._folding import Array, constant, doubles, rounded
 
 _WIDE: Final = 4
-"""Bytes of an element whose squares may be summed in its own type."""
+"""Types of fewer bytes are widened before squares are summed."""
 
 
 def require_moderate(g: GraphView, bias: str, weight: str) -> None:
-    """Raise `Declined` unless a bias, stored in the model itself, has the size of the numbers that
-    it is added to.
+    """Raise `Declined` unless a bias is stored in the model, and not much larger than the numbers
+    that it is added to: a larger one costs them digits.
 
-    It does not round their sums then. The input of the layer is taken to be of the size of 1.
+    The inputs of the layer are assumed to be of the size of 1.
     """
     dtype, shape = g.try_infer_type(bias), g.static_shape(weight)
     if (
@@ -33,15 +33,14 @@ def require_moderate(g: GraphView, bias: str, weight: str) -> None:
     matrix = matrix if matrix.dtype.itemsize >= _WIDE else matrix.astype(np.float32)
     limits = ml_dtypes.finfo(numpy_dtype(dtype))  # type: ignore[no-untyped-call]
     with np.errstate(all="ignore"):  # the sum is NaN or infinite where a weight is
-        usual = float(np.einsum("ij,ij->j", matrix, matrix).max(initial=0)) ** 0.5
-    most = tolerance(dtype, "rounding").rtol / float(limits.eps)
-    if not (usual**2 <= float(limits.max) / 16 and largest <= most * usual):
+        norm = float(np.einsum("ij,ij->j", matrix, matrix).max(initial=0)) ** 0.5
+    max_ratio = tolerance(dtype, "rounding").rtol / float(limits.eps)
+    if not (norm**2 <= float(limits.max) / 16 and largest <= max_ratio * norm):
         raise Declined("a bias or a weight is not finite, or a bias is too large")
 
 
 def output_bias(g: GraphView, m: Match) -> Array:
-    """The bias ``c`` of the output layer with weights ``u``, with the bias ``b`` of the values,
-    whose weights are ``w``, in it: b @ u + c.
+    """The bias b @ u + c of the output layer, which includes the bias ``b`` of the values.
 
     Raises `Declined` where a bias is too large, or the sum leaves the range of its type or cancels.
     """

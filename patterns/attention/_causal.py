@@ -1,4 +1,4 @@
-"""Masks of attention that hide nothing but later keys, and keys that are too far back."""
+"""Attention masks that hide only later keys, and keys before a window."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -16,45 +16,43 @@ from ._positions import Affine, moved, positions_of, spreads, uniform
 
 _DEPTH: Final = 24
 _ABSORBING: Final = -1e30
-"""Scores vanish compared with such a number in a sum, as long as they are finite."""
+"""A finite score has no effect in a sum with such a number."""
 _ONE: Final = Affine(1, {})
 
 Conditions = tuple[Affine, ...]
-"""Numbers that all have to be 0 or more."""
+"""Functions of an element's indices that are all 0 or more."""
 
 
 class Seen(NamedTuple):
-    """Which keys a query sees: its own, and as many before it as the window holds, -1 for all."""
+    """The keys that a query sees: the last ``window`` ones up to its own, or all of them for -1."""
 
     window: int
 
 
 def causal(g: GraphView, mask: str, scores: Shape, past: Dim) -> Seen | None:
-    """The keys that a mask leaves, where each query sees its own key and earlier ones only.
-
-    ``None`` where others are seen, or it is not known.
+    """The keys that each query sees; ``None`` where the mask is not known to be causal.
 
     Args:
         g: the graph.
-        mask: a mask that is added, or of Booleans; empty for none.
+        mask: an additive or Boolean mask; empty for none.
         scores: (batch, heads, queries, keys).
         past: the number of keys before the first query's own.
     """
     array = g.get_computed_constant(mask)
     if array is not None:
         return _written_out(array, scores, past)
-    found = () if not mask else _seen(g, mask)
+    conditions = () if not mask else _seen(g, mask)
     shape = g.try_infer_shape(mask) if mask else ()
-    if found is None or shape is None:
+    if conditions is None or shape is None:
         return None
     is_one = scores[2] == 1
-    used = {axis for each in found for axis in each.steps}
-    if not used <= {-1, -2} or any(shape[axis] != scores[axis] for axis in used):
+    axes = {axis for condition in conditions for axis in condition.steps}
+    if not axes <= {-1, -2} or any(shape[axis] != scores[axis] for axis in axes):
         return None
     own = Affine(past, {-1: -1} if is_one else {-2: 1, -1: -1})
-    if own not in found and not is_one:
+    if own not in conditions and not is_one:
         return None
-    windows = {_window(each, own) for each in found if each != own}
+    windows = {_window(condition, own) for condition in conditions if condition != own}
     if not windows:
         return Seen(-1)
     window = windows.pop()
@@ -62,14 +60,14 @@ def causal(g: GraphView, mask: str, scores: Shape, past: Dim) -> Seen | None:
 
 
 def _written_out(mask: Array, scores: Shape, past: Dim) -> Seen | None:
-    """The same for the numbers of a mask."""
+    """The result of `causal` for a constant mask."""
     _, _, queries, keys = scores
     if not isinstance(queries, int) or not isinstance(keys, int) or not isinstance(past, int):
         return None
-    seen = mask if mask.dtype == bool else mask == 0
-    if not (seen | (mask <= _ABSORBING)).all() or mask.ndim > 4:
+    visible = mask if mask.dtype == bool else mask == 0
+    if not (visible | (mask <= _ABSORBING)).all() or mask.ndim > 4:
         return None
-    rows = np.broadcast_to(seen, (*seen.shape[:-2], queries, keys)).reshape(-1, queries, keys)
+    rows = np.broadcast_to(visible, (*visible.shape[:-2], queries, keys)).reshape(-1, queries, keys)
     distances = past + np.arange(queries)[:, None] - np.arange(keys)
     window = int(rows[0, -1].sum())
     for number in (-1, window):
@@ -79,9 +77,9 @@ def _written_out(mask: Array, scores: Shape, past: Dim) -> Seen | None:
     return None
 
 
-def _window(found: Affine, own: Affine) -> int | None:
-    """The number of keys that a query sees by a condition, if it is one about distances."""
-    far = found.plus(own)
+def _window(condition: Affine, own: Affine) -> int | None:
+    """The number of keys that a query sees, if the condition limits their distance."""
+    far = condition.plus(own)
     if far.steps or not isinstance(far.start, int) or far.start < 0:
         return None
     return far.start + 1
@@ -106,7 +104,7 @@ def _seen(g: GraphView, mask: str, depth: int = _DEPTH) -> Conditions | None:
 
 
 def _scaled(g: GraphView, node: Node, depth: int) -> Conditions | None:
-    """The conditions of a mask times a number near 1, which keeps what hides."""
+    """The conditions of a mask times a factor from 0.5 to 1: what hides still hides."""
     for mask, factor in (node.input, node.input[::-1]):
         number = uniform(g, factor)
         if number is not None and 0.5 <= number <= 1:
@@ -121,11 +119,11 @@ def _chosen(g: GraphView, node: Node, shape: Shape, depth: int) -> Conditions | 
         number = uniform(g, low)
         if number is None or not number <= _ABSORBING:
             continue
-        chosen = _conditions(g, condition, depth - 1)
+        conditions = _conditions(g, condition, depth - 1)
         if place:
-            chosen = _negated(chosen)
+            conditions = _negated(conditions)
         rest = _seen(g, mask, depth - 1)
-        return _joined(g, shape, (condition, chosen), (mask, rest))
+        return _joined(g, shape, (condition, conditions), (mask, rest))
     return None
 
 
@@ -160,33 +158,35 @@ def _compared(g: GraphView, node: Node, shape: Shape) -> Conditions | None:
     return (difference if node.op_type.endswith("OrEqual") else difference.plus(_ONE, -1),)
 
 
-def _negated(found: Conditions | None) -> Conditions | None:
-    """The conditions where one does not hold: -n - 1 is 0 or more."""
-    if found is None or len(found) != 1:
+def _negated(conditions: Conditions | None) -> Conditions | None:
+    """The opposite of a single condition: -n - 1 is 0 or more."""
+    if conditions is None or len(conditions) != 1:
         return None
-    return (Affine(-1, {}).plus(found[0], -1),)
+    return (Affine(-1, {}).plus(conditions[0], -1),)
 
 
 def _both(
-    g: GraphView, node: Node, shape: Shape, of: Callable[[str], Conditions | None]
+    g: GraphView, node: Node, shape: Shape, read: Callable[[str], Conditions | None]
 ) -> Conditions | None:
     first, second = node.input
-    return _joined(g, shape, (first, of(first)), (second, of(second)))
+    return _joined(g, shape, (first, read(first)), (second, read(second)))
 
 
 def _joined(g: GraphView, shape: Shape, *parts: tuple[str, Conditions | None]) -> Conditions | None:
-    """The conditions of tensors that are broadcast to a shape, each once."""
-    found: list[Affine] = []
+    """All conditions of tensors that are broadcast to a shape, without duplicates."""
+    union: list[Affine] = []
     for name, conditions in parts:
-        if conditions is None or not all(spreads(g, name, shape, each) for each in conditions):
+        if conditions is None or not all(
+            spreads(g, name, shape, condition) for condition in conditions
+        ):
             return None
-        found += [each for each in conditions if each not in found]
-    return tuple(found)
+        union += [condition for condition in conditions if condition not in union]
+    return tuple(union)
 
 
-def _moved(g: GraphView, node: Node, found: Conditions | None) -> Conditions | None:
+def _moved(g: GraphView, node: Node, conditions: Conditions | None) -> Conditions | None:
     """The conditions in the result of a node that moves its first operand."""
-    if found is None:
+    if conditions is None:
         return None
-    results = [moved(g, node, each) for each in found]
-    return None if None in results else tuple(each for each in results if each is not None)
+    results = [moved(g, node, condition) for condition in conditions]
+    return None if None in results else tuple(result for result in results if result is not None)

@@ -10,8 +10,8 @@ from .._shapes import broadcasts_to
 
 
 def scores_of(g: PatternBuilder, q: Symbol, keys: Symbol, factor: Scalar, s: Scalar) -> Symbol:
-    """The MatMul of queries and swapped keys, with a ``factor`` of the keys, and a factor or
-    divisor ``s`` of the scores.
+    """MatMul of queries and transposed keys, with an optional ``factor`` of the keys, and an
+    optional factor or divisor ``s`` of the scores.
     """
     scores: Symbol = g.op.MatMul(q, g.op.Mul(keys, factor) if g.option("scaled_keys") else keys)
     scaling = g.choice("scaling", "", "Mul", "Div")
@@ -23,7 +23,7 @@ def scale_of(g: GraphView, m: Match, like: str) -> float | None:
 
     ``None`` if it is not positive, or they add axes to the queries.
 
-    The queries may have a factor or divisor ``first`` too, as the answer ``scaled_queries`` says.
+    The choice ``scaled_queries`` says whether queries have a factor or divisor ``first``.
     """
     scale: float | None = 1.0
     for name, operator in (
@@ -47,11 +47,11 @@ TO_SEQUENCE_FIRST: Final = [2, 0, 1, 3]
 SPLITTING: Final = ([0, 2, 1, 3], SEQUENCE_FIRST)
 """Move the heads before the length, in both orders of batch and length."""
 MERGING: Final = ([0, 2, 1, 3], TO_SEQUENCE_FIRST)
-"""Move them behind it."""
+"""Move them after it again."""
 
 
 def is_swap(perm: list[int]) -> bool:
-    """Whether a Transpose of tensors with four axes moves the last one before another."""
+    """Whether a Transpose of four axes makes the last axis the last but one."""
     return len(perm) == 4 and perm[2] == 3
 
 
@@ -63,7 +63,7 @@ def is_merged_swap(perm: list[int]) -> bool:
 
 
 def merged_heads(g: PatternBuilder, k: Symbol, perm: Any) -> Symbol:
-    """Swapped keys as a Transpose of a tensor with three axes, which is split afterwards."""
+    """Transposed keys whose heads are split from a tensor with three axes afterwards."""
     keys: Symbol = g.op.Reshape(g.op.Transpose(k, perm=perm), g.symbol(), attributes=ANY)
     return keys
 
@@ -71,13 +71,13 @@ def merged_heads(g: PatternBuilder, k: Symbol, perm: Any) -> Symbol:
 def scores_shape(g: GraphView, q: str, swapped: str, v: str) -> Shape | None:
     """(batch, heads, queries, keys).
 
-    ``None`` when that is not known, or not as the operators of attention require it.
+    ``None`` when it is unknown, or the attention operators do not support it.
 
     Args:
         g: the graph.
         q: the queries, (batch, heads, queries, head size).
-        swapped: the keys, (batch, heads, head size, keys), one head or as many as there are of
-            queries.
+        swapped: the keys, (batch, heads, head size, keys), with one head or one for each head of
+            the queries.
         v: the values, (batch, heads, keys, size).
     """
     queries, keys, values = (g.try_infer_shape(name) for name in (q, swapped, v))
@@ -94,10 +94,9 @@ def scores_shape(g: GraphView, q: str, swapped: str, v: str) -> Shape | None:
 
 
 def heads_in(g: GraphView, packed: str, split: Shape | None) -> int | None:
-    """The number of heads, if a tensor is packed as (batch, length, features), its features split
-    among the heads.
+    """The number of heads in a packed tensor (batch, length, heads · size); ``None`` for others.
 
-    When it is split, its shape is (batch, heads, length, size).
+    ``split`` is its shape after the heads are split off and moved: (batch, heads, length, size).
     """
     if split is None or len(split) != 4:
         return None

@@ -1,4 +1,4 @@
-"""Heads of keys and values that each serve a group of queries."""
+"""Heads of keys and values that serve a group of query heads each."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -37,32 +37,31 @@ class Packed(NamedTuple):
 
 
 def places_of(count: int, heads: int) -> np.ndarray:
-    """The head that each of this many queries reads, ``count`` heads in all."""
+    """For each of ``heads`` query heads, which of ``count`` heads of keys it reads."""
     return np.arange(heads, dtype=np.int64) // (heads // count)
 
 
 def shared_heads(g: GraphView, name: str) -> Shared | None:
-    """The heads that are repeated in groups of equal size, in order, to give a tensor (batch,
-    heads, length, size).
-
-    Gather repeats them, or Unsqueeze, Expand (or Tile) and Reshape; Expand (or Tile) alone a single
-    head.
+    """The heads of a tensor (batch, heads, length, size) before each is repeated equally often: by
+    Gather, or Unsqueeze, Expand (or Tile) and Reshape; a single head by Expand (or Tile) alone.
     """
     shape, node = g.try_infer_shape(name), g.node_before(name)
     if shape is None or len(shape) != 4 or not isinstance(shape[1], int) or node is None:
         return None
     if is_op(node, "Expand", "Tile"):
         source = g.try_infer_shape(node.input[0])
-        found = None if source is None or source[1:2] != (1,) else Shared(node.input[0], source)
+        shared = None if source is None or source[1:2] != (1,) else Shared(node.input[0], source)
     else:
-        found = _gathered(g, node, shape[1]) if is_op(node, "Gather") else _expanded(g, node, shape)
+        shared = (
+            _gathered(g, node, shape[1]) if is_op(node, "Gather") else _expanded(g, node, shape)
+        )
     if (
-        found is None
-        or len(found.shape) != 4
-        or found.shape != (shape[0], found.shape[1], *shape[2:])
+        shared is None
+        or len(shared.shape) != 4
+        or shared.shape != (shape[0], shared.shape[1], *shape[2:])
     ):
         return None
-    return found
+    return shared
 
 
 def _gathered(g: GraphView, node: Node, heads: int) -> Shared | None:
@@ -79,11 +78,11 @@ def _expanded(g: GraphView, node: Node, shape: Shape) -> Shared | None:
     expand = g.node_before(node.input[0]) if is_op(node, "Reshape") else None
     if not is_op(expand, "Expand", "Tile") or not reshapes_as_inferred(g, node):
         return None
-    alone, expanded = g.node_before(expand.input[0]), g.try_infer_shape(node.input[0])
-    source = g.try_infer_shape(alone.input[0]) if is_op(alone, "Unsqueeze") else None
-    if source is None or not is_op(alone, "Unsqueeze") or expanded is None:
+    unsqueeze, expanded = g.node_before(expand.input[0]), g.try_infer_shape(node.input[0])
+    source = g.try_infer_shape(unsqueeze.input[0]) if is_op(unsqueeze, "Unsqueeze") else None
+    if source is None or not is_op(unsqueeze, "Unsqueeze") or expanded is None:
         return None
-    axes = g.get_argument(alone, "axes")
+    axes = g.get_argument(unsqueeze, "axes")
     if axes == [1, 2] and len(source) == 3:
         source = (source[0], 1, *source[1:])
     elif axes != [2] or len(source) != 4:
@@ -92,16 +91,14 @@ def _expanded(g: GraphView, node: Node, shape: Shape) -> Shared | None:
     if not isinstance(count, int) or not isinstance(shape[1], int) or not count or shape[1] % count:
         return None
     return (
-        Shared(alone.input[0], source)
+        Shared(unsqueeze.input[0], source)
         if expanded == (*source[:2], shape[1] // count, *source[2:])
         else None
     )
 
 
 def packed_heads(g: GraphView, name: str) -> Packed | None:
-    """The tensor whose features are split among heads, which are moved before the length and may be
-    repeated.
-    """
+    """The packed tensor whose heads are split off, moved before the length, and maybe repeated."""
     shared = shared_heads(g, name)
     name = shared.name if shared is not None else name
     transpose, split = g.node_before(name), g.try_infer_shape(name)
@@ -115,8 +112,8 @@ def packed_heads(g: GraphView, name: str) -> Packed | None:
 
 
 def packed_keys(g: GraphView, keys: str, swapped: str, perm: Sequence[int]) -> Packed | None:
-    """The same for keys, of the shape (batch, heads, head size, keys) as ``swapped``, which a
-    Transpose has moved by ``perm``, before their heads were split or afterwards.
+    """`packed_heads` for keys that a Transpose by ``perm`` moves to (batch, heads, head size, keys)
+    before or after their heads are split; ``swapped`` is the result.
     """
     if perm == [0, 1, 3, 2]:
         return packed_heads(g, keys)

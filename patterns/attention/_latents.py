@@ -23,18 +23,19 @@ _RANK: Final = 4
 _SCALING: Final = ("Mul", "Div")
 _STEPS: Final = 4
 """Most nodes between scores and Softmax: a factor, a bias, a mask."""
-_LARGEST: Final = 2.0**32
-"""The largest weight: sums in another order may leave the range of the type with larger ones."""
+_MAX_WEIGHT: Final = 2.0**32
+"""Sums in another order may leave the range of the type with larger weights."""
 _GAIN: Final = 4
-"""Times that the multiplications must be fewer, as those of few rows take longer each. At this
-limit, 32 queries take 0.14 of the time with 1024 keys and 0.75 with 32 (16 heads, rank 512).
+"""Minimum ratio of the multiplications before and after, as each takes longer in a matrix of few
+rows. At this limit, 32 queries take 0.14 of the time with 1024 keys and 0.75 with 32 (16 heads,
+rank 512).
 """
 Movement = tuple[str, list[int]]
 """An operator and its numbers; see `movement_between`."""
 
 
 class Projection(NamedTuple):
-    """A part of the features that a MatMul makes of latents for each head.
+    """Some of the features that a MatMul computes from latents for each head.
 
     Attributes:
         latents: of shape (batch, length, rank), or with an axis of 1 after the batch.
@@ -65,8 +66,8 @@ def projection_of(g: GraphView, name: str, perm: Sequence[int]) -> Projection | 
     """How a tensor is projected: a part of the last axis of (batch, length, heads, width),
     transposed.
 
-    ``None`` where something else computes it, or reads a result in between; where they are not
-    32-bit floats; or where a weight is not finite, or very large.
+    ``None`` where something else computes it, or reads a result in between; where the type is not
+    float32; or where a weight is not finite, or very large.
     """
     transpose = g.node_before(name)
     if not is_op(transpose, "Transpose") or permutation(g, transpose) != [*perm]:
@@ -94,7 +95,7 @@ def projection_of(g: GraphView, name: str, perm: Sequence[int]) -> Projection | 
         return None
     if g.is_constant(projecting.input[0]) or g.try_infer_type(name) != TensorProto.FLOAT:
         return None
-    if not (np.abs(constant(g, projecting.input[1])) <= _LARGEST).all():
+    if not (np.abs(constant(g, projecting.input[1])) <= _MAX_WEIGHT).all():
         return None
     return Projection(
         latents=projecting.input[0],
@@ -128,20 +129,19 @@ def heads_shape(g: GraphView, name: str, projected: Projection) -> Shape | None:
 
 
 def saves(queries: Dim, projected: Projection) -> bool:
-    """Whether few queries make it faster to leave latents as they are.
+    """Whether queries are so few that it is faster not to project the latents.
 
-    For each key and head, the projection takes rank · size multiplications, and size for each
-    query; the latents take rank for each query.
+    Multiplications per key and head: rank · size, and size for each query; otherwise rank for each.
     """
-    most = upper_bound(queries)
-    if not isinstance(most, int):
+    max_queries = upper_bound(queries)
+    if not isinstance(max_queries, int):
         return False
     rank, size = projected.rank, projected.size
-    return _GAIN * most * rank <= (rank + most) * size
+    return _GAIN * max_queries * rank <= (rank + max_queries) * size
 
 
 class Rows(NamedTuple):
-    """How the heads become rows of one matrix, as all of them read the same latents, and back.
+    """Movements that make the heads rows of one matrix, as all read the same latents, and back.
 
     Attributes:
         join: makes (batch, 1, heads · queries, n) of (batch, heads, queries, n).
@@ -198,8 +198,8 @@ def weights_of(g: PatternRewriter, projected: Projection, perm: Sequence[int]) -
 
 
 def are_probabilities(g: GraphView, name: str) -> bool:
-    """Whether a tensor is the result of Softmax, or has numbers in place of its NaN: it has no
-    infinities, of which sums depend on the order.
+    """Whether a tensor is the result of Softmax, maybe with its NaN replaced. It has no infinities,
+    with which the result of a sum would depend on its order.
     """
     node = g.node_before(name)
     if is_op(node, "Where"):
@@ -216,8 +216,8 @@ def _is_finite_constant(g: GraphView, name: str) -> bool:
 def becomes_probabilities(g: GraphView, name: str) -> bool:
     """Whether scores go to Softmax of the last axis, and nowhere else.
 
-    A query with an infinity has infinite scores, or NaN, in any order of sums, and then NaN as all
-    probabilities.
+    The scores of a query with an infinity are infinite or NaN in any order of sums, so that its
+    probabilities are all NaN.
     """
     node = g.next_node(name)
     for _ in range(_STEPS):

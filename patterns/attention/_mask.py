@@ -25,11 +25,9 @@ _CALCULATING: Final = frozenset(
 overflows.
 """
 _CHOOSING: Final = _MOVING | {"Add", "Concat", "Min", "Where"}
-"""Operators whose results are not NaN, and not infinite unless it is -infinity, where the same
-holds for all operands.
-"""
+"""Operators whose results hold no NaN and no +infinity where no operand does."""
 _BOUNDED: Final = _MOVING | {"Concat", "Max", "Min", "Where"}
-"""Operators whose results lie between the bounds of their operands, and 0."""
+"""Operators whose results are 0 or lie between the bounds of their operands."""
 _DEPTH: Final = 24
 
 
@@ -64,7 +62,7 @@ def is_of_bits(g: GraphView, name: str) -> bool:
 
 
 def is_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
-    """Whether no element is known to be NaN or infinity, but for -infinity."""
+    """Whether no element is NaN or +infinity, as is assumed of inputs."""
     node = g.node_before(name)
     if g.is_constant(name) and is_float(g.try_infer_type(name)):
         array = g.get_computed_constant(name)
@@ -81,10 +79,9 @@ def is_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
 
 
 def lies_between(g: GraphView, name: str, least: float, most: float, depth: int = _DEPTH) -> bool:
-    """Whether all numbers of a mask are known to lie between two bounds, a negative and a positive
-    one.
+    """Whether all numbers of a mask lie between a negative and a positive bound.
 
-    A mask that is not of floating-point numbers holds positions, or 0 and 1.
+    Integers and Booleans do: they are positions, or 0 and 1.
     """
     if not depth or not is_float(g.try_infer_type(name)) or is_of_bits(g, name):
         return bool(depth)
@@ -112,9 +109,7 @@ def lies_between(g: GraphView, name: str, least: float, most: float, depth: int 
 
 
 def fits_scores(mask: Shape | None, scores: Shape) -> bool:
-    """Whether a mask broadcasts to the scores, (batch, heads, queries, keys), whatever its last
-    axis is.
-    """
+    """Whether a mask, its last axis aside, broadcasts to (batch, heads, queries, keys)."""
     if mask is None or not 0 < len(mask) <= len(scores):
         return False
     return all(
@@ -123,10 +118,7 @@ def fits_scores(mask: Shape | None, scores: Shape) -> bool:
 
 
 def has_keys(g: GraphView, masks: Sequence[str], scores: Shape, values: str) -> bool:
-    """Whether masks broadcast to the scores.
-
-    Their last axes, or the keys' axis, show the number of keys.
-    """
+    """Whether masks broadcast to the scores, and the values or the masks have their keys."""
     shapes = [g.try_infer_shape(name) for name in masks]
     if not all(shape is not None and fits_scores(shape, scores) for shape in shapes):
         return False
@@ -138,8 +130,8 @@ def has_keys(g: GraphView, masks: Sequence[str], scores: Shape, values: str) -> 
 def stretched_by(
     g: GraphView, masks: Sequence[str], scores: Shape, q: str, swapped: str
 ) -> list[tuple[Source, ...]]:
-    """The sources of the numbers of queries and keys, empty where the sum of the masks has this
-    number.
+    """The sources of the numbers of queries and of keys; empty for a number that the sum of the
+    masks has.
     """
     shape = broadcast_all([g.try_infer_shape(name) for name in masks]) or ()
     queries = () if shape[-2:-1] == scores[-2:-1] else sources_of(g, q, 2)
@@ -147,11 +139,11 @@ def stretched_by(
 
 
 def sources_of(g: GraphView, name: str, axis: int, depth: int = _DEPTH) -> tuple[Source, ...]:
-    """Axes of tensors whose lengths add up to the length of an axis, the highest that are found
-    above it.
+    """Axes of tensors whose lengths add up to the length of an axis, as far up the graph as they
+    are found.
 
-    A Shape of the tensor itself would stop rewrites of the keys, and be a cycle where the operator
-    joins keys of earlier calls.
+    A Shape of the tensor itself would block rewrites of the keys. It would be a cycle where the
+    operator appends the keys to earlier ones.
     """
     node, shape = g.node_before(name), g.get_shape(name)
     if node is not None and depth and not isinstance(shape[axis], int):
@@ -171,15 +163,14 @@ def sources_of(g: GraphView, name: str, axis: int, depth: int = _DEPTH) -> tuple
 def write_mask(
     g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source, ...]], *, marked: bool = False
 ) -> str:
-    """A mask of 32 bits as onnxruntime's kernels take it: at least two axes, the numbers of queries
-    and keys written out.
+    """A float32 mask as onnxruntime's kernels require it: expanded to the numbers of queries and
+    keys.
 
-    They return zeros for a row whose mask has the lowest number of its type everywhere, as if it
-    were -infinity, where ONNX gives all keys the same weight. A factor one step below 1 avoids that
-    number, and keeps 0 and -infinity. A row that is -infinity everywhere is NaN by the formula:
-    where it is to be ``marked``, the factor is NaN next to it. (It is NaN next to a row with
-    infinity or NaN too, for which the kernels and the formula give NaN anyway.) ``stretched`` is as
-    in `stretch_mask`.
+    The kernels return zeros for a row whose mask is the lowest number of its type everywhere, as if
+    it were -infinity, where ONNX gives all keys the same weight. A factor one step below 1 avoids
+    that number, and keeps 0 and -infinity. By the formula, a row that is -infinity everywhere is
+    NaN: with ``marked``, so is its factor. (So is that of a row with infinity or NaN, for which the
+    kernels and the formula give NaN anyway.) ``stretched`` is as in `stretch_mask`.
     """
     array, step = g.get_computed_constant(mask), np.nextafter(np.float32(1), np.float32(0))
     if marked:
@@ -192,8 +183,8 @@ def write_mask(
 
 
 def stretch_mask(g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source, ...]]) -> str:
-    """A mask with the numbers of queries and keys, whose sources are given, empty where the mask
-    has this number.
+    """A mask expanded to the numbers of queries and keys, from their sources as `stretched_by`
+    returns them.
     """
     if not any(stretched):
         return mask
@@ -204,13 +195,13 @@ def stretch_mask(g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source
 
 
 def _length(g: PatternRewriter, sources: Sequence[Source]) -> np.ndarray | str:
-    """A vector with one element, the sum of lengths, 1 without any."""
+    """The sum of lengths as a vector of one element; 1 without sources."""
     number = sum(size for name, axis in sources if isinstance(size := g.get_shape(name)[axis], int))
-    others = [
+    symbolic = [
         (name, axis) for name, axis in sources if not isinstance(g.get_shape(name)[axis], int)
     ]
-    total = "" if others else np.array([number if sources else 1], dtype=np.int64)
-    for name, axis in others:
+    total = "" if symbolic else np.array([number if sources else 1], dtype=np.int64)
+    for name, axis in symbolic:
         length = g.op.Shape(name, start=axis, end=axis + 1)
         total = g.op.Add(total, length) if isinstance(total, str) and total else length
-    return g.op.Add(total, np.array([number], dtype=np.int64)) if others and number else total
+    return g.op.Add(total, np.array([number], dtype=np.int64)) if symbolic and number else total

@@ -1,4 +1,4 @@
-"""Tensors that are known from the indices of their elements: all equal, or positions."""
+"""Tensors whose elements follow from their indices: all equal, or positions."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ from .._nodes import is_op, permutation
 from .._operators import ELEMENTWISE, MOVING, STRETCHING
 
 _DEPTH: Final = 32
-_FEW: Final = 1 << 16
+_MAX_ELEMENTS: Final = 1 << 16
 """Constants of more elements are not read."""
 
 
@@ -31,15 +31,15 @@ class Affine(NamedTuple):
     steps: Mapping[int, int]
 
     def plus(self, other: "Affine", factor: int = 1) -> "Affine":
-        """The sum with a multiple of others."""
+        """The sum with a multiple of another."""
         axes = {*self.steps, *other.steps}
         steps = {axis: self.steps.get(axis, 0) + factor * other.steps.get(axis, 0) for axis in axes}
-        kept = {axis: step for axis, step in steps.items() if step}
-        return Affine(self.start + factor * other.start, kept)
+        nonzero = {axis: step for axis, step in steps.items() if step}
+        return Affine(self.start + factor * other.start, nonzero)
 
 
 def positions_of(g: GraphView, name: str, depth: int = _DEPTH) -> Affine | None:
-    """The integers in a tensor by their indices, ``None`` where they are not known to be affine."""
+    """The integers in a tensor by their indices; ``None`` where they are not known to be affine."""
     info = g.info(name)
     if not is_integer(info.dtype) or info.shape is None or not depth:
         return None
@@ -47,7 +47,7 @@ def positions_of(g: GraphView, name: str, depth: int = _DEPTH) -> Affine | None:
         return Affine(info.data[0], {})
     if g.is_constant(name):
         array = g.get_computed_constant(name)
-        return None if array is None or array.size > _FEW else _of_constant(array)
+        return None if array is None or array.size > _MAX_ELEMENTS else _of_constant(array)
     node = g.node_before(name)
     if node is None or node.domain:
         return None
@@ -84,7 +84,7 @@ def _of_constant(array: Array) -> Affine | None:
 
 
 def _counted(g: GraphView, node: Node) -> Affine | None:
-    """1, 2, 3, ..., which CumSum counts of ones."""
+    """1, 2, 3, ...: the CumSum of ones."""
     rank, axis, one = (
         g.info(node.input[0]).rank,
         g.get_ints(node.input[1]),
@@ -97,38 +97,38 @@ def _counted(g: GraphView, node: Node) -> Affine | None:
     return Affine(1, {axis[0] % rank - rank: 1})
 
 
-def spreads(g: GraphView, name: str, shape: Shape, found: Affine | None) -> bool:
+def spreads(g: GraphView, name: str, shape: Shape, numbers: Affine | None) -> bool:
     """Whether elements keep their indices when a tensor is broadcast to a shape."""
     own = g.try_infer_shape(name)
-    if found is None or own is None:
+    if numbers is None or own is None:
         return False
-    return all(own[axis] == shape[axis] for axis in found.steps)
+    return all(own[axis] == shape[axis] for axis in numbers.steps)
 
 
-def moved(g: GraphView, node: Node, found: Affine) -> Affine | None:
+def moved(g: GraphView, node: Node, numbers: Affine) -> Affine | None:
     """The same numbers in the result of a node that moves its first operand."""
     source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
     if source is None or result is None:
         return None
     if is_op(node, "Cast", "Identity"):
-        return found
+        return numbers
     if is_op(node, "Expand"):
-        return found if spreads(g, node.input[0], result, found) else None
+        return numbers if spreads(g, node.input[0], result, numbers) else None
     if is_op(node, "Unsqueeze", "Squeeze", "Reshape"):
-        return _reshaped(found, source, result) if reshapes_as_inferred(g, node) else None
+        return _reshaped(numbers, source, result) if reshapes_as_inferred(g, node) else None
     if is_op(node, "Transpose"):
         perm = permutation(g, node)
         rank = len(source)
         places = {} if perm is None else {axis - rank: to - rank for to, axis in enumerate(perm)}
         return (
-            Affine(found.start, {places[a]: step for a, step in found.steps.items()})
+            Affine(numbers.start, {places[a]: step for a, step in numbers.steps.items()})
             if perm
             else None
         )
-    return _cut(g, node, found, len(source)) if is_op(node, "Slice") else None
+    return _cut(g, node, numbers, len(source)) if is_op(node, "Slice") else None
 
 
-def _reshaped(found: Affine, source: Shape, result: Shape) -> Affine | None:
+def _reshaped(numbers: Affine, source: Shape, result: Shape) -> Affine | None:
     """The numbers after axes of size 1 were added or dropped."""
     before = [axis - len(source) for axis, size in enumerate(source) if size != 1]
     after = [axis - len(result) for axis, size in enumerate(result) if size != 1]
@@ -136,12 +136,13 @@ def _reshaped(found: Affine, source: Shape, result: Shape) -> Affine | None:
         return None
     places = dict(zip(before, after, strict=True))
     return Affine(
-        found.start, {places[axis]: step for axis, step in found.steps.items() if axis in places}
+        numbers.start,
+        {places[axis]: step for axis, step in numbers.steps.items() if axis in places},
     )
 
 
-def _cut(g: GraphView, node: Node, found: Affine, rank: int) -> Affine | None:
-    """The numbers in a part from a known index on."""
+def _cut(g: GraphView, node: Node, numbers: Affine, rank: int) -> Affine | None:
+    """The numbers in the result of a Slice whose starts are known."""
     starts = known_values(g, node.input[1]) if len(node.input) > 1 else None
     axes, steps = g.get_argument(node, "axes"), g.get_argument(node, "steps")
     if (
@@ -151,20 +152,22 @@ def _cut(g: GraphView, node: Node, found: Affine, rank: int) -> Affine | None:
     ):
         return None
     for axis, start in zip(axes, starts, strict=True):
-        step = found.steps.get(axis % rank - rank, 0)
+        step = numbers.steps.get(axis % rank - rank, 0)
         if step and not is_nonnegative(start):
             return None
-        found = Affine(found.start + start * step if step else found.start, found.steps)
-    return found
+        numbers = Affine(numbers.start + start * step if step else numbers.start, numbers.steps)
+    return numbers
 
 
 def uniform(g: GraphView, name: str, depth: int = _DEPTH) -> Any:
-    """The number that all elements of a tensor are, as an array without axes, ``None`` where they
+    """The number that all elements of a tensor equal, as an array of rank 0; ``None`` where they
     are not known to be equal.
     """
     if g.is_constant(name):
         array = g.get_computed_constant(name)
-        is_equal = array is not None and 0 < array.size <= _FEW and (array == array.flat[0]).all()
+        is_equal = (
+            array is not None and 0 < array.size <= _MAX_ELEMENTS and (array == array.flat[0]).all()
+        )
         return array.reshape(-1)[0].reshape(()) if is_equal and array is not None else None
     if g.assumes("ones", name):
         return np.ones((), numpy_dtype(g.try_infer_type(name)))

@@ -1,6 +1,4 @@
-"""GroupQueryAttention in place of the scores and weights of an attention that no other operator
-has.
-"""
+"""GroupQueryAttention for attention whose scores or weights no other operator computes."""
 
 from typing import Any, ClassVar, Final
 
@@ -19,7 +17,7 @@ def example(numbers: str, weights: str, attributes: str, sinks: str = "") -> tup
     and a window of two.
 
     Args:
-        numbers: constants of the graph before, each with a comma behind it.
+        numbers: constants of the graph before, each followed by a comma.
         weights: the nodes from the scores ``a`` and the mask ``m`` to the weights ``w``.
         attributes: of the operator, besides the heads and the window.
         sinks: a constant for the operator, ``float[4] h = {...}``; none by default.
@@ -47,7 +45,7 @@ def example(numbers: str, weights: str, attributes: str, sinks: str = "") -> tup
 
 
 class _ScoresGroupQueryAttention(GroupQueryAttentionPattern):
-    """An attention with a cache, written out."""
+    """Attention with a cache, as separate operators."""
 
     exactness = "finite"
     priority = 2  # before FusedMatMul takes over the scale
@@ -63,7 +61,7 @@ class _ScoresGroupQueryAttention(GroupQueryAttentionPattern):
         past_key: Symbol,
         past_value: Symbol,
     ) -> tuple[Symbol, Symbol, Symbol]:
-        # The first variants that are tried have a rotation, as it is the last choice.
+        # The rotation is the last choice, so that the variants that are tried first have it.
         scaling = g.choice("scaling", "", "Mul", "Div")
         repetition = g.choice("repetition", "", "Gather", "Expand")
         queries, keys = self.rotated(g, q, k)
@@ -84,12 +82,12 @@ class _ScoresGroupQueryAttention(GroupQueryAttentionPattern):
         return y, present_key, present_value
 
     def weights(self, g: PatternBuilder, scores: Symbol, mask: Optional) -> Symbol:
-        """The weights of the values."""
+        """The weights of the values, from the scores."""
         raise NotImplementedError
 
 
 def _repeated(g: PatternBuilder, x: Symbol, repetition: str) -> Symbol:
-    """Heads of keys or values, as many as there are of queries."""
+    """Heads of keys or values, one for each head of the queries."""
     repeated = x
     if repetition == "Gather":
         repeated = g.op.Gather(x, g.symbol(), axis=1)
@@ -100,7 +98,7 @@ def _repeated(g: PatternBuilder, x: Symbol, repetition: str) -> Symbol:
 
 
 def attributes_of(g: GraphView, m: Match) -> dict[str, Any] | None:
-    """Heads and scale as attributes of Attention, ``None`` where it does not compute the same."""
+    """Heads and scale as attributes of Attention; ``None`` where it does not compute the same."""
     moved = [node for node in m.nodes if node.op_type == "Transpose"]
     queries, keys, values = (g.try_infer_shape(node.output[0]) for node in moved[:3])
     if queries is None or keys is None or values != keys:

@@ -34,12 +34,12 @@ from ._formula import (
 from ._groups import shared_heads
 from ._mask import has_keys, is_finite_mask, lies_between, stretched_by, write_mask
 
-_LONGEST: Final = 1024
+_MAX_KEYS: Final = 1024
 """Number of keys above which the operator is slower than its formula on onnxruntime's CPU
 provider.
 """
-_USUAL: Final = 64.0
-"""Bound of biases."""
+_MAX_BIAS: Final = 64.0
+"""Bound of the numbers in a bias."""
 
 
 class AttentionPattern(EasyPatternOptimization):
@@ -47,7 +47,7 @@ class AttentionPattern(EasyPatternOptimization):
 
     What: one operator instead of four to seven; scale and mask may be absent. Two terms, such as a
     bias of positions and a mask of tokens, are added up first, once for all layers. A mask with one
-    row for all queries is repeated for each of them, as onnxruntime requires it; all attentions of
+    row for all queries is repeated for each of them, as onnxruntime requires; all attentions of
     a model share the copy. A row of the mask that may be -infinity everywhere becomes NaN: it is
     NaN in the formula, but 0 in onnxruntime's operator. Tensors whose length comes before the
     batch, as in torch's own modules, are moved as they are in the formula.
@@ -65,7 +65,7 @@ class AttentionPattern(EasyPatternOptimization):
     4. the factor is not a positive number, or has more than four axes.
     5. the mask does not broadcast to the scores.
     6. of two terms, the first may hold numbers beyond 64, or the second above 64: their sum is
-       rounded in another way.
+       rounded differently.
     7. a row of the mask may be -infinity everywhere, and the heads of the result are not merged:
        the operator is slower then, 1.04 to 1.28 of the time for 4 to 128 queries and keys (with
        merged heads 0.73 to 0.94, and 0.28 for one query).
@@ -104,7 +104,7 @@ class AttentionPattern(EasyPatternOptimization):
         return g.op.Softmax(scores, axis=g.any_of(-1, 3))
 
     def swapped(self, g: PatternBuilder, k: Symbol) -> Symbol:
-        """Keys (batch, heads, size, keys), whose features were last, in any order of the others."""
+        """Keys (batch, heads, size, keys), from a tensor with the features last."""
         return g.either(
             lambda: g.op.Transpose(k, perm=g.capture("perm", is_swap)),
             lambda: merged_heads(g, k, g.capture("perm", is_merged_swap)),
@@ -121,7 +121,7 @@ class AttentionPattern(EasyPatternOptimization):
         if reason := may_be_empty(g, (*scores, *g.get_shape(m.q), *g.get_shape(m.v))):  # (2)
             return self.none(matmul, msg=reason)
         # (3)
-        if isinstance(scores[-1], int) and scores[-1] > _LONGEST and shared_heads(g, m.v) is None:
+        if isinstance(scores[-1], int) and scores[-1] > _MAX_KEYS and shared_heads(g, m.v) is None:
             return self.none(matmul, msg="more than 1024 keys, for which the operator is slower")
         scale = scale_of(g, m, m.q)
         if scale is None:  # (4)
@@ -169,15 +169,16 @@ class AttentionPattern(EasyPatternOptimization):
     def _can_mask(self, g: GraphView, m: Match, scores: Shape) -> bool:
         """Whether the masks can be an operand."""
         if m.get("two_terms") and not (
-            lies_between(g, m.bias, -_USUAL, _USUAL) and lies_between(g, m.mask, -math.inf, _USUAL)
+            lies_between(g, m.bias, -_MAX_BIAS, _MAX_BIAS)
+            and lies_between(g, m.mask, -math.inf, _MAX_BIAS)
         ):
-            # (6) a bias, whichever of them it is, is added to the other term instead of to the
-            #     scores
+            # (6) either term may be a bias, which would be added to the other one first, and not
+            #     to the scores
             return False
         return has_keys(g, self.masks(m), scores, m.v)
 
     def masks(self, m: Match) -> list[str]:
-        """The operands that hide scores."""
+        """The operands that the mask is computed from."""
         return [*([m.bias] if m.get("two_terms") else []), m.mask] if m.masked else []
 
     def marked(self, g: GraphView, m: Match) -> bool:
@@ -207,7 +208,7 @@ class AttentionPattern(EasyPatternOptimization):
         "agraph (float[b,s,2,4] x, float[b,t,2,4] k, float[b,2,t,4] v, bool[b,1,1,t] c) "
         "=> (float[b,2,s,4] y)"
     )
-    _given = "q = Transpose <perm = [0, 2, 1, 3]> (x) m = Where(c, zero, low)"
+    _operands = "q = Transpose <perm = [0, 2, 1, 3]> (x) m = Where(c, zero, low)"
     _first = "q = Transpose <perm = [1, 2, 0, 3]> (x) v = Transpose <perm = [1, 2, 0, 3]> (z)"
     _biased = (
         "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v, bool[b,1,3,5] c, "
@@ -220,11 +221,11 @@ class AttentionPattern(EasyPatternOptimization):
     )
     examples: ClassVar[Sequence[Example]] = Example.pairs(
         f"{_start} <float eight = {{8}}, float zero = {{0}}, "
-        f"float low = {{-3.4028235e38}}> {{ {_given} p = Transpose <perm = [0, 2, 3, 1]> (k) "
+        f"float low = {{-3.4028235e38}}> {{ {_operands} p = Transpose <perm = [0, 2, 3, 1]> (k) "
         "a = MatMul(q, p) d = Div(a, eight) e = Add(d, m) w = Softmax <axis = -1> (e) "
         "y = MatMul(w, v) }",
         "<float zero = {0}, float low = {-3.4028235e38}, float step = {0.99999994}, "
-        f"int64[1] one = {{1}}> {{ {_given} p = Transpose <perm = [0, 2, 1, 3]> (k) "
+        f"int64[1] one = {{1}}> {{ {_operands} p = Transpose <perm = [0, 2, 1, 3]> (k) "
         "n = Mul(m, step) s = Shape <start = 1, end = 2> (x) u = Concat <axis = 0> (s, one) "
         "l = Expand(n, u) y = Attention <scale = 0.125> (q, p, v, l) }",
         "agraph (float[b,3,5,4] q, float[b,7,12] k, float[b,3,7,2] v) "
@@ -263,7 +264,7 @@ class AttentionPattern(EasyPatternOptimization):
 
 def _is_merged(g: GraphView, name: str) -> bool:
     """Whether the heads of a result (batch, heads, length, size) are moved after the length, as
-    before they are merged.
+    merging them requires.
     """
     node = g.next_node(name)
     return is_op(node, "Transpose") and node.attribute.get("perm") in MERGING

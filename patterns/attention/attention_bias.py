@@ -97,7 +97,7 @@ class AddMatMulSoftmaxPattern(_AttentionBias):
         scores = g.op.MatMul(q, self.heads(g, g.op.MatMul(x, w), shape, early))
         return g.op.Softmax(g.op.Add(scores, mask) if mask else scores, axis=-1)
 
-    _given = "<float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 1, 2}"
+    _weights = "<float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 1, 2}"
     _late = (
         "Reshape(k, s) t = Transpose <perm = [0, 2, 3, 1]> (r) m = MatMul(q, t) n = Add(m, mask) "
         "y = Softmax (n) }"
@@ -108,13 +108,13 @@ class AddMatMulSoftmaxPattern(_AttentionBias):
     )
     _masked = "agraph (float[a,5,3] x, float[a,2,4,2] q, float[a,1,1,5] mask) => (float[a,2,4,5] y)"
     _plain = "agraph (float[a,5,3] x, float[a,2,4,2] q) => (float[a,2,4,5] y)"
-    _sizes, _others = "int64[4] s = {0, 0, 2, 2}>", "int64[4] s = {-1, 2, 2, 5}>"
+    _sizes, _split = "int64[4] s = {0, 0, 2, 2}>", "int64[4] s = {-1, 2, 2, 5}>"
     _bias = "float[4] b = {1, 2, 0.5, 3}"
     examples = Example.pairs(
-        f"{_masked} {_given}, {_bias}, {_sizes} {{ p = MatMul(x, w) k = Add(p, b) r = {_late}",
-        f"{_masked} {_given}, {_sizes} {{ k = MatMul(x, w) r = {_late}",
-        f"{_plain} {_given}, {_bias}, {_others} {{ p = MatMul(x, w) k = Add(b, p) r = {_soon}",
-        f"{_plain} {_given}, {_others} {{ k = MatMul(x, w) r = {_soon}",
+        f"{_masked} {_weights}, {_bias}, {_sizes} {{ p = MatMul(x, w) k = Add(p, b) r = {_late}",
+        f"{_masked} {_weights}, {_sizes} {{ k = MatMul(x, w) r = {_late}",
+        f"{_plain} {_weights}, {_bias}, {_split} {{ p = MatMul(x, w) k = Add(b, p) r = {_soon}",
+        f"{_plain} {_weights}, {_split} {{ k = MatMul(x, w) r = {_soon}",
     )
 
 
@@ -162,7 +162,7 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
         _require_last_axis(g, softmax, m.axis)  # (1)
         values = g.try_infer_shape(transpose.output[0])
         result, shape = g.try_infer_shape(back.output[0]), g.try_infer_shape(merge.output[0])
-        given, weight, features = (
+        layer, weight, features = (
             g.try_infer_shape(add.output[0]),
             g.static_shape(m.u),
             g.static_shape(m.b),
@@ -172,7 +172,7 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
             values is None
             or result is None
             or shape is None
-            or given is None
+            or layer is None
             or not weight
             or not features
         ):
@@ -182,7 +182,7 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
         if not _spreads_over_heads(g, m.b, add.output[0], (values[1], values[3])):  # (2)
             return self.none(reshape, msg="the bias is not one value per feature of a head")
         is_merged = result[2:] == (values[1], values[3]) and shape == (*result[:2], *features[-1:])
-        if not is_merged or (values[0], values[2]) != given[:2]:  # (2)
+        if not is_merged or (values[0], values[2]) != layer[:2]:  # (2)
             return self.none(merge, msg="axes other than the heads are split or merged")
         if len(weight) != 2 or weight[0] != features[-1]:  # (2)
             return self.none(merge, msg="no linear layer follows the attention")
@@ -229,17 +229,14 @@ def _require_last_axis(g: GraphView, softmax: Node, axis: int) -> None:
 
 
 def _spreads_over_heads(g: GraphView, bias: str, biased: str, heads: Sequence[Dim]) -> bool:
-    """Whether a bias is one number for each feature of a linear layer, whose features are split
-    into these heads.
-
-    The result of the layer, ``biased``, has rank 3; ``heads`` are the number of heads, and the
-    number of features of each.
+    """Whether a bias is one number for each feature of a linear layer, whose result ``biased`` has
+    rank 3 and is split into ``heads``: their number, and the features of each.
     """
-    shape, given = g.static_shape(bias), g.try_infer_shape(biased)
+    shape, layer = g.static_shape(bias), g.try_infer_shape(biased)
     if (
         not shape
-        or given is None
-        or len(given) != 3
+        or layer is None
+        or len(layer) != 3
         or len(heads) != 2
         or not all(isinstance(dim, int) for dim in heads)
     ):
@@ -248,7 +245,7 @@ def _spreads_over_heads(g: GraphView, bias: str, biased: str, heads: Sequence[Di
         len(shape) <= 3
         and math.prod(shape)
         == shape[-1]
-        == given[-1]
+        == layer[-1]
         == math.prod(int(str(dim)) for dim in heads)
         > 0
     )

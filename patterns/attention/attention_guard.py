@@ -20,7 +20,7 @@ from .._shapes import uniform_value
 from ._mask import lies_between
 
 _MOVES: Final = 3
-_MOST: Final = 1e30
+_MAX_MASK: Final = 1e30
 """The kernel gives NaN next to numbers near the largest one of the type."""
 
 
@@ -30,13 +30,13 @@ class AttentionGuardPattern(EasyPatternOptimization):
     What: drops the guard that `GuardedAttention` leaves: finite queries and keys have finite
     scores, and where a mask hides all keys of a query by -infinity, onnxruntime's operator gives 0,
     as the guard does.
-    Why: five or six nodes less for each layer; one thread of onnxruntime's CPU provider takes 0.73
+    Why: five or six nodes fewer per layer; one thread of onnxruntime's CPU provider takes 0.73
     to 0.98 of the time without them. It is not in the default preset, because earlier keys may be
     NaN, which the guard hides.
     Refuses when:
     1. z is not the result of an Attention, or more is done to it than moving and merging heads.
     2. the mask may be infinite (but for -infinity), NaN or above 1e30, or is Boolean.
-    3. the number in place of NaN is not 0, or a product with 0.
+    3. the number in place of NaN is neither 0 nor a product with 0.
     4. the type is not a 32-bit float: the sum of a score and of a number of the mask may leave the
        range of 16 bits.
     """
@@ -58,7 +58,7 @@ class AttentionGuardPattern(EasyPatternOptimization):
         mask = attention.input[3] if len(attention.input) > 3 else ""
         # (2)
         if mask and not (
-            is_float(g.try_infer_type(mask)) and lies_between(g, mask, -math.inf, _MOST)
+            is_float(g.try_infer_type(mask)) and lies_between(g, mask, -math.inf, _MAX_MASK)
         ):
             return self.none(attention, msg="the mask is Boolean, or may be infinite or above 1e30")
         if g.try_infer_shape(m.z) is None or g.try_infer_shape(m.outputs[0]) != g.try_infer_shape(
@@ -93,7 +93,7 @@ class AttentionGuardPattern(EasyPatternOptimization):
 
 
 def _attention(g: GraphView, name: str) -> Node | None:
-    """The attention that gives a result first, perhaps with its heads moved and merged."""
+    """The Attention whose first result this is, maybe with its heads moved and merged."""
     for _ in range(_MOVES):
         node = g.node_before(name)
         if is_op(node, "Attention"):

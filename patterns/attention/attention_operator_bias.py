@@ -183,12 +183,12 @@ class AddAttentionMatMulPattern(_AttentionOperatorBias):
 
 def _is_for_each_feature(g: GraphView, bias: str, add: Node) -> bool:
     """Whether a bias is one number for each feature of a linear layer of rank 3, in its Add."""
-    shape, given = g.static_shape(bias), g.try_infer_shape(add.output[0])
-    if not shape or given is None or len(given) != 3 or len(shape) > 3:
+    shape, layer = g.static_shape(bias), g.try_infer_shape(add.output[0])
+    if not shape or layer is None or len(layer) != 3 or len(shape) > 3:
         return False
-    return math.prod(shape) == shape[-1] == given[-1]
+    return math.prod(shape) == shape[-1] == layer[-1]
 
 
 def _keeps_keys(g: GraphView, mask: str) -> bool:
-    """Whether no query loses all of its keys: a number that is not -infinity leaves a share."""
+    """Whether a mask never hides all keys of a query: no number of it is infinite."""
     return g.try_infer_type(mask) != TensorProto.BOOL and is_finite_mask(g, mask)

@@ -30,13 +30,13 @@ class BatchHeadsPattern(EasyPatternOptimization):
 
     What: queries, keys and values (length, batch, features) are split into (length, batch, heads,
     size) in place of (length, batch and heads, size), and so is the result. A mask and factors stay
-    where they are; a Reshape of the weights into (batch, heads, queries, keys) goes.
-    Why: patterns of attention know four axes. torch's attention with ``need_weights`` and DETR's
-    write this form. Alone, it takes as many nodes, and targets of Reshape that are constants.
+    where they are; a Reshape of the weights into (batch, heads, queries, keys) is dropped.
+    Why: the patterns of attention match four axes. torch's attention with ``need_weights`` and
+    DETR's have this form. Alone, it saves no node, but makes targets of Reshape constant.
     Refuses when:
     1. the shapes are unknown, or batch and heads of queries, keys and values differ.
     2. a computed size may be 0 at run time: a Reshape would copy another size in its place.
-    3. the mask has more axes, or heads whose axis cannot be split by a constant.
+    3. the mask has more axes, or its axis of batch and heads cannot be split by a constant.
     """
 
     exactness = "rounding"
@@ -71,7 +71,7 @@ class BatchHeadsPattern(EasyPatternOptimization):
         return (y,)
 
     def _hidden(self, g: PatternBuilder, scores: Symbol, mask: Symbol) -> Symbol:
-        """The scores with a mask, which may be added to them with four axes."""
+        """The scores with a mask, which may be applied after a split into four axes."""
         masking = g.choice("masking", "", "Add", "Add split", "Where split")
         if not masking:
             return scores
@@ -89,8 +89,8 @@ class BatchHeadsPattern(EasyPatternOptimization):
         scores, matmul = (node for node in m.nodes if node.op_type == "MatMul")
         if not all(reshapes_as_inferred(g, node) for node in m.nodes if is_op(node, "Reshape")):
             return self.none(matmul, msg="the target shape may contain a 0")  # (2)
-        above = (scores.input[0], scores.input[1], matmul.input[1])
-        queries, keys, values = (self._split_of(g, m, name) for name in above)
+        operands = (scores.input[0], scores.input[1], matmul.input[1])
+        queries, keys, values = (self._split_of(g, m, name) for name in operands)
         if queries is None or keys is None or values is None:  # (1)
             return self.none(scores, msg="the shapes are unknown, or heads are not split alike")
         if not queries[1:3] == keys[1:3] == values[1:3]:  # (1)
@@ -131,7 +131,7 @@ class BatchHeadsPattern(EasyPatternOptimization):
         return (length, batch, heads, size) if is_split else None
 
     def _keeps(self, g: GraphView, m: Match, wanted: Shape) -> bool:
-        """Whether four axes are those of the scores where there are four."""
+        """Whether tensors of the match that have four axes already have those of the scores."""
         names = [m.outputs[1]] if m.shown else []
         if m.masking in ("Add split", "Where split"):
             hidden = next(node for node in m.nodes if is_op(node, "Add", "Where"))
@@ -209,13 +209,13 @@ class BatchHeadsPattern(EasyPatternOptimization):
     _merged = "z = MatMul(w, h) r = Transpose <perm = [2, 0, 1, 3]> (z) y = Reshape(r, n)"
     _targets = "int64[3] i = {0, -1, 4}, int64[3] j = {0, -1, 6}"
     _four = "int64[4] i = {0, 0, 2, 4}, int64[4] j = {0, 0, 2, 6}, int64[3] n = {0, -1, 6}"
-    _known = "float[3,5,8] q, float[7,5,8] k, float[7,5,12] v"
+    _fixed = "float[3,5,8] q, float[7,5,8] k, float[7,5,12] v"
     examples = Example.pairs(
         f"agraph ({_operands}) => (float[s,c,6] y) <{_targets}, float half = {{0.5}}> {{ {_split} "
         f"u = Mul(c, half) p = MatMul(u, e) w = Softmax <axis = -1> (p) {_result} }}",
         f"<{_four}, float half = {{0.5}}> {{ {_heads} u = Mul(c, half) p = MatMul(u, e) "
         f"w = Softmax <axis = -1> (p) {_merged} }}",
-        f"agraph ({_known}, float[10,1,7] m) => (float[3,10,6] y, float[5,2,3,7] x) "
+        f"agraph ({_fixed}, float[10,1,7] m) => (float[3,10,6] y, float[5,2,3,7] x) "
         f"<{_targets}, float two = {{2}}, int64[4] l = {{5, 2, 3, 7}}> {{ {_split} "
         "p = MatMul(c, e) o = Div(p, two) g = Add(m, o) w = Softmax <axis = 2> (g) "
         f"x = Reshape(w, l) {_result} }}",
@@ -223,7 +223,7 @@ class BatchHeadsPattern(EasyPatternOptimization):
         f"float two = {{2}}, int64[4] l = {{5, 2, 1, 7}}> {{ {_heads} p = MatMul(c, e) "
         "o = Div(p, two) m4 = Reshape(m, l) g = Add(o, m4) x = Softmax <axis = -1> (g) "
         "z = MatMul(x, h) r = Transpose <perm = [2, 0, 1, 3]> (z) y = Reshape(r, n) }",
-        f"agraph ({_known}, bool[5,1,1,7] m) => (float[3,10,6] y) <{_targets}, float low = {{-9}}, "
+        f"agraph ({_fixed}, bool[5,1,1,7] m) => (float[3,10,6] y) <{_targets}, float low = {{-9}}, "
         f"int64[4] l = {{5, 2, 3, 7}}, int64[3] n = {{10, 3, 7}}> {{ {_split} p = MatMul(c, e) "
         "o = Reshape(p, l) g = Where(m, low, o) x = Reshape(g, n) w = Softmax <axis = -1> (x) "
         f"{_result} }}",

@@ -17,14 +17,13 @@ from ._groups import Shared, shared_heads
 class GatherAttentionPattern(EasyPatternOptimization):
     """Attention(q, Gather(k, 0, 0, 1, 1), Gather(v, 0, 0, 1, 1)) → Attention(q, k, v)
 
-    What: groups of queries share a head of the keys and values; Unsqueeze, Expand or Tile, and
-    Reshape repeat them too, and Expand or Tile alone a single head.
-    Why: two copies of every key and value less; the operator supports groups.
+    What: groups of query heads share a head of the keys and values. Gather repeats it, or
+    Unsqueeze, Expand (or Tile) and Reshape; Expand (or Tile) alone repeats a single head.
+    Why: saves the copies of keys and values; the operator supports groups.
     Refuses when:
-    1. the heads are not repeated in groups of one size, as many in all as there are heads of
-       queries.
-    2. there are keys and values from earlier calls, or they are results too: these would have other
-       heads.
+    1. the heads are not repeated in equal groups, to as many heads as the queries have.
+    2. keys and values of earlier calls are operands, or present ones are results: these would have
+       other heads.
     """
 
     min_opset = 23
@@ -39,17 +38,17 @@ class GatherAttentionPattern(EasyPatternOptimization):
         return g.op.Attention(q, k, v, mask, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        found, shape = [shared_heads(g, name) for name in (m.k, m.v)], g.try_infer_shape(m.q)
-        counts = {each.shape[1] for each in found if each is not None}
+        shared, shape = [shared_heads(g, name) for name in (m.k, m.v)], g.try_infer_shape(m.q)
+        counts = {heads.shape[1] for heads in shared if heads is not None}
         # (1)
-        if None in found or len(counts) != 1 or shape is None or shape[1] != g.get_shape(m.k)[1]:
+        if None in shared or len(counts) != 1 or shape is None or shape[1] != g.get_shape(m.k)[1]:
             return self.none(
                 m.nodes[0],
                 msg="keys or values are not repeated to one head per query head, in equal groups",
             )
         if any(m.nodes[0].output[1:]):  # (2)
             return self.none(m.nodes[0], msg="the attention returns present keys and values")
-        return m.derive(shared=found)
+        return m.derive(shared=shared)
 
     def apply_pattern(
         self,
@@ -59,7 +58,7 @@ class GatherAttentionPattern(EasyPatternOptimization):
         shared: list[Shared],
         attributes: dict[str, Any],
     ) -> str:
-        keys, values = (each.written(g) for each in shared)  # without the repetition
+        keys, values = (heads.written(g) for heads in shared)  # without the repetition
         return g.op.Attention(q, keys, values, mask, **attributes)
 
     _start = "agraph (float[b,6,s,4] q, float[b,2,t,4] k, float[b,2,t,4] v) => (float[b,6,s,4] y)"

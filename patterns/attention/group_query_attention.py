@@ -24,8 +24,8 @@ from .._shapes import may_be_empty
 from ._causal import causal
 from ._positions import Affine, positions_of
 
-_LONGEST: Final = 1 << 20
-"""Positions for which rotations are stored, at most."""
+_MAX_POSITIONS: Final = 1 << 20
+"""Largest number of positions for which rotations are stored."""
 _ATTRIBUTES: Final = frozenset(("scale", "softcap", "q_num_heads", "kv_num_heads"))
 _DEPTH: Final = 24
 _PLAIN: Final = frozenset(("Unsqueeze", "Squeeze", "Transpose", "Concat", "Slice", "Identity"))
@@ -36,11 +36,11 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
     com.microsoft.GroupQueryAttention(q, k, v, past_key, past_value, n, total, cos, sin)
 
     What: the operator with which onnxruntime-genai runs decoders. It rotates queries and keys by
-    tables of all positions, appends to the cache, and hides later keys by itself, so that nothing
-    of the mask is left. Without rotations, it only attends. A mask with a window becomes
-    local_window_size. The numbers of keys come from the attention mask, where that is assumed to
-    hold ones and is as long as the keys, else from the sizes of the cache and of the queries.
-    Why: 5 nodes fewer in each layer, and about 20 that make the mask and the angles; the runtime
+    tables of all positions, appends to the cache, and hides later keys itself, so that the mask is
+    dropped. Rotations may be absent. A mask with a window becomes local_window_size. The numbers of
+    keys come from the attention mask, where that is assumed to hold ones and is as long as the
+    keys, else from the sizes of the cache and of the queries.
+    Why: 5 nodes fewer per layer, and about 20 that compute the mask and the angles; the runtime
     may share the memory of earlier and new keys (past_present_share_buffer), which no other
     operator allows. Otherwise it is no faster: six layers of a LLaMA take 0.97 to 1.06 of the time
     of Attention on one thread of onnxruntime's CPU provider.
@@ -110,8 +110,10 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
         past = g.get_shape(m.past_key)[2]
         if reason := may_be_empty(g, (batch, queries)):  # (1)
             return self.none(node, msg=reason)
-        most = upper_bound(total)
-        if not isinstance(most, int) or most >= (_LONGEST if m.rotates else 1 << 31):  # (2)
+        max_keys = upper_bound(total)
+        if not isinstance(max_keys, int) or max_keys >= (
+            _MAX_POSITIONS if m.rotates else 1 << 31
+        ):  # (2)
             return self.none(
                 node, msg=f"the number of keys, {total}, has no known limit (--assume)"
             )
@@ -126,7 +128,7 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
             )
         if not _are_usual(m.attributes):  # (6)
             return self.none(node, msg="GroupQueryAttention does not have one of the attributes")
-        tables = self._tables(g, m, past, most) if m.rotates else ()
+        tables = self._tables(g, m, past, max_keys) if m.rotates else ()
         if tables is None:  # (5)
             return self.none(node, msg="the cosines and sines are not known for all positions")
         source = next(
@@ -137,7 +139,7 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
             ),
             "",
         )
-        return m.derive(written=_written(m, seen.window), tables=tables, source=source)
+        return m.derive(written=_operator_attributes(m, seen.window), tables=tables, source=source)
 
     @staticmethod
     def _scores(g: GraphView, m: Match) -> Shape | None:
@@ -159,16 +161,19 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
     @staticmethod
     def _tables(g: GraphView, m: Match, past: Dim, rows: int) -> tuple[Array, ...] | None:
         """The cosines and sines of all positions."""
-        given, size = dict(m.rotation), g.get_shape(m.past_key)[3]
-        rotated = given.get("rotary_embedding_dim", 0) or size
+        rotation, size = dict(m.rotation), g.get_shape(m.past_key)[3]
+        rotated = rotation.get("rotary_embedding_dim", 0) or size
         if not isinstance(rotated, int) or rotated % 16:
             return None
         heads = {"num_heads": m.attributes["kv_num_heads"]}
-        if given.get("num_heads") != m.attributes["q_num_heads"] or given | heads != m.key_rotation:
+        if (
+            rotation.get("num_heads") != m.attributes["q_num_heads"]
+            or rotation | heads != m.key_rotation
+        ):
             return None
         tables = [_table(g, name, past, rows, rotated // 2) for name in (m.cos, m.sin)]
-        found = tuple(table for table in tables if table is not None)
-        return found if len(found) == len(tables) else None
+        arrays = tuple(table for table in tables if table is not None)
+        return arrays if len(arrays) == len(tables) else None
 
     def apply_pattern(
         self, g: PatternRewriter, q: str, k: str, v: str, past_key: str, past_value: str, **m: Any
@@ -201,16 +206,16 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
         "float[b,1,5,8] f) => (float[b,1,16] y, float[b,1,6,8] i, float[b,1,6,8] j)"
     )
     _heads = "q_num_heads = 2, kv_num_heads = 1"
-    _made = (
+    _operator = (
         "int32[1] t = {6}, int32[1] l = {5}> { s = Shape <start = 0, end = 1> (q) n = Expand(l, s) "
         "y, i, j = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 1"
     )
     examples: ClassVar[Sequence[Example]] = Example.pairs(
         f"{_start} {{ y, i, j = Attention <{_heads}> (q, k, v, , e, f) }}",
-        f"<{_made}> (q, k, v, e, f, n, t) }}",
+        f"<{_operator}> (q, k, v, e, f, n, t) }}",
         f"{_start} <float[1,6] m = {{-1e38, -1e38, -1e38, -1e38, 0, 0}}> {{ "
         f"y, i, j = Attention <{_heads}, scale = 0.5> (q, k, v, m, e, f) }}",
-        f"<{_made}, scale = 0.5, local_window_size = 2> (q, k, v, e, f, n, t) }}",
+        f"<{_operator}, scale = 0.5, local_window_size = 2> (q, k, v, e, f, n, t) }}",
         opset=23,
     )
 
@@ -221,24 +226,21 @@ def _are_usual(attributes: Mapping[str, Any]) -> bool:
     return set(attributes) <= _ATTRIBUTES and all(0 < number < math.inf for number in numbers)
 
 
-def _written(m: Match, window: int) -> dict[str, Any]:
-    """The attributes of the operator."""
-    given = m.attributes
-    written = {"num_heads": given["q_num_heads"], "kv_num_heads": given["kv_num_heads"]}
-    written |= {name: given[name] for name in ("scale", "softcap") if name in given}
+def _operator_attributes(m: Match, window: int) -> dict[str, Any]:
+    source = m.attributes
+    attributes = {"num_heads": source["q_num_heads"], "kv_num_heads": source["kv_num_heads"]}
+    attributes |= {name: source[name] for name in ("scale", "softcap") if name in source}
     if window > 0:
-        written["local_window_size"] = window
+        attributes["local_window_size"] = window
     if m.rotates:
-        written["do_rotary"] = 1
+        attributes["do_rotary"] = 1
     if m.rotates and m.rotation.get("interleaved"):
-        written["rotary_interleaved"] = 1
-    return written
+        attributes["rotary_interleaved"] = 1
+    return attributes
 
 
 def _table(g: GraphView, name: str, past: Dim, rows: int, width: int) -> Array | None:
-    """The numbers for the positions from 0 on, a row each, of a tensor that has them for those from
-    ``past`` on.
-    """
+    """The rows for the positions from 0 on, of a tensor that has them from position ``past`` on."""
     array = _at_all_positions(g, name, past, rows)
     if array is None or array.shape[-2:] != (rows, width) or array.size != rows * width:
         return None
@@ -248,7 +250,7 @@ def _table(g: GraphView, name: str, past: Dim, rows: int, width: int) -> Array |
 def _at_all_positions(
     g: GraphView, name: str, past: Dim, rows: int, depth: int = _DEPTH
 ) -> Array | None:
-    """A tensor computed for the positions from 0 on; without the sequences that share them."""
+    """A tensor computed for the positions from 0 on, and not expanded to several sequences."""
     if g.is_constant(name):
         return g.get_computed_constant(name)
     positions = positions_of(g, name)
@@ -262,7 +264,7 @@ def _at_all_positions(
     is_outer = node.op_type == "MatMul" and (g.try_infer_shape(node.input[0]) or (0,))[-1] == 1
     if node.op_type not in ELEMENTWISE | STRETCHING | _PLAIN and not is_outer:
         return None
-    arrays = [_at_all_positions(g, each, past, rows, depth - 1) for each in node.input]
+    arrays = [_at_all_positions(g, operand, past, rows, depth - 1) for operand in node.input]
     operands = [array for array in arrays if array is not None]
     if len(operands) < len(arrays):
         return None
@@ -272,10 +274,10 @@ def _at_all_positions(
     return results[0] if results else None
 
 
-def _all_positions(found: Affine, rank: int, past: Dim, rows: int) -> Array | None:
+def _all_positions(positions: Affine, rank: int, past: Dim, rows: int) -> Array | None:
     """The positions from 0 on in place of those from ``past`` on."""
-    if found.start != past or list(found.steps.values()) != [1]:
+    if positions.start != past or list(positions.steps.values()) != [1]:
         return None
     shape = [1] * rank
-    shape[next(iter(found.steps))] = rows
+    shape[next(iter(positions.steps))] = rows
     return np.arange(rows, dtype=np.int64).reshape(shape)

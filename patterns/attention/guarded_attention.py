@@ -40,8 +40,8 @@ class GuardedAttentionPattern(AttentionPattern):
     2. heads are not split off the last axis of q, k and v, or not merged with it: the guard is
        slower than the formula below 128 keys then. Keys and values that are joined with earlier
        ones, or serve several heads of queries, may have four axes.
-    3. such keys and values are not known to have one length, as `ConcatAttention` requires, nor are
-       heads repeated.
+    3. such keys and values may differ in length (`ConcatAttention` refuses them then), and no heads
+       are repeated.
     """
 
     priority = 2  # after rotary embeddings, which leave queries and keys whole
@@ -73,15 +73,19 @@ class GuardedAttentionPattern(AttentionPattern):
             packed_keys(g, m.k, scores.input[1], m.perm),
             packed_heads(g, m.v),
         ]
-        found = [each for each in packed if each is not None]
-        if len(found) == 3 and found[0].heads == merged and found[1].heads == found[2].heads:
-            return super().validate_mapping(g, m) and m.derive(packed=found, joined=None)  # (1)
+        operands = [operand for operand in packed if operand is not None]
+        if (
+            len(operands) == 3
+            and operands[0].heads == merged
+            and operands[1].heads == operands[2].heads
+        ):
+            return super().validate_mapping(g, m) and m.derive(packed=operands, joined=None)  # (1)
         joined = (
             [_joined(g, name) for name in (m.k, m.v)]
             if m.perm == [0, 1, 3, 2] and merged is not None
             else [None]
         )
-        shapes = [each.shape for each in joined if each is not None]
+        shapes = [heads.shape for heads in joined if heads is not None]
         if None in joined or shapes[0][1] != shapes[1][1]:  # (2)
             return self.none(
                 matmul,
@@ -94,7 +98,7 @@ class GuardedAttentionPattern(AttentionPattern):
         return super().validate_mapping(g, m) and m.derive(packed=None, joined=joined)  # (1)
 
     def marked(self, g: GraphView, m: Match) -> bool:
-        """Whatever the mask makes NaN, the guard makes 0."""
+        """No: where the mask makes weights NaN, the guard makes them 0."""
         return False
 
     def replacement(self, g: PatternRewriter, match: Match) -> str:
@@ -105,7 +109,7 @@ class GuardedAttentionPattern(AttentionPattern):
         mask = mask and write_mask(g, mask, **match.changes)
         size, merged = g.get_shape(match.v)[3], np.array([0, 0, g.get_shape(match.outputs[0])[2]])
         if match.packed is None:
-            keys, values = (each.written(g) for each in match.joined)
+            keys, values = (source.written(g) for source in match.joined)
             shape = match.joined[1].shape
             heads, shared = g.get_shape(match.v)[1], shape[1]
             y = g.op.Attention(match.q, keys, values, mask, scale=match.scale)
@@ -124,8 +128,8 @@ class GuardedAttentionPattern(AttentionPattern):
             sums = g.op.Reshape(repeated, np.array([0, 1, heads * size]))
         return g.op.Where(g.op.IsNaN(y), sums, y)
 
-    _given = "float[b,3,8] q, float[b,5,8] k, float[b,5,12] v"
-    _start = f"agraph ({_given}, bool[b,1,3,5] c) => (float[b,3,12] y)"
+    _operands = "float[b,3,8] q, float[b,5,8] k, float[b,5,12] v"
+    _start = f"agraph ({_operands}, bool[b,1,3,5] c) => (float[b,3,12] y)"
     _shared = "agraph (float[b,3,16] q, float[b,5,8] k, float[b,5,12] v) => (float[b,3,24] y)"
     _numbers = "float zero = {0}, int64[4] n = {0, 0, 2, -1}"
     _move = "Transpose <perm = [0, 2, 1, 3]>"
@@ -170,8 +174,8 @@ class GuardedAttentionPattern(AttentionPattern):
 
 
 def _sums(g: PatternRewriter, values: str, shape: Shape) -> str:
-    """The sums over the last but one axis of values times 0: a MatMul, much faster than a sum
-    along an axis in between.
+    """The sums of values times 0 over the last axis but one, by a MatMul: it is much faster than
+    ReduceSum along such an axis.
     """
     length, axis = shape[-2], len(shape) - 2
     if isinstance(length, int):
@@ -181,11 +185,9 @@ def _sums(g: PatternRewriter, values: str, shape: Shape) -> str:
 
 
 def _joined(g: GraphView, name: str) -> Shared | None:
-    """Heads (batch, heads, length, size) before they are repeated, or that are joined with earlier
-    ones.
-    """
-    shape, found, node = g.try_infer_shape(name), shared_heads(g, name), g.node_before(name)
-    if found is not None or shape is None or len(shape) != 4:
-        return found
+    """Heads (batch, heads, length, size): before they are repeated, or joined with earlier ones."""
+    shape, shared, node = g.try_infer_shape(name), shared_heads(g, name), g.node_before(name)
+    if shared is not None or shape is None or len(shape) != 4:
+        return shared
     is_joined = is_op(node, "Concat") and len(node.input) == 2 and axis_of(g, node) == 2
     return Shared(name, shape) if is_joined else None

@@ -43,7 +43,7 @@ class _Keys(NamedTuple):
         projected: those that are projected from latents.
         parts: all features, in order.
         scale: a number that the keys are multiplied by; empty for none.
-        nodes: that make the keys, after the projection.
+        nodes: those that compute the keys from the projection.
     """
 
     projected: Projection
@@ -57,8 +57,8 @@ class _Operand(NamedTuple):
 
     Attributes:
         projected: what is projected from latents.
-        nodes: that make the operand, after the projection.
-        width: columns of the first operand for the latents; ``None`` for those that it has.
+        nodes: those that compute the operand from the projection.
+        width: columns of the first operand for the latents; ``None`` if unchanged.
         length: columns of the result.
         write: writes the new nodes for some rows.
     """
@@ -199,15 +199,15 @@ def _keys_of(g: GraphView, name: str) -> _Keys | None:
     names = [name]
     if is_op(joined, "Concat") and g.is_exclusive(name) and _is_of_features(g, joined):
         nodes, names = [joined, *nodes], [*joined.input]
-    projections = {each: projection_of(g, each, [0, 2, 3, 1]) for each in names}
-    projected = [each for each in projections.values() if each is not None]
+    projections = {part: projection_of(g, part, [0, 2, 3, 1]) for part in names}
+    projected = [projection for projection in projections.values() if projection is not None]
     if len(projected) != 1:
         return None
     parts = list[_Part]()
-    for each in names:
-        shape = g.try_infer_shape(each)
+    for part in names:
+        shape = g.try_infer_shape(part)
         size = None if shape is None or len(shape) != 4 else shape[2]
-        shared = "" if projections[each] is not None else _shared(g, each, projected[0])
+        shared = "" if projections[part] is not None else _shared(g, part, projected[0])
         if not isinstance(size, int) or shared is None:
             return None
         parts.append(_Part(shared, size))
@@ -215,18 +215,18 @@ def _keys_of(g: GraphView, name: str) -> _Keys | None:
 
 
 def _is_number(g: GraphView, name: str) -> bool:
-    """Whether a constant is one number that leaves the rank of the keys."""
+    """Whether a constant is one number, and adds no axes to the keys."""
     shape = g.static_shape(name)
     return g.is_constant(name) and shape is not None and len(shape) <= 4 and set(shape) <= {1}
 
 
 def _is_of_features(g: GraphView, node: Node) -> bool:
-    """Whether a Concat joins tensors of rank 4 along the last axis but one."""
+    """Whether a Concat joins tensors of rank 4 along the third axis, the features."""
     return g.info(node.output[0]).rank == 4 and node.attribute.get("axis", 0) in (2, -2)
 
 
 def _shared(g: GraphView, name: str, projected: Projection) -> str | None:
-    """The tensor (batch, 1, size, length) that is expanded to all heads; ``None`` for others."""
+    """The tensor (batch, 1, size, length) that is expanded to all heads; ``None`` without one."""
     node = g.node_before(name)
     if not is_op(node, "Expand"):
         return None
@@ -244,16 +244,16 @@ def _written_keys(keys: _Keys, rows: Rows, g: PatternRewriter, *nodes: Node) -> 
     queries, start = list[str](), 0
     shared = list[str]()
     for part in keys.parts:
-        own = scores.input[0]
+        features = scores.input[0]
         if len(keys.parts) > 1:
-            own = g.op.Slice(own, [start], [start + part.size], [3])
+            features = g.op.Slice(features, [start], [start + part.size], [3])
         start += part.size
         if part.shared:
             shared.append(g.op.Transpose(part.shared, perm=[0, 1, 3, 2]))
         else:
-            own = g.op.MatMul(own, weights_of(g, keys.projected, [1, 2, 0]))
+            features = g.op.MatMul(features, weights_of(g, keys.projected, [1, 2, 0]))
             shared.append(with_axis(g, keys.projected))
-        queries.append(own)
+        queries.append(features)
     query, latents = (
         names[0] if len(names) == 1 else g.op.Concat(*names, axis=3) for names in (queries, shared)
     )

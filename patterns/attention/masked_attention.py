@@ -20,14 +20,13 @@ class MaskedAttentionPattern(AttentionPattern):
     """Softmax(Where(c, q · kᵀ · scale, low) + mask) · v → Attention(q, k, v, Where(c, 0, low) +
     mask)
 
-    What: what `Attention` does, where scores are replaced instead of lowered, where c holds or does
-    not.
+    What: what `Attention` does, where a condition replaces scores instead of lowering them.
     Why: as `Attention`. It is not in the default preset, because it assumes that queries and keys
     are finite: the formula may replace a NaN in keys that are masked. The operator gives 0, not
     NaN, where all keys of a query are masked by -infinity.
     Refuses when:
     1. `Attention` refuses, or the mask may be NaN or +infinity.
-    2. the number in place of scores is not -1e30 or less, or it has more axes than they have.
+    2. the number in place of scores is not -1e30 or less, or has more axes than the scores.
     """
 
     exactness: ClassVar[Exactness] = "finite"
@@ -54,11 +53,11 @@ class MaskedAttentionPattern(AttentionPattern):
         return super()._can_mask(g, m, scores) and all(is_mask(g, name) for name in self.masks(m))
 
     def masks(self, m: Match) -> list[str]:
-        """The condition too."""
+        """The masks, and the condition."""
         return [*super().masks(m), *([m.c] if m.hidden else [])]
 
     def marked(self, g: GraphView, m: Match) -> bool:
-        """No query is masked entirely by -infinity."""
+        """No: the pattern assumes that -infinity masks no query entirely."""
         return False
 
     def replacement(self, g: PatternRewriter, match: Match) -> str:
@@ -70,12 +69,12 @@ class MaskedAttentionPattern(AttentionPattern):
             places = (zero, match.low) if match.hidden == "where false" else (match.low, zero)
             lowered = g.op.Where(match.c, *places)
             match.derive(mask=g.op.Add(lowered, match.mask) if match.masked else lowered)
-        found: str = super().replacement(g, match)
-        return found
+        y: str = super().replacement(g, match)
+        return y
 
-    _given = "float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v"
-    _start = f"agraph ({_given}, bool[b,1,3,5] c) => (float[b,2,3,6] y)"
-    _masked = f"agraph ({_given}, float[b,1,3,5] m) => (float[b,2,3,6] y)"
+    _operands = "float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v"
+    _start = f"agraph ({_operands}, bool[b,1,3,5] c) => (float[b,2,3,6] y)"
+    _masked = f"agraph ({_operands}, float[b,1,3,5] m) => (float[b,2,3,6] y)"
     _step = "float step = {0.99999994}"
     examples = Example.pairs(
         f"{_masked} {{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(a, m) "

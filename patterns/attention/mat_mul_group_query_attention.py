@@ -17,9 +17,9 @@ class MatMulGroupQueryAttentionPattern(EasyPatternOptimization):
     """com.microsoft.GroupQueryAttention(MatMul(x, wq), MatMul(x, wk), MatMul(x, wv), ...) →
     com.microsoft.GroupQueryAttention(MatMul(x, Concat(wq, wk, wv)), ...)
 
-    What: one MatMul for queries, keys and values, which the operator takes apart by itself; biases
-    are joined likewise.
-    Why: two nodes fewer in each layer, and quantized weights of one matrix: MatMulNBits rounds x
+    What: one MatMul for queries, keys and values, which the operator splits itself; biases are
+    joined as well.
+    Why: two nodes fewer per layer, and one matrix of quantized weights: MatMulNBits quantizes x
     once instead of three times.
     Refuses when:
     1. a weight is not a constant matrix, or a bias is not a constant vector with a number for each
@@ -47,7 +47,7 @@ class MatMulGroupQueryAttentionPattern(EasyPatternOptimization):
         if g.option("biased"):
             biases = [g.constant(name) for name in ("bq", "bk", "bv")]
             parts = [g.op.Add(part, bias) for part, bias in zip(parts, biases, strict=True)]
-        found: tuple[Symbol, ...] = g.op.GroupQueryAttention(
+        outputs: tuple[Symbol, ...] = g.op.GroupQueryAttention(
             *(*parts, others),
             domain="com.microsoft",
             outputs=3,
@@ -55,7 +55,7 @@ class MatMulGroupQueryAttentionPattern(EasyPatternOptimization):
             kv_num_heads=g.capture("kv_num_heads"),
             attributes=g.capture("attributes"),
         )
-        return found
+        return outputs
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         readers = (node for node in m.nodes if node.op_type == "MatMul")
@@ -72,7 +72,7 @@ class MatMulGroupQueryAttentionPattern(EasyPatternOptimization):
         packed = g.op.MatMul(x, g.op.Concat(wq, wk, wv, axis=1))
         if m["biased"]:
             packed = g.op.Add(packed, g.op.Concat(m["bq"], m["bk"], m["bv"], axis=0))
-        found: tuple[str, ...] = g.op.GroupQueryAttention(
+        outputs: tuple[str, ...] = g.op.GroupQueryAttention(
             *(packed, None, None, *m["others"]),
             domain="com.microsoft",
             outputs=3,
@@ -80,7 +80,7 @@ class MatMulGroupQueryAttentionPattern(EasyPatternOptimization):
             kv_num_heads=m["kv_num_heads"],
             **m["attributes"],
         )
-        return found
+        return outputs
 
     _start = (
         "agraph (float[b,1,2] x, float[b,1,p,8] e, float[b,1,p,8] f, int32[b] n, int32[1] t) "

@@ -21,10 +21,10 @@ class MulAttentionPattern(EasyPatternOptimization):
     Why: saves one pass over the queries; exporters multiply queries and keys by the root of the
     scale each.
     Refuses when:
-    1. the size of a head is unknown, on which the scale depends that is not written.
+    1. the scale is not written, and the size of a head, which gives its default, is unknown.
     2. the new scale is not a positive number within the range of the attribute, or s has more axes
        than q.
-    3. the scores are a result too.
+    3. the scores are a result as well.
     4. the provider has no kernel: what onnxruntime writes in place of the operator rounds the scale
        to 32 bits.
     """
@@ -43,10 +43,10 @@ class MulAttentionPattern(EasyPatternOptimization):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        given, shape = dict(m.attributes), g.try_infer_shape(m.q)
-        if (scale := given.pop("scale", None)) is None:
+        attributes, shape = dict(m.attributes), g.try_infer_shape(m.q)
+        if (scale := attributes.pop("scale", None)) is None:
             features = shape[-1] if shape else None
-            size = features // given.get("q_num_heads", 1) if isinstance(features, int) else 0
+            size = features // attributes.get("q_num_heads", 1) if isinstance(features, int) else 0
             if size <= 0:  # (1)
                 return self.none(m.nodes[1], msg="the head size is unknown")
             scale = size**-0.5
@@ -55,7 +55,7 @@ class MulAttentionPattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the scale is not a positive scalar, or adds axes")
         if any(m.results[3:]):  # (3)
             return self.none(m.nodes[1], msg="the scores are read as well")
-        return m.derive(written={**given, "scale": scale})
+        return m.derive(written={**attributes, "scale": scale})
 
     def apply_pattern(
         self,
@@ -65,8 +65,8 @@ class MulAttentionPattern(EasyPatternOptimization):
         results: tuple[str, ...],
         written: dict[str, Any],
     ) -> tuple[str, ...]:
-        made = g.op.Attention(q, *others, outputs=len(results), **written)
-        return (made,) if isinstance(made, str) else made
+        names = g.op.Attention(q, *others, outputs=len(results), **written)
+        return (names,) if isinstance(names, str) else names
 
     _start = "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v) => (float[b,2,3,6] y)"
     examples = Example.pairs(

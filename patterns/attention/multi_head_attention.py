@@ -20,7 +20,7 @@ from ._formula import heads_in, merged_heads, scale_of, scores_of, scores_shape
 from ._mask import has_keys, stretch_mask, stretched_by
 
 _RANGES: Final = 15
-"""Operator set in which a Shape may have a range."""
+"""First operator set in which Shape has ``start`` and ``end``."""
 
 
 class MultiHeadAttentionPattern(EasyPatternOptimization):
@@ -43,7 +43,7 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
     5. the mask does not broadcast to the scores.
     6. earlier keys and values may differ in number, or new keys from queries, or values have
        another size than keys.
-    7. the mask must be stretched, and a Shape has no range, as below operator set 15.
+    7. the mask must be expanded, which takes a Shape with ``start``: operator set 15.
     """
 
     phase = "target"

@@ -19,7 +19,7 @@ class NormalizationHeadsPattern(PatternOptimization):
     as fast (0.96 to 1.05 of the time).
     Refuses when:
     1. the Transpose does not move the heads before the positions only, or is read elsewhere.
-    2. the normalization is not of the last axis, or not for RotaryEmbedding or Attention alone.
+    2. it does not normalize the last axis, or not only RotaryEmbedding and Attention read it.
     """
 
     anchors = _NORMALIZATIONS
@@ -44,7 +44,7 @@ class NormalizationHeadsPattern(PatternOptimization):
             or not is_for_attention
             or not g.is_used_only_by(node.output[0], *readers)
         ):  # (2)
-            return self.none(node, msg="something else than attention reads the result")
+            return self.none(node, msg="something other than attention reads the result")
         return MatchResult(self, [transpose, node], _written)
 
     _head = (

@@ -25,7 +25,7 @@ class SinkGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
 
     What: what `GroupQueryAttention` does, for attention with sinks (GPT-OSS): a learned number per
     head takes part in the Softmax like the score of one more key, which has no value.
-    Why: about 20 nodes fewer in each layer. On one thread of onnxruntime's CPU provider, attention
+    Why: about 20 nodes fewer per layer. On one thread of onnxruntime's CPU provider, attention
     with its projections (8 heads of 64, 2 of keys) takes 0.61 to 0.67 of the time for one token
     after 512, 0.59 to 0.66 for 128 at once and 0.39 to 0.44 for 512.
     Refuses when:
@@ -33,7 +33,7 @@ class SinkGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
     2. heads are not split from the features and merged again, keys and values are not repeated for
        groups of heads in order, or the scale is not a positive number.
     3. the sinks are not one finite constant per head.
-    4. not exactly the sinks are dropped after the Softmax.
+    4. the part dropped after the Softmax is not exactly the sinks.
     """
 
     derives: ClassVar[tuple[str, ...]] = (*_ScoresGroupQueryAttention.derives, "sinks")
@@ -43,8 +43,8 @@ class SinkGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
         last = g.any_of(-1, 3)
         joined = g.op.Concat(g.op.Add(scores, mask), g.symbol("column"), axis=last)
         shares = g.op.Softmax(joined, axis=last)
-        kept: Symbol = g.op.Slice(shares, [0], [-1], g.constant("axes"), [1])
-        return kept
+        rest: Symbol = g.op.Slice(shares, [0], [-1], g.constant("axes"), [1])
+        return rest
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         attributes = attributes_of(g, m)
@@ -57,7 +57,7 @@ class SinkGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
         if sinks is None:  # (3)
             return self.none(m.nodes[-1], msg="the sinks are not one finite number per head")
         if g.get_ints(m.axes) not in ([-1], [3]):  # (4)
-            return self.none(m.nodes[-1], msg="something else than the sinks is dropped")
+            return self.none(m.nodes[-1], msg="something other than the sinks is dropped")
         m.derive(attributes=attributes, sinks=sinks)
         return super().validate_mapping(g, m)  # (1)
 
@@ -81,9 +81,9 @@ class SinkGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
 
 
 def _sinks(g: GraphView, column: str, expected: Shape) -> Array | None:
-    """The number of each head in a column of the scores, (batch, heads, queries, 1).
+    """The sink of each head, from a column of the scores, (batch, heads, queries, 1).
 
-    ``None`` where they are not constant, not finite, or differ for queries.
+    ``None`` where sinks are not constant or not finite, or differ between queries.
     """
     node = g.node_before(column)
     array = g.get_computed_constant(node.input[0] if is_op(node, "Expand") else column)

@@ -1,5 +1,5 @@
-"""Loop and Scan: what their bodies carry, places of operands and results, and nodes that compute
-the same outside.
+"""Loop and Scan: their states, places of operands and results, and nodes that compute the same
+outside.
 """
 
 import math
@@ -19,9 +19,7 @@ from xoptim.operators.registry import is_deterministic
 from .._operators import BROADCASTING, ELEMENTWISE
 
 _STAYING: Final = frozenset(("Identity", "QuantizeLinear", "DequantizeLinear"))
-"""Copies, which runtimes want for the outputs of subgraphs; and quantization, which they fuse with
-the node next to it.
-"""
+"""Copies, which subgraph outputs need, and quantization, which runtimes fuse with neighbours."""
 
 _NUMBERS: Final = frozenset(
     (
@@ -35,12 +33,12 @@ _NUMBERS: Final = frozenset(
 )
 _SIMPLE: Final = ELEMENTWISE - {"Clip"}
 _DIVIDING: Final = frozenset(("Div", "Mod", "Pow", "BitShift"))
-_FEW: Final = 1024
-"""Elements that take less time to compute than it takes to launch an operator."""
+_MAX_ELEMENTS: Final = 1024
+"""More elements may take longer to compute than it takes to launch an operator."""
 
 
 def may_leave(node: Node) -> bool:
-    """Whether a node of a subgraph computes the same outside of it, and may do so."""
+    """Whether a node of a subgraph computes the same outside of it, and may be moved there."""
     return (
         not node.bodies
         and node.op_type not in _STAYING
@@ -67,7 +65,7 @@ def cannot_fail(g: GraphView, body: Graph, node: Node) -> bool:
     if node.op_type not in (_SIMPLE if len(shapes) == 1 else BROADCASTING) or None in shapes:
         return False
     try:
-        return math.prod(np.broadcast_shapes(*filter(None, shapes))) <= _FEW
+        return math.prod(np.broadcast_shapes(*filter(None, shapes))) <= _MAX_ELEMENTS
     except ValueError:
         return False
 
@@ -80,9 +78,8 @@ class Cycle:
         node: the node.
         body: its subgraph.
         count: number of states.
-        given: inputs of the body, and operands of the node, before the states: number and
-            condition of an iteration.
-        returned: outputs of the body before the states.
+        given: number of inputs of the body, and operands of the node, before the states.
+        returned: number of outputs of the body before the states.
     """
 
     node: Node
@@ -96,27 +93,27 @@ class Cycle:
         return range(self.count, len(self.node.output))
 
     def attributes(self, without: Collection[int] = ()) -> dict[str, Any]:
-        """The attributes of the node, but its body, without some of the results."""
-        found = {
+        """The attributes of the node without its body, and for fewer results."""
+        values = {
             name: value
             for name, value in self.node.attribute.items()
             if name not in self.node.bodies
         }
-        kept = [place - self.count for place in self.stacks() if place not in without]
+        places = [place - self.count for place in self.stacks() if place not in without]
         for name in ("scan_output_axes", "scan_output_directions"):
-            if name in found:
-                found[name] = [found[name][place] for place in kept]
-                if not kept:
-                    del found[name]
-        return found
+            if name in values:
+                values[name] = [values[name][place] for place in places]
+                if not places:
+                    del values[name]
+        return values
 
     def runs(self, g: GraphView) -> int | None:
-        """The number of iterations if it is known to be that number."""
+        """The number of iterations; ``None`` if it is unknown or a symbol."""
         length = self._length(g)
         return length if isinstance(length, int) else None
 
     def runs_once(self, g: GraphView) -> bool:
-        """Whether there is at least one iteration."""
+        """Whether at least one iteration is known to run."""
         length = self._length(g)
         return length is not None and (lower_bound(length) or 0) >= 1
 
@@ -174,18 +171,16 @@ def copied(body: Graph, name: str) -> str:
 
 
 def depends_on(g: GraphView, body: Graph, outputs: Collection[str]) -> set[str]:
-    """The values of a subgraph, and those that it reads from outside, on which some of its values
-    depend.
-    """
-    found: set[str] = set()
+    """The values on which some values of a subgraph depend, inside and outside of it."""
+    names: set[str] = set()
     pending = list(outputs)
     while pending:
         name = pending.pop()
-        if name not in found:
-            found.add(name)
+        if name not in names:
+            names.add(name)
             producer = body.producer(name)
             pending += [] if producer is None else g.reads(producer)
-    return found
+    return names
 
 
 def inner_names(body: Graph) -> Iterator[str]:

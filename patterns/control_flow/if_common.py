@@ -21,14 +21,14 @@ a result of a form.
 """
 
 
-class Found(NamedTuple):
+class CommonPart(NamedTuple):
     """The common part of the branches.
 
     Attributes:
-        values: for each branch, the values that have an equal in some branch, by name.
+        values: for each branch, the keys of its values, by name.
         nodes: nodes of the first branch whose results both compute.
-        same: for the places of results that both branches give alike, the value.
-        dropped: the places of the results that go.
+        same: the value of each result that is the same in both branches, by place.
+        dropped: the places of the results that are removed.
     """
 
     values: tuple[Mapping[str, Value], Mapping[str, Value]]
@@ -38,17 +38,17 @@ class Found(NamedTuple):
 
 
 class IfCommonPattern(PatternOptimization):
-    """If(c) of branches that compute f(x) both → f(x), and an If of the rest; no If where the
+    """If(c) of branches that both compute f(x) → f(x), and an If of the rest; no If where the
     branches are equal
 
-    What: computes the nodes that both branches contain once, before the If. Results that both
-    branches give alike, and those that nothing reads, are removed.
+    What: computes the nodes that both branches contain once, before the If. Results that are the
+    same in both branches, and those that nothing reads, are removed.
     Why: measured 0.87 of the time where the branches are equal; fewer nodes elsewhere, and they can
-    be fused with those around the If. Runtimes that compute 16-bit floats in 32 bits round at the
-    border, so the last bit may differ.
+    be fused with those around the If. Runtimes that compute float16 in float32 round at the border,
+    so the last bit may differ.
     Refuses when:
     1. no node is equal in both branches, every result differs, and every result is read.
-    2. the common node gives a result of a branch that the other one does not give: a copy would
+    2. the common node computes a result of one branch that is not that of the other: a copy would
        take its place.
     3. a branch has sparse initializers, or another number of results than the If.
     """
@@ -78,46 +78,49 @@ class IfCommonPattern(PatternOptimization):
         }
         common = set(values[0].values()) & set(values[1].values())
         nodes = _first_of_each(first, values[0], common, returned)
-        lifted = {values[0][name] for each in nodes for name in each.output if name}
-        if not (common & set(same.values())) <= lifted:  # what both return depends on such a node
+        lifted = {values[0][name] for inner in nodes for name in inner.output if name}
+        # A result of both branches depends on such a node.
+        if not (common & set(same.values())) <= lifted:
             nodes = _first_of_each(first, values[0], common, set())
         if not nodes and not dropped:  # (1)
             return self.none(node, msg="the branches have nothing in common")
         return MatchResult(
-            self, [node], partial(self._apart, first, second, Found(values, nodes, same, dropped))
+            self,
+            [node],
+            partial(self._write, first, second, CommonPart(values, nodes, same, dropped)),
         )
 
-    def _apart(
-        self, first: Graph, second: Graph, found: Found, g: PatternRewriter, node: Node
+    def _write(
+        self, first: Graph, second: Graph, part: CommonPart, g: PatternRewriter, node: Node
     ) -> list[Node]:
         outside: dict[Value, str] = {}
         lifted: list[Node] = []
         # an operand may be a copy, or the result of an equal node, which is not lifted
-        for each in found.nodes:
+        for inner in part.nodes:
             names: dict[str, str] = {}
-            for name in filter(None, each.input):
-                value = _value(first, found.values[0], name)
+            for name in filter(None, inner.input):
+                value = _value(first, part.values[0], name)
                 names[name] = outside[value] = outside.get(value) or self._outside(g, first, name)
-            lifted += g.lift(first, [each], names)
-            outside.update((found.values[0][name], names[name]) for name in each.output if name)
+            lifted += g.lift(first, [inner], names)
+            outside.update((part.values[0][name], names[name]) for name in inner.output if name)
         copies = []
-        for place, value in found.same.items():
+        for place, value in part.same.items():
             name = outside.get(value) or self._outside(g, first, first.outputs[place])
             if node.output[place] and g.is_used(node.output[place]):
                 copies.append(g.make_node("Identity", [name], [node.output[place]]))
-        outputs = [name for place, name in enumerate(node.output) if place not in found.dropped]
+        outputs = [name for place, name in enumerate(node.output) if place not in part.dropped]
         if not outputs:
             return [*lifted, *copies]
         bodies: dict[str, Any] = {}
         for attribute, body, values in zip(
-            ("then_branch", "else_branch"), (first, second), found.values, strict=True
+            ("then_branch", "else_branch"), (first, second), part.values, strict=True
         ):
-            own = {name: outside[value] for name, value in values.items() if value in outside}
-            bodies[attribute] = g.rebuilt(body, own, (), found.dropped)
+            sources = {name: outside[value] for name, value in values.items() if value in outside}
+            bodies[attribute] = g.rebuilt(body, sources, (), part.dropped)
         return [*lifted, g.make_node("If", node.input, outputs, **bodies), *copies]
 
     def _outside(self, g: PatternRewriter, body: Graph, name: str) -> str:
-        """The name outside of a constant of a branch, or of a value from outside that it copies."""
+        """The name outside of a constant of a branch, or of a value from outside."""
         source = copied(body, name)
         tensor = body.initializers.get(source)
         return source if tensor is None else g.make_initializer(source, tensor.numpy())
@@ -151,19 +154,19 @@ def _values(
 ) -> dict[str, Value]:
     """A key for each result of a branch that can be computed outside.
 
-    The numbered nodes of each operator and operands, with different attributes, in either branch
-    are added to ``forms``.
+    ``forms`` lists different nodes of both branches, each with a number, by operator and operands:
+    those of one entry differ in their attributes. New ones are added.
     """
     values: dict[str, Value] = {}
     for node in body.nodes:
         operands = tuple(_value(body, values, name) if name else "" for name in node.input)
         if not may_leave(node) or None in operands:
             continue
-        alike = forms.setdefault((node.op_type, node.domain, operands, len(node.output)), [])
-        number = next((number for each, number in alike if each.same_attributes(node)), None)
+        entry = forms.setdefault((node.op_type, node.domain, operands, len(node.output)), [])
+        number = next((number for form, number in entry if form.same_attributes(node)), None)
         if number is None:
             number = next(numbers)
-            alike.append((node, number))
+            entry.append((node, number))
         values.update((name, (number, place)) for place, name in enumerate(node.output) if name)
     return values
 
@@ -171,18 +174,18 @@ def _values(
 def _first_of_each(
     body: Graph, values: Mapping[str, Value], common: set[Value], returned: set[Value | None]
 ) -> list[Node]:
-    """The nodes of a branch whose keys are common to both branches, one of those that are equal.
+    """The nodes of a branch whose keys are common to both branches, the first of equal ones.
 
-    Nodes that compute a key that a branch returns stay, and so do the nodes after these.
+    Nodes that compute a key in ``returned`` are skipped, and so are the nodes that depend on them.
     """
-    seen: set[Value] = set()
-    found = []
+    keys: set[Value] = set()
+    nodes = []
     for node in body.nodes:
         results = [values[name] for name in node.output if name in values]
         if not results or not common.issuperset(results) or not returned.isdisjoint(results):
             continue
         sources = [copied(body, name) for name in node.input if name]
-        if all(values[name] in seen for name in sources if body.producer(name) is not None):
-            found += [node] if seen.isdisjoint(results) else []
-            seen.update(results)
-    return found
+        if all(values[name] in keys for name in sources if body.producer(name) is not None):
+            nodes += [node] if keys.isdisjoint(results) else []
+            keys.update(results)
+    return nodes

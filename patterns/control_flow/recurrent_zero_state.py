@@ -8,12 +8,12 @@ from .._shapes import uniform_value
 class RecurrentZeroStatePattern(PatternOptimization):
     """LSTM(..., initial_h = 0, initial_c = 0) → LSTM(...), and so for GRU and RNN
 
-    What: leaves out initial states that are full of zeros: the operator starts from zeros without
-    them.
-    Why: exporters compute the shape of these zeros from the input, five nodes and more.
+    What: drops initial states that are all zeros: without them, the operator starts from zeros.
+    Why: exporters compute the shape of these zeros from the input, with five nodes and more.
     Refuses when:
     1. no initial state is known to hold zeros only; the states of two directions may be joined.
-    2. its batch axis is not known to be the input's, or its last 32 bits: no other batch would run.
+    2. its batch dimension is not known to be the input's (or that, cast to 32 bits): a run with
+       another one would fail.
     """
 
     anchors = ("LSTM", "GRU", "RNN")
@@ -40,8 +40,8 @@ class RecurrentZeroStatePattern(PatternOptimization):
         return MatchResult(self, [node], replaced_by(node.op_type, *inputs, **node.attribute))
 
     _start = "agraph (float[s,b,3] x, float[1,6,3] w, float[1,6,2] r) => (float[s,1,b,2] y)"
-    _given = "int64[1] one = {1}, float[1,1,2] z = {0, 0}, int32[1] i = {1}, int32[1] k = {2}"
-    _states = f"{_start} <{_given}> {{ n = Shape <start = 1, end = 2> (x)"
+    _constants = "int64[1] one = {1}, float[1,1,2] z = {0, 0}, int32[1] i = {1}, int32[1] k = {2}"
+    _states = f"{_start} <{_constants}> {{ n = Shape <start = 1, end = 2> (x)"
     _result = "y = GRU <hidden_size = 2> (x, w, r, , , h) }"
     _shorter = f"{_start} {{ y = GRU <hidden_size = 2> (x, w, r) }}"
     examples = Example.pairs(

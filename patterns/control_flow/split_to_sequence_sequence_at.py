@@ -6,14 +6,14 @@ from .._nodes import axis_of, is_op, size_along
 
 
 class SplitToSequenceSequenceAtPattern(PatternOptimization):
-    """SequenceAt(SplitToSequence(x), i) for constant i → Split(x), and Squeeze where the axis is to
-    go
+    """SequenceAt(SplitToSequence(x), i) for constant i → Split(x), and Squeeze where the axis is
+    dropped
 
     What: splits into tensors instead of a sequence.
     Why: a sequence copies its items, and blocks shape inference and fusion.
     Refuses when:
-    1. something other than SequenceAt reads the sequence, or a position is not constant, or
-       outside.
+    1. something other than SequenceAt reads the sequence, or a position is not constant, or out of
+       range.
     2. the length of the axis or of the pieces is not known as a number.
     """
 
@@ -27,7 +27,7 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
         if axis is None or sizes is None:  # (2)
             return self.none(node, msg="the axis or the sizes of the slices are unknown")
         places = [g.get_ints(r.input[1]) if is_op(r, "SequenceAt") else None for r in readers]
-        known = [
+        indices = [
             place[0] % len(sizes)
             for place in places
             if place and -len(sizes) <= place[0] < len(sizes)
@@ -35,13 +35,13 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
         # (1)
         if (
             not readers
-            or len(known) < len(readers)
+            or len(indices) < len(readers)
             or not g.is_used_only_by(node.output[0], *readers)
         ):
             return self.none(
                 node, msg="the sequence has consumers other than SequenceAt with a constant index"
             )
-        return MatchResult(self, [node, *readers], partial(self._split, axis, sizes, known))
+        return MatchResult(self, [node, *readers], partial(self._split, axis, sizes, indices))
 
     def _sizes(self, g: GraphView, node: Node, axis: int) -> list[int] | None:
         size = size_along(g, node.input[0], axis)
@@ -49,12 +49,12 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
             return None
         if len(node.input) < 2 or not node.input[1]:
             return [1] * size
-        written, rank = g.get_ints(node.input[1]), g.info(node.input[1]).rank
-        if not written or rank is None:
+        lengths, rank = g.get_ints(node.input[1]), g.info(node.input[1]).rank
+        if not lengths or rank is None:
             return None
         if rank:
-            return written if sum(written) == size and min(written) >= 0 else None
-        step = written[0]
+            return lengths if sum(lengths) == size and min(lengths) >= 0 else None
+        step = lengths[0]
         return [min(step, size - start) for start in range(0, size, step)] if step > 0 else None
 
     def _split(

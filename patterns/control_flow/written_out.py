@@ -1,4 +1,4 @@
-"""Branches that are known to be taken, and loops and scans whose iterations are written out."""
+"""Branches that are known to be taken, and unrolled loops and scans."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -19,7 +19,7 @@ from xoptim.operators.registry import is_deterministic
 
 from ._cycles import Cycle, cycle
 
-_MOST: Final = 64
+_MAX_ITERATIONS: Final = 64
 
 
 class _WrittenOut(PatternOptimization):
@@ -64,13 +64,13 @@ class LoopNeverPattern(_WrittenOut):
     What: replaces the results by the initial values.
     Why: there is nothing to run.
     Refuses when:
-    1. neither the number of rounds is known to be 0 nor the condition known not to hold at the
+    1. neither is the number of iterations known to be 0, nor the condition known not to hold at the
        beginning.
     2. the loop stacks a result: it would be empty, of a shape that depends on the body.
     """
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # Either end is enough.
+        # Either reason is enough.
         rounds = g.get_constant_scalar(node.input[0]) if node.input[0] else None
         condition = (
             g.get_constant_scalar(node.input[1]) if len(node.input) > 1 and node.input[1] else None
@@ -102,17 +102,18 @@ class LoopOncePattern(_WrittenOut):
     What: puts the nodes of the body in the place of the Loop.
     Why: nothing can be fused or folded across the border of a subgraph.
     Refuses when:
-    1. the number of rounds is not known to be 1, or the condition at the beginning not to hold.
+    1. the number of iterations is not known to be 1, or the condition not known to hold at the
+       beginning.
     2. the body holds sparse initializers, which stay where they are.
     """
 
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        found = cycle(g, node)  # (2)
-        if found.runs(g) != 1:  # (1) the condition that the body returns does not matter
+        loop = cycle(g, node)  # (2)
+        if loop.runs(g) != 1:  # (1) the condition that the body returns does not matter
             return self.none(node, msg="the loop is not known to have exactly one iteration")
-        return MatchResult(self, [node], partial(rounds, found.body, 1))
+        return MatchResult(self, [node], partial(rounds, loop.body, 1))
 
     examples = Example.only(
         "agraph (float[a] x) => (float[a] y, float[1,a] z) <int64 n = {1}, bool c = {1}> { "
@@ -125,14 +126,14 @@ class LoopOncePattern(_WrittenOut):
 class LoopUnrollPattern(_WrittenOut):
     """Loop(2, true, x) of x + f(i) → x + f(0) + f(1)
 
-    What: writes the body out once for each iteration, the number of the iteration being a constant.
+    What: repeats the body for each iteration, whose number becomes a constant.
     Why: what depends on that number alone is computed ahead of time, and nothing can be fused or
-    folded across the border of a subgraph. Measured 0.65 of the time of a loop of 3 rounds.
-    Runtimes that compute 16-bit floats in 32 bits round at the border, so the last bit may differ.
+    folded across the border of a subgraph. Measured 0.65 of the time of a loop of 3 iterations.
+    Runtimes that compute float16 in float32 round at the border, so the last bit may differ.
     Refuses when:
-    1. the number of rounds is not known to be 2 to 64, or a condition may end the loop earlier.
-    2. the nodes of all rounds, without those that depend on the number of the round only, are more
-       than the Loop and its body.
+    1. the number of iterations is not known to be 2 to 64, or a condition may end the loop earlier.
+    2. the nodes of all iterations, without those that depend on the number of the iteration only,
+       are more than the Loop and its body.
     3. the body holds sparse initializers, which stay where they are.
     """
 
@@ -140,13 +141,13 @@ class LoopUnrollPattern(_WrittenOut):
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # Where the condition holds at the beginning, it has to hold after each round.
-        found = cycle(g, node)  # (3)
-        count, body = found.runs(g), found.body
+        # The condition has to hold at the beginning, and after each iteration.
+        loop = cycle(g, node)  # (3)
+        count, body = loop.runs(g), loop.body
         goes_on = g.inside(body).get_constant_scalar(body.outputs[0])
-        if count is None or not 2 <= count <= _MOST or not goes_on:  # (1)
+        if count is None or not 2 <= count <= _MAX_ITERATIONS or not goes_on:  # (1)
             return self.none(node, msg="the number of iterations is unknown, or not from 2 to 64")
-        more = size_of_rounds(g, body, count) + (count + 1) * len(found.stacks())
+        more = size_of_rounds(g, body, count) + (count + 1) * len(loop.stacks())
         if more > 1 + size_of(list(body.nodes)):  # (2)
             return self.none(node, msg="the unrolled loop would have more nodes")
         return MatchResult(self, [node], partial(rounds, body, count))
@@ -166,8 +167,8 @@ class ScanOncePattern(_WrittenOut):
     What: puts the nodes of the body in the place of the Scan, between a Squeeze of each tensor that
     it goes through and an Unsqueeze of each that it stacks.
     Why: nothing can be fused or folded across the border of a subgraph. Measured 0.86 to 0.91 of
-    the time. Runtimes that compute 16-bit floats in 32 bits round at the border, so the last bit
-    may differ.
+    the time. Runtimes that compute float16 in float32 round at the border, so the last bit may
+    differ.
     Refuses when:
     1. the number of steps is not known to be 1.
     2. the body holds sparse initializers, which stay where they are.
@@ -179,10 +180,10 @@ class ScanOncePattern(_WrittenOut):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # The directions do not matter.
-        found = cycle(g, node)  # (2)
-        if found.runs(g) != 1:  # (1)
+        scan = cycle(g, node)  # (2)
+        if scan.runs(g) != 1:  # (1)
             return self.none(node, msg="the scan is not known to have exactly one iteration")
-        return MatchResult(self, [node], partial(only_step, found))
+        return MatchResult(self, [node], partial(only_step, scan))
 
     examples = Example.only(
         "agraph (float[a] x, float[a,1] z) => (float[a] y, float[a,1] w) { "
@@ -223,12 +224,12 @@ def _stack(pieces: Sequence[str], result: str, g: PatternRewriter) -> list[Node]
     return [*rows, g.make_node("Concat", [row.output[0] for row in rows], [result], axis=0)]
 
 
-def only_step(found: Cycle, g: PatternRewriter, node: Node) -> list[Node]:
+def only_step(scan: Cycle, g: PatternRewriter, node: Node) -> list[Node]:
     """The nodes of a Scan of one step, between a Squeeze of each tensor that it goes through and an
     Unsqueeze of each stack.
     """
     scanned, results = (
-        node.input[found.count :],
+        node.input[scan.count :],
         [name or g.unique_name("unused") for name in node.output],
     )
     axes = node.attribute.get("scan_input_axes") or [0] * len(scanned)
@@ -236,15 +237,15 @@ def only_step(found: Cycle, g: PatternRewriter, node: Node) -> list[Node]:
         g.make_node_check_opset("Squeeze", [name], 1, axes=[axis])
         for name, axis in zip(scanned, axes, strict=True)
     ]
-    stacked = [g.unique_name(name) for name in results[found.count :]]
-    inputs = [*node.input[: found.count], *(each.output[0] for each in slices)]
+    stacked = [g.unique_name(name) for name in results[scan.count :]]
+    inputs = [*node.input[: scan.count], *(squeeze.output[0] for squeeze in slices)]
     nodes = g.splice(
-        found.body,
-        dict(zip(found.body.inputs, inputs, strict=True)),
-        [*results[: found.count], *stacked],
+        scan.body,
+        dict(zip(scan.body.inputs, inputs, strict=True)),
+        [*results[: scan.count], *stacked],
     )
     axes = node.attribute.get("scan_output_axes") or [0] * len(stacked)
-    triples = zip(stacked, results[found.count :], axes, strict=True)
+    triples = zip(stacked, results[scan.count :], axes, strict=True)
     rows = [
         g.make_node_check_opset("Unsqueeze", [name], [result], axes=[axis])
         for name, result, axis in triples
@@ -257,19 +258,19 @@ def size_of(nodes: Sequence[Node]) -> int:
     graphs = [
         inner for node in nodes for body in node.bodies.values() for inner in body.all_graphs()
     ]
-    found = [*nodes, *(node for graph in graphs for node in graph.nodes)]
-    return sum(1 for node in found if node.op_type not in ("Identity", "Constant"))
+    all_nodes = [*nodes, *(node for graph in graphs for node in graph.nodes)]
+    return sum(1 for node in all_nodes if node.op_type not in ("Identity", "Constant"))
 
 
 def size_of_rounds(g: GraphView, body: Graph, count: int) -> int:
     """Number of nodes of all iterations, once what depends on the number of the iteration alone is
     computed ahead of time.
     """
-    known = {body.inputs[0]}
+    constants = {body.inputs[0]}
     for node in body.nodes:
         is_known = all(
-            name in known or (name and body.tensor(name) is not None) for name in node.input
+            name in constants or (name and body.tensor(name) is not None) for name in node.input
         )
         if is_known and not node.bodies and is_deterministic(node.op_type, node.domain):
-            known.update(node.output)
-    return count * size_of([node for node in body.nodes if known.isdisjoint(node.output)])
+            constants.update(node.output)
+    return count * size_of([node for node in body.nodes if constants.isdisjoint(node.output)])

@@ -17,10 +17,10 @@ from xoptim.match import (
 
 from .._folding import Array
 
-_LEAST: Final = 60
-"""Results of a channel below which calling the kernel takes longer."""
-_MOST: Final = 1 << 16
-"""Weights above which the model would grow too much."""
+_MIN_RESULTS: Final = 60
+"""With fewer results per channel, calling the kernel takes longer."""
+_MAX_WEIGHTS: Final = 1 << 16
+"""More weights would make the model too large."""
 _SHARED: Final = ("kernel_shape", "strides", "dilations", "pads")
 _LAYOUT: Final = 8
 """onnxruntime changes the layout of images whose channels are a multiple of this number, and has a
@@ -31,12 +31,12 @@ fast kernel for it.
 class AveragePoolConvPattern(EasyPatternOptimization):
     """AveragePool(x) → Conv(x, 1 / n, group=channels) from operator set 19 on
 
-    What: the window of n elements as weights.
+    What: writes the window of n elements as weights.
     Why: measured 0.1 to 0.9 of the time: onnxruntime's CPU kernel takes two to ten times as long as
     for earlier sets.
     Refuses when:
-    1. what is added around x does not count, or is chosen by the operator (auto_pad), or a window
-       may end outside (ceil_mode).
+    1. the padding of x does not count, or is chosen by the operator (auto_pad), or a window may end
+       outside of it (ceil_mode).
     2. x is not of type float, its number of channels is unknown or 0, or a channel has few results.
     3. the weights take more than 256 KiB.
     4. x is an image whose channels are a multiple of 8: onnxruntime changes their layout.
@@ -52,9 +52,9 @@ class AveragePoolConvPattern(EasyPatternOptimization):
         return g.op.AveragePool(x, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        pool, given = m.nodes[0], m.attributes
-        shape, made = g.try_infer_shape(m.x) or (), (g.try_infer_shape(pool.output[0]) or ())[2:]
-        if not _counts_all(given):  # (1)
+        pool, attributes = m.nodes[0], m.attributes
+        shape, spatial = g.try_infer_shape(m.x) or (), (g.try_infer_shape(pool.output[0]) or ())[2:]
+        if not _counts_all(attributes):  # (1)
             return self.none(
                 pool,
                 msg=("the pads do not count, or auto_pad or ceil_mode is set"),
@@ -69,16 +69,16 @@ class AveragePoolConvPattern(EasyPatternOptimization):
             return self.none(
                 pool, msg="the type is not float32, or the number of channels is unknown or 0"
             )
-        window = given["kernel_shape"]
-        if shape[1] * math.prod(window) > _MOST:  # (3)
+        window = attributes["kernel_shape"]
+        if shape[1] * math.prod(window) > _MAX_WEIGHTS:  # (3)
             return self.none(pool, msg="the weights take more than 256 KiB")
-        known = [dim for dim in made if isinstance(dim, int)]
-        if len(known) < len(made) or math.prod(known) < _LEAST:  # (2)
+        sizes = [dim for dim in spatial if isinstance(dim, int)]
+        if len(sizes) < len(spatial) or math.prod(sizes) < _MIN_RESULTS:  # (2)
             return self.none(pool, msg="the spatial size of the result is small or unknown")
         if len(shape) == 4 and shape[1] % _LAYOUT == 0:  # (4)
             return self.none(pool, msg="onnxruntime uses its NCHWc layout for this pool")
         weights = np.full((shape[1], 1, *window), 1 / math.prod(window), np.float32)
-        written = {name: given[name] for name in _SHARED if name in given}
+        written = {name: attributes[name] for name in _SHARED if name in attributes}
         return m.derive(weights=weights, written={**written, "group": shape[1]})
 
     def apply_pattern(
@@ -109,9 +109,7 @@ class AveragePoolConvPattern(EasyPatternOptimization):
 
 
 def _counts_all(attributes: Mapping[str, Any]) -> bool:
-    """Whether each average covers a whole window of elements and of zeros that are added around
-    them.
-    """
-    padded = any(attributes.get("pads", ())) and not attributes.get("count_include_pad", 0)
-    chosen = attributes.get("auto_pad", "NOTSET") != "NOTSET"
-    return not padded and not chosen and not attributes.get("ceil_mode", 0)
+    """Whether each average is over a whole window, padding included."""
+    skips_pads = any(attributes.get("pads", ())) and not attributes.get("count_include_pad", 0)
+    is_auto = attributes.get("auto_pad", "NOTSET") != "NOTSET"
+    return not skips_pads and not is_auto and not attributes.get("ceil_mode", 0)

@@ -1,4 +1,4 @@
-"""A convolution followed by an affine map of each output channel, or with a bias that is none."""
+"""A convolution followed by an affine map of each output channel, or with a bias of zeros."""
 
 from typing import Any, ClassVar
 
@@ -47,7 +47,7 @@ class _ConvAffine(EasyPatternOptimization):
         )
 
     def affine(self, g: GraphView, m: Match) -> tuple[Array, Array | None]:
-        """Factor and summand of each channel, without a summand ``None``.
+        """Factor and summand of each channel; ``None`` for no summand.
 
         Raises `Declined` when they are not known.
         """
@@ -112,10 +112,10 @@ class ConvAddPattern(_ConvAffine):
         return g.op.Sub(y, c) if g.option("minus") else g.op.Add(y, c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        given, shift = doubles(g, m.b), np.multiply(self.numbers(g, m), -1 if m.minus else 1)  # (1)
+        bias, shift = doubles(g, m.b), np.multiply(self.numbers(g, m), -1 if m.minus else 1)  # (1)
         # (3)
         return m.derive(
-            weight=m.w, bias=rounded(given + shift, constant(g, m.c).dtype, terms=(given, shift))
+            weight=m.w, bias=rounded(bias + shift, constant(g, m.c).dtype, terms=(bias, shift))
         )
 
     examples = Example.pairs(

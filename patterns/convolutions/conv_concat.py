@@ -14,16 +14,16 @@ class ConvConcatPattern(PatternOptimization):
     """Concat(f(Conv(x, v, b)), f(Conv(x, w, c))) → f(Conv(x, Concat(v, w), Concat(b, c)))
 
     What: computes the channels of all convolutions in one; elementwise operators after them (f) are
-    applied to the channels of all of them. Operands of the Concat that are computed otherwise stay.
+    applied to the channels of all of them. Other operands of the Concat stay.
     Why: one convolution in place of several, and no copy.
     Refuses when:
     1. the operands are not joined along their channels.
-    2. fewer than two operands side by side are computed alike from one input, by nodes whose
-       results nothing else reads.
+    2. fewer than two adjacent operands are computed alike from one input, by nodes whose results
+       nothing else reads.
     3. windows differ, channels are in groups, or a weight is not a constant, or is read elsewhere:
        it would be stored twice.
-    4. a convolution has one channel: onnxruntime computes it by another kernel, which overflows
-       elsewhere.
+    4. a convolution has one channel: onnxruntime computes it with another kernel, whose sums
+       overflow for other inputs.
     """
 
     anchors = ("Concat",)
@@ -34,21 +34,23 @@ class ConvConcatPattern(PatternOptimization):
         if axis_of(g, node) != 1:  # (1)
             return self.none(node, msg="the Concat is not along the channels")
         branches = [branch(g, name, _key) for name in node.input]
-        found = alike([each if each is not None and not each.biases else None for each in branches])
-        if found is None:  # (2)
+        group = alike(
+            [member if member is not None and not member.biases else None for member in branches]
+        )
+        if group is None:  # (2)
             return self.none(
                 node,
                 msg="no adjacent operands are convolutions of one input with the same settings",
             )
-        part, joined = found
-        firsts = [each.nodes[0] for each in joined]
+        part, joined = group
+        firsts = [member.nodes[0] for member in joined]
         weights = [constant(g, first.input[1]) for first in firsts]
         rows = [constant(g, first.input[2] if len(first.input) > 2 else "") for first in firsts]
         rows = [
             np.broadcast_to(row, len(weight)).astype(weight.dtype)
             for row, weight in zip(rows, weights, strict=True)
         ]
-        nodes = [*(each for one in joined for each in one.nodes), node]
+        nodes = [*(inner for member in joined for inner in member.nodes), node]
         biases = [np.concatenate(rows)] if any(len(first.input) > 2 for first in firsts) else []
         return MatchResult(
             self,

@@ -9,17 +9,16 @@ class FusedConvPattern(_FusedActivation):
     """Relu(Conv(x, w, b)) → com.microsoft.FusedConv(x, w, b, activation="Relu")
 
     What: the same for LeakyRelu, Sigmoid, Tanh, HardSigmoid, and Clip between two numbers.
-    Why: one pass over the result less where onnxruntime's own optimizer is off; otherwise it makes
-    the same operator. (A sum in between is not fused, although the operator has an operand for it:
-    onnxruntime does not change the layout of such a convolution, which was measured to take 1.26 of
-    the time.)
+    Why: saves one pass over the result where ORT graph optimizations are disabled; otherwise they
+    make the same operator. (A sum in between is not fused, although the operator has an operand for
+    it: onnxruntime does not change the layout of such a convolution, which was measured to take
+    1.26 of the time.)
     """
 
     operator = "Conv"
     activations = ("Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "Clip")
 
     def parameters(self, values: dict[str, float]) -> dict[str, Any]:
-        """One list."""
         return {"activation_params": list(values.values())} if values else {}
 
     _start = "agraph (float[n,2,h] x, float[3,2,1] w, float[3] b) => (float[n,3,h] y)"

@@ -10,8 +10,8 @@ class MaxPoolMaxPoolPattern(PatternOptimization):
 
     What: computes the maximum of the wide window from the maxima of the narrow one, where both move
     by one and keep the size.
-    Why: five by five comparisons in place of nine by nine: detectors pool one tensor by windows of
-    5, 9 and 13, which takes 0.3 of the time then (onnxruntime's CPU provider).
+    Why: five by five comparisons in place of nine by nine. Detectors pool one tensor by windows of
+    5, 9 and 13, which then takes 0.3 of the time (onnxruntime's CPU provider).
     Refuses when:
     1. the window is even, moves by more than one, has gaps, or the size changes.
     2. no smaller window of that kind is around the same elements.
@@ -36,11 +36,11 @@ class MaxPoolMaxPoolPattern(PatternOptimization):
             if (size := _window(reader)) is not None
         ]
         inside = [
-            each for each in windows if each[0] != window and all(map(int.__le__, each[0], window))
+            pair for pair in windows if pair[0] != window and all(map(int.__le__, pair[0], window))
         ]
         if not inside:  # (2)
             return self.none(node, msg="no other MaxPool of the same tensor has a smaller window")
-        size, narrow = max(inside, key=lambda each: each[0])
+        size, narrow = max(inside, key=lambda pair: pair[0])
         rest = [wide - small + 1 for wide, small in zip(window, size, strict=True)]
         return MatchResult(self, [narrow, node], partial(self._in_turn, rest))
 
@@ -65,7 +65,7 @@ class MaxPoolMaxPoolPattern(PatternOptimization):
 
 
 def _window(node: Node) -> tuple[int, ...] | None:
-    """The sizes of a window that moves by one and leaves the size of the tensor as it is."""
+    """The size of a window that moves by one and keeps the size of the tensor."""
     if node.op_type != "MaxPool" or node.domain or any(node.output[1:]):
         return None
     sizes = node.get_attribute("kernel_shape")
@@ -75,6 +75,6 @@ def _window(node: Node) -> tuple[int, ...] | None:
         padding == "NOTSET" and pads == [size // 2 for size in sizes] * 2
     )
     plain = all(
-        each == 1 for name in ("strides", "dilations") for each in node.get_attribute(name) or ()
+        step == 1 for name in ("strides", "dilations") for step in node.get_attribute(name) or ()
     )
     return tuple(sizes) if padded and plain and all(size % 2 for size in sizes) else None

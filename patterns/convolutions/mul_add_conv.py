@@ -25,16 +25,16 @@ class MulAddConvPattern(PatternOptimization):
     2. a constant differs along another axis, changes the shape or is not finite, a factor is
        extreme, or is read elsewhere; a parameter of a normalization is not constant or finite, a
        variance is negative, or a mean is far above the deviation.
-    3. a summand comes where the convolution may pad: with zeros, to which nothing was added.
+    3. there is a summand, and the convolution may pad: nothing was added to these zeros.
     4. a new constant leaves the range of its type, or is a sum that cancels.
-    5. the first constant scales a product of two tensors, as Gelu and HardSwish do: runtimes
-       recognize these whole.
+    5. the first constant scales a product of two tensors, as in Gelu and HardSwish, which runtimes
+       fuse.
     """
 
     anchors = ("Conv",)
     near = _STEPS
     phase = "specialize"
-    # a normalization between two convolutions gives the first one no bias
+    # a normalization between two convolutions would give the first one a bias
     before = ("ConvBatchNormalization",)
     exactness = "rounding"
     min_opset = 7
@@ -50,26 +50,26 @@ class MulAddConvPattern(PatternOptimization):
         above = partial(
             affine_above, g, node.input[0], 1, shape[1] * group, shifts=not _pads(node.attribute)
         )
-        found = above(_STEPS)
-        if not found.nodes:  # (2)
+        affine = above(_STEPS)
+        if not affine.nodes:  # (2)
             return self.none(node, msg="no operator with one constant per channel precedes it")
         # (5)
-        if is_op(last := found.nodes[-1], *_STEPS[:4]) and is_op(
-            g.node_before(found.source), "Mul"
+        if is_op(last := affine.nodes[-1], *_STEPS[:4]) and is_op(
+            g.node_before(affine.source), "Mul"
         ):
-            found = above(_STEPS[4:])
-            if not found.nodes:
+            affine = above(_STEPS[4:])
+            if not affine.nodes:
                 return self.none(
                     last, msg="the factor may belong to an activation, which runtimes fuse"
                 )
         if not np.isfinite(doubles(g, weight)).all():  # (1)
             return self.none(node, msg="a weight is not finite")
-        merged = _absorbed(g, weight, bias[0] if bias else "", group, found)  # (4)
-        weights = merged if any(bias) or found.shift.any() else merged[:1]
+        merged = _absorbed(g, weight, bias[0] if bias else "", group, affine)  # (4)
+        weights = merged if any(bias) or affine.shift.any() else merged[:1]
         return MatchResult(
             self,
-            [*found.nodes[::-1], node],
-            replaced_by("Conv", found.source, *weights, **node.attribute),
+            [*affine.nodes[::-1], node],
+            replaced_by("Conv", affine.source, *weights, **node.attribute),
         )
 
     examples = Example.pairs(
@@ -95,19 +95,20 @@ def _pads(attributes: Mapping[str, Any]) -> bool:
 
 
 def _absorbed(
-    g: GraphView, weight: str, bias: str, group: int, found: Affine
+    g: GraphView, weight: str, bias: str, group: int, affine: Affine
 ) -> tuple[Array, Array]:
-    """Weights and bias of a Conv that computes an affine map of its input on the way.
+    """Weights and bias of a Conv that computes an affine map of its input as well.
 
     Raises:
         Declined: when a new constant leaves the range of its type, or is a sum that cancels.
     """
     scaled, *sums = (
-        weigh_inputs(g, weight, each, group) for each in (found.scale, found.shift, found.size)
+        weigh_inputs(g, weight, factor, group)
+        for factor in (affine.scale, affine.shift, affine.size)
     )
-    shift, size = (each.reshape(len(each), -1).sum(axis=1) for each in (sums[0], abs(sums[1])))
-    given, dtype = doubles(g, bias), constant(g, weight).dtype
-    terms = (given, np.maximum(abs(shift), size))
+    shift, size = (terms.reshape(len(terms), -1).sum(axis=1) for terms in (sums[0], abs(sums[1])))
+    present, dtype = doubles(g, bias), constant(g, weight).dtype
+    terms = (present, np.maximum(abs(shift), size))
     return rounded(scaled, dtype, summed=tuple(range(1, scaled.ndim))), rounded(
-        given + shift, dtype, terms=terms
+        present + shift, dtype, terms=terms
     )

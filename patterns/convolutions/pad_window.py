@@ -21,7 +21,7 @@ _WINDOWS: Final = ("AveragePool", "Conv", "ConvInteger", "MaxPool")
 
 
 class _PadWindow(EasyPatternOptimization):
-    """A Pad that operators with windows take over, each by itself."""
+    """A Pad before operators with windows, each of which pads by itself."""
 
     phase = "specialize"
     derives = ("attributes",)
@@ -37,8 +37,8 @@ class _PadWindow(EasyPatternOptimization):
         )
 
     def pads(self, g: GraphView, m: Match) -> list[int]:
-        """The attribute ``pads`` of the operator when it pads in place of the Pad, and as before
-        besides.
+        """The attribute ``pads`` of the operator that pads in place of the Pad, in addition to its
+        own padding.
 
         Raises:
             Declined: when batch or channels are padded, when something is cut off, when the rank is
@@ -66,7 +66,7 @@ class _PadWindow(EasyPatternOptimization):
         spatial = full[2:rank] + full[rank + 2 :]
         return [a + b for a, b in zip(spatial, m.pads or [0] * len(spatial), strict=True)]
 
-    def pooled(self, m: Match, pads: list[int], **others: Any) -> bool | None:
+    def pooled(self, m: Match, pads: list[int], **attributes: Any) -> bool | None:
         """Derive the attributes of a pool, unless a window could be padding only, which onnxruntime
         does not allow.
         """
@@ -79,7 +79,7 @@ class _PadWindow(EasyPatternOptimization):
                 "kernel_shape": m.kernel_shape,
                 "strides": m.strides,
                 "pads": pads,
-                **others,
+                **attributes,
             }
         )
 
@@ -118,10 +118,10 @@ class PadAveragePoolPattern(_PadWindow):
                 m.nodes[1], msg="the pool does not count its own padding (count_include_pad=0)"
             )
         lengths = (g.try_infer_shape(m.x) or ())[2:] or [1] * len(m.kernel_shape)
-        # 1: the smallest that a dynamic axis may be
-        known = [length if isinstance(length, int) else 1 for length in lengths]
+        # a symbolic dimension may be as small as 1
+        least = [length if isinstance(length, int) else 1 for length in lengths]
         half = len(pads) // 2
-        sizes = (a + b + c for a, b, c in zip(known, pads[:half], pads[half:], strict=True))
+        sizes = (a + b + c for a, b, c in zip(least, pads[:half], pads[half:], strict=True))
         if any(size < window for size, window in zip(sizes, m.kernel_shape, strict=True)):  # (5)
             return self.none(m.nodes[1], msg="the window may be larger than the padded tensor")
         return self.pooled(m, pads, count_include_pad=1)  # (4)
@@ -172,8 +172,10 @@ class PadConvPattern(_PadWindow):
         if zero is None or (m.value or 0) != zero:  # (1)
             return self.none(m.nodes[0], msg="the Pad does not pad with 0")
         pads = self.pads(g, m)  # (1)
-        chosen = m.attributes.get("auto_pad", "NOTSET")
-        if chosen not in ("NOTSET", "VALID") or (chosen == "VALID" and any(m.pads or ())):  # (2)
+        auto_pad = m.attributes.get("auto_pad", "NOTSET")
+        if auto_pad not in ("NOTSET", "VALID") or (
+            auto_pad == "VALID" and any(m.pads or ())
+        ):  # (2)
             return self.none(m.nodes[1], msg="auto_pad is set")
         others = {name: value for name, value in m.attributes.items() if name != "auto_pad"}
         return m.derive(others={**others, "pads": pads})
@@ -213,7 +215,7 @@ class PadConvPattern(_PadWindow):
 class PadMaxPoolPattern(_PadWindow):
     """MaxPool(Pad(x, -∞)) → MaxPool(x) with pads
 
-    What: the operator pads, which leaves padding out of the maximum.
+    What: the operator pads, and never takes padding as the maximum.
     Why: saves a copy of its operand.
     Refuses when:
     1. the padding is not constant, not with -∞, negative, or applies to batch or channels; or

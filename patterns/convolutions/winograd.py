@@ -21,11 +21,11 @@ from .._folding import Array
 
 _SIZE: Final = 3
 _CHANNELS: Final = 16
-"""Channels that onnxruntime's kernels treat at once."""
+"""Channels that onnxruntime's kernels process at once."""
 _TILES: Final = 16
-"""Tiles below which reading the weights, which are more, takes longer than the multiplications."""
+"""With fewer tiles, reading the larger weights takes longer than the multiplications saved."""
 _ELEMENTS: Final = 1 << 24
-"""Transformed elements of an image above which it takes too much memory."""
+"""Most transformed elements of an image: more take too much memory."""
 _NEAR, _FAR = math.sqrt(0.5), math.sqrt(2)
 
 
@@ -58,11 +58,11 @@ def transforms(points: tuple[float, ...]) -> Transforms:
     last = np.zeros((1, count))
     last[0, -1] = 1
     results = np.vstack((np.vander(at, count - 2, increasing=True), last[:, 2:])).T
-    others = [np.delete(at, place) for place in range(count - 1)]
-    factors = np.array([[np.prod(point - rest)] for point, rest in zip(at, others, strict=True)])
+    rests = [np.delete(at, place) for place in range(count - 1)]
+    factors = np.array([[np.prod(point - rest)] for point, rest in zip(at, rests, strict=True)])
     weights = np.vstack((np.vander(at, _SIZE, increasing=True) / factors, last[:, -_SIZE:]))
     elements = np.vstack(
-        (*(np.append(np.poly(rest)[::-1], 0) for rest in others), np.poly(at)[::-1])
+        (*(np.append(np.poly(rest)[::-1], 0) for rest in rests), np.poly(at)[::-1])
     )
     # of the window that copies its middle, in an image of ones
     ones = weights[:, _SIZE // 2] * elements.sum(axis=1)
@@ -79,17 +79,17 @@ class _Tiling(NamedTuple):
 
     Attributes:
         out: channels of the result.
-        given: channels of the operand.
+        channels: channels of the operand.
         size: height and width of the operand.
-        made: height and width of the result.
+        result: height and width of the result.
         tiles: number of tiles along both.
-        pads: what is added around the operand: above, left, below, right.
+        pads: padding of the operand: above, left, below, right.
     """
 
     out: int
-    given: int
+    channels: int
     size: Sequence[int]
-    made: Sequence[int]
+    result: Sequence[int]
     tiles: Sequence[int]
     pads: Sequence[int]
 
@@ -111,8 +111,8 @@ class _Winograd(EasyPatternOptimization):
     operand_types = {"x": {TensorProto.FLOAT}}  # (4)
     points: ClassVar[tuple[float, ...]]
     least_channels: ClassVar[int]
-    """c · o / (c + o) for channels c of the operand and o of the result: products for each number
-    that is transformed.
+    """Minimum of c · o / (c + o) for channels c of the operand and o of the result: multiplications
+    for each transformed number.
     """
 
     derives = ("tiling",)
@@ -131,12 +131,12 @@ class _Winograd(EasyPatternOptimization):
                     "groups"
                 ),
             )
-        out, given = weights[:2]
+        out, channels = weights[:2]
         # (3)
         if (
             out % _CHANNELS
-            or given % _CHANNELS
-            or out * given < self.least_channels * (out + given)
+            or channels % _CHANNELS
+            or out * channels < self.least_channels * (out + channels)
         ):
             return self.none(
                 conv, msg="there are too few channels, or their number is not a multiple of 16"
@@ -148,48 +148,48 @@ class _Winograd(EasyPatternOptimization):
         ) or [0] * 4
         if len(size) != 2:  # (2)
             return self.none(conv, msg="the spatial dimensions are unknown")
-        made = [each + pads[axis] + pads[axis + 2] - _SIZE + 1 for axis, each in enumerate(size)]
-        tiles = [-(-each // (len(self.points) - 1)) for each in made]
-        if min(made) < 1 or math.prod(tiles) < _TILES:  # (2)
+        result = [dim + pads[axis] + pads[axis + 2] - _SIZE + 1 for axis, dim in enumerate(size)]
+        tiles = [-(-dim // (len(self.points) - 1)) for dim in result]
+        if min(result) < 1 or math.prod(tiles) < _TILES:  # (2)
             return self.none(conv, msg="the image has too few tiles")
-        if max(out, given) * (len(self.points) + 1) ** 2 * math.prod(tiles) > _ELEMENTS:  # (2)
+        if max(out, channels) * (len(self.points) + 1) ** 2 * math.prod(tiles) > _ELEMENTS:  # (2)
             return self.none(conv, msg="the transformed image takes more than 64 MiB")
-        return m.derive(tiling=_Tiling(out, given, size, made, tiles, pads))
+        return m.derive(tiling=_Tiling(out, channels, size, result, tiles, pads))
 
     def apply_pattern(self, g: PatternRewriter, x: str, w: str, b: str, tiling: _Tiling) -> str:
-        # Transform, multiply, transform back, and cut off what the last tiles have too much.
+        # Transform, multiply, transform back, and drop what the last tiles have beyond the image.
         maps, tile = transforms(self.points), len(self.points) - 1
-        out, given, size, made, tiles, pads = tiling
+        out, channels, size, result, tiles, pads = tiling
         reach, points, count = tile + _SIZE - 1, len(maps.weights), math.prod(tiles)
-        more = [number * tile - each for number, each in zip(tiles, made, strict=True)]
+        more = [number * tile - dim for number, dim in zip(tiles, result, strict=True)]
         ends = [pads[0], pads[1], pads[2] + more[0], pads[3] + more[1]]
-        alone = g.op.Reshape(x, [-1, 1, *size])
+        planes = g.op.Reshape(x, [-1, 1, *size])
         elements = g.op.Conv(
-            alone, maps.elements, kernel_shape=[reach] * 2, strides=[tile] * 2, pads=ends
+            planes, maps.elements, kernel_shape=[reach] * 2, strides=[tile] * 2, pads=ends
         )
         by_point = g.op.Transpose(
-            g.op.Reshape(elements, [-1, given, points, count]), perm=[0, 2, 1, 3]
+            g.op.Reshape(elements, [-1, channels, points, count]), perm=[0, 2, 1, 3]
         )
         window = g.op.Transpose(g.op.Reshape(w, [-1, _SIZE**2]), perm=[1, 0])
-        weights = g.op.Reshape(g.op.MatMul(maps.weights, window), [-1, given, 1, 1])
+        weights = g.op.Reshape(g.op.MatMul(maps.weights, window), [-1, channels, 1, 1])
         bias = g.op.Reshape(g.op.Mul(maps.ones, b), [-1]) if b else None
-        grouped = g.op.Reshape(by_point, [-1, points * given, *tiles])
+        grouped = g.op.Reshape(by_point, [-1, points * channels, *tiles])
         products = g.op.Conv(grouped, weights, bias, group=points, kernel_shape=[1, 1])
         results = g.op.MatMul(maps.results, g.op.Reshape(products, [-1, points, out * count]))
         y = g.op.DepthToSpace(g.op.Reshape(results, [-1, tile**2 * out, *tiles]), blocksize=tile)
-        return str(g.op.Slice(y, starts=[0, 0], ends=made, axes=[2, 3]) if any(more) else y)
+        return str(g.op.Slice(y, starts=[0, 0], ends=result, axes=[2, 3]) if any(more) else y)
 
 
-def _tile_example(points: Sequence[float], channels: int, made: tuple[int, int]) -> Example:
+def _tile_example(points: Sequence[float], channels: int, size: tuple[int, int]) -> Example:
     """A convolution that keeps the size of an image, which tiles do not divide.
 
     Its weights are sines of squares.
     """
     maps, tile = transforms(tuple(points)), len(points) - 1
     count, reach = len(maps.weights), tile + _SIZE - 1
-    high, wide = (-(-each // tile) for each in made)
-    more = [high * tile - made[0], wide * tile - made[1]]
-    image = f"float[1,{channels},{made[0]},{made[1]}]"
+    high, wide = (-(-dim // tile) for dim in size)
+    more = [high * tile - size[0], wide * tile - size[1]]
+    image = f"float[1,{channels},{size[0]},{size[1]}]"
     start = f"agraph ({image} x) => ({image} y)"
     weights = (
         f"float u = {{0}}, float l = {{{9 * channels**2}}}, float i = {{1}}, int64[4] s = "
@@ -197,7 +197,7 @@ def _tile_example(points: Sequence[float], channels: int, made: tuple[int, int])
     )
     sines = "r = Range(u, l, i) v0 = Mul(r, r) q = Sin(v0) w = Reshape(q, s)"
     targets = {
-        "s0": (-1, 1, *made),
+        "s0": (-1, 1, *size),
         "s1": (-1, channels, count, high * wide),
         "s2": (-1, _SIZE**2),
         "s3": (-1, channels, 1, 1),
@@ -205,7 +205,7 @@ def _tile_example(points: Sequence[float], channels: int, made: tuple[int, int])
         "s5": (-1, count, channels * high * wide),
         "s6": (-1, tile**2 * channels, high, wide),
         "z": (0, 0),
-        "e": made,
+        "e": size,
         "a": (2, 3),
     }
     constants = [_literal(f"int64[{len(ints)}] {name}", ints) for name, ints in targets.items()]
@@ -238,7 +238,7 @@ def _literal(declared: str, numbers: Sequence[float]) -> str:
 
 def _moves_by_one(attributes: dict[str, Any]) -> bool:
     """Whether a convolution has one group and a window without gaps that moves by one."""
-    ones = all(each == 1 for name in ("strides", "dilations") for each in attributes.get(name, ()))
+    ones = all(step == 1 for name in ("strides", "dilations") for step in attributes.get(name, ()))
     return (
         ones
         and attributes.get("group", 1) == 1
@@ -274,7 +274,7 @@ class ConvWinograd4x4Pattern(_Winograd):
     `max_growth` says whether they are stored.
     """
 
-    exactness = "approximate"  # an infinity gives NaN in the other results of its tile, too
+    exactness = "approximate"  # an infinity gives NaN in the other results of its tile as well
     points = (0.0, _NEAR, -_NEAR, _FAR, -_FAR)  # of the points near 1, those that round least
     least_channels = 40
 

@@ -16,10 +16,7 @@ _PERM: Final = [0, 2, 1, 3]
 
 
 class Masked(NamedTuple):
-    """A number to add to the scores, and the queries that see no key at all.
-
-    Empty where there is nothing of it.
-    """
+    """What to add to the scores, and which queries see no key at all; empty where there is none."""
 
     added: str = ""
     hidden: str = ""
@@ -96,11 +93,11 @@ def _scalar(g: PatternRewriter, count: int | str) -> str:
 
 
 def masked(g: PatternRewriter, mask: str, causal: str, dtype: int, *, is_safe: bool) -> Masked:
-    """The numbers to add to the scores for a mask, of Booleans or numbers, and for the keys at or
-    before a query.
+    """The numbers to add to the scores for a Boolean or additive mask, and for ``causal``, the keys
+    at or before a query.
 
-    The operator gives 0 for a query without any key, where the formula gives NaN, or the mean.
-    ``is_safe``: there is none.
+    The operator gives 0 for a query that sees no key, where the formula gives NaN, or the mean.
+    ``is_safe`` says that there is no such query.
     """
     least = lowest(dtype)
     added = mask

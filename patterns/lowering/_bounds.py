@@ -17,8 +17,8 @@ bytes.
 """
 _DEPTH: Final = 24
 _LARGEST_CONSTANT: Final = 1 << 20
-_LEAST: Final = -(2**31)
-_MOST: Final = 2**31 - 1
+_INT32_MIN: Final = -(2**31)
+_INT32_MAX: Final = 2**31 - 1
 
 
 class Bounds(NamedTuple):
@@ -30,7 +30,7 @@ class Bounds(NamedTuple):
     @property
     def fit(self) -> bool:
         """Whether 32 bits hold all numbers."""
-        return self.low >= _LEAST and self.high <= _MOST
+        return self.low >= _INT32_MIN and self.high <= _INT32_MAX
 
 
 _TYPES: Final[Mapping[int, Bounds]] = {
@@ -39,7 +39,7 @@ _TYPES: Final[Mapping[int, Bounds]] = {
     TensorProto.UINT8: Bounds(0, 255),
     TensorProto.INT16: Bounds(-(2**15), 2**15 - 1),
     TensorProto.UINT16: Bounds(0, 2**16 - 1),
-    TensorProto.INT32: Bounds(_LEAST, _MOST),
+    TensorProto.INT32: Bounds(_INT32_MIN, _INT32_MAX),
 }
 _MOVES: Final = (
     "Unsqueeze",
@@ -62,8 +62,8 @@ _SIZES: Final = ("NonZero", "ArgMax", "ArgMin")
 
 def bounds_of(g: GraphView, name: str, depth: int = _DEPTH) -> Bounds | None:
     """The bounds of integers, ``None`` when they are not known to fit into 32 bits."""
-    found = _bounds(g, name, depth)
-    return found if found is not None and found.fit else None
+    bounds = _bounds(g, name, depth)
+    return bounds if bounds is not None and bounds.fit else None
 
 
 def _bounds(g: GraphView, name: str, depth: int) -> Bounds | None:
@@ -85,25 +85,25 @@ def _bounds(g: GraphView, name: str, depth: int) -> Bounds | None:
     rule = _RULES.get(node.op_type)
     if rule is None:
         return _of_index(g, name)
-    operands = [bounds_of(g, each, depth - 1) for each in node.input[rule[0]] if each]
-    known = [each for each in operands if each is not None]
-    if len(known) < len(operands):
+    operands = [bounds_of(g, operand, depth - 1) for operand in node.input[rule[0]] if operand]
+    limits = [bounds for bounds in operands if bounds is not None]
+    if len(limits) < len(operands):
         return _of_index(g, name)
-    return rule[1](known)
+    return rule[1](limits)
 
 
 def _of_sizes(g: GraphView, node: Node) -> Bounds:
-    """The bounds of the sizes that a Shape reads: the more elements the other axes have, the
-    shorter an open one is.
+    """The bounds of the sizes that a Shape reads; a symbolic one is at most `LONGEST_AXIS` divided
+    by the product of the static ones.
     """
     shape = g.try_infer_shape(node.input[0])
     if not shape:
         return Bounds(0, LONGEST_AXIS)
-    known = [size for size in shape if isinstance(size, int)]
-    longest = LONGEST_AXIS // max(math.prod(known), 1)
-    read = shape[node.get_attribute("start") or 0 : node.get_attribute("end")]
-    lows = [size if isinstance(size, int) else 0 for size in read]
-    highs = [size if isinstance(size, int) else longest for size in read]
+    static = [size for size in shape if isinstance(size, int)]
+    longest = LONGEST_AXIS // max(math.prod(static), 1)
+    sizes = shape[node.get_attribute("start") or 0 : node.get_attribute("end")]
+    lows = [size if isinstance(size, int) else 0 for size in sizes]
+    highs = [size if isinstance(size, int) else longest for size in sizes]
     return Bounds(min(lows, default=0), max(highs, default=0))
 
 
@@ -126,35 +126,35 @@ def _of_index(g: GraphView, name: str) -> Bounds | None:
     return None
 
 
-def _union(given: list[Bounds]) -> Bounds:
-    return Bounds(min(each.low for each in given), max(each.high for each in given))
+def _union(terms: list[Bounds]) -> Bounds:
+    return Bounds(min(term.low for term in terms), max(term.high for term in terms))
 
 
-def _sum(given: list[Bounds]) -> Bounds:
-    return Bounds(sum(each.low for each in given), sum(each.high for each in given))
+def _sum(terms: list[Bounds]) -> Bounds:
+    return Bounds(sum(term.low for term in terms), sum(term.high for term in terms))
 
 
-def _difference(given: list[Bounds]) -> Bounds:
-    first, second = given
+def _difference(terms: list[Bounds]) -> Bounds:
+    first, second = terms
     return Bounds(first.low - second.high, first.high - second.low)
 
 
-def _product(given: list[Bounds]) -> Bounds:
-    first, second = given
+def _product(terms: list[Bounds]) -> Bounds:
+    first, second = terms
     products = [a * b for a in first for b in second]
     return Bounds(min(products), max(products))
 
 
-def _negative(given: list[Bounds]) -> Bounds:
-    return Bounds(-given[0].high, -given[0].low)
+def _negative(terms: list[Bounds]) -> Bounds:
+    return Bounds(-terms[0].high, -terms[0].low)
 
 
-def _magnitude(given: list[Bounds]) -> Bounds:
-    return Bounds(0, max(abs(given[0].low), abs(given[0].high)))
+def _magnitude(terms: list[Bounds]) -> Bounds:
+    return Bounds(0, max(abs(terms[0].low), abs(terms[0].high)))
 
 
-def _running_sum(given: list[Bounds]) -> Bounds:
-    low, high = given[0]
+def _running_sum(terms: list[Bounds]) -> Bounds:
+    low, high = terms[0]
     return Bounds(min(low, 0) * LONGEST_AXIS, max(high, 0) * LONGEST_AXIS)
 
 
@@ -176,9 +176,7 @@ _RULES: Final[Mapping[str, tuple[slice, Callable[[list[Bounds]], Bounds]]]] = {
 
 
 def operand_places(node: Node) -> list[int]:
-    """The places of the operands of a node that hold integers of the type of its result, or that it
-    compares.
-    """
+    """The places of the operands whose integers have the type of the result, or are compared."""
     places = _DATA.get(node.op_type, _ALL)
     return [place for place in range(len(node.input))[places] if node.input[place]]
 

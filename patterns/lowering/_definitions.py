@@ -51,27 +51,27 @@ def defined_operator(text: str) -> DefinedOperator:
     """
     nodes = "" if "{" in text else "{}"
     body = onnx.parser.parse_function(f'<domain: "", opset_import: ["" : 1]> {text} {nodes}')
-    defaults = {each.name: decode_attribute(each) for each in body.attribute_proto}
+    defaults = {attribute.name: decode_attribute(attribute) for attribute in body.attribute_proto}
     return DefinedOperator(body.name, {**dict.fromkeys(body.attribute), **defaults}, body)
 
 
 def definition_with(body: FunctionProto, attribute: Callable[[str], Any]) -> Definition:
     """A body with the values of attributes in place of references to them."""
-    steps = [_step(each, attribute) for each in body.node]
+    steps = [_step(node, attribute) for node in body.node]
     return Definition(list(body.input), list(body.output), steps)
 
 
 def definition_of(g: GraphView, node: Node) -> Definition | None:
-    """The body of a node's operator for the operator set of the graph, ``None`` when there is none
-    that holds in it.
+    """The body of a node's operator for the operator set of the graph; ``None`` without a body that
+    is valid there.
     """
     opset = g.main_opset
-    found = schema(node.op_type, node.domain, opset)
-    body = None if found is None else _body(g, node, found, opset)
+    operator = schema(node.op_type, node.domain, opset)
+    body = None if operator is None else _body(g, node, operator, opset)
     if body is None:
         return None
-    version = max((each.version for each in body.opset_import if not each.domain), default=opset)
-    if not all(_is_same_form(each, version, opset) for each in body.node):
+    version = max((entry.version for entry in body.opset_import if not entry.domain), default=opset)
+    if not all(_is_same_form(inner, version, opset) for inner in body.node):
         return None
     return definition_with(body, node.get_attribute)
 
@@ -92,24 +92,24 @@ def write_nodes(
         named: the name of another result of a step.
         stored: the operand for the constant of a step.
     """
-    made, arrays = dict(values), dict[str, np.ndarray]()
+    all_values, arrays = dict(values), dict[str, np.ndarray]()
     for step in steps:
         first = step.outputs[0]
-        array = None if first in values else _constant(g, step, made, arrays)
+        array = None if first in values else _constant(g, step, all_values, arrays)
         if array is not None:
             arrays[first] = array
-            made[first] = stored(step, array)
+            all_values[first] = stored(step, array)
             continue
-        written = _as_cast(g, step, made)
-        operands = [made[name] for name in written.inputs]
-        if _is_left_out(written, operands):
-            made[first] = operands[0]
+        node = _as_cast(g, step, all_values)
+        operands = [all_values[name] for name in node.inputs]
+        if _is_neutral(node, operands):
+            all_values[first] = operands[0]
             continue
-        for name in written.outputs:
-            made.setdefault(name, named(written, name))
-        results = [made[name] for name in written.outputs]
-        g.op[written.op_type](*operands, outputs=results, **written.attributes)
-    return made
+        for name in node.outputs:
+            all_values.setdefault(name, named(node, name))
+        results = [all_values[name] for name in node.outputs]
+        g.op[node.op_type](*operands, outputs=results, **node.attributes)
+    return all_values
 
 
 def _constant(
@@ -128,9 +128,9 @@ def _constant(
     return arrays[step.inputs[0]].astype(numpy_dtype(dtype)) if dtype else None
 
 
-def _is_left_out(step: DefinitionStep, operands: Sequence[Any]) -> bool:
-    """Whether a node gives its first operand: the second one is the number 1 of an attribute, as a
-    factor or divisor, or a summand that is omitted.
+def _is_neutral(step: DefinitionStep, operands: Sequence[Any]) -> bool:
+    """Whether a node returns its first operand: the other one is a factor or divisor that is an
+    attribute of 1, or a summand that is omitted.
     """
     if step.op_type == "Add":
         return operands[1] == ""
@@ -144,27 +144,27 @@ def _as_cast(g: PatternRewriter, step: DefinitionStep, values: dict[str, Any]) -
     return DefinitionStep("Cast", step.inputs[:1], step.outputs, {"to": to}) if to else step
 
 
-def _body(g: GraphView, node: Node, found: Any, opset: int) -> FunctionProto | None:
+def _body(g: GraphView, node: Node, operator: Any, opset: int) -> FunctionProto | None:
     """The newest body that is not newer than an operator set.
 
-    ``found`` is a schema, whose stubs lack bodies.
+    ``operator`` is a schema, whose stubs lack bodies.
     """
-    fixed = [each for each in found.function_opset_versions if each <= opset]
-    if found.has_function and fixed:
-        return _parsed(found.get_function_with_opset_version(max(fixed)))
-    versions = [each for each in found.context_dependent_function_opset_versions if each <= opset]
-    if not found.has_context_dependent_function or not versions:
+    fixed = [v for v in operator.function_opset_versions if v <= opset]
+    if operator.has_function and fixed:
+        return _parsed(operator.get_function_with_opset_version(max(fixed)))
+    versions = [v for v in operator.context_dependent_function_opset_versions if v <= opset]
+    if not operator.has_context_dependent_function or not versions:
         return None
-    # Without a bound, onnxruntime's Clip makes infinity finite; the type of an operand that is left
-    # out is not known.
+    # Without a bound, onnxruntime's Clip makes infinity finite; the type of an omitted operand is
+    # not known.
     infos = [g.info(name) for name in node.input]
-    if len(infos) < len(found.inputs) or not all(info.dtype for info in infos):
+    if len(infos) < len(operator.inputs) or not all(info.dtype for info in infos):
         return None
     types = [_type_of(info).SerializeToString() for info in infos]
-    written = helper.make_node(node.op_type, node.input, node.output, **node.attribute)
+    proto = helper.make_node(node.op_type, node.input, node.output, **node.attribute)
     number = max(versions)
-    text = written.SerializeToString()
-    return _parsed(found.get_context_dependent_function_with_opset_version(number, text, types))
+    text = proto.SerializeToString()
+    return _parsed(operator.get_context_dependent_function_with_opset_version(number, text, types))
 
 
 def _parsed(body: bytes) -> FunctionProto | None:
@@ -184,20 +184,20 @@ def _is_same_form(node: NodeProto, version: int, opset: int) -> bool:
     """Whether an operator has the same operands and attributes in two operator sets, and the node
     has no subgraph.
     """
-    before, now = (schema(node.op_type, node.domain, each) for each in (version, opset))
+    before, now = (schema(node.op_type, node.domain, number) for number in (version, opset))
     if before is None or now is None or any(a.g.node or a.graphs for a in node.attribute):
         return False
-    same_operands = [each.name for each in before.inputs] == [each.name for each in now.inputs]
+    same_operands = [entry.name for entry in before.inputs] == [entry.name for entry in now.inputs]
     return same_operands and before.attributes.keys() <= now.attributes.keys()
 
 
 def _step(node: NodeProto, attribute: Callable[[str], Any]) -> DefinitionStep:
     """A node of a body with the values of attributes in place of references to them."""
     attributes = {}
-    for each in node.attribute:
-        value = decode_attribute(each)
+    for proto in node.attribute:
+        value = decode_attribute(proto)
         if isinstance(value, AttributeReference):
             value = attribute(value.name)
         if value is not None:
-            attributes[each.name] = value
+            attributes[proto.name] = value
     return DefinitionStep(node.op_type, list(node.input), list(node.output), attributes)

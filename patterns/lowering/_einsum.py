@@ -1,4 +1,4 @@
-"""How an Einsum of one or two tensors is done by sums, permutations and one MatMul."""
+"""Plans to compute an Einsum of one or two tensors by sums, permutations and one MatMul."""
 
 from collections.abc import Mapping, Sequence
 from string import ascii_letters
@@ -50,19 +50,16 @@ def written_out(equation: str, ranks: Sequence[int]) -> str:
         once = (c for c in set(terms) - {",", "."} if terms.count(c) == 1)
         result = _ELLIPSIS + "".join(sorted(once))
     free = "".join(c for c in ascii_letters if c not in equation)
-    written = []
+    plain = []
     for term, rank in zip(terms.split(","), ranks, strict=False):
         count = rank - len(term.replace(_ELLIPSIS, "")) if _ELLIPSIS in term else 0
-        written.append(term.replace(_ELLIPSIS, _last(free, count)))
-    longest = max((sum(c in free for c in term) for term in written), default=0)
-    return ",".join(written) + "->" + result.replace(_ELLIPSIS, _last(free, longest))
+        plain.append(term.replace(_ELLIPSIS, _last(free, count)))
+    longest = max((sum(c in free for c in term) for term in plain), default=0)
+    return ",".join(plain) + "->" + result.replace(_ELLIPSIS, _last(free, longest))
 
 
 def _last(letters: str, count: int) -> str:
-    """The last letters, as axes of ellipses are aligned at their ends.
-
-    None for an invalid count.
-    """
+    """The last letters, as ellipses are aligned at their ends; empty for an invalid count."""
     return letters[len(letters) - count :] if count > 0 else ""
 
 
@@ -70,11 +67,11 @@ def terms_of(equation: str, shapes: Sequence[Shape]) -> tuple[list[str], str] | 
     """The letters of the operands and of the result, ``None`` for an equation that `parse` refuses,
     or of other ranks.
     """
-    found = parse(written_out(equation, [len(shape) for shape in shapes]), len(shapes))
-    if found is None:
+    letters = parse(written_out(equation, [len(shape) for shape in shapes]), len(shapes))
+    if letters is None:
         return None
-    fit = all(len(term) == len(shape) for term, shape in zip(found[0], shapes, strict=True))
-    return found if fit else None
+    fit = all(len(term) == len(shape) for term, shape in zip(letters[0], shapes, strict=True))
+    return letters if fit else None
 
 
 def lengths_of(terms: Sequence[str], shapes: Sequence[Shape]) -> dict[str, Dim] | None:

@@ -47,14 +47,14 @@ def rows_of(shape: Shape | None, columns: int) -> list[int] | None:
     """
     if shape is None or columns > len(shape):
         return None
-    joined, others = shape[:columns], shape[columns:]
-    if not all(isinstance(size, int) and size for size in joined):
+    leading, trailing = shape[:columns], shape[columns:]
+    if not all(isinstance(size, int) and size for size in leading):
         return None
-    unknown = [place for place, size in enumerate(others) if not isinstance(size, int)]
-    if len(unknown) > 1 or 0 in others:
+    unknown = [place for place, size in enumerate(trailing) if not isinstance(size, int)]
+    if len(unknown) > 1 or 0 in trailing:
         return None
-    count = prod(size for size in joined if isinstance(size, int))
-    return [count, *(size if isinstance(size, int) else -1 for size in others)]
+    count = prod(size for size in leading if isinstance(size, int))
+    return [count, *(size if isinstance(size, int) else -1 for size in trailing)]
 
 
 def reshaped_back(shape: Shape) -> list[int] | None:
@@ -79,7 +79,7 @@ def reshape_or_none(g: GraphView, source: Shape, result: Shape) -> list[int] | N
     if target is None:
         raise Declined("a Reshape would need a shape computed at run time")
     # Next to an axis that may be empty, -1 is an error at run time.
-    kept = (dim for dim, size in zip(result, target, strict=True) if size == 0)
-    if -1 in target and not all(map(is_nonzero, kept)):
+    copied = (dim for dim, size in zip(result, target, strict=True) if size == 0)
+    if -1 in target and not all(map(is_nonzero, copied)):
         raise Declined("a Reshape would need -1 next to a dimension that may be 0")
     return target

@@ -13,13 +13,12 @@ from ._lowering import _Lowering, narrowed, widened
 
 
 class _Formula(_Lowering):
-    """An operator that a text in the syntax of ONNX defines, a node a line.
+    """An operator that a text in the syntax of ONNX defines, with one node per line.
 
-    A row of a table has the definition, conditions and examples; one without nodes writes them by
-    `apply_pattern`. In the text, attributes are ``@alpha``, a Constant is a number of the type of
-    the other operand, and attributes that became operands may be written as attributes. An Add is
-    not written for an operand that is omitted, and neither a Mul nor a Div for an attribute that
-    is 1.
+    A subclass has the definition, conditions and examples; if its definition has no nodes, it
+    overrides `apply_pattern`. In the text, attributes are ``@alpha``, a Constant is a number of the
+    type of the other operand, and attributes that became operands may be written as attributes. No
+    Add is written for an omitted operand, and no Mul or Div for an attribute of 1.
 
     Class attributes:
         definition: the operator with its attributes and their defaults, and its nodes.

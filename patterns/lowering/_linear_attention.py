@@ -73,5 +73,5 @@ def is_gated(rule: str) -> bool:
 
 
 def is_delta(rule: str) -> bool:
-    """Whether the value of a key is replaced, and not added to."""
+    """Whether a new value replaces the one of its key, instead of being added to it."""
     return rule in ("delta", "gated_delta")

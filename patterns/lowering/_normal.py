@@ -27,9 +27,7 @@ def along_channels(g: PatternRewriter, vector: str, rank: int) -> str:
 
 
 def reshaped(g: PatternRewriter, x: str, target: Sequence[int] | None, like: str) -> str:
-    """The tensor in a shape that is written down, or in the one of another tensor where that has
-    too many unknowns.
-    """
+    """The tensor in a constant target shape, or without one, in the shape of another tensor."""
     if target is None:
         return g.op.Reshape(x, g.op.Shape(like))
     return g.op.Reshape(x, np.array(target, dtype=np.int64))

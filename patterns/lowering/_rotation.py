@@ -1,17 +1,17 @@
-"""Rotations of features, written out: of the halves of a head, and of pairs of neighbours."""
+"""Rotations of features, written out: of the halves of a head, and of neighbouring pairs."""
 
 from xoptim.match import PatternRewriter
 
 
-def halves_transposed(g: PatternRewriter, x: str, cos: str, sin: str, sizes: list[int]) -> str:
+def halves_rotated(g: PatternRewriter, x: str, cos: str, sin: str, sizes: list[int]) -> str:
     """The tensor with the two halves of the first features rotated; the others stay."""
     rotated, rest = sizes
     parts = [rotated // 2, rotated // 2, *([rest] if rest else [])]
-    a, b, *others = g.op.Split(x, split=parts, axis=-1, outputs=len(parts))
-    return g.op.Concat(*_rotated(g, a, b, cos, sin), *others, axis=-1)
+    a, b, *tail = g.op.Split(x, split=parts, axis=-1, outputs=len(parts))
+    return g.op.Concat(*_rotated(g, a, b, cos, sin), *tail, axis=-1)
 
 
-def pairs_transposed(g: PatternRewriter, pairs: str, cos: str, sin: str) -> str:
+def pairs_rotated(g: PatternRewriter, pairs: str, cos: str, sin: str) -> str:
     """Pairs along the last axis, rotated."""
     a, b = g.op.Split(pairs, split=[1, 1], axis=-1, outputs=2)
     return g.op.Concat(*_rotated(g, a, b, cos, sin), axis=-1)

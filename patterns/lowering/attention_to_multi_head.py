@@ -12,12 +12,12 @@ class AttentionToMultiHeadPattern(_Lowering):
     """Attention(q, k, v, mask) → com.microsoft.MultiHeadAttention(q, k, v, mask)
 
     What: the operator of ONNX Runtime, with heads that are split in the operator.
-    Why: some of ONNX Runtime's providers have a kernel of that operator only, WebGPU is one.
+    Why: some of ONNX Runtime's providers, such as WebGPU, have a kernel of that operator only.
     Refuses when:
     1. the type is not float (checked by the matcher).
-    2. q, k and v do not have three axes, or fewer heads of keys than of queries.
+    2. q, k and v do not have three axes, or keys have fewer heads than queries.
     3. the mask is not of floats, (batch or 1, heads or 1, queries, keys).
-    4. scores are limited or a result, or the softmax has another precision.
+    4. scores are capped or a result, or the softmax has another precision.
     5. keys are hidden from earlier queries, but the lengths of both may differ.
     6. the scale is not positive.
     """

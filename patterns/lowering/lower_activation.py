@@ -14,7 +14,7 @@ from ._lowering import COMPUTED, narrowed, widened
 class _LowerActivation(_Formula):
     """An activation.
 
-    What: 16-bit floats are computed in 32 bits, as the operator does it.
+    What: 16-bit floats are computed in 32 bits, as in the operator.
     Why: some runtimes lack the operator.
     Refuses when:
     1. the type is unknown (checked by the matcher).
@@ -141,7 +141,7 @@ class LowerMishPattern(_LowerActivation):
     """Mish(x) → x · n / (n + 2) with n = e · (e + 2) and e = Exp(Min(x, 20))
 
     What: the fraction is Tanh(Log(1 + Exp(x))), and 1 beyond 20, where the square would overflow;
-    16-bit floats are computed in 32 bits, as the operator does it.
+    16-bit floats are computed in 32 bits, as in the operator.
     """
 
     min_opset = 18
@@ -270,7 +270,7 @@ class LowerSoftplusPattern(_LowerActivation):
     """Softplus(x) → Relu(x) + Log(1 + Exp(-Abs(x)))
 
     What: the logarithm of w = 1 + u as Log(w) + (u - (w - 1)) / w, which keeps the digits of a
-    small u; 16-bit floats are computed in 32 bits, as the operator does it.
+    small u; 16-bit floats are computed in 32 bits, as in the operator.
     """
 
     definition = """

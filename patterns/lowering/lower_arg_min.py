@@ -6,10 +6,10 @@ from ._lowering import WIDE_FLOATS, _Lowering
 class LowerArgMinPattern(_Lowering):
     """ArgMin(x) → ArgMax(Neg(x))
 
-    What: looks for the largest of the opposite numbers.
+    What: looks for the largest of the negated numbers.
     Why: some providers have ArgMax only.
     Refuses when:
-    1. the numbers are not floats of 16, 32 or 64 bits: the smallest integer has no opposite number.
+    1. the numbers are not floats of 16, 32 or 64 bits: the lowest integer has no negative.
     """
 
     operand_types = {"x": WIDE_FLOATS}  # (1)

@@ -30,16 +30,16 @@ class LowerAttentionPattern(_Lowering):
     """Attention(q, k, v, mask) → Softmax(q · scale · kᵀ + mask) · v
 
     What: splits and merges heads by Reshape and Transpose, joins earlier keys and values by Concat,
-    and repeats heads that serve several queries by Gather. A mask of Booleans, and causal, is a
-    number that is added; a query that sees no key gives 0.
+    and repeats heads that serve several queries by Gather. A Boolean mask, and is_causal, become
+    numbers that are added to the scores; a query that sees no key gives 0.
     Why: few runtimes have the operator.
     Refuses when:
     1. the types are not float or float16, or differ.
     2. the number or the size of the heads is unknown, or q, k and v do not have the same number of
        axes.
     3. the mask has another type, or is not known to be as long as the keys.
-    4. the number of keys that count is an operand, the softmax has another precision, or an
-       attribute is not finite.
+    4. the number of valid keys is an operand, the softmax has another precision, or an attribute is
+       not finite.
     5. scores after the mask are a result.
     6. a window hides keys that are far from a query (since set 25).
     7. keys are hidden from earlier queries, but the lengths of both may differ: kernels hide none
@@ -101,13 +101,13 @@ class LowerAttentionPattern(_Lowering):
             v = g.op.Concat(m["past_value"], v, axis=2)
         causal = earlier(g, q, k, m["past_key"]) if written.get("is_causal") else ""
         dtype = m["dtype"]
-        added = masked(g, mask, causal, dtype, is_safe=m["is_safe"])
+        summand = masked(g, mask, causal, dtype, is_safe=m["is_safe"])
         (heads, size), (count, _), (_, width) = sizes
         keys, values = (repeated_heads(g, x, count, heads) for x in (k, v))
         scale = written.get("scale", size**-0.5)
         raw = scores_of(g, q, keys, scale)
         scores = capped(g, raw, written.get("softcap", 0.0))
-        y = g.op.MatMul(weights_of(g, scores, added, dtype), values)
+        y = g.op.MatMul(weights_of(g, scores, summand, dtype), values)
         y = merged_heads(g, y, heads * width) if is_packed else y
         shown = scores if written.get("qk_matmul_output_mode") else raw
         return tuple(
@@ -164,18 +164,18 @@ def _sizes(g: GraphView, m: Match) -> list[tuple[int, int]] | None:
     unknown.
     """
     counts = [m.written.get(name, 0) for name in ("q_num_heads", "kv_num_heads", "kv_num_heads")]
-    found: list[tuple[int, int]] = []
+    sizes: list[tuple[int, int]] = []
     shapes = [g.try_infer_shape(name) or () for name in (m.q, m.k, m.v)]
-    for shape, given in zip(shapes, counts, strict=True):
-        heads = given if len(shape) == 3 else shape[1] if len(shape) == 4 else 0
+    for shape, attribute in zip(shapes, counts, strict=True):
+        heads = attribute if len(shape) == 3 else shape[1] if len(shape) == 4 else 0
         last = shape[-1] if shape else 0
         if not isinstance(heads, int) or not isinstance(last, int) or heads < 1:
             return None
         size = last // heads if len(shape) == 3 else last
-        found.append((heads, size))
-    heads, count = found[0][0], found[1][0]
-    agree = len({len(shape) for shape in shapes}) == 1 and count == found[2][0]
-    return found if agree and heads % count == 0 and found[0][1] == found[1][1] > 0 else None
+        sizes.append((heads, size))
+    heads, count = sizes[0][0], sizes[1][0]
+    agree = len({len(shape) for shape in shapes}) == 1 and count == sizes[2][0]
+    return sizes if agree and heads % count == 0 and sizes[0][1] == sizes[1][1] > 0 else None
 
 
 def _keys(g: GraphView, m: Match) -> Dim:

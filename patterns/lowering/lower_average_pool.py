@@ -8,7 +8,7 @@ from ._lowering import _Lowering
 class LowerAveragePoolPattern(_Lowering):
     """AveragePool(x, pads, count_include_pad=1) → AveragePool(Pad(x))
 
-    What: pads with zeros before, which then count as any other number.
+    What: pads with zeros first, which then count as any other number.
     Why: some providers do not count pads, or run windows without pads only.
     Refuses when:
     1. pads do not count, or there are none, or the pads follow from a rule.
@@ -35,8 +35,8 @@ class LowerAveragePoolPattern(_Lowering):
             return self.none(m.nodes[0], msg="the rank is unknown")
         half = len(m.pads) // 2
         padding = [0, 0, *m.pads[:half], 0, 0, *m.pads[half:]]
-        left = ("auto_pad", "count_include_pad", "ceil_mode")
-        written = {name: value for name, value in m.form.items() if name not in left}
+        defaults = ("auto_pad", "count_include_pad", "ceil_mode")
+        written = {name: value for name, value in m.form.items() if name not in defaults}
         return m.derive(padding=padding, written=written)
 
     def apply_pattern(

@@ -1,4 +1,4 @@
-"""Weights in blocks of integers, as numbers."""
+"""Block-wise quantized weights, by DequantizeLinear."""
 
 from typing import Any, Final
 
@@ -19,13 +19,13 @@ _TYPES: Final = {
     (8, False): TensorProto.UINT8,
 }
 BITS: Final = (4, 8)
-_KNOWN: Final = {"bits", "block_size", "gather_axis", "quantize_axis"}
+_ATTRIBUTES: Final = {"bits", "block_size", "gather_axis", "quantize_axis"}
 _EXACT: Final = (0, 1)
 """Levels of accuracy with which the kernels compute in 32-bit floats."""
 
 
 class _LowerBlocks(_Lowering):
-    """An operator with weights in blocks of integers."""
+    """An operator with block-wise quantized weights."""
 
     min_opset = 21
     max_opset = 27
@@ -35,13 +35,13 @@ class LowerGatherBlockQuantizedPattern(_LowerBlocks):
     """com.microsoft.GatherBlockQuantized(w, i, s, z) → Gather(DequantizeLinear(w, s, z,
     block_size=b), i)
 
-    What: stores the integers of 4 or 8 bits as a matrix of their own type; without zero points with
-    a sign. The table is dequantized before rows are read, as Gather reads no integers of 4 bits.
-    Why: only ONNX Runtime's own providers run it; OpenVINO and others know tables in blocks by
-    DequantizeLinear.
+    What: stores the integers of 4 or 8 bits as a matrix of their own type, which is signed without
+    zero points. The embedding is dequantized before rows are read, as Gather reads no int4.
+    Why: only ONNX Runtime's own providers run it; OpenVINO and others support block-wise
+    quantization by DequantizeLinear.
     Refuses when:
-    1. the table, scales or zero points are not constant.
-    2. the table is not a matrix of bytes in whole blocks along its rows, which are read.
+    1. the embedding, scales or zero points are not constant.
+    2. the embedding is not a matrix of bytes in whole blocks along its rows, which are read.
     3. the scales are not float.
     """
 
@@ -68,7 +68,7 @@ class LowerGatherBlockQuantizedPattern(_LowerBlocks):
         is_usual = (
             written["gather_axis"] == 0
             and written["quantize_axis"] in (1, -1)
-            and written.keys() == _KNOWN
+            and written.keys() == _ATTRIBUTES
         )
         if not is_matrix or not is_usual or bits not in BITS:  # (2)
             return self.none(
@@ -79,18 +79,18 @@ class LowerGatherBlockQuantizedPattern(_LowerBlocks):
             return self.none(node, msg="the row length is not a multiple of block_size")
         if g.try_infer_type(m.s) != TensorProto.FLOAT:  # (3)
             return self.none(node, msg="the scales are not float32")
-        found = [stored(unpacked(table, bits, columns), bits, is_centred=not m.z), scales]
+        arrays = [stored(unpacked(table, bits, columns), bits, is_centred=not m.z), scales]
         if m.z:
             zeros = unpacked(constant(g, m.z).reshape(len(table), -1), bits, columns // block)
-            found.append(stored(zeros, bits, is_centred=False))
-        return m.derive(table=found, block=block)
+            arrays.append(stored(zeros, bits, is_centred=False))
+        return m.derive(table=arrays, block=block)
 
     def apply_pattern(
         self, g: PatternRewriter, i: str, table: list[Array], block: int, **m: Any
     ) -> str:
         names = [
-            g.make_initializer("", each, source=source)
-            for each, source in zip(table, (m["w"], m["s"], m["z"]), strict=False)
+            g.make_initializer("", array, source=source)
+            for array, source in zip(table, (m["w"], m["s"], m["z"]), strict=False)
         ]
         return g.op.Gather(g.op.DequantizeLinear(*names, axis=1, block_size=block), i, axis=0)
 
@@ -120,10 +120,10 @@ class LowerGatherBlockQuantizedPattern(_LowerBlocks):
 class LowerMatMulNBitsPattern(_LowerBlocks):
     """com.microsoft.MatMulNBits(x, w, s, z) → MatMul(x, DequantizeLinear(w, s, z, block_size=b))
 
-    What: stores the integers of 4 or 8 bits as a matrix of their own type; without zero points with
-    a sign.
-    Why: only ONNX Runtime's own providers run it; OpenVINO and others know weights in blocks by
-    DequantizeLinear.
+    What: stores the integers of 4 or 8 bits as a matrix of their own type, which is signed without
+    zero points.
+    Why: only ONNX Runtime's own providers run it; OpenVINO and others support block-wise
+    quantization by DequantizeLinear.
     Refuses when:
     1. the weights, scales or zero points are not constant.
     2. the integers have another number of bits, or the rows are not whole blocks.
@@ -180,8 +180,8 @@ class LowerMatMulNBitsPattern(_LowerBlocks):
         self, g: PatternRewriter, x: str, weights: list[Array], block: int, bias: str, **m: Any
     ) -> str:
         names = [
-            g.make_initializer("", each, source=source)
-            for each, source in zip(weights, (m["w"], m["s"], m["z"]), strict=False)
+            g.make_initializer("", array, source=source)
+            for array, source in zip(weights, (m["w"], m["s"], m["z"]), strict=False)
         ]
         matrix = g.op.DequantizeLinear(*names, axis=0, block_size=block)
         matmul = g.op.MatMul(x, matrix)
@@ -207,9 +207,7 @@ class LowerMatMulNBitsPattern(_LowerBlocks):
 
 
 def unpacked(rows: Array, bits: int, count: int) -> Array:
-    """The first ``count`` integers of each row of bytes; of two in a byte the first one is the
-    lower half.
-    """
+    """The first ``count`` integers of each row of bytes; of two in a byte, the lower half first."""
     if bits == 8:
         return rows[:, :count]
     pairs = np.stack([rows & 15, rows >> 4], axis=-1)
@@ -217,9 +215,8 @@ def unpacked(rows: Array, bits: int, count: int) -> Array:
 
 
 def stored(integers: Array, bits: int, *, is_centred: bool) -> Array:
-    """Integers in the type of that many bits.
-
-    With a sign, and 0 in the middle, where they have no zero points.
+    """Integers in the type of that many bits; ``is_centred``, without zero points: a signed type
+    with 0 in the middle.
     """
     dtype = numpy_dtype(_TYPES[bits, is_centred])
     shifted = integers.astype(np.int16) - (1 << (bits - 1)) if is_centred else integers
@@ -231,9 +228,9 @@ def _transposed(g: GraphView, m: Match, sizes: tuple[int, int, int, int]) -> lis
     bits, block, terms, columns = sizes
     blocks = terms // block
     integers = unpacked(constant(g, m.w).reshape(columns, -1), bits, terms)
-    found = [stored(integers.T, bits, is_centred=not m.z)]
-    found.append(np.ascontiguousarray(constant(g, m.s).reshape(columns, blocks).T))
+    arrays = [stored(integers.T, bits, is_centred=not m.z)]
+    arrays.append(np.ascontiguousarray(constant(g, m.s).reshape(columns, blocks).T))
     if m.z:
         zeros = unpacked(constant(g, m.z).reshape(columns, -1), bits, blocks)
-        found.append(stored(zeros.T, bits, is_centred=False))
-    return found
+        arrays.append(stored(zeros.T, bits, is_centred=False))
+    return arrays

@@ -27,8 +27,8 @@ class LowerBooleanMovementPattern(PatternOptimization):
     """Gather(x, i) of Booleans → Cast(Gather(Cast(x, to=int32), i), to=bool), and so for Transpose,
     Concat, ...
 
-    What: moves the numbers 0 and 1 in place of Booleans, as floats by Slice.
-    Why: WebGPU and many processors for neural networks compute with Booleans, but do not move them.
+    What: moves the numbers 0 and 1 in place of Booleans; Slice moves floats.
+    Why: WebGPU and many NPUs compute with Booleans, but do not move them.
     Refuses when:
     1. the elements are not Booleans.
     """

@@ -59,7 +59,7 @@ class LowerAbsPattern(_LowerByDefinition):
 class LowerCastToBoolPattern(_LowerByDefinition):
     """Cast(x, to=BOOL) → Not(Equal(x, 0))
 
-    What: a number that is not 0 is true, NaN too.
+    What: a number that is not 0 is true, also NaN.
     Why: some providers have no conversion from floats to truth values; Qualcomm's QNN has none from
     16 bits.
     Refuses when:
@@ -93,7 +93,7 @@ class LowerCastToBoolPattern(_LowerByDefinition):
 class LowerCeilPattern(_LowerByDefinition):
     """Ceil(x) → Neg(Floor(Neg(x)))
 
-    What: rounds the opposite number down.
+    What: rounds the negated number down.
     Refuses when:
     1. the numbers are not floats of 16, 32 or 64 bits.
     """

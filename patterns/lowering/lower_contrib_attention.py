@@ -17,7 +17,7 @@ class LowerContribAttentionPattern(_Lowering):
     Split(x · w + b)
 
     What: one MatMul for queries, keys and values, whose heads are split and merged by Reshape and
-    Transpose. Padding and keys after a query are numbers that are added.
+    Transpose. Padding, and keys after a query, become numbers that are added to the scores.
     Why: only ONNX Runtime's own providers run it.
     Refuses when:
     1. the types are not float or float16, or differ.
@@ -135,8 +135,8 @@ def _widths(g: GraphView, m: Match) -> list[int] | None:
     total = (g.try_infer_shape(m.w) or ())[-1:]
     if g.info(m.w).rank != 2 or g.info(m.b).rank != 1 or not total or not isinstance(total[0], int):
         return None
-    found = [int(width) for width in m.written.get("qkv_hidden_sizes", ())] or [total[0] // 3] * 3
-    is_right = len(found) == 3 and sum(found) == total[0] and found[0] == found[1]
+    widths = [int(width) for width in m.written.get("qkv_hidden_sizes", ())] or [total[0] // 3] * 3
+    is_right = len(widths) == 3 and sum(widths) == total[0] and widths[0] == widths[1]
     return (
-        found if is_right and all(width > 0 and width % m.heads == 0 for width in found) else None
+        widths if is_right and all(width > 0 and width % m.heads == 0 for width in widths) else None
     )

@@ -42,11 +42,11 @@ class LowerConvTransposePattern(_Lowering):
             return self.none(m.nodes[0], msg="the rank is unknown, or a weight is not finite")
         axes = weight.ndim - 2
         strides, dilations = (m.form.get(n) or [1] * axes for n in ("strides", "dilations"))
-        given = m.form.get("pads") or [0] * 2 * axes
+        pads = m.form.get("pads") or [0] * 2 * axes
         more = m.form.get("output_padding") or [0] * axes
         reach = [(k - 1) * d for k, d in zip(weight.shape[2:], dilations, strict=True)]
-        begins = [r - p for r, p in zip(reach, given[:axes], strict=True)]
-        after = zip(reach, given[axes:], more, strides, strict=True)
+        begins = [r - p for r, p in zip(reach, pads[:axes], strict=True)]
+        after = zip(reach, pads[axes:], more, strides, strict=True)
         ends = [r - p + extra - (s - 1) for r, p, extra, s in after]
         result = tuple(a * s for a, s in zip(shape[2:], strides, strict=True))
         between = tuple(size for pair in zip(shape[2:], strides, strict=True) for size in pair)

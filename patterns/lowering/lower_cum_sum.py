@@ -3,7 +3,7 @@ from xoptim.match.trace import Scalar, Symbol
 
 from ._lowering import _Lowering, narrowed, widened
 
-_LONGEST = 1 << 12
+_MAX_LENGTH = 1 << 12
 """Longer rows are left to a runtime that has the operator: twelve steps of four nodes are many."""
 
 
@@ -29,7 +29,7 @@ class LowerCumSumPattern(_Lowering):
         if not shape or not isinstance(axis, int):  # (1)
             return self.none(m.nodes[0], msg="the rank or the axis is unknown")
         length = shape[axis % len(shape)]
-        if not isinstance(length, int) or not 1 <= length <= _LONGEST:  # (1)
+        if not isinstance(length, int) or not 1 <= length <= _MAX_LENGTH:  # (1)
             return self.none(m.nodes[0], msg="the axis is not static, or longer than 4096")
         dtype = g.try_infer_type(m.x)
         if not dtype:  # (2)
@@ -49,10 +49,10 @@ class LowerCumSumPattern(_Lowering):
     ) -> str:
         def shifted(row: str, distance: int) -> str:
             starts, ends = (distance, length) if reverse else (0, length - distance)
-            kept = g.op.Slice(row, starts=[starts], ends=[ends], axes=[place])
+            part = g.op.Slice(row, starts=[starts], ends=[ends], axes=[place])
             pads = [0] * 2 * rank
             pads[place + rank * bool(reverse)] = distance
-            return g.op.Pad(kept, pads=pads)
+            return g.op.Pad(part, pads=pads)
 
         result = widened(g, x, dtype)
         if exclusive:

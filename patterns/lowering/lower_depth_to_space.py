@@ -1,4 +1,4 @@
-"""Blocks of an image moved by a Transpose between two Reshapes."""
+"""Blocks of an image, moved by a Transpose between two Reshapes."""
 
 from xoptim.facts.dims import Dim
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -66,7 +66,6 @@ class LowerSpaceToDepthPattern(LowerDepthToSpacePattern):
         return g.op.SpaceToDepth(x, blocksize=g.capture("block"))
 
     def middle(self, m: Match, shape: tuple[Dim, ...], b: int) -> tuple[list[Dim], list[int]]:
-        """The six axes in between, and their permutation."""
         n, c, h, w = shape
         return [n, c, h // b, b, w // b, b], [0, 3, 5, 1, 2, 4]
 

@@ -26,7 +26,7 @@ class _LowerEinsum(_Lowering):
     1. the ranks are unknown, or a letter occurs twice in one term.
     2. the lengths of axes with one letter are not known to be the same, or a Reshape would need
        sizes at run time.
-    3. an axis that one operand has alone, and that is summed, may be empty.
+    3. a summed axis that only one operand has may be empty.
     """
 
     min_opset = 13
@@ -36,8 +36,7 @@ class LowerEinsumPattern(_LowerEinsum):
     """Einsum(x, y, equation) → Reshape(MatMul(Reshape(Transpose(x)), Reshape(Transpose(y))))
 
     What: brings the axes of both operands into the order batch, rows, summed ones, and joins them,
-    for one MatMul; without a sum, a Mul. Axes of one operand only that the result lacks are
-    summed first.
+    for one MatMul; without a sum, a Mul. Summed axes that only one operand has are summed first.
     """
 
     derives = ("plan", "factors")
@@ -47,18 +46,18 @@ class LowerEinsumPattern(_LowerEinsum):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shapes = [g.try_infer_shape(m.x), g.try_infer_shape(m.y)]
-        known = [shape for shape in shapes if shape is not None]
-        found = terms_of(m.equation, known) if len(known) == 2 else None
-        if found is None:  # (1)
+        inferred = [shape for shape in shapes if shape is not None]
+        letters = terms_of(m.equation, inferred) if len(inferred) == 2 else None
+        if letters is None:  # (1)
             return self.none(
                 m.nodes[0], msg="a rank is unknown, or an operand repeats a label of the equation"
             )
-        terms, result = found
-        lengths = lengths_of(terms, known)
+        terms, result = letters
+        lengths = lengths_of(terms, inferred)
         if lengths is None:  # (2)
             return self.none(m.nodes[0], msg="dimensions with the same label may differ")
-        alone = (set(terms[0]) ^ set(terms[1])) - set(result)
-        if reason := may_be_empty(g, [lengths[letter] for letter in sorted(alone)]):  # (3)
+        summed = (set(terms[0]) ^ set(terms[1])) - set(result)
+        if reason := may_be_empty(g, [lengths[letter] for letter in sorted(summed)]):  # (3)
             return self.none(m.nodes[0], msg=reason)
         if set(terms[0]) & set(terms[1]) - set(result):
             return m.derive(plan=contraction(g, terms, result, lengths), factors=None)  # (2)
@@ -113,14 +112,14 @@ class LowerEinsumOnePattern(_LowerEinsum):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape = g.try_infer_shape(m.x)
-        found = None if shape is None else terms_of(m.equation, [shape])
-        if found is None:  # (1)
+        letters = None if shape is None else terms_of(m.equation, [shape])
+        if letters is None:  # (1)
             return self.none(
                 m.nodes[0],
                 msg="the rank is unknown, or the operand repeats a label of the equation",
             )
-        axes, left = summed_alone(found[0][0], found[1])
-        return m.derive(side=Side(axes, permutation_to(left, found[1]), None))
+        axes, left = summed_alone(letters[0][0], letters[1])
+        return m.derive(side=Side(axes, permutation_to(left, letters[1]), None))
 
     def apply_pattern(self, g: PatternRewriter, x: str, side: Side) -> str:
         return _side(g, x, side)
@@ -137,8 +136,8 @@ class LowerEinsumOnePattern(_LowerEinsum):
 class LowerEinsumManyPattern(_LowerEinsum):
     """Einsum(x, y, z, equation) → Einsum(Einsum(x, y), z)
 
-    What: does the first two operands, summed over the letters that no other term has, and then the
-    rest.
+    What: combines the first two operands, summed over the letters that no other term has, and then
+    the rest.
     Refuses when:
     1. the ranks are unknown, or a letter occurs twice in one term.
     2. the lengths of axes with one letter are not known to be the same.
@@ -152,22 +151,22 @@ class LowerEinsumManyPattern(_LowerEinsum):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shapes = [g.try_infer_shape(name) for name in m.parts]
-        known = [shape for shape in shapes if shape is not None]
-        found = terms_of(m.equation, known) if len(known) == len(shapes) else None
-        if found is None:  # (1)
+        inferred = [shape for shape in shapes if shape is not None]
+        letters = terms_of(m.equation, inferred) if len(inferred) == len(shapes) else None
+        if letters is None:  # (1)
             return self.none(
                 m.nodes[0], msg="a rank is unknown, or an operand repeats a label of the equation"
             )
-        (first, second, *others), result = found
-        lengths = lengths_of(found[0], known)
+        (first, second, *terms), result = letters
+        lengths = lengths_of(letters[0], inferred)
         if lengths is None:  # (2)
             return self.none(m.nodes[0], msg="dimensions with the same label may differ")
-        later = "".join(others) + result
+        later = "".join(terms) + result
         both = "".join(c for c in dict.fromkeys(first + second) if c in later)
         summed = sorted(set(first + second) - set(both))
         if reason := may_be_empty(g, [lengths[letter] for letter in summed]):  # (3)
             return self.none(m.nodes[0], msg=reason)
-        rest = ",".join([both, *others])
+        rest = ",".join([both, *terms])
         return m.derive(inner=f"{first},{second}->{both}", outer=f"{rest}->{result}")
 
     def apply_pattern(

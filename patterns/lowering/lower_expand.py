@@ -8,15 +8,15 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 
 from ._lowering import _Lowering
 
-_MOST = 1 << 16
+_MAX_ELEMENTS = 1 << 16
 """Most elements of the constant."""
 
 
 class LowerExpandPattern(_Lowering):
     """Expand(x, shape) → Mul(x, ones), And(x, true) for truth values
 
-    What: broadcasts by an operator that does so: a product with 1 keeps all numbers, NaN and
-    infinity too.
+    What: broadcasts by an elementwise operator: a product with 1 keeps all numbers, also NaN and
+    infinity.
     Why: several providers have no kernel of Expand.
     Refuses when:
     1. the shape is not constant, or has more than 65,536 elements.
@@ -31,7 +31,7 @@ class LowerExpandPattern(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         sizes, dtype = g.get_ints(m.shape), g.try_infer_type(m.x)
-        if sizes is None or prod(sizes) > _MOST or min(sizes, default=1) < 0:  # (1)
+        if sizes is None or prod(sizes) > _MAX_ELEMENTS or min(sizes, default=1) < 0:  # (1)
             return self.none(m.nodes[0], msg="the shape is not constant, or large")
         is_truth = dtype == TensorProto.BOOL
         is_number = is_float(dtype) or is_integer(dtype)

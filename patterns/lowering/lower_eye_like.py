@@ -5,7 +5,7 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 
 from ._lowering import _Lowering
 
-_LARGEST = 1 << 20
+_MAX_ELEMENTS = 1 << 20
 """Most elements of the constant."""
 
 
@@ -28,7 +28,7 @@ class LowerEyeLikePattern(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape = g.static_shape(m.x)
-        if shape is None or len(shape) != 2 or shape[0] * shape[1] > _LARGEST:  # (1)
+        if shape is None or len(shape) != 2 or shape[0] * shape[1] > _MAX_ELEMENTS:  # (1)
             return self.none(m.nodes[0], msg="the shape is not static, or is large")
         dtype = m.dtype or g.try_infer_type(m.x)
         if not dtype:  # (2)

@@ -27,14 +27,14 @@ _RANGES: Final[dict[int, tuple[int, int]]] = {
 class LowerFakeQuantizationPattern(_Lowering):
     """DequantizeLinear(QuantizeLinear(x, s, z), s, z) → Clip(Round(x / s), low - z, high - z) · s
 
-    What: rounds the numbers of activations as the two operators do, in float32.
+    What: rounds activations as the two operators do, in float32.
     Why: WebGPU has no QuantizeLinear.
     Refuses when:
     1. scale or zero point is not a constant with one element, or they are not the same in both, or
        the type is not float.
     """
 
-    exactness = "finite"  # a NaN stays one
+    exactness = "finite"  # here, NaN stays NaN
     min_opset = 11
     operand_types = {"x": frozenset((TensorProto.FLOAT,))}  # (1)
     derives = ("scale", "bounds")

@@ -1,4 +1,4 @@
-"""Fused operators of ONNX Runtime, apart."""
+"""Fused operators of ONNX Runtime, as separate standard ones."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,9 +14,9 @@ from .._shapes import broadcasts_to, same_dims
 from ._lowering import COMPUTED, _Lowering
 
 _GEMM = ("alpha", "beta", "transA", "transB")
-_KNOWN: Final = {"transA", "transB", "transBatchA", "transBatchB", "alpha"}
+_ATTRIBUTES: Final = {"transA", "transB", "transBatchA", "transBatchB", "alpha"}
 _FURTHER = ("segments", "word", "place", "kind", "scale", "bias", "mask", "positions")
-"""The operands after the numbers of the words."""
+"""The operands after the word indices."""
 
 
 class _LowerFused(_Lowering):
@@ -105,10 +105,10 @@ class LowerFusedGemmPattern(_LowerFused):
         if names is None:  # (1)
             return self.none(m.nodes[0], msg="the activation is unknown")
         values = {name: written.pop(f"activation_{name}", None) for name in names}
-        given = {name: value for name, value in values.items() if value is not None}
+        parameters = {name: value for name, value in values.items() if value is not None}
         if not written.keys() <= set(_GEMM):  # (1)
             return self.none(m.nodes[0], msg="a parameter of the activation is unknown")
-        return m.derive(activation=activation, parameters=given, attributes=written)
+        return m.derive(activation=activation, parameters=parameters, attributes=written)
 
     def apply_pattern(
         self,
@@ -154,7 +154,7 @@ class LowerFusedMatMulPattern(_LowerFused):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node, alpha = m.nodes[0], m.written.get("alpha", 1.0)
-        if not alpha or not m.written.keys() <= _KNOWN:  # (2)
+        if not alpha or not m.written.keys() <= _ATTRIBUTES:  # (2)
             return self.none(node, msg="alpha is 0, or an attribute is unknown")
         ranks = [g.info(name).rank or 0 for name in (m.a, m.b)]
         transposing = [flag for flag in m.written if flag != "alpha" and m.written[flag]]
@@ -196,17 +196,17 @@ class LowerEmbedLayerNormalizationPattern(_LowerFused):
     """com.microsoft.EmbedLayerNormalization(i, ...) → LayerNormalization(Gather(words, i) +
     positions + Gather(segments, j))
 
-    What: rows of three tables by Gather, their sum by Add; the first rows of the table of positions
-    where these are not given.
+    What: rows of three embeddings by Gather, their sum by Add; without positions, the first rows of
+    the position embedding.
     Refuses when:
-    1. the number of keys that count is read, which the operator computes from the mask.
-    2. the positions are not given, and the length of the sequence is unknown, or they have another
+    1. the number of valid keys is read, which the operator computes from the mask.
+    2. there are no positions, and the length of the sequence is unknown, or they have another
        shape than the words.
-    3. the tables are not of 32-bit floats.
+    3. the embeddings are not float32.
     """
 
     min_opset = 17
-    derives = ("given", "length", "number")
+    derives = ("inputs", "length", "number")
 
     def match_pattern(self, g: PatternBuilder, i: Symbol, others: Variadic) -> Symbol:
         return g.op.EmbedLayerNormalization(
@@ -217,36 +217,36 @@ class LowerEmbedLayerNormalizationPattern(_LowerFused):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        node, given = m.nodes[0], dict(zip(_FURTHER, m.others, strict=False))
+        node, inputs = m.nodes[0], dict(zip(_FURTHER, m.others, strict=False))
         if m.results[1:2] and m.results[1] and g.is_used(m.results[1]):  # (1)
             return self.none(node, msg="mask_index, the second result, is read")
-        shape, table = g.try_infer_shape(m.i) or (), g.static_shape(given.get("place", ""))
+        shape, table = g.try_infer_shape(m.i) or (), g.static_shape(inputs.get("place", ""))
         length = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else 0
-        same = [name for name in (given.get("positions"), given.get("segments")) if name]
-        has_rows = bool(given.get("positions")) or (table is not None and 0 < length <= table[0])
+        same = [name for name in (inputs.get("positions"), inputs.get("segments")) if name]
+        has_rows = bool(inputs.get("positions")) or (table is not None and 0 < length <= table[0])
         if not has_rows or any(g.try_infer_shape(name) != shape for name in same):  # (2)
             return self.none(
                 node, msg="the sequence length is unknown, or position_ids has another shape"
             )
         # (3)
         if any(
-            g.try_infer_type(given.get(name, "")) != TensorProto.FLOAT
+            g.try_infer_type(inputs.get(name, "")) != TensorProto.FLOAT
             for name in ("word", "place", "scale")
         ):
             return self.none(node, msg="the embeddings are not float32")
-        return m.derive(given=given, length=length, number=m.written.get("epsilon", 1e-12))
+        return m.derive(inputs=inputs, length=length, number=m.written.get("epsilon", 1e-12))
 
     def apply_pattern(
-        self, g: PatternRewriter, i: str, given: dict[str, str], length: int, **m: Any
+        self, g: PatternRewriter, i: str, inputs: dict[str, str], length: int, **m: Any
     ) -> Any:
-        positions = given.get("positions") or np.arange(length)
+        positions = inputs.get("positions") or np.arange(length)
         total = g.op.Add(
-            g.op.Gather(given["word"], i, axis=0), g.op.Gather(given["place"], positions, axis=0)
+            g.op.Gather(inputs["word"], i, axis=0), g.op.Gather(inputs["place"], positions, axis=0)
         )
-        if given["segments"]:
-            total = g.op.Add(total, g.op.Gather(given["kind"], given["segments"], axis=0))
+        if inputs["segments"]:
+            total = g.op.Add(total, g.op.Gather(inputs["kind"], inputs["segments"], axis=0))
         normal = g.op.LayerNormalization(
-            total, given["scale"], given["bias"] or None, axis=-1, epsilon=m["number"]
+            total, inputs["scale"], inputs["bias"] or None, axis=-1, epsilon=m["number"]
         )
         return (normal, None, total)[: len(m["results"])]
 
@@ -285,7 +285,7 @@ class _LowerSkipNormalization(_LowerFused):
     """A normalization of a sum of two or three tensors.
 
     What: the fourth result, the sum, is the one of Add.
-    Why: only ONNX Runtime's own providers run it; on its CPU provider the operators apart are
+    Why: only ONNX Runtime's own providers run it; on its CPU provider the separate operators are
     faster.
     Refuses when:
     1. the mean or the standard deviation is read.

@@ -31,22 +31,22 @@ class LowerGatherElementsPattern(_LowerGather):
     """
 
     min_opset = 11
-    derives = ("sizes", "taken", "place", "positions")
+    derives = ("sizes", "result", "place", "positions")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol) -> Symbol:
         return g.op.GatherElements(x, i, axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        sizes, taken = g.static_shape(m.x), g.static_shape(m.i)
-        if not sizes or not taken or not prod(sizes) or not prod(taken):  # (1)
+        sizes, result = g.static_shape(m.x), g.static_shape(m.i)
+        if not sizes or not result or not prod(sizes) or not prod(result):  # (1)
             return self.none(m.nodes[0], msg="a shape is not static, or has a dimension of size 0")
         axis, places = m.axis % len(sizes), g.get_computed_constant(m.i)
         if places is None:
-            return m.derive(sizes=sizes, taken=taken, place=axis, positions=None)
+            return m.derive(sizes=sizes, result=result, place=axis, positions=None)
         positions = flat_positions(element_coordinates(places, axis), sizes)
         if positions is None:  # (2)
             return self.none(m.nodes[0], msg="an index is out of range")
-        return m.derive(sizes=sizes, taken=taken, place=axis, positions=positions)
+        return m.derive(sizes=sizes, result=result, place=axis, positions=positions)
 
     def apply_pattern(
         self,
@@ -54,7 +54,7 @@ class LowerGatherElementsPattern(_LowerGather):
         x: str,
         i: str,
         sizes: tuple[int, ...],
-        taken: tuple[int, ...],
+        result: tuple[int, ...],
         place: int,
         positions: np.ndarray | None,
     ) -> str:
@@ -64,8 +64,8 @@ class LowerGatherElementsPattern(_LowerGather):
         # An index that is negative counts from the end of its axis, not of the joined one.
         wide = g.op.Cast(i, to=TensorProto.INT64)
         counted = g.op.Where(g.op.Less(wide, 0), g.op.Add(wide, sizes[place]), wide)
-        others = element_coordinates(np.zeros(taken, np.int64), place)
-        rest = np.asarray((others * strides_of(sizes)).sum(axis=-1))
+        grid = element_coordinates(np.zeros(result, np.int64), place)
+        rest = np.asarray((grid * strides_of(sizes)).sum(axis=-1))
         scaled = g.op.Mul(counted, int(strides_of(sizes)[place]))
         return g.op.Gather(flat, g.op.Add(scaled, rest))
 
@@ -103,8 +103,8 @@ class LowerGatherNDPattern(_LowerGather):
         return g.op.GatherND(x, i, batch_dims=0)  # (1)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        shape, taken = g.try_infer_shape(m.x), g.try_infer_shape(m.i)
-        columns = taken[-1] if taken else None
+        shape, indices = g.try_infer_shape(m.x), g.try_infer_shape(m.i)
+        columns = indices[-1] if indices else None
         if shape is None or not isinstance(columns, int) or not columns:  # (2)
             return self.none(m.nodes[0], msg="the last dimension of the indices is unknown")
         target = rows_of(shape, columns)
@@ -159,8 +159,8 @@ class LowerGatherNDPattern(_LowerGather):
 class LowerCompressPattern(_LowerGather):
     """Compress(x, condition) → Gather(x, places)
 
-    What: takes the rows at which a constant condition is true; without an axis, of the tensor in
-    one row.
+    What: takes the rows at which a constant condition is true; without an axis, the elements of the
+    flattened tensor.
     Why: several providers have no kernel of Compress.
     Refuses when:
     1. the condition is not constant, or never true.
@@ -174,10 +174,10 @@ class LowerCompressPattern(_LowerGather):
         return g.op.Compress(x, condition, axis=g.capture("axis", optional=True))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        chosen = g.get_computed_constant(m.condition)
-        if chosen is None or not chosen.any():  # (1)
+        condition = g.get_computed_constant(m.condition)
+        if condition is None or not condition.any():  # (1)
             return self.none(m.nodes[0], msg="the condition is not constant, or never true")
-        places, shape = np.flatnonzero(chosen), g.try_infer_shape(m.x)
+        places, shape = np.flatnonzero(condition), g.try_infer_shape(m.x)
         if not shape:  # (2)
             return self.none(m.nodes[0], msg="the rank is unknown")
         length = product(shape) if m.axis is None else shape[m.axis]

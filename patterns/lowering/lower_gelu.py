@@ -14,7 +14,7 @@ from ._lowering import COMPUTED, _Lowering, narrowed, widened
 class _LowerGelu(_Lowering):
     """An operator of ``x``, to which a bias may be added.
 
-    What: 16-bit floats are computed in 32 bits, as the operator does it.
+    What: 16-bit floats are computed in 32 bits, as in the operator.
     Why: many runtimes lack the operator.
     Refuses when:
     1. the type is unknown, or has 64 bits: ONNX Runtime's constants have 32 (checked by the
@@ -53,7 +53,7 @@ class LowerGeluPattern(_LowerGelu):
     """Gelu(x) → 0.5 · x · (1 + Erf(x / √2))
 
     What: the same for com.microsoft.Gelu. With approximate="tanh" 0.5 · x · (1 + Tanh(√(2 / π) · (x
-    + 0.044715 · x³))); 16-bit floats are computed in 32 bits, as the operator does it.
+    + 0.044715 · x³))); 16-bit floats are computed in 32 bits, as in the operator.
     """
 
     min_opset = 9

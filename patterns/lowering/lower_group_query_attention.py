@@ -10,7 +10,7 @@ from xoptim.match.trace import Symbol, Variadic
 
 from ._attention import capped, merged_heads, number, repeated_heads, scores_of
 from ._lowering import _Lowering
-from ._rotation import halves_transposed, pairs_transposed
+from ._rotation import halves_rotated, pairs_rotated
 
 _TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
 _NUMBERS: Final = ("num_heads", "kv_num_heads", "scale", "softcap", "local_window_size")
@@ -21,12 +21,12 @@ _VALUES: Final = {
     "rotary_interleaved": (0, 1),
 }
 """Attributes with the values that are written out."""
-_LEAST: Final = 6
-"""Operands after the queries, at least."""
+_MIN_OPERANDS: Final = 6
+"""Smallest number of operands after the queries."""
 _PERM: Final = [0, 2, 1, 3]
 
 
-class _Others(NamedTuple):
+class _Inputs(NamedTuple):
     """The operands after the queries; empty where they are absent."""
 
     k: str
@@ -58,24 +58,23 @@ class LowerGroupQueryAttentionPattern(_Lowering):
     v
 
     What: the new keys and values of each row of the batch follow its earlier ones, n + 1 in all;
-    what is behind them is 0. GatherND takes them from both, one after the other. Queries see keys
-    up to their own, and the last ones only where there is a window. Rotations are written out, by
-    the positions that follow from n. A sink of each head is one more score, whose weight is left
-    out.
+    the rest is 0. GatherND takes them from the Concat of both. Queries see keys up to their own,
+    and with a window only the last ones. Rotations are written out, by the positions that follow
+    from n. A sink of each head is one more score, whose weight is dropped.
     Why: only ONNX Runtime's own providers run it.
     Refuses when:
     1. the types are not float or float16, or differ.
-    2. the sizes of heads are unknown, or keys and values are not both given or both in q.
-    3. positions, a bias or further operands are given, the scores are a result, or an attribute is
-       not known or has another value than usual.
+    2. the sizes of heads are unknown, or keys and values are neither both operands nor both in q.
+    3. positions, a bias or further operands are present, the scores are a result, or an attribute
+       or its value is not supported.
     4. the tables of the rotation are missing or have unknown sizes, or rotate interleaved features
        in part.
     """
 
     min_opset = 15
-    exactness = "finite"  # kernels make a row with a NaN 0 or NaN, by the number of keys
+    exactness = "finite"  # the number of keys decides whether kernels make a row with NaN 0 or NaN
     operand_types = {"q": _TYPES}  # (1)
-    derives = ("sizes", "given")
+    derives = ("sizes", "inputs")
 
     def match_pattern(self, g: PatternBuilder, q: Symbol, others: Variadic) -> Symbol:
         return g.op.GroupQueryAttention(
@@ -89,23 +88,27 @@ class LowerGroupQueryAttentionPattern(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node = m.nodes[0]
-        if not _LEAST <= len(m.others) <= len(_Others._fields):  # (3)
+        if not _MIN_OPERANDS <= len(m.others) <= len(_Inputs._fields):  # (3)
             return self.none(node, msg="an unsupported optional input is given")
-        given = _Others(*m.others)
-        if given.positions or given.bias:  # (3)
+        inputs = _Inputs(*m.others)
+        if inputs.positions or inputs.bias:  # (3)
             return self.none(node, msg="an unsupported optional input is given")
-        optional = (given.cos, given.sin, given.sink)
-        floats = [name for name in (m.q, *given[:4], *optional) if name]
+        optional = (inputs.cos, inputs.sin, inputs.sink)
+        floats = [name for name in (m.q, *inputs[:4], *optional) if name]
         if len({g.try_infer_type(name) for name in floats}) > 1:  # (1)
             return self.none(node, msg="the types differ")
         if any(m.results[3:]):  # (3)
             return self.none(node, msg="the scores are read as well")
         if not _are_usual(m.written):  # (3)
             return self.none(node, msg="an attribute is unknown, or has an unsupported value")
-        pairs = ((given.k, given.v), (given.past_key, given.past_value), (given.cos, given.sin))
+        pairs = (
+            (inputs.k, inputs.v),
+            (inputs.past_key, inputs.past_value),
+            (inputs.cos, inputs.sin),
+        )
         if any(bool(first) is not bool(second) for first, second in pairs):  # (2)
             return self.none(node, msg="keys are given without values, or values without keys")
-        sizes = _sizes(g, m, given)
+        sizes = _sizes(g, m, inputs)
         if sizes is None:  # (2)
             return self.none(node, msg="the head sizes are unknown")
         is_part = bool(m.written.get("rotary_interleaved")) and sizes.rotated not in (0, sizes.size)
@@ -114,40 +117,39 @@ class LowerGroupQueryAttentionPattern(_Lowering):
                 node,
                 msg=("cos_cache or sin_cache is missing, or a partial rotation is interleaved"),
             )
-        return m.derive(sizes=sizes, given=given)
+        return m.derive(sizes=sizes, inputs=inputs)
 
     def apply_pattern(
-        self, g: PatternRewriter, q: str, sizes: _Sizes, given: _Others, **m: Any
+        self, g: PatternRewriter, q: str, sizes: _Sizes, inputs: _Inputs, **m: Any
     ) -> Any:
         written, dtype = m["written"], g.info(q).dtype
-        k, v = given.k, given.v
+        k, v = inputs.k, inputs.v
         if not k:
-            widths = [each * sizes.size for each in (sizes.heads, sizes.groups, sizes.groups)]
+            widths = [count * sizes.size for count in (sizes.heads, sizes.groups, sizes.groups)]
             q, k, v = g.op.Split(q, split=widths, axis=-1, outputs=3)
         pairs = ((q, sizes.heads), (k, sizes.groups), (v, sizes.groups))
         q, k, v = (g.op.Reshape(x, np.array([0, 0, count, sizes.size])) for x, count in pairs)
-        rows = _Rows(g, q, given)
+        rows = _Rows(g, q, inputs)
         if sizes.rotated:
             angles = [
-                g.op.Gather(table, rows.positions, axis=0) for table in (given.cos, given.sin)
+                g.op.Gather(table, rows.positions, axis=0) for table in (inputs.cos, inputs.sin)
             ]
             is_paired = bool(written.get("rotary_interleaved"))
             q = _rotated(g, q, angles, sizes.heads, sizes, is_paired=is_paired)
             k = _rotated(g, k, angles, sizes.groups, sizes, is_paired=is_paired)
-        if given.past_key:
-            k = rows.joined(given.past_key, k, dtype)
-            v = rows.joined(given.past_value, v, dtype)
+        if inputs.past_key:
+            k = rows.joined(inputs.past_key, k, dtype)
+            v = rows.joined(inputs.past_value, v, dtype)
         queries, keys, values = (g.op.Transpose(x, perm=_PERM) for x in (q, k, v))
         wide = [repeated_heads(g, x, sizes.groups, sizes.heads) for x in (keys, values)]
         scores = scores_of(g, queries, wide[0], written.get("scale", 0.0) or sizes.size**-0.5)
         scores = capped(g, scores, max(written.get("softcap", 0.0), 0.0))
         seen = rows.seen(written.get("local_window_size", -1))
-        # Scores may be infinite, of keys that are seen and of others; and a window may hold no key
-        # at all.
+        # Scores may be infinite, also of keys that are not seen; and a window may hold no key.
         scores = g.op.Where(seen, scores, number(-math.inf, dtype))
-        weights = _with_sink(g, scores, given.sink, sizes.heads)
-        found = g.op.MatMul(g.op.Where(seen, weights, number(0, dtype)), wide[1])
-        return (merged_heads(g, found, sizes.heads * sizes.size), keys, values)[: len(m["results"])]
+        weights = _with_sink(g, scores, inputs.sink, sizes.heads)
+        y = g.op.MatMul(g.op.Where(seen, weights, number(0, dtype)), wide[1])
+        return (merged_heads(g, y, sizes.heads * sizes.size), keys, values)[: len(m["results"])]
 
     examples = (
         Example(
@@ -289,29 +291,31 @@ class LowerGroupQueryAttentionPattern(_Lowering):
 class _Rows:
     """The places of keys and queries of each row of the batch, all in 64-bit integers."""
 
-    def __init__(self, g: PatternRewriter, q: str, given: _Others) -> None:
+    def __init__(self, g: PatternRewriter, q: str, inputs: _Inputs) -> None:
         self._g = g
         count = g.op.Shape(q, start=1, end=2)
         self._new = g.op.Squeeze(count, axes=[0])
         zero, one = np.array(0), np.array(1)
-        self._each = g.op.Range(zero, self._new, one)  # the new ones, by their number
+        self._numbers = g.op.Range(zero, self._new, one)  # of the new keys
         last = (
-            given.last if g.info(given.last).rank == 1 else g.op.Reshape(given.last, np.array([-1]))
+            inputs.last
+            if g.info(inputs.last).rank == 1
+            else g.op.Reshape(inputs.last, np.array([-1]))
         )
         self._last = g.op.Cast(last, to=TensorProto.INT64)
-        if not given.past_key:  # all keys are new
-            self._all = self._each
-            self.positions = g.op.Unsqueeze(self._each, axes=[0])
+        if not inputs.past_key:  # all keys are new
+            self._all = self._numbers
+            self.positions = g.op.Unsqueeze(self._numbers, axes=[0])
             """The positions of the queries, (batch or 1, queries)."""
             return
-        self._length = g.op.Squeeze(g.op.Shape(given.past_key, start=2, end=3), axes=[0])
-        whole = g.op.Reshape(g.op.Cast(given.total, to=TensorProto.INT64), np.array([], np.int64))
+        self._length = g.op.Squeeze(g.op.Shape(inputs.past_key, start=2, end=3), axes=[0])
+        whole = g.op.Reshape(g.op.Cast(inputs.total, to=TensorProto.INT64), np.array([], np.int64))
         is_first = g.op.Equal(whole, self._new)
         earlier = g.op.Sub(g.op.Add(self._last, one), self._new)
         self._before = g.op.Unsqueeze(g.op.Where(is_first, zero, earlier), axes=[1])  # (batch, 1)
         self._all = g.op.Range(zero, g.op.Max(self._length, whole), one)
 
-        self.positions = g.op.Add(self._before, self._each)
+        self.positions = g.op.Add(self._before, self._numbers)
 
     def joined(self, past: str, new: str, dtype: int) -> str:
         """The earlier keys or values, then the new ones, then 0: (batch, keys, heads, features)."""
@@ -319,11 +323,11 @@ class _Rows:
         both = g.op.Concat(g.op.Transpose(past, perm=_PERM), new, axis=1)
         place = g.op.Sub(self._all, self._before)
         end = g.op.Sub(self._new, np.array(1))
-        behind = g.op.Add(g.op.Min(place, end), self._length)
-        taken = g.op.Where(g.op.Less(place, np.array(0)), self._all, behind)
-        found = g.op.GatherND(both, g.op.Unsqueeze(taken, axes=[2]), batch_dims=1)
+        new_places = g.op.Add(g.op.Min(place, end), self._length)
+        places = g.op.Where(g.op.Less(place, np.array(0)), self._all, new_places)
+        rows = g.op.GatherND(both, g.op.Unsqueeze(places, axes=[2]), batch_dims=1)
         is_there = g.op.Unsqueeze(g.op.LessOrEqual(place, end), axes=[2, 3])
-        return g.op.Where(is_there, found, number(0, dtype))
+        return g.op.Where(is_there, rows, number(0, dtype))
 
     def seen(self, window: int) -> str:
         """Whether a query sees a key, (batch, 1, queries, keys): up to its own place, and up to
@@ -332,10 +336,10 @@ class _Rows:
         g = self._g
         own = g.op.Unsqueeze(self.positions, axes=[1, 3])
         last = g.op.Min(own, g.op.Unsqueeze(self._last, axes=[1, 2, 3]))
-        found = g.op.LessOrEqual(self._all, last)
+        is_seen = g.op.LessOrEqual(self._all, last)
         if window > 0:
-            found = g.op.And(found, g.op.Greater(self._all, g.op.Sub(own, np.array(window))))
-        return str(found)
+            is_seen = g.op.And(is_seen, g.op.Greater(self._all, g.op.Sub(own, np.array(window))))
+        return str(is_seen)
 
 
 def _with_sink(g: PatternRewriter, scores: str, sink: str, heads: int) -> str:
@@ -360,11 +364,11 @@ def _are_usual(written: Mapping[str, Any]) -> bool:
     return all(written[name] in _VALUES.get(name, ()) for name in others)
 
 
-def _sizes(g: GraphView, m: Match, given: _Others) -> _Sizes | None:
+def _sizes(g: GraphView, m: Match, inputs: _Inputs) -> _Sizes | None:
     """The sizes of the heads, ``None`` where they are unknown."""
     shape = g.try_infer_shape(m.q) or ()
-    table = (g.try_infer_shape(given.cos) or ()) if given.cos else (0, 0)
-    heads = m.heads if given.k else m.heads + 2 * m.groups
+    table = (g.try_infer_shape(inputs.cos) or ()) if inputs.cos else (0, 0)
+    heads = m.heads if inputs.k else m.heads + 2 * m.groups
     if (
         len(shape) != 3
         or not isinstance(shape[2], int)
@@ -375,7 +379,7 @@ def _sizes(g: GraphView, m: Match, given: _Others) -> _Sizes | None:
         return None
     if len(table) != 2 or not isinstance(table[1], int) or m.groups <= 0 or m.heads % m.groups:
         return None
-    if given.sin and g.try_infer_shape(given.sin) != table:
+    if inputs.sin and g.try_infer_shape(inputs.sin) != table:
         return None
     rotated = 2 * table[1]
     return (
@@ -394,8 +398,6 @@ def _rotated(
     """
     cos, sin = (g.op.Unsqueeze(angle, axes=[2, 4] if is_paired else [2]) for angle in angles)
     if not is_paired:
-        return halves_transposed(g, x, cos, sin, [sizes.rotated, sizes.size - sizes.rotated])
+        return halves_rotated(g, x, cos, sin, [sizes.rotated, sizes.size - sizes.rotated])
     pairs = g.op.Reshape(x, np.array([0, 0, heads, sizes.size // 2, 2]))
-    return str(
-        g.op.Reshape(pairs_transposed(g, pairs, cos, sin), np.array([0, 0, heads, sizes.size]))
-    )
+    return str(g.op.Reshape(pairs_rotated(g, pairs, cos, sin), np.array([0, 0, heads, sizes.size])))

@@ -16,8 +16,8 @@ class _LowerIntegerMatMul(_Lowering):
     """An integer MatMul that becomes a float one.
 
     What: DequantizeLinear subtracts the zero points and multiplies by the scales before the MatMul
-    in place of after it. The sums are rounded as sums of floats are.
-    Why: many runtimes know quantized models by DequantizeLinear only.
+    instead of after it. The sums are rounded as sums of floats are.
+    Why: many runtimes support quantized models by DequantizeLinear only.
     Refuses when:
     1. the first operand is not known to have one scale and one zero point, of the same shape.
     2. the second operand is not a matrix with one scale and zero point for each column, or for all.
@@ -154,11 +154,11 @@ class LowerMatMulIntegerToFloatPattern(_LowerIntegerMatMul):
 
 
 class LowerDynamicQuantizeMatMulPattern(_LowerIntegerMatMul):
-    """com.microsoft.DynamicQuantizeMatMul(x, b, t, v, bias) → MatMul(x rounded to 8 bits,
+    """com.microsoft.DynamicQuantizeMatMul(x, b, t, v, bias) → MatMul(x quantized to 8 bits,
     DequantizeLinear(b, t, v)) + bias
 
-    What: x is rounded by DynamicQuantizeLinear and dequantized, so that it has the same 256 values;
-    DequantizeLinear gives the numbers of b.
+    What: x is quantized by DynamicQuantizeLinear and dequantized, so that it has the same 256
+    values; DequantizeLinear gives the numbers of b.
     Refuses when:
     1. the type of x is unknown (checked by the matcher).
     2. the second operand is not a matrix with one scale and zero point for each column, or for all.

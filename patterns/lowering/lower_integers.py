@@ -37,7 +37,7 @@ class LowerIntegersPattern(PatternOptimization):
     What: computes with integers of 32 bits, where these hold all operands and results: sizes,
     positions, flags, indices of an axis of a known size. The same for comparisons, Range, Where,
     Concat, Unsqueeze, Reshape, Slice, ...
-    Why: WebGPU and many processors for neural networks have no integers of 64 bits.
+    Why: WebGPU and many NPUs have no integers of 64 bits.
     Refuses when:
     1. the numbers do not have 64 bits.
     2. an operand or the result is not known to fit into 32 bits, where no tensor has 2^28 elements
@@ -68,16 +68,13 @@ class LowerIntegersPattern(PatternOptimization):
             operands[place] = self._narrowed(g, operands[place])
         result = node.output[0] if is_comparison else g.unique_name(f"{node.output[0]}_int32")
         computed = g.make_node(node.op_type, operands, [result], **dict(node.attribute))
-        made = [*g.created, computed]
+        nodes = [*g.created, computed]
         if not is_comparison:
-            made.append(g.make_node("Cast", [result], node.output, to=TensorProto.INT64))
-        return made
+            nodes.append(g.make_node("Cast", [result], node.output, to=TensorProto.INT64))
+        return nodes
 
     def _narrowed(self, g: PatternRewriter, name: str) -> str:
-        """The numbers in 32 bits.
-
-        Those that a Cast widened before are read where they came from.
-        """
+        """The numbers in 32 bits: those that a Cast widened before are read from its operand."""
         constant = g.get_computed_constant(name)
         if constant is not None:
             return g.make_initializer("", constant.astype("int32"), source=f"{name}_int32")

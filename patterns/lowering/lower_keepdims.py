@@ -35,10 +35,10 @@ class LowerKeepdimsPattern(_Lowering):
     def apply_pattern(
         self, g: PatternRewriter, x: str, operator: str, axes: list[int] | None
     ) -> Any:
-        kept = getattr(g.op, operator)(x, axes=axes)
+        result = getattr(g.op, operator)(x, axes=axes)
         if axes is None:
-            return g.op.Reshape(kept, np.zeros(0, np.int64))
-        return g.op.Squeeze(kept, axes=axes)
+            return g.op.Reshape(result, np.zeros(0, np.int64))
+        return g.op.Squeeze(result, axes=axes)
 
     examples = Example.pairs(
         "agraph (float[n,3,4] x) => (float[n,4] y) <int64[1] i = {1}> { "

@@ -76,8 +76,8 @@ class LowerLinearAttentionChunksPattern(_LowerLinearAttention):
         operands = {name: operand for name, operand in steps.items() if operand}
         present, states, changes = _scan(g, past, operands)
         earlier = g.op.MatMul(decays.since_start(q), states)
-        own = g.op.MatMul(decays.seen(g.op.MatMul(q, columns)), changes)
-        y = chunks.joined(g.op.Add(earlier, own), heads * value)
+        inner = g.op.MatMul(decays.seen(g.op.MatMul(q, columns)), changes)
+        y = chunks.joined(g.op.Add(earlier, inner), heads * value)
         scale = m["written"].get("scale", 0.0) or 1 / math.sqrt(key)
         return (y if scale == 1 else g.op.Mul(y, scale)), present
 
@@ -174,8 +174,8 @@ class _Decays:
             self._left = g.op.Exp(g.op.Where(_SEEN, changes, least))
 
     def seen(self, products: str) -> str:
-        """Products of pairs of tokens with what is left of the second at the first; 0 for a later
-        one.
+        """Products of pairs of tokens times what is left of the second at the first; 0 where the
+        second is later.
         """
         if self.whole:
             return self._g.op.Mul(products, self._left)
@@ -215,7 +215,7 @@ def _inverse(g: PatternRewriter, products: str) -> str:
 
 
 def _scan(g: PatternRewriter, past: str, operands: Mapping[str, str]) -> Any:
-    """The last state, and of each chunk the state before it and what is added for each key.
+    """The last state, and for each chunk the state before it and what each key adds.
 
     Args:
         g: the graph.

@@ -11,9 +11,9 @@ from ._lowering import COMPUTED, _Lowering, narrowed, widened
 class LowerLRNPattern(_Lowering):
     """LRN(x) → x / (bias + alpha · AveragePool(x²)) ** beta
 
-    What: the average of the squares over ``size`` channels, zeros outside included, is one of rows
-    of an image of channels and positions. 16-bit floats are computed in 32 bits. (ONNX Runtime's
-    kernel spreads NaN to all later channels, the formula only within the window.)
+    What: averages the squares over ``size`` channels, with zeros outside, by pooling over an image
+    whose rows are channels. 16-bit floats are computed in 32 bits. (ONNX Runtime's kernel spreads
+    NaN to all later channels, the formula only within the window.)
     Why: many runtimes lack the operator.
     Refuses when:
     1. the type is unknown (checked by the matcher).

@@ -17,8 +17,8 @@ class LowerMultiHeadAttentionPattern(_Lowering):
     · v, heads split and merged
 
     What: splits and merges heads by Reshape and Transpose, adds the parts of the bias before, and
-    joins earlier keys and values by Concat. Padding and keys after a query are numbers that are
-    added.
+    joins earlier keys and values by Concat. Padding, and keys after a query, become numbers that
+    are added to the scores.
     Why: only ONNX Runtime's own providers run it.
     Refuses when:
     1. the types are not float or float16, or differ.
@@ -136,14 +136,14 @@ def _widths(g: GraphView, m: Match, further: Further) -> list[int] | None:
     ):
         return None
     widths = [shape[2] if len(shape) == 3 else shape[1] * shape[3] for shape in shapes]
-    found = [
+    static = [
         width for width in widths if isinstance(width, int) and width > 0 and width % m.heads == 0
     ]
     past = [name for name in (further.past_key, further.past_value) if name]
     is_known = (
-        len(found) == 3 and found[0] == found[1] and all(g.info(name).rank == 4 for name in past)
+        len(static) == 3 and static[0] == static[1] and all(g.info(name).rank == 4 for name in past)
     )
-    return found if is_known else None
+    return static if is_known else None
 
 
 def _are_masks(g: GraphView, further: Further, queries: Dim, keys: Dim) -> bool:

@@ -22,7 +22,7 @@ from ._normal import along_channels, centered, divided, reshaped
 class _LowerNormalization(_Lowering):
     """A normalization.
 
-    What: 16-bit floats are computed in 32 bits, as the operator does it.
+    What: 16-bit floats are computed in 32 bits, as in the operator.
     Why: some runtimes lack the operator.
     """
 
@@ -32,7 +32,7 @@ class LowerLayerNormalizationPattern(_LowerNormalization):
     bias
 
     What: writes the formula with ReduceMean, Sub, Mul, Sqrt and Div; 16-bit floats are computed in
-    32 bits, as the operator does it.
+    32 bits, as in the operator.
     Why: some runtimes lack the operator, or take only scales of rank 1.
     Refuses when:
     1. the mean or the standard deviation is read: they are further results of the operator.
@@ -104,7 +104,7 @@ class LowerRMSNormalizationPattern(_LowerNormalization):
 
     What: writes the formula with Mul, ReduceMean, Sqrt and Div; the same for
     SimplifiedLayerNormalization, ONNX Runtime's name of the operator. 16-bit floats are computed in
-    32 bits, as the operator does it.
+    32 bits, as in the operator.
     Why: many runtimes lack the operator.
     Refuses when:
     1. the standard deviation is read, a further result of ONNX Runtime's operator.
@@ -164,7 +164,7 @@ class LowerInstanceNormalizationPattern(_LowerNormalization):
     """InstanceNormalization(x, scale, bias) → (x - mean) / √(variance + epsilon) · scale + bias
 
     What: writes the formula with ReduceMean over all axes after the second, Sub, Mul, Sqrt and Div;
-    16-bit floats are computed in 32 bits, as the operator does it.
+    16-bit floats are computed in 32 bits, as in the operator.
     Why: some runtimes lack the operator, or a kernel of it for a type or rank.
     Refuses when:
     1. the type is unknown (checked by the matcher).
@@ -321,8 +321,8 @@ class LowerGroupNormalizationPattern(_LowerNormalization):
     in groups
 
     What: Reshape makes an axis of the groups and one of all numbers of a group, which are
-    normalized; 16-bit floats are computed in 32 bits, as the operator does it. The operator of sets
-    18 to 20 is deprecated, and stays.
+    normalized; 16-bit floats are computed in 32 bits, as in the operator. The deprecated operator
+    of sets 18 to 20 is not lowered.
     Why: many runtimes lack the operator.
     Refuses when:
     1. the type is unknown, or has 64 bits: the operator computes in 32 (checked by the matcher).
@@ -348,8 +348,8 @@ class LowerGroupNormalizationPattern(_LowerNormalization):
         node, shape = m.nodes[0], g.try_infer_shape(m.x) or ()
         if len(shape) < 3 or not isinstance(shape[1], int) or not m.groups:  # (2)
             return self.none(node, msg="the rank or the number of channels is unknown")
-        given = [g.try_infer_shape(name) for name in (m.scale, m.bias)]
-        if shape[1] % m.groups or given != [shape[1:2], shape[1:2]]:  # (2)
+        parameters = [g.try_infer_shape(name) for name in (m.scale, m.bias)]
+        if shape[1] % m.groups or parameters != [shape[1:2], shape[1:2]]:  # (2)
             return self.none(node, msg="scale and bias are not one value per channel")
         return m.derive(
             dtype=g.try_infer_type(m.x),

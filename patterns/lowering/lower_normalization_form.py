@@ -19,8 +19,7 @@ class LowerLayerNormalizationScalePattern(_LowerNormalizationForm):
     """LayerNormalization(x, scale of shape (1, n), bias) → LayerNormalization(x, scale of shape
     (n), bias)
 
-    What: drops leading axes of size 1 of the scale and of the bias, of constants where they are
-    stored.
+    What: drops leading axes of size 1 of the scale and of the bias; constants are stored anew.
     Why: Qualcomm's QNN and TVM take only vectors. `LayerNormalizationRow` writes rows, for ONNX
     Runtime's CPU provider.
     Refuses when:

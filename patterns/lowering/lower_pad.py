@@ -20,7 +20,7 @@ from ._lowering import _Lowering
 
 
 class _LowerPad(_Lowering):
-    """Pad, with the rows that are added taken from the others."""
+    """A Pad whose new rows are taken from the others by Gather."""
 
     min_opset = 11
 
@@ -80,8 +80,8 @@ class LowerPadPattern(_LowerPad):
 class LowerPadConstantPattern(_LowerPad):
     """Pad(x, pads, value) → Where(inside, Gather(x, places, axis), value)
 
-    What: takes any rows for those that are added, and puts the constant there by a constant mask.
-    Only the axes that are padded need be static.
+    What: takes any rows in place of the padding, and puts the constant there by a constant mask.
+    Only the padded axes need to be static.
     Why: some providers have no kernel of Pad, or only for some axes.
     Refuses when:
     1. the pads or the padded axes are not constants, or an axis is not static, or empty.
@@ -155,12 +155,12 @@ def padded_axes(g: GraphView, m: Match) -> list[tuple[int, int, tuple[int, int]]
     listed = list(range(len(shape))) if axes is None else axes
     if not isinstance(listed, list) or len(pads) != 2 * len(listed):
         return None
-    found = []
+    padded = []
     for place, axis in enumerate(listed):
         length, amounts = shape[axis], (pads[place], pads[place + len(listed)])
         if amounts == (0, 0):
             continue
         if not isinstance(length, int):
             return None
-        found.append((axis % len(shape), length, amounts))
-    return found
+        padded.append((axis % len(shape), length, amounts))
+    return padded

@@ -1,6 +1,4 @@
-"""Operators on integers of 8 bits whose results are looked up in a table, between DequantizeLinear
-and QuantizeLinear.
-"""
+"""Operators on 8-bit integers, as float operators between DequantizeLinear and QuantizeLinear."""
 
 from typing import Any, ClassVar, Final
 
@@ -14,16 +12,16 @@ from xoptim.match.trace import Optional, Symbol, Variadic
 from .._nodes import agree_elsewhere
 from ._lowering import _Lowering
 
-_LEAST: Final = 2.0**-100
-"""Scales and their reciprocals are larger."""
+_MIN_SCALE: Final = 2.0**-100
+"""Scales and their reciprocals must be larger."""
 _BYTES: Final = frozenset((TensorProto.UINT8, TensorProto.INT8))
 
 
 class _LowerQLinear(_Lowering):
-    """An operator that gives the integers that the numbers give.
+    """An operator on 8-bit integers that stand for floats.
 
     What: dequantizes the operands, and quantizes the result.
-    Why: only ONNX Runtime's own providers run it; others know quantized models by QuantizeLinear
+    Why: only ONNX Runtime's own providers run it; others support quantized models by QuantizeLinear
     and DequantizeLinear.
     Refuses when:
     1. the integers do not have 8 bits (checked by the matcher).
@@ -48,7 +46,7 @@ def is_one(g: GraphView, scale: str, zero: str) -> bool:
     any.
     """
     shape, number = g.try_infer_shape(scale), g.get_constant_scalar(scale)
-    if number is None or not _LEAST < number < 1 / _LEAST:
+    if number is None or not _MIN_SCALE < number < 1 / _MIN_SCALE:
         return False
     return shape in ((), (1,)) and (not zero or g.try_infer_shape(zero) == shape)
 

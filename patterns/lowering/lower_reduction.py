@@ -133,7 +133,7 @@ class LowerReduceLogSumPattern(_LowerReduction):
 class LowerReduceMinPattern(_LowerReduction):
     """ReduceMin(x) → Neg(ReduceMax(Neg(x)))
 
-    What: takes the largest of the opposite numbers.
+    What: takes the largest of the negated numbers.
     """
 
     operator = "ReduceMin"

@@ -20,7 +20,7 @@ _REPEATING: Final = (
 """Modes in which result ``i`` of an axis is element ``i // scale``, for a scale that is a whole
 number.
 """
-_MOST = 64
+_MAX_COPIES = 64
 """Most operands of a Concat."""
 
 
@@ -156,7 +156,7 @@ class LowerTilePattern(_LowerRepeated):
             return self.none(m.nodes[0], msg="the repeats are not constant, or the rank is unknown")
         expanded = [r if size == 1 else 1 for r, size in zip(repeats, shape, strict=True)]
         copied = [r if size != 1 else 1 for r, size in zip(repeats, shape, strict=True)]
-        if min(repeats, default=1) < 1 or max(copied, default=1) > _MOST:  # (1)
+        if min(repeats, default=1) < 1 or max(copied, default=1) > _MAX_COPIES:  # (1)
             return self.none(m.nodes[0], msg="a repeat is 0, or above 64")
         return m.derive(expanded=expanded, copied=copied)
 
@@ -218,6 +218,6 @@ def _factors(g: GraphView, m: Match, rank: int) -> list[int] | None:
     source, result = g.try_infer_shape(m.x), g.infer(m.nodes[0])[0].shape
     if source is None or result is None or not m.sizes or g.get_ints(m.sizes) is None:
         return None
-    found = [exact_quotient(b, a) for a, b in zip(source, result, strict=True) if a != 0]
-    whole = [factor for factor in found if isinstance(factor, int)]
+    factors = [exact_quotient(b, a) for a, b in zip(source, result, strict=True) if a != 0]
+    whole = [factor for factor in factors if isinstance(factor, int)]
     return whole if len(whole) == rank else None

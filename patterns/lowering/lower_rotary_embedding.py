@@ -8,26 +8,32 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 from xoptim.match.trace import Optional, Symbol
 
 from ._lowering import _Lowering
-from ._rotation import halves_transposed, pairs_transposed
+from ._rotation import halves_rotated, pairs_rotated
 
 _TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
-_KNOWN: Final = {"num_heads", "rotary_embedding_dim", "interleaved", "scale", "is_packed_batching"}
+_ATTRIBUTES: Final = {
+    "num_heads",
+    "rotary_embedding_dim",
+    "interleaved",
+    "scale",
+    "is_packed_batching",
+}
 
 
 class LowerRotaryEmbeddingPattern(_Lowering):
     """RotaryEmbedding(x, cos, sin) → Concat(a · cos - b · sin, a · sin + b · cos) with a, b =
     Split(x)
 
-    What: writes the rotation out, of a part of the features too, and of pairs of neighbours
-    (interleaved), which Reshape makes an axis of. Positions choose rows of cos and sin by Gather.
+    What: writes the rotation out, also of a part of the features, and of neighbouring pairs
+    (interleaved), for which Reshape adds an axis. Positions choose rows of cos and sin by Gather.
     The same for com.microsoft.RotaryEmbedding.
     Why: few runtimes have the operator.
     Refuses when:
     1. the types are not float or float16, or differ.
     2. the shapes of x, cos and sin are unknown or do not agree.
-    3. the positions are not known to be one for each row of x, or the first one of as many as are
-       known.
-    4. an attribute is not known, or has another value than usual.
+    3. the positions are neither known to be one for each row of x, nor the first one for a static
+       number of rows.
+    4. an attribute or its value is not supported.
     """
 
     min_opset = 13
@@ -48,8 +54,8 @@ class LowerRotaryEmbeddingPattern(_Lowering):
         node = m.nodes[0]
         if len({g.try_infer_type(name) for name in (m.x, m.cos, m.sin)}) > 1:  # (1)
             return self.none(node, msg="the types differ")
-        usual = m.written.get("scale", 1.0) == 1 and not m.written.get("is_packed_batching")
-        if not usual or not m.written.keys() <= _KNOWN:  # (4)
+        is_usual = m.written.get("scale", 1.0) == 1 and not m.written.get("is_packed_batching")
+        if not is_usual or not m.written.keys() <= _ATTRIBUTES:  # (4)
             return self.none(node, msg="an attribute is unknown, or has an unsupported value")
         shape, table = (g.try_infer_shape(name) for name in (m.x, m.cos))
         sizes = _sizes(shape or (), table or (), m.written)
@@ -57,9 +63,9 @@ class LowerRotaryEmbeddingPattern(_Lowering):
         if shape is None or table is None or sizes is None or g.try_infer_shape(m.sin) != table:
             return self.none(node, msg="the shapes are unknown, or do not match")
         rows = (shape[0], shape[-2])
-        given = g.try_infer_shape(m.position) if m.position else table[:-1]
-        is_first = bool(m.contrib) and given in ((), (1,)) and isinstance(rows[1], int)
-        if not is_first and given != rows:  # (3)
+        positions = g.try_infer_shape(m.position) if m.position else table[:-1]
+        is_first = bool(m.contrib) and positions in ((), (1,)) and isinstance(rows[1], int)
+        if not is_first and positions != rows:  # (3)
             return self.none(node, msg="position_ids is not known to hold one position per row")
         return m.derive(sizes=sizes, first=rows[1] if is_first else 0)
 
@@ -79,19 +85,17 @@ class LowerRotaryEmbeddingPattern(_Lowering):
         if m["written"].get("interleaved") and not rest:
             pairs = g.op.Reshape(x, np.array([0, 0, heads if is_flat else 0, whole // 2, 2]))
             cos, sin = (g.op.Unsqueeze(angle, axes=[*axes, 4]) for angle in angles)
-            return g.op.Reshape(pairs_transposed(g, pairs, cos, sin), np.array(back))
+            return g.op.Reshape(pairs_rotated(g, pairs, cos, sin), np.array(back))
         split = g.op.Reshape(x, np.array([0, 0, heads, whole])) if is_flat else x
         if m["written"].get("interleaved"):
-            part, others = g.op.Split(split, split=[rotated, rest], axis=-1, outputs=2)
+            part, tail = g.op.Split(split, split=[rotated, rest], axis=-1, outputs=2)
             pairs = g.op.Reshape(part, np.array([0, 0, 0, rotated // 2, 2]))
             cos, sin = (g.op.Unsqueeze(angle, axes=[*axes, 4]) for angle in angles)
-            joined = g.op.Reshape(
-                pairs_transposed(g, pairs, cos, sin), np.array([0, 0, 0, rotated])
-            )
-            result = g.op.Concat(joined, others, axis=-1)
+            joined = g.op.Reshape(pairs_rotated(g, pairs, cos, sin), np.array([0, 0, 0, rotated]))
+            result = g.op.Concat(joined, tail, axis=-1)
         else:
             cos, sin = (g.op.Unsqueeze(angle, axes=axes) for angle in angles)
-            result = halves_transposed(g, split, cos, sin, [rotated, rest])
+            result = halves_rotated(g, split, cos, sin, [rotated, rest])
         return g.op.Reshape(result, np.array(back)) if is_flat else result
 
     examples = (

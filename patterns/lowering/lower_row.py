@@ -37,12 +37,12 @@ class _LowerRow(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if g.info(m.x).rank != 3:  # (1)
             return self.none(m.nodes[0], msg="the rank is not known to be 3")
-        return m.derive(written={name: _widened(name, each) for name, each in m.form.items()})
+        return m.derive(written={name: _widened(name, value) for name, value in m.form.items()})
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, others: tuple[str, ...], written: dict[str, Any]
     ) -> str:
-        operands = [g.op.Unsqueeze(each, axes=[2]) for each in (x, *others[:1])]
+        operands = [g.op.Unsqueeze(operand, axes=[2]) for operand in (x, *others[:1])]
         result = getattr(g.op, self.operator)(*operands, *others[1:], **written)
         return g.op.Squeeze(result, axes=[2])
 

@@ -10,7 +10,7 @@ _READ: Final = frozenset(
     (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT32, TensorProto.UINT32)
 )
 _RANGES: Final = 15
-"""Operator set in which a Shape may have a range."""
+"""First operator set in which Shape has ``start`` and ``end``."""
 
 
 class LowerShapeSourcePattern(PatternOptimization):
@@ -22,7 +22,7 @@ class LowerShapeSourcePattern(PatternOptimization):
     the processor.
     Refuses when:
     1. the tensor has neither elements of 64 bits nor Booleans.
-    2. no Gather of rows by it, or Cast of it, has its axes in one place.
+    2. no Gather of rows by it, or Cast of it, has its axes side by side.
     """
 
     phase = "lower"
@@ -40,20 +40,20 @@ class LowerShapeSourcePattern(PatternOptimization):
             return self.none(
                 node, msg="the tensor is neither 64-bit nor Boolean, or its rank is unknown"
             )
-        found = next(
-            (each for each in g.next_nodes(x) if _first_axis(g, each, x) is not None), None
+        reader = next(
+            (reader for reader in g.next_nodes(x) if _first_axis(g, reader, x) is not None), None
         )
-        if found is None:  # (2)
+        if reader is None:  # (2)
             return self.none(node, msg="no Gather or Cast of the tensor has its axes in a row")
-        first = _first_axis(g, found, x)
+        first = _first_axis(g, reader, x)
         assert first is not None
         begin, end = _axes_of(node, rank)
         return MatchResult(
-            self, [node], partial(self._read, found.output[0], first + begin, first + end)
+            self, [node], partial(self._read, reader.output[0], first + begin, first + end)
         )
 
-    def _read(self, other: str, begin: int, end: int, g: PatternRewriter, node: Node) -> list[Node]:
-        return [g.make_node("Shape", [other], node.output, start=begin, end=end)]
+    def _read(self, name: str, begin: int, end: int, g: PatternRewriter, node: Node) -> list[Node]:
+        return [g.make_node("Shape", [name], node.output, start=begin, end=end)]
 
     def _cast(self, g: PatternRewriter, node: Node) -> list[Node]:
         numbers = g.op.Cast(node.input[0], to=TensorProto.INT32)
@@ -74,9 +74,7 @@ class LowerShapeSourcePattern(PatternOptimization):
 
 
 def _first_axis(g: GraphView, node: Node, x: str) -> int | None:
-    """The axis of the result of a node at which the axes of ``x`` begin, ``None`` where they are
-    not there.
-    """
+    """The axis of a node's result at which the axes of ``x`` begin; ``None`` if it lacks them."""
     if node.domain or not node.output or g.try_infer_type(node.output[0]) not in _READ:
         return None
     if node.op_type == "Cast":

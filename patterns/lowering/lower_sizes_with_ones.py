@@ -38,17 +38,17 @@ class LowerSizesWithOnesPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         shapes = [g.node_before(name) for name in node.input]
-        found = next(
+        shape = next(
             (
-                each
-                for each in shapes
-                if each is not None and each.op_type == "Shape" and not each.domain
+                producer
+                for producer in shapes
+                if producer is not None and producer.op_type == "Shape" and not producer.domain
             ),
             None,
         )
-        if found is None:  # (1)
+        if shape is None:  # (1)
             return self.none(node, msg="no operand is a dimension of a tensor")
-        source = _source(g, node, found)
+        source = _source(g, node, shape)
         if source is None:  # (1) (2)
             return self.none(
                 node, msg="the operands are not one dimension and ones, or a dimension may be 0"
@@ -80,28 +80,28 @@ def _source(g: GraphView, node: Node, shape: Node) -> _Source | None:
     if sizes is None or info.shape is None or info.dtype in _WIDE:
         return None
     axes = [axis for axis, size in enumerate(sizes) if size == 1]
-    known = [info.shape[axis] for axis in axes]
-    if not axes or not all(isinstance(length, int) and length > 0 for length in known):
+    lengths = [info.shape[axis] for axis in axes]
+    if not axes or not all(isinstance(length, int) and length > 0 for length in lengths):
         return None
     return _Source(x, axes, len(sizes) if len(sizes) < len(info.shape) else None)
 
 
-def _sizes(g: GraphView, node: Node, shape: Node, known: Shape | None) -> list[int] | None:
+def _sizes(g: GraphView, node: Node, shape: Node, dims: Shape | None) -> list[int] | None:
     """1 for each number that is one, 0 for each that is the size of the axis in its place.
 
     ``None`` for other numbers.
     """
-    found: list[int] = []
+    sizes: list[int] = []
     for name in node.input:
         if name == shape.output[0]:
             begin = shape.get_attribute("start") or 0
             end = shape.get_attribute("end")
-            if known is None or end is None or begin != len(found) or not begin < end <= len(known):
+            if dims is None or end is None or begin != len(sizes) or not begin < end <= len(dims):
                 return None
-            found += [0] * (end - begin)
+            sizes += [0] * (end - begin)
             continue
         constant = g.get_computed_constant(name)
         if constant is None or constant.ndim != 1 or not (constant == 1).all():
             return None
-        found += [1] * len(constant)
-    return found if known is not None and len(found) <= len(known) else None
+        sizes += [1] * len(constant)
+    return sizes if dims is not None and len(sizes) <= len(dims) else None

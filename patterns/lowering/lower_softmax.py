@@ -7,14 +7,14 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 from ._lowering import COMPUTED, _Lowering, axes_from, narrowed, widened
 
 _ONE_AXIS = 13
-"""The operator set from which the operators work along one axis; before, along all from it on."""
+"""Operator set from which on the operators reduce one axis; before, all axes from it on."""
 
 
 class _LowerSoftmax(_Lowering):
     """An operator along an axis, or along all axes from one on (before operator set 13).
 
     What: the largest number is subtracted first, so that nothing overflows; 16-bit floats are
-    computed in 32 bits, as the operator does it.
+    computed in 32 bits, as in the operator.
     Why: some runtimes lack the operator.
     Refuses when:
     1. the type is unknown (checked by the matcher).

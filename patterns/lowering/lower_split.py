@@ -25,10 +25,10 @@ class LowerSplitPattern(_Lowering):
         node = m.nodes[0]
         axis = axis_of(g, node)
         sizes = [size_along(g, name, axis) for name in node.output]
-        known = [size for size in sizes if isinstance(size, int)]
-        if axis is None or len(known) < len(sizes):  # (1)
+        static = [size for size in sizes if isinstance(size, int)]
+        if axis is None or len(static) < len(sizes):  # (1)
             return self.none(node, msg="the axis or the sizes of the outputs are unknown")
-        return m.derive(place=axis, sizes=known)
+        return m.derive(place=axis, sizes=static)
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, place: int, sizes: list[int]

@@ -43,12 +43,12 @@ class LowerToDefinitionPattern(PatternOptimization):
     )
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        found = definition_of(g, node)
-        if found is None:  # (1) (2)
+        definition = definition_of(g, node)
+        if definition is None:  # (1) (2)
             return self.none(node, msg="ONNX defines no function body that applies to this node")
 
         def apply(g: PatternRewriter, *nodes: Node) -> list[Node]:
-            return _written(g, nodes[0], found)
+            return _write(g, nodes[0], definition)
 
         return MatchResult(self, [node], apply)
 
@@ -64,16 +64,16 @@ class LowerToDefinitionPattern(PatternOptimization):
     )
 
 
-def _written(g: PatternRewriter, call: Node, found: Definition) -> list[Node]:
+def _write(g: PatternRewriter, call: Node, definition: Definition) -> list[Node]:
     """The nodes of a body for the operands and results of a call."""
-    operands = [*call.input, *[""] * (len(found.inputs) - len(call.input))]
+    operands = [*call.input, *[""] * (len(definition.inputs) - len(call.input))]
     results = [name or g.unique_name("unused") for name in call.output]
-    results += [g.unique_name("unused") for _ in found.outputs[len(results) :]]
-    values = {"": "", **dict(zip(found.inputs, operands, strict=True))}
-    values |= dict(zip(found.outputs, results, strict=True))
+    results += [g.unique_name("unused") for _ in definition.outputs[len(results) :]]
+    values = {"": "", **dict(zip(definition.inputs, operands, strict=True))}
+    values |= dict(zip(definition.outputs, results, strict=True))
     write_nodes(
         g,
-        found.steps,
+        definition.steps,
         values,
         named=lambda _, name: g.unique_name(name.lower()),
         stored=lambda _, array: g.make_initializer("", array),

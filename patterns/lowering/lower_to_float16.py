@@ -17,12 +17,12 @@ _INTEGERS: Final = frozenset(
     (TensorProto.INT64, TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16)
 )
 _ENDS: Final = (TensorProto.FLOAT16, TensorProto.BOOL)
-_MOST: Final = 24
+_MAX_NODES: Final = 24
 """Most nodes between the casts."""
 _EXACT: Final = 2048
-"""Whole numbers up to this size are exact in 16 bits."""
+"""Integers up to this size are exact in float16."""
 _SMALLEST: Final = 2.0**-14
-"""Smaller numbers have fewer digits in 16 bits."""
+"""Smaller numbers have fewer digits in float16."""
 
 
 class _Island(NamedTuple):
@@ -41,16 +41,14 @@ class LowerToFloat16Pattern(PatternOptimization):
     """Cast(Sub(1, Cast(x, to=FLOAT)), to=FLOAT16) → Sub(1, Cast(x, to=FLOAT16)), and so for other
     arithmetic and movement
 
-    What: computes in 16 bits what begins with whole numbers, truth values or numbers of 16 bits,
-    and ends as truth values or numbers of 16 bits: masks. A truth value is whether the number
-    differs from 0.
-    Why: some neural processors compute in 16 bits only, and have no comparisons or casts to truth
-    values in 32.
+    What: computes in float16 what is cast from integers, Booleans or float16, and cast to Booleans
+    or float16: masks. A Boolean is whether the number differs from 0.
+    Why: some NPUs compute in float16 only, and have no comparisons or casts to Booleans in float32.
     Refuses when:
     1. a result is an output, or is read by anything but such operators and such casts.
-    2. an operand begins as something else, or is a constant that 16 bits do not hold.
-    3. two operands begin as whole numbers: the difference of large ones would be lost.
-    4. a truth value depends on more than one operation, or on a whole number beyond 2048.
+    2. an operand comes from something else, or is a constant that float16 does not hold.
+    3. two operands come from integers: the difference of large ones would be lost.
+    4. a Boolean depends on more than one operation, or on an integer beyond 2048.
     """
 
     phase = "lower"
@@ -60,36 +58,36 @@ class LowerToFloat16Pattern(PatternOptimization):
     anchors = _ARITHMETIC
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        found = _island(g, node)
-        if found is None:  # (1)
+        island = _island(g, node)
+        if island is None:  # (1)
             return self.none(node, msg="a float32 result in between has other consumers")
-        inside = {each.output[0] for each in found.nodes}
+        inside = {inner.output[0] for inner in island.nodes}
         # (2)
         if not all(
-            _is_held(g, name, each)
-            for each in found.nodes
-            for name in _floats(g, each)
+            _is_held(g, name, inner)
+            for inner in island.nodes
+            for name in _floats(g, inner)
             if name not in inside
         ):
             return self.none(node, msg="an operand does not fit into float16")
-        whole = _whole(g, found.nodes)
-        if any(len(whole.intersection(_floats(g, each))) > 1 for each in found.nodes):  # (3)
+        whole = _whole(g, island.nodes)
+        if any(len(whole.intersection(_floats(g, inner))) > 1 for inner in island.nodes):  # (3)
             return self.none(
                 node, msg="two operands are integers, whose difference float16 may lose"
             )
-        steps = _steps(found.nodes)
+        steps = _steps(island.nodes)
         deciding = {
-            each.input[0] for each in found.ends if each.get_attribute("to") == TensorProto.BOOL
+            cast.input[0] for cast in island.ends if cast.get_attribute("to") == TensorProto.BOOL
         }
         # (4)
         if any(steps[name] > 1 for name in deciding) or (
-            deciding and not _are_small(g, found.nodes)
+            deciding and not _are_small(g, island.nodes)
         ):
             return self.none(
                 node, msg="a comparison depends on several operations, or a value beyond 2048"
             )
         return MatchResult(
-            self, [*found.nodes, *found.ends], partial(self._replace, len(found.nodes))
+            self, [*island.nodes, *island.ends], partial(self._replace, len(island.nodes))
         )
 
     def _replace(self, count: int, g: PatternRewriter, *matched: Node) -> list[Node]:
@@ -99,8 +97,8 @@ class LowerToFloat16Pattern(PatternOptimization):
                 _half(g, name, halves) if g.try_infer_type(name) == TensorProto.FLOAT else name
                 for name in node.input
             ]
-            made = getattr(g.op, node.op_type)(*operands, **node.attribute)
-            halves[node.output[0]] = made
+            result = getattr(g.op, node.op_type)(*operands, **node.attribute)
+            halves[node.output[0]] = result
         nodes = list[Node]()
         for end in matched[count:]:
             half = halves[end.input[0]]
@@ -131,30 +129,30 @@ def _floats(g: GraphView, node: Node) -> list[str]:
 
 
 def _island(g: GraphView, start: Node) -> _Island | None:
-    """All operators that compute with what a node reads and gives, ``None`` when that does not end
+    """All operators that are connected to a node by float32 tensors; ``None`` when these do not end
     in casts.
     """
-    found, ends, waiting = list[Node](), list[Node](), [start]
+    nodes, ends, waiting = list[Node](), list[Node](), [start]
     while waiting:
         node = waiting.pop()
-        if node in found:
+        if node in nodes:
             continue
         if (
             not is_op(node, *_ARITHMETIC, *_MOVEMENT)
             or not _is_inner(g, node.output[0])
-            or len(found) == _MOST
+            or len(nodes) == _MAX_NODES
         ):
             return None
-        found.append(node)
+        nodes.append(node)
         readers = g.next_nodes(node.output[0])
-        casts = [each for each in readers if is_op(each, "Cast")]
-        if any(each.get_attribute("to") not in _ENDS for each in casts):
+        casts = [reader for reader in readers if is_op(reader, "Cast")]
+        if any(cast.get_attribute("to") not in _ENDS for cast in casts):
             return None
         ends += casts
-        waiting += [each for each in readers if each not in casts]
+        waiting += [reader for reader in readers if reader not in casts]
         makers = (g.node_before(name) for name in _floats(g, node))
-        waiting += [each for each in makers if each is not None and not is_op(each, "Cast")]
-    return _Island(sorted(found, key=lambda each: each.label), ends)
+        waiting += [maker for maker in makers if maker is not None and not is_op(maker, "Cast")]
+    return _Island(sorted(nodes, key=lambda node: node.label), ends)
 
 
 def _is_inner(g: GraphView, name: str) -> bool:
@@ -168,7 +166,7 @@ def _is_inner(g: GraphView, name: str) -> bool:
 
 
 def _is_held(g: GraphView, name: str, reader: Node) -> bool:
-    """Whether 16 bits hold an operand that begins outside, but for whole numbers that are large."""
+    """Whether float16 holds an operand that comes from outside, apart from large integers."""
     if g.is_constant(name):
         sizes = np.abs(constant(g, name))
         with np.errstate(over="ignore"):
@@ -181,35 +179,35 @@ def _is_held(g: GraphView, name: str, reader: Node) -> bool:
 
 
 def _whole(g: GraphView, nodes: Sequence[Node]) -> set[str]:
-    """The operands that are whole numbers at first, which may be of any size."""
-    found: set[str] = set()
+    """The results that depend on a cast integer, which may have any size."""
+    names: set[str] = set()
     for node in nodes:
         for name in _floats(g, node):
             before = g.node_before(name)
             if is_op(before, "Cast") and g.try_infer_type(before.input[0]) in _INTEGERS:
-                found.add(name)
-        if not found.isdisjoint(node.input):
-            found.add(node.output[0])
-    return found
+                names.add(name)
+        if not names.isdisjoint(node.input):
+            names.add(node.output[0])
+    return names
 
 
 def _steps(nodes: Sequence[Node]) -> dict[str, int]:
     """How many operations in a row give each result."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for node in nodes:
-        before = max((found.get(name, 0) for name in node.input), default=0)
-        found[node.output[0]] = before + is_op(node, "Add", "Sub", "Mul")
-    return found
+        before = max((counts.get(name, 0) for name in node.input), default=0)
+        counts[node.output[0]] = before + is_op(node, "Add", "Sub", "Mul")
+    return counts
 
 
 def _are_small(g: GraphView, nodes: Sequence[Node]) -> bool:
-    """Whether constants are at most as large as whole numbers that 16 bits tell apart."""
+    """Whether all constants are within the integers that float16 tells apart."""
     names = (name for node in nodes for name in _floats(g, node) if g.is_constant(name))
     return all(np.abs(constant(g, name)).max(initial=0) <= _EXACT for name in names)
 
 
 def _half(g: PatternRewriter, name: str, halves: dict[str, str]) -> str:
-    """An operand in 16 bits; ``halves`` are those that are there, to which it is added."""
+    """An operand in float16; ``halves`` has those written so far, and gets this one."""
     if name in halves:
         return halves[name]
     if g.is_constant(name):

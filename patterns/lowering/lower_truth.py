@@ -26,7 +26,7 @@ class _LowerTruth(_Lowering):
         return getattr(g.op, self.operator)(x, y)
 
     def apply_pattern(self, g: PatternRewriter, x: str, y: str) -> str:
-        a, b = (g.op.Cast(each, to=TensorProto.INT32) for each in (x, y))
+        a, b = (g.op.Cast(operand, to=TensorProto.INT32) for operand in (x, y))
         return g.op.Cast(getattr(g.op, self.arithmetic)(a, b), to=TensorProto.BOOL)
 
 

@@ -19,7 +19,7 @@ from xoptim.match import (
 from .._nodes import size_along
 from ._lowering import _Lowering
 
-_LONGEST: Final = 2**31 - 1
+_MAX_LENGTH: Final = 2**31 - 1
 _MOVES: Final = (
     "Transpose",
     "Reshape",
@@ -46,7 +46,7 @@ class LowerIndexTypePattern(_LowerWide):
     What: reads indices of 32 bits: a constant is converted, others by a Cast. Valid indices of an
     axis that is shorter than 2^31 fit; an index that is out of range is an error in both forms,
     unless it is beyond 32 bits.
-    Why: WebGPU and many processors for neural networks have no integers of 64 bits.
+    Why: WebGPU and many NPUs have no integers of 64 bits.
     Refuses when:
     1. the indices do not have 64 bits.
     2. the indexed axis is not static, or is too long.
@@ -63,7 +63,7 @@ class LowerIndexTypePattern(_LowerWide):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         rank = g.info(m.x).rank
         length = size_along(g, m.x, m.axis % rank) if rank else None
-        if not isinstance(length, int) or length > _LONGEST:  # (2)
+        if not isinstance(length, int) or length > _MAX_LENGTH:  # (2)
             return self.none(
                 m.nodes[0], msg="the indexed axis is not static, or too long for int32"
             )
@@ -102,8 +102,7 @@ class LowerMovedCastPattern(_LowerWide):
     Expand, Gather, ...
 
     What: converts numbers of 64 bits before they are moved.
-    Why: GPUs of browsers and many processors for neural networks have no types of 64 bits, but move
-    the converted numbers.
+    Why: WebGPU and many NPUs have no types of 64 bits, but move the converted numbers.
     Refuses when:
     1. the numbers do not have 64 bits, or still have 64 bits after the Cast.
     """
@@ -113,7 +112,7 @@ class LowerMovedCastPattern(_LowerWide):
     def match_pattern(self, g: PatternBuilder, x: Symbol, rest: Variadic) -> Symbol:
         operator = getattr(g.op, g.choice("operator", *_MOVES))
         return g.op.Cast(
-            operator(x, rest, attributes=g.capture("given")), attributes=g.capture("cast")
+            operator(x, rest, attributes=g.capture("form")), attributes=g.capture("cast")
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -129,10 +128,10 @@ class LowerMovedCastPattern(_LowerWide):
         x: str,
         rest: Sequence[str],
         operator: str,
-        given: dict[str, Any],
+        form: dict[str, Any],
         cast: dict[str, Any],
     ) -> str:
-        return str(getattr(g.op, operator)(g.op.Cast(x, **cast), *rest, **given))
+        return str(getattr(g.op, operator)(g.op.Cast(x, **cast), *rest, **form))
 
     examples = Example.pairs(
         "agraph (int64[a,b] x) => (float[a,1,b] y) <int64[1] i = {1}> { t = Unsqueeze(x, i) "

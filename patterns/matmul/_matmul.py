@@ -1,5 +1,5 @@
-"""Matrix multiplications, defects of onnxruntime's kernels for them, and rows times a matrix that
-is read by columns.
+"""Matrix multiplications: when onnxruntime's kernels are correct, and Gemm by a matrix that is read
+by columns.
 """
 
 import math
@@ -9,7 +9,7 @@ from typing import Any, Final
 from xoptim.facts.dims import is_nonzero
 from xoptim.match import GraphView, PatternRewriter, runs
 
-LEAST: Final = 1 << 16
+MIN_ELEMENTS: Final = 1 << 16
 """Constants of fewer elements are cheap to store twice, and to transpose when a session begins."""
 
 
@@ -45,7 +45,7 @@ def elements(g: GraphView, name: str) -> int:
 
 
 def why_not(g: GraphView, x: str, w: str) -> str:
-    """Why rows are not multiplied with a transposed matrix by Gemm, or ""."""
+    """Why Gemm cannot multiply rows by a transposed matrix; empty if it can."""
     if g.info(w).rank != 2 or not elements(g, w):
         return "the second operand is not a matrix of known shape"
     return "" if runs(g, "Gemm", x) else "Gemm has no kernel for this element type"

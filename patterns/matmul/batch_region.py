@@ -14,7 +14,7 @@ from .._nodes import is_op
 from .._operators import BROADCASTING, ELEMENTWISE
 from .._shapes import moved, movement_between
 
-_LARGEST: Final = 32
+_MAX_NODES: Final = 32
 """Most nodes of a region."""
 _OPERATORS: Final = (
     *BROADCASTING,
@@ -26,18 +26,17 @@ _OPERATORS: Final = (
 )
 
 _Entry = tuple[str, str, list[int]]
-"""A tensor, the operator that splits its batch axes and the axes or the shape.
+"""A tensor, the operator that splits its batch axes, and its axes or shape.
 
-No operator where they are split already.
+The operator is empty where they are split already.
 """
 
 
 class BatchRegionPattern(PatternOptimization):
     """Reshape(f(MatMul(Reshape(a), Reshape(b)), Reshape(c))) → f(MatMul(a, b), c)
 
-    What: leaves batch axes as they are around MatMuls, elementwise operators, Softmax and
-    Transpose that would work on them merged, such as a MatMul of batches that is scaled and
-    biased.
+    What: keeps batch axes apart where they are merged for MatMuls, elementwise operators, Softmax
+    and Transpose, and split afterwards, such as around a batched MatMul with a scale and a bias.
     Why: merges and splits nothing, and needs no computed shapes; attention of torch's ``baddbmm``
     exports this way.
     Refuses when:
@@ -69,7 +68,7 @@ class BatchRegionPattern(PatternOptimization):
             return self.none(
                 node, msg="not a split of the first axis only, or a dimension may be 0"
             )
-        region = region_above(g, node, 0, partial(_carry, g, batch), _LARGEST)
+        region = region_above(g, node, 0, partial(_carry, g, batch), _MAX_NODES)
         entries = {
             name: entry
             for name in region.sources
@@ -79,9 +78,9 @@ class BatchRegionPattern(PatternOptimization):
             return self.none(
                 region.stopped or node, msg="an operator in between cannot run on the split axes"
             )
-        made = sum(bool(op_type) for _, op_type, _ in entries.values())
-        gone = 1 + sum(g.is_used_only_by(name, *region.nodes) for name in entries)
-        if made >= gone or len(entries) < 2:  # (5)
+        new = sum(bool(op_type) for _, op_type, _ in entries.values())
+        old = 1 + sum(g.is_used_only_by(name, *region.nodes) for name in entries)
+        if new >= old or len(entries) < 2:  # (5)
             return self.none(node, msg="no Reshape would be saved, or there is only one operand")
         return MatchResult(self, [*reversed(region.nodes), node], partial(_write, region, entries))
 
@@ -97,7 +96,7 @@ class BatchRegionPattern(PatternOptimization):
 
 
 def _carry(g: GraphView, batch: Shape, node: Node, place: int) -> Carried | None:
-    """How a node works on split axes, if the axes of its operands that are split come first too."""
+    """How a node works on split axes, if those of its operands come first as well."""
     shape, axes = (
         g.try_infer_shape(node.output[0]),
         axes_of(g, node) if node.op_type in _OPERATORS else None,
@@ -105,16 +104,16 @@ def _carry(g: GraphView, batch: Shape, node: Node, place: int) -> Carried | None
     if axes is None or shape is None or len(shape) < 2 or axes.results[0][0] in axes.fixed:
         return None
     first = axes.results[0][0]
-    found = axes.parts([g.try_infer_shape(name) for name in node.input], first, shape[0])
-    if found is None or any(found.values()):
+    parts = axes.parts([g.try_infer_shape(name) for name in node.input], first, shape[0])
+    if parts is None or any(parts.values()):
         return None
     return Carried(
-        found, parameters(g, node, axes.replaced({first: (first, *range(-1, -len(batch), -1))}))
+        parts, parameters(g, node, axes.replaced({first: (first, *range(-1, -len(batch), -1))}))
     )
 
 
 def _entry(g: GraphView, node: Node | None, batch: Shape) -> _Entry | None:
-    """How the batch axes of the result of a Reshape from outside are split."""
+    """How to split the batch axes that a Reshape before the region merges."""
     if not is_op(node, "Reshape", "Flatten") or not reshapes_as_inferred(g, node):
         return None
     source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
@@ -123,8 +122,8 @@ def _entry(g: GraphView, node: Node | None, batch: Shape) -> _Entry | None:
     wanted = (*batch, *result[1:])
     if source == wanted:
         return node.input[0], "", []
-    found = movement_between(g, source, wanted)
-    return None if found is None else (node.input[0], *found)
+    movement = movement_between(g, source, wanted)
+    return None if movement is None else (node.input[0], *movement)
 
 
 def _write(

@@ -77,8 +77,8 @@ def _matmul(
     lacking = [{c for c in batch if c not in term} for term in letters]
     if len(lacking[1]) == len(batch):  # a matrix on the right is not repeated
         lacking[1] = set()
-    given = [c for c in (*batch, m, n) if c]
-    perm = [given.index(c) for c in result]
+    axes = [c for c in (*batch, m, n) if c]
+    perm = [axes.index(c) for c in result]
     permuted = perm != sorted(perm)
     cost = PERMUTATION_COST * permuted + (squeeze is not None)
     for place, operand in zip(order, operands, strict=True):
@@ -99,7 +99,7 @@ class _Einsum(EasyPatternOptimization):
 class _TwoOperands(_Einsum):
     """An Einsum of two tensors."""
 
-    exactness = "rounding"  # without a sum, of the sign of zero
+    exactness = "rounding"  # even without a sum: the sign of a zero
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, y: Symbol) -> Symbol:
         return g.op.Einsum(x, y, equation=g.capture("equation"))
@@ -108,8 +108,8 @@ class _TwoOperands(_Einsum):
 class EinsumDensePattern(_Einsum):
     """Einsum(x, w, "bqhk,hkd->bqd") → MatMul(Reshape(x), w')
 
-    What: joins the axes that are summed, and those that the constant adds, so that one MatMul is
-    left, perhaps permuted.
+    What: merges the summed axes, and those that the constant adds, so that one MatMul remains,
+    perhaps with a Transpose.
     Why: measured 1.1 times faster on onnxruntime's CPU provider, and other patterns match MatMul.
     Refuses when:
     1. the summed axes are not the last axes of x, operands share other axes or repeat a letter, or
@@ -138,13 +138,13 @@ class EinsumDensePattern(_Einsum):
         )
         if not rows or not columns or left != rows + "".join(summed) or not apart:  # (1)
             return self.none(m.nodes[0], msg="the equation is not that of a linear layer")
-        given, weight = g.try_infer_shape(m.x), g.static_shape(m.w)
+        shape, weight = g.try_infer_shape(m.x), g.static_shape(m.w)
         lengths = dict(zip(right, weight or (), strict=False))
         # (2)
         if (
             not summed
-            or given is None
-            or given[len(rows) :] != tuple(map(lengths.get, summed))
+            or shape is None
+            or shape[len(rows) :] != tuple(map(lengths.get, summed))
             or 0 in lengths.values()
         ):
             return self.none(m.nodes[0], msg="the summed dimensions may differ or be 0")
@@ -209,19 +209,21 @@ class EinsumMatMulPattern(_TwoOperands):
     derives = ("plan",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        names, found = (m.x, m.y), parse(m.equation, 2)
+        names, equation = (m.x, m.y), parse(m.equation, 2)
         plans = (
-            list(matmuls(*found, [g.is_constant(name) for name in names]))
-            if found is not None
+            list(matmuls(*equation, [g.is_constant(name) for name in names]))
+            if equation is not None
             else []
         )
-        if found is None or not plans:  # (1)
+        if equation is None or not plans:  # (1)
             return self.none(m.nodes[0], msg="the equation does not sum exactly one axis")
         x, y = (
             dict(zip(t, g.try_infer_shape(n) or (), strict=False))
-            for t, n in zip(found[0], names, strict=True)
+            for t, n in zip(equation[0], names, strict=True)
         )
-        if any(c not in x or x[c] != y.get(c) for c in set(found[0][0]) - set(found[1])):  # (2)
+        if any(
+            c not in x or x[c] != y.get(c) for c in set(equation[0][0]) - set(equation[1])
+        ):  # (2)
             return self.none(m.nodes[0], msg="the summed dimensions may differ")
         lengths = {**x, **y}
         plans = [
@@ -229,7 +231,7 @@ class EinsumMatMulPattern(_TwoOperands):
             for p in plans
             if all(isinstance(d := lengths.get(c), int) and d > 0 for c in p.broadcast)
         ]
-        plan = min(plans, key=lambda each: each.cost, default=None)
+        plan = min(plans, key=lambda plan: plan.cost, default=None)
         if plan is None or plan.cost > PERMUTATION_COST + 1:  # (3)
             return self.none(
                 m.nodes[0], msg="it would take too many nodes, or broadcast an operand"
@@ -276,10 +278,10 @@ class EinsumMulPattern(_TwoOperands):
     derives = ("operands",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        found = parse(m.equation, 2)
-        if found is None or set("".join(found[0])) != set(found[1]):  # (1)
+        equation = parse(m.equation, 2)
+        if equation is None or set("".join(equation[0])) != set(equation[1]):  # (1)
             return self.none(m.nodes[0], msg="the equation sums an axis, or takes a diagonal")
-        operands = [arrange(letters, found[1]) for letters in found[0]]
+        operands = [arrange(letters, equation[1]) for letters in equation[0]]
         if any(operand.perm for operand in operands):  # (2)
             return self.none(m.nodes[0], msg="an operand would need a Transpose")
         return m.derive(operands=operands)
@@ -308,7 +310,7 @@ class EinsumMulPattern(_TwoOperands):
 class EinsumTransposePattern(_Einsum):
     """Einsum(x, "ij->ji") → Transpose(x)
 
-    What: names the operation.
+    What: writes an Einsum that only permutes axes as a Transpose.
     Why: measured 1.4 times faster on onnxruntime's CPU provider, and other patterns match
     Transpose.
     Refuses when:
@@ -322,13 +324,13 @@ class EinsumTransposePattern(_Einsum):
         return g.op.Einsum(x, equation=g.capture("equation"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        found = parse(m.equation, 1)
-        if found is None or len(found[0][0]) != len(found[1]):  # (1)
+        equation = parse(m.equation, 1)
+        if equation is None or len(equation[0][0]) != len(equation[1]):  # (1)
             return self.none(m.nodes[0], msg="the equation is not a permutation")
-        return m.derive(perm=[found[0][0].index(letter) for letter in found[1]])
+        return m.derive(perm=[equation[0][0].index(letter) for letter in equation[1]])
 
     def apply_pattern(self, g: PatternRewriter, x: str, perm: list[int]) -> str:
-        # Nothing is left of a permutation that keeps the order.
+        # A permutation that keeps the order needs no node.
         return x if perm == sorted(perm) else g.op.Transpose(x, perm=perm)
 
     examples = Example.only(

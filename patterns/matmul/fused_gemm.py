@@ -10,7 +10,7 @@ class FusedGemmPattern(_FusedActivation):
 
     What: the same for LeakyRelu, Elu, Selu, Sigmoid, Tanh, HardSigmoid, Softplus, Softsign and
     ThresholdedRelu.
-    Why: one node less where onnxruntime's own optimizer is off; otherwise it makes the same
+    Why: one node less where ORT graph optimizations are disabled; otherwise they make the same
     operator.
     """
 
@@ -19,7 +19,6 @@ class FusedGemmPattern(_FusedActivation):
     activations = tuple(name for name in PARAMETERS if name != "Clip")
 
     def parameters(self, values: dict[str, float]) -> dict[str, Any]:
-        """An attribute each."""
         return {f"activation_{name}": value for name, value in values.items()}
 
     _start = "agraph (float[n,4] x, float[3,4] w, float[3] b) => (float[n,3] y)"

@@ -20,7 +20,7 @@ from ._matmul import can_fuse
 
 
 class _FusedMatMul(EasyPatternOptimization):
-    """A MatMul that becomes one of com.microsoft."""
+    """A MatMul that becomes com.microsoft.FusedMatMul."""
 
     phase = "target"
     exactness = "rounding"
@@ -39,29 +39,33 @@ class _FusedMatMul(EasyPatternOptimization):
 
 
 class _TransposedOperand(_FusedMatMul):
-    """A MatMul with a Transpose whose last two axes FusedMatMul takes over."""
+    """A MatMul with a Transpose whose swap of the last two axes FusedMatMul takes over."""
 
     derives: ClassVar[tuple[str, ...]] = ("fused",)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
-        # One operand; the other one in another round.
+        # One operand; the pattern applies again for the other one.
         transposed = g.op.Transpose(b if g.option("right") else a, perm=g.capture("perm"))
         left, right = (a, transposed) if g.option("right") else (transposed, b)
         return self.matmul(g, left, right)
 
-    def derive_toggled(self, g: GraphView, m: Match, **others: Any) -> bool | None:
-        """Derive the attributes with the one of the operand toggled, since transposed twice is not
+    def derive_toggled(self, g: GraphView, m: Match, **values: Any) -> bool | None:
+        """Derive the attributes with the flag of the operand toggled, since transposed twice is not
         transposed.
         """
-        given, flag = m.get("attributes", {}), "transB" if m.right else "transA"
-        fused = {**given, flag: int(not given.get(flag))}
+        attributes, flag = m.get("attributes", {}), "transB" if m.right else "transA"
+        fused = {**attributes, flag: int(not attributes.get(flag))}
         # (3)
-        if given.get("transBatchA") or given.get("transBatchB") or not can_fuse(g, m.a, m.b, fused):
+        if (
+            attributes.get("transBatchA")
+            or attributes.get("transBatchB")
+            or not can_fuse(g, m.a, m.b, fused)
+        ):
             return self.none(
                 m.nodes[-1],
                 msg="batches are transposed, the summed dimension may be 0, or no kernel",
             )
-        return m.derive(fused=fused, **others)
+        return m.derive(fused=fused, **values)
 
 
 class FusedMatMulPattern(_TransposedOperand):
@@ -82,13 +86,15 @@ class FusedMatMulPattern(_TransposedOperand):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         rank = len(m.perm)
-        other = g.info(m.a if m.right else m.b).rank
-        if m.perm != [*range(rank - 2), rank - 1, rank - 2] or other is None or other < 2:  # (1)
+        other_rank = g.info(m.a if m.right else m.b).rank
+        if (
+            m.perm != [*range(rank - 2), rank - 1, rank - 2] or other_rank is None or other_rank < 2
+        ):  # (1)
             return self.none(
                 m.nodes[0],
                 msg="perm does not swap just the last two axes, or an operand is a vector",
             )
-        if m.plain and rank == other == 2:  # (2)
+        if m.plain and rank == other_rank == 2:  # (2)
             return self.none(m.nodes[-1], msg="both operands are matrices, for which Gemm is used")
         return self.derive_toggled(g, m)
 
@@ -125,8 +131,8 @@ class TransposeFusedMatMulBPattern(_TransposedOperand):
         rest = [*m.perm[:-2], m.perm[-1], m.perm[-2]]
         if rank < 3 or rest[-1] != rank - 1 or rest == sorted(rest):  # (1)
             return self.none(m.nodes[0], msg="perm does not move the last axis to the last but one")
-        other = g.info(m.a if m.right else m.b).rank
-        if other is None or other < 2:  # (2)
+        other_rank = g.info(m.a if m.right else m.b).rank
+        if other_rank is None or other_rank < 2:  # (2)
             return self.none(m.nodes[1], msg="the other operand is a vector, or of unknown rank")
         # the last axis, which is summed over, stays the last one
         return self.derive_toggled(g, m, rest=rest)
@@ -160,7 +166,7 @@ class FusedMatMulTransposePattern(_FusedMatMul):
     Refuses when:
     1. the permutation does not swap just the last two axes.
     2. the operands do not have the same batches (for two matrices there is Gemm; onnxruntime does
-       not repeat the matrix on the left for no batch at all, and is slower when it repeats it).
+       not broadcast a matrix on the left to 0 batches, and is slower when it broadcasts one).
     3. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it
        does not return zeros then.
     """
@@ -173,8 +179,8 @@ class FusedMatMulTransposePattern(_FusedMatMul):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         rank = len(m.perm)
-        given: dict[str, Any] = m.get("attributes", {})
-        batches = given.get("transBatchA") or given.get("transBatchB")
+        attributes: dict[str, Any] = m.get("attributes", {})
+        batches = attributes.get("transBatchA") or attributes.get("transBatchB")
         if batches or m.perm != [*range(rank - 2), rank - 1, rank - 2]:  # (1)
             return self.none(m.nodes[1], msg="the Transpose does not swap just the last two axes")
         left, right = g.try_infer_shape(m.a), g.try_infer_shape(m.b)
@@ -187,15 +193,15 @@ class FusedMatMulTransposePattern(_FusedMatMul):
             or left[:-2] != right[:-2]
         ):
             return self.none(m.nodes[0], msg="the operands do not have the same batch dimensions")
-        if not can_fuse(g, m.a, m.b, given):  # (3)
+        if not can_fuse(g, m.a, m.b, attributes):  # (3)
             return self.none(
                 m.nodes[0], msg="no kernel for this type, or the summed dimension may be 0"
             )
         return m.derive(
             fused={
-                **given,
-                "transA": int(not given.get("transB")),
-                "transB": int(not given.get("transA")),
+                **attributes,
+                "transA": int(not attributes.get("transB")),
+                "transB": int(not attributes.get("transA")),
             }
         )
 
@@ -223,12 +229,12 @@ class _FusedFactor(_FusedMatMul):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         matmul = next(node for node in m.nodes if node.op_type in ("MatMul", "FusedMatMul"))
-        given: dict[str, Any] = m.get("attributes", {})
-        alpha = scaled(g, m.a, given.get("alpha", 1.0), m.s, division=m.division)  # (1)
+        attributes: dict[str, Any] = m.get("attributes", {})
+        alpha = scaled(g, m.a, attributes.get("alpha", 1.0), m.s, division=m.division)  # (1)
         ranks = [g.info(name).rank for name in (m.a, m.b)]
         if any(rank is None or rank < 2 for rank in ranks) or (m.plain and ranks == [2, 2]):  # (2)
             return self.none(matmul, msg="both operands are matrices, or one is a vector")
-        return m.derive(fused={**given, "alpha": alpha})
+        return m.derive(fused={**attributes, "alpha": alpha})
 
 
 class FusedMatMulDivPattern(_FusedFactor):
@@ -267,7 +273,7 @@ class MulFusedMatMulPattern(_FusedFactor):
     priority = 10
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, s: Scalar) -> Symbol:
-        # One operand; the other one in another round.
+        # One operand; the pattern applies again for the other one.
         scale = g.op.Div if g.option("division") else g.op.Mul
         left, right = (a, scale(b, s)) if g.option("right") else (scale(a, s), b)
         return self.matmul(g, left, right)

@@ -7,7 +7,7 @@ import numpy as np
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import axis_of, is_op
-from ._matmul import LEAST, elements, times_transposed, why_not
+from ._matmul import MIN_ELEMENTS, elements, times_transposed, why_not
 
 _SAMPLES: Final = 61
 """Rows and columns that are compared before all of them are."""
@@ -19,7 +19,7 @@ class GatherMatMulPattern(PatternOptimization):
     """Gather(w, i), MatMul(x, v) for constants v = wᵀ → Gather(w, i), Reshape(Gemm(Reshape(x), w,
     transB=1))
 
-    What: a MatMul reads the table of an embedding by columns instead of a second constant.
+    What: a MatMul reads the embedding by columns instead of a second constant.
     Why: exporters that fold constants store both; a GPT-2 of six layers takes 328 MB
     instead of 482 MB. One row takes as long; scores of many tokens that are an output take 1.04 of
     the time of the MatMul, since the last Reshape copies them.
@@ -32,7 +32,7 @@ class GatherMatMulPattern(PatternOptimization):
     """
 
     anchors = ("Gather",)
-    phase = "target"  # what reads only some of the rows is moved before the MatMul first
+    phase = "target"  # nodes that read some of the rows move before the MatMul first
     priority = 9
     exactness = "rounding"
     min_opset = 15
@@ -44,11 +44,12 @@ class GatherMatMulPattern(PatternOptimization):
             not g.is_constant(table)
             or g.info(table).rank != 2
             or axis_of(g, node) != 0
-            or elements(g, table) < LEAST
+            or elements(g, table) < MIN_ELEMENTS
         ):
             return self.none(node, msg="the Gather does not take rows of a large constant matrix")
         matmul = next(
-            (each for each in _matmuls(g, node) if _is_transpose(g, each.input[1], table)), None
+            (reader for reader in _matmuls(g, node) if _is_transpose(g, reader.input[1], table)),
+            None,
         )
         if matmul is None:  # (2)
             return self.none(node, msg="no MatMul multiplies by the transpose of the embedding")
@@ -86,7 +87,7 @@ def _write(table: str, g: PatternRewriter, matmul: Node) -> list[Node]:
 
 
 def _matmuls(g: GraphView, gather: Node) -> Iterator[Node]:
-    """MatMuls by a constant of the type and the size of the transposed table, which nothing else
+    """MatMuls by a constant with the type and shape of the transposed table, which nothing else
     reads.
     """
     info, shape = g.info(gather.input[0]), g.static_shape(gather.input[0])

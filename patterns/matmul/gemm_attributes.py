@@ -1,4 +1,4 @@
-"""Operations that attributes of Gemm do on the way."""
+"""Nodes that attributes of Gemm replace."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ class GemmMulPattern(_GemmAttributes):
     Refuses when:
     1. the number is not finite, or a 32-bit float cannot hold the new factors.
     2. the provider has no kernel of Gemm for the type, or the operands are not matrices.
-    3. there is a bias, and the sum may have no terms: onnxruntime leaves ``beta`` out then.
+    3. there is a bias, and the sum may have no terms: onnxruntime ignores ``beta`` then.
     """
 
     anchors = ("Mul", "Div")
@@ -62,15 +62,16 @@ class GemmMulPattern(_GemmAttributes):
         return (g.op.Div if g.option("division") else g.op.Mul)(self.matmul(g, a, b, c), s)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        given: dict[str, Any] = m.get("attributes", {})
+        attributes: dict[str, Any] = m.get("attributes", {})
         names = ("alpha", "beta") if m.c else ("alpha",)
         # (1)
         factors = {
-            name: scaled(g, m.a, given.get(name, 1.0), m.s, division=m.division) for name in names
+            name: scaled(g, m.a, attributes.get(name, 1.0), m.s, division=m.division)
+            for name in names
         }
-        if factors.get("beta", 1.0) != 1 and not contracts(g, m.a, m.b, given):  # (3)
+        if factors.get("beta", 1.0) != 1 and not contracts(g, m.a, m.b, attributes):  # (3)
             return self.none(m.nodes[0], msg="the summed dimension may be 0")
-        return m.derive(attributes={**given, **factors})
+        return m.derive(attributes={**attributes, **factors})
 
     examples = Example.pairs(
         "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) <float s = {0.5}> "
@@ -102,9 +103,12 @@ class GemmTransposePattern(_GemmAttributes):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if m.c and g.static_shape(m.c) not in ((), (1,), (1, 1)):  # (1)
             return self.none(m.nodes[0], msg="the bias has more than one element")
-        given: dict[str, Any] = m.get("attributes", {})
-        flags = {"transA": int(not given.get("transB")), "transB": int(not given.get("transA"))}
-        return m.derive(a=m.b, b=m.a, attributes={**given, **flags})
+        attributes: dict[str, Any] = m.get("attributes", {})
+        flags = {
+            "transA": int(not attributes.get("transB")),
+            "transB": int(not attributes.get("transA")),
+        }
+        return m.derive(a=m.b, b=m.a, attributes={**attributes, **flags})
 
     examples = Example.pairs(
         "agraph (float[n,4] x, float[3,4] w) => (float[3,n] y) <float[1] c = {2}> "
@@ -117,7 +121,7 @@ class GemmTransposePattern(_GemmAttributes):
 
 
 class _TransposedMatrix(_GemmAttributes):
-    """A MatMul with a matrix that is transposed before."""
+    """A MatMul of a transposed matrix."""
 
     interior = "keep"
     derives = ("attributes",)
@@ -131,9 +135,9 @@ class _TransposedMatrix(_GemmAttributes):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        flag, given = "transB" if m.right else "transA", m.get("attributes", {})
+        flag, attributes = "transB" if m.right else "transA", m.get("attributes", {})
         # transposed twice is not transposed
-        return m.derive(attributes={**given, flag: int(not given.get(flag))})
+        return m.derive(attributes={**attributes, flag: int(not attributes.get(flag))})
 
 
 class TransposeGemmPattern(_TransposedMatrix):

@@ -58,7 +58,7 @@ class GemmAddPattern(_GemmSum):
     Why: saves one pass over the result.
     Refuses when:
     1. Gemm has a bias already.
-    2. c would have to be broadcast otherwise than to the shape of the MatMul.
+    2. c does not broadcast to the shape of the MatMul.
     """
 
     min_opset = 11
@@ -85,7 +85,7 @@ class GemmBiasAddPattern(_GemmSum):
     Refuses when:
     1. a constant is not the same for all rows, or would change the shape of the MatMul.
     2. the sums cancel, or leave the range of their type.
-    3. ``beta`` is not 1, and the sum may have no terms: onnxruntime leaves ``beta`` out then.
+    3. ``beta`` is not 1, and the sum may have no terms: onnxruntime ignores ``beta`` then.
     4. the numbers are integers, which may be multiplied by a fraction.
     """
 
@@ -99,18 +99,18 @@ class GemmBiasAddPattern(_GemmSum):
         return g.op.Add(g.op.Gemm(a, b, c, attributes=g.capture("attributes")), d)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        result, added = g.try_infer_shape(m.nodes[0].output[0]), constant(g, m.d)
-        rows = [array.shape[:-1] for array in (constant(g, m.c), added)]
-        same = all(shape in ((), (1,)) for shape in rows) and added.shape[-1:] in (
+        result, addend = g.try_infer_shape(m.nodes[0].output[0]), constant(g, m.d)
+        rows = [array.shape[:-1] for array in (constant(g, m.c), addend)]
+        is_same = all(shape in ((), (1,)) for shape in rows) and addend.shape[-1:] in (
             (),
             (1,),
             (result or ())[-1:],
         )
-        if result is None or not same:  # (1)
+        if result is None or not is_same:  # (1)
             return self.none(m.nodes[1], msg="a bias differs from row to row, or changes the shape")
         beta, shift = m.attributes.get("beta", 1.0), doubles(g, m.d)
-        given = doubles(g, m.c) * beta
-        bias = rounded(given + shift, added.dtype, terms=(given, shift))  # (2)
+        present = doubles(g, m.c) * beta
+        bias = rounded(present + shift, addend.dtype, terms=(present, shift))  # (2)
         if beta != 1 and not contracts(g, m.a, m.b, m.attributes):  # (3)
             return self.none(m.nodes[0], msg="the summed dimension may be 0")
         return m.derive(bias=bias)
@@ -131,7 +131,7 @@ class MatMulAddPattern(_GemmSum):
     Refuses when:
     1. a or b is not a matrix, or the type is not a floating-point one (Gemm has no kernel for
        integers).
-    2. c would have to be broadcast otherwise than to the shape of the MatMul.
+    2. c does not broadcast to the shape of the MatMul.
     """
 
     min_opset = 7
@@ -152,13 +152,13 @@ class GemmZeroBiasPattern(_GemmSum):
     """Gemm(a, b, c) → Gemm(a, b), where c is 0 or ``beta`` is
 
     What: drops a bias that adds 0; at most the sign of a zero is lost, as in `NeutralAdd`. JAX's
-    MatMuls are exported so.
-    Why: the result is not filled with the bias first; and a bias that is added later finds its
-    place, or MatMuls are rounded.
+    MatMuls are exported this way.
+    Why: the result is not filled with the bias first; a later Add can become the bias, or the
+    MatMul be quantized.
     Refuses when:
     1. the bias is not constant, or neither 0 nor finite and multiplied by 0.
-    2. ``beta`` is 0, the bias is not, and the sum may have no terms: onnxruntime leaves ``beta``
-       out then.
+    2. ``beta`` is 0, the bias is not, and the sum may have no terms: onnxruntime ignores ``beta``
+       then.
     """
 
     min_opset = 11

@@ -14,14 +14,13 @@ class MatMulConcatPattern(PatternOptimization):
     """Concat(f(MatMul(x, v) + b), f(MatMul(x, w) + c)) → f(MatMul(x, Concat(v, w)) + Concat(b, c));
     Gemm likewise
 
-    What: multiplies by the weights side by side; elementwise operators after the MatMuls (f), and
-    biases, are applied to the columns of all of them. Operands of the Concat that are computed
-    otherwise stay.
+    What: multiplies by the concatenated weights. Elementwise operators after the MatMuls (f), and
+    biases, are applied to the columns of all of them. Other operands of the Concat stay.
     Why: one MatMul in place of several, and no copy.
     Refuses when:
     1. the operands are not joined along their last axis.
-    2. fewer than two operands side by side are computed alike from one input, by nodes whose
-       results nothing else reads.
+    2. fewer than two adjacent operands are computed alike from one input, by nodes whose results
+       nothing else reads.
     3. a weight is not a constant matrix, or is read elsewhere: it would be stored twice.
     4. a bias does not have one number for each column.
     """
@@ -36,21 +35,23 @@ class MatMulConcatPattern(PatternOptimization):
         if rank is None or axis_of(g, node) != rank - 1:  # (1)
             return self.none(node, msg="the Concat is not along the last axis")
         branches = [branch(g, name, _key) for name in node.input]
-        found = alike(
-            [each if each is not None and _has_rows(g, each) else None for each in branches]
+        group = alike(
+            [member if member is not None and _has_rows(g, member) else None for member in branches]
         )
-        if found is None:  # (2)
+        if group is None:  # (2)
             return self.none(
                 node,
                 msg="no adjacent operands are MatMuls of one input followed by the same operators",
             )
-        part, joined = found
-        firsts = [each.nodes[0] for each in joined]
+        part, joined = group
+        firsts = [member.nodes[0] for member in joined]
         axis = 0 if firsts[0].attribute.get("transB") else 1
         weight = np.concatenate([constant(g, first.input[1]) for first in firsts], axis)
-        names = zip(*((*each.nodes[0].input[2:], *each.biases) for each in joined), strict=True)
+        names = zip(
+            *((*member.nodes[0].input[2:], *member.biases) for member in joined), strict=True
+        )
         biases = [np.concatenate([constant(g, name).reshape(-1) for name in row]) for row in names]
-        nodes = [*(each for one in joined for each in one.nodes), node]
+        nodes = [*(inner for member in joined for inner in member.nodes), node]
         return MatchResult(
             self, nodes, partial(joint, part, joined[0], weight, biases, len(firsts[0].input) - 2)
         )
@@ -90,6 +91,6 @@ def _has_rows(g: GraphView, branch: Branch) -> bool:
         return False
     shapes = [g.static_shape(name) for name in (*first.input[2:], *branch.biases)]
     return all(
-        each is not None and 0 < len(each) <= rank and {*each[:-1]} <= {1} and each[-1] == width
-        for each in shapes
+        dims is not None and 0 < len(dims) <= rank and {*dims[:-1]} <= {1} and dims[-1] == width
+        for dims in shapes
     )

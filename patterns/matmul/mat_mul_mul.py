@@ -13,18 +13,18 @@ from .._nodes import is_op, renamed
 from .._operators import MOVING
 
 LINEAR: Final = MOVING - {"Identity"} | {"Neg"}
-"""Operators that are linear in their first operand; the others are not numbers that are moved."""
-_LARGEST: Final = 24
+"""Operators that are linear in their first operand; their other operands are parameters."""
+_MAX_NODES: Final = 24
 """Most nodes that are followed."""
 
 
 class Linear(NamedTuple):
-    """Nodes whose result is multiplied by a number when constants are.
+    """Nodes whose result is multiplied by a number when their parameters are.
 
     Attributes:
-        places: for each node, in the order of the graph, the operands in which its result is linear
-            together.
-        weights: the constant matrices that tensors are multiplied with.
+        places: for each node, in the order of the graph, the operands in which its result is
+            jointly linear.
+        weights: the constant matrices that tensors are multiplied by.
         parameters: these, and the constants that are added.
     """
 
@@ -38,89 +38,86 @@ class Linear(NamedTuple):
         return list(self.places)
 
     def followed(self, node: Node, places: range) -> Linear:
-        """With one node more."""
+        """The same with one more node."""
         return self._replace(places={**self.places, node: places})
 
 
 def linear_above(g: GraphView, name: str, reader: Node) -> Linear | Node | None:
-    """The nodes from linear layers down to a result.
+    """The nodes from linear layers down to a result; or else the node that prevents it, if any.
 
-    When it does not come from them alone, the first other node, if any.
-
-    Only ``reader`` reads the result, and no node but those found reads a result in between.
+    Only ``reader`` reads the result, and only these nodes read the results in between.
     """
-    found = _followed(g, name, Linear({}, [], []))
-    if not isinstance(found, Linear):
-        return found
-    nodes = sorted(found.places, key=lambda node: node.label)
+    layer = _followed(g, name, Linear({}, [], []))
+    if not isinstance(layer, Linear):
+        return layer
+    nodes = sorted(layer.places, key=lambda node: node.label)
     inside = {output for node in nodes for output in node.output if output}
-    read = next(
+    shared = next(
         (output for output in inside if not g.is_used_only_by(output, reader, *nodes)), None
     )
-    if read is not None:
-        return g.node_before(read)
-    # What a node multiplies with must stay as it is.
+    if shared is not None:
+        return g.node_before(shared)
+    # Other operands, such as factors, must not be scaled.
     factors = {
-        each
+        operand
         for node in nodes
-        for place, each in enumerate(node.input)
-        if place not in found.places[node]
+        for place, operand in enumerate(node.input)
+        if place not in layer.places[node]
     }
     if factors & inside:
         return nodes[-1]
-    return found._replace(places={node: found.places[node] for node in nodes})
+    return layer._replace(places={node: layer.places[node] for node in nodes})
 
 
 def _followed(g: GraphView, name: str, before: Linear) -> Linear | Node | None:
-    """The nodes found before and those above a result.
-
-    The first one, if any, that is not linear or one too many.
+    """The nodes ``before`` and those above a result; or else the first node, if any, that is not
+    linear, or one too many.
     """
     node = g.node_before(name)
     if node in before.places:
         return before
-    if node is None or node.domain or len(before.places) == _LARGEST:
+    if node is None or node.domain or len(before.places) == _MAX_NODES:
         return node
     if node.op_type in LINEAR or node.op_type == "RotaryEmbedding":
         return _followed(g, node.input[0], before.followed(node, range(1)))
     if node.op_type in ("Add", "Sub", "Concat"):
-        found: Linear | Node | None = before.followed(node, range(len(node.input)))
+        layer: Linear | Node | None = before.followed(node, range(len(node.input)))
         for operand in node.input:
-            if isinstance(found, Linear) and g.is_constant(operand):
-                found = found._replace(parameters=[*found.parameters, operand])
-            elif isinstance(found, Linear):
-                found = _followed(g, operand, found) or node
-        return found
+            if isinstance(layer, Linear) and g.is_constant(operand):
+                layer = layer._replace(parameters=[*layer.parameters, operand])
+            elif isinstance(layer, Linear):
+                layer = _followed(g, operand, layer) or node
+        return layer
     if is_op(node, "MatMul") and g.is_constant(node.input[1]):
         weights = node.input[1]
-        here = before.followed(node, range(1, 2))
-        return here._replace(
-            weights=[*here.weights, weights], parameters=[*here.parameters, weights]
+        extended = before.followed(node, range(1, 2))
+        return extended._replace(
+            weights=[*extended.weights, weights], parameters=[*extended.parameters, weights]
         )
     if node.op_type not in ("Mul", "Div", "MatMul"):
         return node
     sides = range(1 if node.op_type == "Div" else 2)
-    tried = (
+    candidates = (
         _followed(g, node.input[side], before.followed(node, range(side, side + 1)))
         for side in sides
     )
-    return next((found for found in tried if isinstance(found, Linear)), node)
+    return next((layer for layer in candidates if isinstance(layer, Linear)), node)
 
 
 class MatMulMulPattern(PatternOptimization):
     """Transpose(Reshape(x · w + b)) · s → Transpose(Reshape(x · (w · s) + b · s))
 
-    What: multiplies the constants of a linear layer by the number that its result is multiplied
-    with, or divided by, later: directly, or after operators that are linear, such as movements, a
-    rotary embedding, the MatMul of queries with keys.
+    What: multiplies the constants of a linear layer by the number that its result is multiplied by,
+    or divided by, later: directly, or after operators that are linear, such as movements, a rotary
+    embedding, the MatMul of queries and keys.
     Why: saves one pass over the result. It runs last, so that patterns that recognize attention
     match the number.
     Refuses when:
     1. the factor is not a constant with one element, is zero or not finite, or broadcasting would
        change the shape.
     2. the result does not come from linear layers alone, or a result in between is read elsewhere.
-    3. weights or bias are not constant, computed, in an external file, or used elsewhere too (there
-       would be two copies).
+    3. a weight or bias is computed, in an external file, or used elsewhere as well (there would be
+       two copies).
     4. the type is not a floating-point type, or a constant leaves its range.
     """
 
@@ -151,7 +148,9 @@ class MatMulMulPattern(PatternOptimization):
                 layer or node,
                 msg="not from linear layers only, or a result in between has other consumers",
             )
-        if not all(g.is_exclusive(each) and g.is_stored(each) for each in layer.parameters):  # (3)
+        if not all(
+            g.is_exclusive(parameter) and g.is_stored(parameter) for parameter in layer.parameters
+        ):  # (3)
             return self.none(
                 layer.nodes[0],
                 msg="the weight or bias is computed, external, or has other consumers",
@@ -167,20 +166,20 @@ class MatMulMulPattern(PatternOptimization):
         return MatchResult(self, [*layer.nodes, node], partial(self._write, name, scaled))
 
     @staticmethod
-    @np.errstate(all="ignore")  # a number out of range is refused below
+    @np.errstate(all="ignore")  # `rounded` refuses numbers out of range
     def _scaled(g: GraphView, layer: Linear, scale: float, dtype: np.dtype) -> dict[str, Array]:
-        """The parameters times the factor by name.
+        """The parameters times the factor, by name.
 
         Raises `Declined` when one of them leaves the range of its type.
         """
-        found: dict[str, Array] = {}
+        arrays: dict[str, Array] = {}
         for name in layer.parameters:
             array = doubles(g, name) * scale
             is_weight = name in layer.weights
-            found[name] = rounded(
+            arrays[name] = rounded(
                 array, dtype, **({"summed": max(array.ndim - 2, 0)} if is_weight else {"terms": ()})
             )
-        return found
+        return arrays
 
     def _write(
         self, result: str, scaled: dict[str, Array], g: PatternRewriter, *nodes: Node

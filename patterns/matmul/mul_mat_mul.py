@@ -10,14 +10,14 @@ from .._nodes import replaced_by
 class MulMatMulPattern(PatternOptimization):
     """MatMul(x · s, w) → MatMul(x, s · w)
 
-    What: multiplies the rows of a weight by the factors of the columns that they meet; the same for
-    quotients, and for Gemm.
+    What: multiplies the rows of a weight by the factors of the columns that they multiply; the same
+    for quotients, and for Gemm.
     Why: saves one pass over the input. It runs last, so that patterns that recognize normalizations
-    match the factors. It is in no preset: onnxruntime's own fusions of Gelu and of normalizations
-    do not match without the factor.
+    match the factors. It is in no preset: onnxruntime's fusions of Gelu and of normalizations do
+    not match without the factor.
     Refuses when:
-    1. the weight is not a constant matrix, is computed, in an external file, or used elsewhere too
-       (there would be two copies).
+    1. the weight is not a constant matrix, is computed, in an external file, or used elsewhere as
+       well (there would be two copies).
     2. the weight is not finite, or the left operand is transposed.
     3. the constant differs along another axis, changes the shape or is not finite, a factor is
        extreme, or is read elsewhere.
@@ -43,16 +43,16 @@ class MulMatMulPattern(PatternOptimization):
                 node, msg="the weight is computed, in external data, or has other consumers"
             )
         side = 1 if node.attribute.get("transB") else 0
-        found = affine_above(g, x, rank - 1, shape[side], ("Mul", "Div"))
-        if not found.nodes:  # (3)
+        affine = affine_above(g, x, rank - 1, shape[side], ("Mul", "Div"))
+        if not affine.nodes:  # (3)
             return self.none(node, msg="no multiplication by one constant per column precedes it")
         if node.attribute.get("transA") or not np.isfinite(doubles(g, weight)).all():  # (2)
             return self.none(node, msg="the left operand is transposed, or a weight is not finite")
-        factors = found.scale.reshape((1, -1) if side else (-1, 1))
+        factors = affine.scale.reshape((1, -1) if side else (-1, 1))
         # (4)
         scaled = rounded(doubles(g, weight) * factors, constant(g, weight).dtype, summed=side)
-        matmul = replaced_by(node.op_type, found.source, scaled, *node.input[2:], **node.attribute)
-        return MatchResult(self, [*found.nodes[::-1], node], matmul)
+        matmul = replaced_by(node.op_type, affine.source, scaled, *node.input[2:], **node.attribute)
+        return MatchResult(self, [*affine.nodes[::-1], node], matmul)
 
     examples = Example.pairs(
         "agraph (float[a,b,2] x) => (float[a,b,3] y) <float[2] s = {2, 4}, float[2,3] w = {1, 2, "

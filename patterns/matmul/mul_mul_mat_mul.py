@@ -21,7 +21,7 @@ class MulMulMatMulPattern(EasyPatternOptimization):
     Why: saves one pass over the other operand. Attention of torch scales queries and keys. It runs
     last, so that patterns that recognize attention match both numbers.
     Refuses when:
-    1. a number has more axes than what it is multiplied with, or the ranks are unknown.
+    1. a number has more axes than the tensor that it multiplies, or a rank is unknown.
     2. the numbers are not floating-point, or so large or small that their product could overflow or
        vanish in one form only.
     """
@@ -44,8 +44,8 @@ class MulMulMatMulPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         for x, number in ((m.a, m.s), (m.b, m.t)):
-            rank, other = g.info(x).rank, g.info(number).rank
-            if rank is None or other is None or other > rank:  # (1)
+            rank, number_rank = g.info(x).rank, g.info(number).rank
+            if rank is None or number_rank is None or number_rank > rank:  # (1)
                 return self.none(
                     m.nodes[0], msg="a scalar has more axes than its tensor, or a rank is unknown"
                 )

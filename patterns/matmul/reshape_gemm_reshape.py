@@ -21,10 +21,10 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
     What: multiplies x in its own shape, and adds only if there is a bias.
     Why: no shapes are computed; runtimes that are faster with Gemm merge the axes themselves.
     Refuses when:
-    1. shapes are unknown, or other axes than those before the last are merged and split, and no
-       constant Reshape does the rest.
-    2. the MatMul is scaled, or an operand transposed (but for weights that are read here alone,
-       which are stored anew).
+    1. shapes are unknown, or axes other than those before the last are merged and split, and no
+       Reshape to a constant target makes up for that.
+    2. the MatMul is scaled, or an operand transposed (except constant weights that nothing else
+       reads, which are stored transposed).
     3. b is more than one row.
     4. a computed size may be 0 at run time: it would copy another size in its place.
     """

@@ -19,9 +19,8 @@ class ReshapeMatMulReshapePattern(EasyPatternOptimization):
     """Reshape(MatMul(Reshape(a), Reshape(b))) → MatMul(a, b)
 
     What: multiplies the tensors in their own shapes, when only batch axes are merged before and
-    split after, or split and merged; the same with a matrix as b, where the rows of a are merged
-    too. Where one of the three Reshapes is missing, one is left: of the other operand, or of the
-    result.
+    split after, or split and merged; with a matrix as b, also the rows of a. Where one of the three
+    Reshapes is missing, one remains: of the other operand, or of the result.
     Why: three nodes less, or one, and often the chains that compute their targets; batched MatMuls
     of torch export this way.
     Refuses when:
@@ -54,10 +53,10 @@ class ReshapeMatMulReshapePattern(EasyPatternOptimization):
         ]
         if len(shapes) < len(names):  # (1)
             return self.none(matmul, msg="a shape is unknown, or an operand is a vector")
-        own, merged = shapes[:3], shapes[3:]
-        left, right, result = own
+        outer, merged = shapes[:3], shapes[3:]
+        left, right, result = outer
         if m.form == "left" and len(right) == 2:
-            kept, place = (
+            is_kept, place = (
                 left[-1] == merged[0][-1]
                 and left[:-1] == result[:-1]
                 and result[-1] == merged[2][-1],
@@ -66,12 +65,12 @@ class ReshapeMatMulReshapePattern(EasyPatternOptimization):
         else:
             place = {"left": 1, "right": 0, "operands": 2, "all": None}[m.form]
             batch = (right if m.form == "right" else left)[:-2]
-            kept = all(found[:-2] == batch for i, found in enumerate(own) if i != place)
-            kept = kept and all(
+            is_kept = all(shape[:-2] == batch for i, shape in enumerate(outer) if i != place)
+            is_kept = is_kept and all(
                 a[-2:] == b[-2:] and b[:-2] == merged[0][:-2]
-                for a, b in zip(own, merged, strict=True)
+                for a, b in zip(outer, merged, strict=True)
             )
-        if not kept:  # (2)
+        if not is_kept:  # (2)
             return self.none(matmul, msg="the Reshapes change more than the batch dimensions")
         if not all(reshapes_as_inferred(g, node) for node in m.nodes):  # (3)
             return self.none(
@@ -79,8 +78,8 @@ class ReshapeMatMulReshapePattern(EasyPatternOptimization):
             )
         if place is None:
             return m.derive(place=None, target=None)
-        split = (*batch, *own[place][-2:])
-        target = reshape_target(g, *((split, result) if place == 2 else (own[place], split)))
+        split = (*batch, *outer[place][-2:])
+        target = reshape_target(g, *((split, result) if place == 2 else (outer[place], split)))
         # (4)
         return (
             self.none(matmul, msg="the remaining Reshape would need a shape computed at run time")

@@ -37,11 +37,11 @@ class GemmBatchNormalizationPattern(_ScaledWeight):
        finite, or a mean is very large compared with the deviation.
     3. a new constant leaves the range of its type.
     4. MatMul is not one of two matrices.
-    5. ``beta`` is not 1, and the sum may have no terms: onnxruntime leaves ``beta`` out then.
+    5. ``beta`` is not 1, and the sum may have no terms: onnxruntime ignores ``beta`` then.
     """
 
     constant_operands = ("c",)  # (1)
-    derives = ("weight", "bias", "given")
+    derives = ("weight", "bias", "attributes")
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, w: Constant, c: Optional) -> Symbol:
         y = (
@@ -57,10 +57,10 @@ class GemmBatchNormalizationPattern(_ScaledWeight):
         scale, shift = normalization(g, m.norm, m.epsilon)  # (2)
         if m.plain and (g.info(m.a).rank != 2 or g.info(m.w).rank != 2):  # (4)
             return self.none(m.nodes[0], msg="not a MatMul of two matrices")
-        given: dict[str, Any] = m.get("attributes", {})
+        attributes: dict[str, Any] = m.get("attributes", {})
         beta, transposed, dtype = (
-            given.get("beta", 1.0),
-            given.get("transB", 0),
+            attributes.get("beta", 1.0),
+            attributes.get("transB", 0),
             constant(g, m.w).dtype,
         )
         # (3)
@@ -70,14 +70,14 @@ class GemmBatchNormalizationPattern(_ScaledWeight):
             summed=1 if transposed else 0,
         )
         bias = rounded((doubles(g, m.c) * beta).reshape(-1) * scale + shift, dtype, terms=())
-        if m.c and beta != 1 and not contracts(g, m.a, m.w, given):  # (5)
+        if m.c and beta != 1 and not contracts(g, m.a, m.w, attributes):  # (5)
             return self.none(m.nodes[0], msg="the summed dimension may be 0")
-        return m.derive(weight=weight, bias=bias, given={**given, "beta": 1.0})
+        return m.derive(weight=weight, bias=bias, attributes={**attributes, "beta": 1.0})
 
     def apply_pattern(
-        self, g: PatternRewriter, a: str, weight: Array, bias: Array, given: dict[str, Any]
+        self, g: PatternRewriter, a: str, weight: Array, bias: Array, attributes: dict[str, Any]
     ) -> str:
-        return g.op.Gemm(a, weight, bias, **given)
+        return g.op.Gemm(a, weight, bias, **attributes)
 
     examples = Example.pairs(
         "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {1, 2, 3, 4}, float[2] c = {1, "
@@ -99,8 +99,8 @@ class MatMulReshapeBatchNormalizationPattern(_ScaledWeight):
     What: multiplies the columns of the weight by the factors of the normalization, and adds the
     rest.
     Why: BatchNormalization takes channels along the second axis, so torch merges all other axes
-    before it, and splits them after it: LeViT has one after each layer. The movement meets its
-    inverse then.
+    before it, and splits them after it: LeViT has one after each layer. The two movements are then
+    adjacent and cancel.
     Refuses when:
     1. the weight is not a constant matrix stored in the model, or is used elsewhere, or there are
        more than two axes.
@@ -173,9 +173,9 @@ class MatMulAddMulPattern(_ScaledWeight):
 
     What: multiplies the columns of a weight by the factors of the columns of its result, with or
     without a bias, of any rank.
-    Why: saves one pass over the result: layers of ConvNeXt, BEiT, DINOv2 and CaiT end so.
+    Why: saves one pass over the result: layers of ConvNeXt, BEiT, DINOv2 and CaiT end this way.
     Refuses when:
-    1. the weight is not a matrix, is computed or in an external file, or is used elsewhere too
+    1. the weight is not a matrix, is computed or in an external file, or is used elsewhere as well
        (there would be two copies).
     2. bias or factors differ along another axis than the last one, change the shape, or a factor is
        not finite or very small.

@@ -1,5 +1,4 @@
-"""How operators carry a permutation of axes: the same results in another layout from operands in
-another layout.
+"""How operators work in another layout, with the axes of their operands and results permuted.
 
 A value in the layout ``perm`` is its Transpose by ``perm``: axis i there is axis ``perm[i]`` of the
 value.
@@ -34,8 +33,7 @@ class Carried:
     """A node that works in another layout.
 
     Attributes:
-        operands: layout of each operand, by its place, that is needed in another one; all others
-            stay.
+        operands: layout of each operand that changes its layout, by its place.
         results: layout of each result.
         changed: parameters that change.
         cost: what the operator takes besides its work, in copies of the first result, before and
@@ -66,9 +64,7 @@ def is_identity(perm: Sequence[int]) -> bool:
 
 
 def relaid(array: np.ndarray, perm: Perm) -> np.ndarray:
-    """A constant, which may have fewer axes than the tensors that it is broadcast to, in a layout
-    of these.
-    """
+    """A constant in a layout of the tensors that it is broadcast to, which may have more axes."""
     lead = len(perm) - array.ndim
     moved = array.reshape((1,) * lead + array.shape).transpose(perm)
     ones = next((axis for axis, size in enumerate(moved.shape) if size != 1), moved.ndim)
@@ -86,22 +82,22 @@ def can_be_relaid(g: GraphView, name: str) -> bool:
 def carried(g: GraphView, node: Node, value: str, perm: Perm) -> Carried | None:
     """How a node works when one of its operands or results has a layout.
 
-    ``None`` when it does not or that is not known.
+    ``None`` when it cannot, or that is not known.
     """
     axes = (
         axes_of(g, node) if node.op_type not in ELEMENTWISE or g.has_type(node.input[0]) else None
     )
     if axes is None:
         return None
-    read = (
+    operand_labels = (
         operand.labels
         for name, operand in zip(node.input, axes.operands, strict=True)
         if name == value and operand
     )
-    written = (
+    result_labels = (
         labels for name, labels in zip(node.output, axes.results, strict=True) if name == value
     )
-    labels = next(iter((*written, *read)), ())
+    labels = next(iter((*result_labels, *operand_labels)), ())
     moved = (
         axes.reordered(tuple(labels[axis] for axis in perm)) if len(labels) == len(perm) else None
     )
@@ -138,8 +134,8 @@ def _between(old: Labels, new: Labels) -> Perm:
 
 
 def _interpolates_along_the_last(g: GraphView, node: Node, perm: Perm) -> bool:
-    """Interpolation is fast along the last two axes, and slow or missing along others in
-    onnxruntime.
+    """Whether a Resize interpolates along the last two axes only: onnxruntime is slow along others,
+    or has no kernel.
     """
     source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
     if source is None or result is None:
@@ -170,8 +166,8 @@ def _waste(g: GraphView, node: Node, perm: Sequence[int]) -> int:
     It computes one run of elements at a time, along the last axes that are broadcast alike, and
     takes as long for the step to the next run as for `_STEP` elements.
     """
-    known = [shape for name in node.input if (shape := g.try_infer_shape(name)) is not None]
-    shapes = [(*(1 for _ in range(len(perm) - len(shape))), *shape) for shape in known]
+    inferred = [shape for name in node.input if (shape := g.try_infer_shape(name)) is not None]
+    shapes = [(*(1 for _ in range(len(perm) - len(shape))), *shape) for shape in inferred]
     run, state = 1, None
     for axis in reversed(perm):
         sizes = [shape[axis] for shape in shapes]

@@ -40,11 +40,10 @@ class Rearrangement:
 
 
 def follow(shape: Shape, chain: Sequence[tuple[list[int] | None, Shape]]) -> Rearrangement | None:
-    """The rearrangement that a chain makes, ``None`` when some axes have no factors in common that
-    are known.
+    """The rearrangement that a chain makes; ``None`` when some axes have no known common factors.
 
-    The chain has for each node its permutation, ``None`` unless it is a Transpose, and the shape of
-    its result.
+    The chain lists for each node its permutation, ``None`` unless it is a Transpose, and the shape
+    of its result.
     """
     factors: list[Dim] = []
     groups: list[list[_Factor]] = []
@@ -150,11 +149,11 @@ def plans(moved: Rearrangement, source: Shape, result: Shape, most: int) -> list
     order = [factor for axis in moved.result for factor in axis]
     if order == sorted(order):
         return [MovementPlan(None, None, source != result)]
-    found = []
+    candidates = []
     direct = _units(moved.source, order)
     if direct is not None:
         perm = _with_ones(direct, [i for i, axis in enumerate(moved.source) if not axis], result)
-        found.append(MovementPlan(None, perm, tuple(source[axis] for axis in perm) != result))
+        candidates.append(MovementPlan(None, perm, tuple(source[axis] for axis in perm) != result))
     inverse = _units(moved.result, range(len(moved.sizes))) if most > 1 else None
     if inverse is not None:
         unit_order = _with_ones(
@@ -162,21 +161,23 @@ def plans(moved: Rearrangement, source: Shape, result: Shape, most: int) -> list
         )
         before = tuple(result[axis] for axis in unit_order)
         perm = [unit_order.index(axis) for axis in range(len(result))]
-        found.append(MovementPlan(before if before != source else None, perm, after=False))
+        candidates.append(MovementPlan(before if before != source else None, perm, after=False))
     if most > 2:
         starts = _blocks(order)
         blocks = sorted(starts)
         before = tuple(
             product(moved.sizes[f] for f in range(first, last)) for first, last in blocks
         )
-        found.append(MovementPlan(before, [blocks.index(block) for block in starts], after=True))
-    found = [plan for plan in found if plan.nodes <= most]
-    return sorted(found, key=lambda plan: (plan.nodes, plan.after, len(plan.perm or ())))
+        candidates.append(
+            MovementPlan(before, [blocks.index(block) for block in starts], after=True)
+        )
+    candidates = [plan for plan in candidates if plan.nodes <= most]
+    return sorted(candidates, key=lambda plan: (plan.nodes, plan.after, len(plan.perm or ())))
 
 
 def _units(axes: Sequence[Sequence[int]], order: Sequence[int]) -> list[int] | None:
-    """The order of whole axes that puts their factors in the given order, ``None`` if axes are
-    torn.
+    """The order of axes that puts their factors in the given order; ``None`` if none does without
+    splitting an axis.
     """
     owner = {factor: axis for axis, factors in enumerate(axes) for factor in factors}
     units = list(dict.fromkeys(owner[factor] for factor in order))
@@ -211,15 +212,14 @@ def may_be_one(g: GraphView, moves: Sequence[Node], source: Shape, result: Shape
     for node in moves:
         perm = permutation(g, node)
         if perm is not None:
-            kept = [axis for axis in perm if g.get_shape(node.input[0])[axis] != 1]
-            if kept != sorted(kept):
+            axes = [axis for axis in perm if g.get_shape(node.input[0])[axis] != 1]
+            if axes != sorted(axes):
                 return False
     return True
 
 
 def main_operand(g: GraphView, node: Node) -> int | None:
-    """The operand that a chain of movements goes through, ``None`` when a node does not belong into
-    one.
+    """The operand that a chain of movements goes through; ``None`` when a node is not part of one.
 
     It is the first operand of a movement or of an elementwise operator, and the tensor of an
     operator that combines a tensor with a number.
@@ -257,11 +257,11 @@ class Link(NamedTuple):
 
 
 def chain_above(g: GraphView, node: Node, most: int) -> list[Link]:
-    """A movement and the nodes above it that move or change elements alone, read by nothing else,
-    from a movement on.
+    """The chain of movements and elementwise operators that ends at a movement and begins at one.
 
-    The first node comes first; all shapes are known, and hold where a size is 0 at run time. The
-    number of movements is limited, so that the time a graph takes stays proportional to its size.
+    Nothing else reads the results in between. All shapes are known, and hold even where a size is 0
+    at run time. The number of movements is limited, so that the time a graph takes stays
+    proportional to its size.
     """
     chain: list[Link] = []
     here: Node | None = node
@@ -292,4 +292,4 @@ def may_come_first(g: GraphView, chain: Sequence[Link], rank: int) -> bool:
         for name in link.node.input
         if name and name != link.source
     )
-    return all((found := g.info(name).rank) is not None and found <= rank for name in numbers)
+    return all((axes := g.info(name).rank) is not None and axes <= rank for name in numbers)

@@ -81,12 +81,12 @@ def cheapest(terms: Sequence[Term]) -> set[Hashable]:
             connect(below, node, _UNLIMITED)
         connect(above, below, term.cost)
     while True:
-        came = _reached(residual)
-        if NEVER not in came:
-            return set(came) - auxiliary
+        previous = _reached(residual)
+        if NEVER not in previous:
+            return set(previous) - auxiliary
         path: list[Hashable] = [NEVER]
         while path[-1] != ALWAYS:
-            path.append(came[path[-1]])
+            path.append(previous[path[-1]])
         steps = list(zip(path[1:], path[:-1], strict=True))
         flow = min(residual[a][b] for a, b in steps)
         for a, b in steps:
@@ -98,26 +98,26 @@ def _reached(residual: Mapping[Hashable, Mapping[Hashable, int]]) -> dict[Hashab
     """The vertices that can be reached from `ALWAYS`, each with the one before it on a shortest
     path.
     """
-    came: dict[Hashable, Hashable] = {ALWAYS: ALWAYS}
+    previous: dict[Hashable, Hashable] = {ALWAYS: ALWAYS}
     pending: list[Hashable] = [ALWAYS]
     for vertex in pending:
         for following, capacity in residual.get(vertex, {}).items():
-            if capacity > 0 and following not in came:
-                came[following] = vertex
+            if capacity > 0 and following not in previous:
+                previous[following] = vertex
                 pending.append(following)
-    return came
+    return previous
 
 
-_LARGEST: Final = 512
+_MAX_NODES: Final = 512
 """Most nodes of a region, so that the time a graph takes stays proportional to its size."""
 _CROWD: Final = 64
 """A value with more readers than this stays as it is, and so does a node with more than twice as
 many operands and results.
 """
 _OVERHEAD: Final = 1024
-"""Numbers of 32 bits that could be copied in the time that a Transpose takes besides copying."""
+"""Time of a Transpose besides copying, in float32 elements that could be copied."""
 _TYPICAL: Final = 16
-"""Taken for a size that is known at run time only."""
+"""Assumed size of a dimension that is known at run time only."""
 _FORBIDDEN: Final = 1 << 50
 
 
@@ -126,7 +126,7 @@ class TransposeRegion:
     """Nodes around a Transpose that can work in another layout.
 
     Attributes:
-        nodes: each with how it works there.
+        nodes: each, and how it works in the other layout.
         layouts: of the values that they read and write, where another layout is another tensor.
         first: label of the first Transpose from which this region is found, ``None`` before the
             first search for it.
@@ -146,7 +146,7 @@ class TransposeRegion:
     @property
     def is_cut_off(self) -> bool:
         """Whether it has as many nodes as a region may have: more may belong to it."""
-        return len(self.nodes) == _LARGEST
+        return len(self.nodes) == _MAX_NODES
 
     def readers(self, name: str) -> list[Node]:
         """The nodes of the region that read a value."""
@@ -154,14 +154,14 @@ class TransposeRegion:
 
     def part(self, chosen: Container[Hashable]) -> TransposeRegion:
         """Some nodes of the region, in the order of the graph."""
-        found = TransposeRegion(layouts=self.layouts)
+        part = TransposeRegion(layouts=self.layouts)
         for node in sorted((node for node in self.nodes if node in chosen), key=lambda n: n.label):
-            found.add(node, self.nodes[node])
-        return found
+            part.add(node, self.nodes[node])
+        return part
 
 
 def _few_readers(g: GraphView, name: str) -> list[Node]:
-    """The nodes that read a value, none of them where they are many."""
+    """The nodes that read a value; none if they are more than `_CROWD`."""
     readers = g.next_nodes(name)
     return readers if len(readers) <= _CROWD else []
 
@@ -212,8 +212,8 @@ def grow(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> Tran
 
 
 def is_found_from(g: GraphView, region: TransposeRegion, anchor: Node) -> bool:
-    """Whether a Transpose is the first one from which this region is found; each of them finds a
-    region that is not cut off.
+    """Whether a Transpose is the first one from which this region is found, so that it is tried
+    once, or the region is cut off.
     """
     if region.is_cut_off:
         return True
@@ -235,10 +235,10 @@ def _ends(g: GraphView, region: TransposeRegion) -> Iterator[int]:
 
 def _values(g: GraphView, node: Node, how: Carried) -> dict[str, Perm]:
     """The values that a node reads and writes in another layout, constants not included."""
-    read = [(node.input[place], perm) for place, perm in how.operands.items()]
-    written = list(zip(node.output, how.results, strict=True))
-    found = {name: perm for name, perm in read if not can_be_relaid(g, name)} | dict(written)
-    moved = {name: perm for name, perm in found.items() if name and not is_identity(perm)}
+    operands = [(node.input[place], perm) for place, perm in how.operands.items()]
+    results = list(zip(node.output, how.results, strict=True))
+    values = {name: perm for name, perm in operands if not can_be_relaid(g, name)} | dict(results)
+    moved = {name: perm for name, perm in values.items() if name and not is_identity(perm)}
     return {
         name: perm
         for name, perm in moved.items()
@@ -248,24 +248,24 @@ def _values(g: GraphView, node: Node, how: Carried) -> dict[str, Perm]:
 
 def terms(g: GraphView, region: TransposeRegion) -> list[Term]:
     """The costs of all choices of nodes of a region that could work in the other layout."""
-    found: list[Term] = []
+    costs: list[Term] = []
     for name, perm in region.layouts.items():
-        found += _costs(g, region, name, perm)
+        costs += _costs(g, region, name, perm)
     for node, how in region.nodes.items():
         if how.cost != (0, 0):
             inside = [copies * _copied(g, node.output[0]) for copies in how.cost]
-            found += [Term(inside[0], 0, (ALWAYS,), (node,)), Term(inside[1], 0, (node,), (NEVER,))]
+            costs += [Term(inside[0], 0, (ALWAYS,), (node,)), Term(inside[1], 0, (node,), (NEVER,))]
     before, after = (_after_convolutions(g, region, is_moved) for is_moved in (False, True))
-    found += [Term(1, 0, (node,), (NEVER,)) for node in before if node not in after]
-    found += [Term(1, 0, (ALWAYS,), (node,)) for node in after if node not in before]
-    return [term for term in found if term.cost and term.chosen and term.left]
+    costs += [Term(1, 0, (node,), (NEVER,)) for node in before if node not in after]
+    costs += [Term(1, 0, (ALWAYS,), (node,)) for node in after if node not in before]
+    return [term for term in costs if term.cost and term.chosen and term.left]
 
 
 def _after_convolutions(g: GraphView, region: TransposeRegion, is_moved: bool) -> list[Node]:
-    """Nodes after a convolution that read no other tensor, in one layout: biases and activations
-    can be merged into it.
+    """Nodes after a convolution, in one of the layouts, that read no other tensor of the region:
+    biases and activations, which can be fused with it.
     """
-    found: dict[Node, None] = {}
+    followers: dict[Node, None] = {}
     for node in sorted(region.nodes, key=lambda n: n.label):
         operands = [name for name in node.input if name in region.layouts]
         producer = g.node_before(operands[0]) if len(operands) == 1 else None
@@ -275,18 +275,18 @@ def _after_convolutions(g: GraphView, region: TransposeRegion, is_moved: bool) -
                 composed(source.perm, region.layouts[operands[0]])
             )
             producer = g.node_before(producer.input[0]) if is_read else None
-        if producer in found or is_op(producer, "Conv", "ConvTranspose"):
-            found[node] = None
-    return list(found)
+        if producer in followers or is_op(producer, "Conv", "ConvTranspose"):
+            followers[node] = None
+    return list(followers)
 
 
 def _costs(g: GraphView, region: TransposeRegion, name: str, perm: Perm) -> Iterable[Term]:
-    """The Transposes that a value takes."""
+    """The costs of the Transposes of a value."""
     producer, readers = g.node_before(name), tuple(region.readers(name))
     outside = is_needed_as_it_is(g, region, name)
     cost = new = _OVERHEAD + _copied(g, name)
-    # Runtimes compute with integers between these two alone, and onnxruntime changes int8 to uint8
-    # where they are neighbours.
+    # Integer kernels need operators right between these two, and onnxruntime changes int8 to uint8
+    # where the two are adjacent.
     ends = ("QuantizeLinear", "DequantizeLinear")[
         :: -1 if g.try_infer_type(name) == TensorProto.INT8 else 1
     ]
@@ -318,17 +318,14 @@ def _costs(g: GraphView, region: TransposeRegion, name: str, perm: Perm) -> Iter
 
 def _ends_onnxruntime(g: GraphView, name: str, perm: Perm) -> bool:
     """Whether onnxruntime 1.32 crashes when it loads a Transpose of batches before a Cast that a
-    MatMul reads.
-
-    Its fusion of Transpose and MatMul swaps both, and then finds that the other operand has no
-    batches.
+    MatMul reads: its fusion swaps both, and then finds no batches in the other operand.
     """
     if len(perm) < 3 or perm[:-2] != tuple(range(1, len(perm) - 1)):
         return False
     casts = [node.output[0] for node in _few_readers(g, name) if is_op(node, "Cast")]
     moved = [*casts, *(node.output[0] for cast in casts for node in transposes_of(g, cast))]
     return any(
-        node.op_type in ("MatMul", "FusedMatMul") for each in moved for node in g.next_nodes(each)
+        node.op_type in ("MatMul", "FusedMatMul") for value in moved for node in g.next_nodes(value)
     )
 
 
@@ -380,12 +377,12 @@ def is_needed_as_it_is(g: GraphView, region: TransposeRegion, name: str) -> bool
     if g.is_output(name) or g.is_used_by_subgraph(name):
         return True
     inside = {*region.readers(name), *transposes_of(g, name)}
-    # all of them, where they are many
-    others = [node for node in g.next_nodes(name) if node not in inside]
+    # all consumers, where they are many
+    consumers = [node for node in g.next_nodes(name) if node not in inside]
     return (
-        not all(_absorbs(g, node, name) for node in others)
+        not all(_absorbs(g, node, name) for node in consumers)
         if region.layouts.get(name) == (1, 0)
-        else bool(others)
+        else bool(consumers)
     )
 
 
@@ -407,9 +404,8 @@ def is_absorbed(g: GraphView, transpose: Node) -> bool:
 
 
 def _absorbs(g: GraphView, node: Node, name: str) -> bool:
-    """Gemm reads matrices by columns.
-
-    Onnxruntime merges a Transpose, and a factor after it, into MatMuls of any rank.
+    """Whether a node can read a value transposed: Gemm reads matrices by columns, and onnxruntime
+    merges a Transpose, and a factor after it, into MatMuls of any rank.
     """
     if is_op(node, "Gemm"):
         return name in node.input[:2] and name not in node.input[2:]
@@ -425,11 +421,8 @@ def _absorbs(g: GraphView, node: Node, name: str) -> bool:
 
 
 def _copied(g: GraphView, name: str) -> int:
-    """How long copying a value takes, in numbers of 32 bits.
-
-    Roughly where sizes are known at run time only.
-
-    Half of the time depends on the number of elements, half on their bytes.
+    """The time to copy a value, in float32 elements, estimated for symbolic dimensions: half of it
+    depends on the number of elements, half on their bytes.
     """
     info = g.info(name)
     elements = math.prod(dim if isinstance(dim, int) else _typical(dim) for dim in info.shape or ())

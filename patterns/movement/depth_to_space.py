@@ -25,11 +25,11 @@ class DepthToSpacePattern(EasyPatternOptimization):
     """Reshape(Transpose(Reshape(x, [n, b, b, c, h, w]))) → DepthToSpace(x, blocksize=b), of either
     mode
 
-    What: moves blocks out of the channels by the operator for it.
+    What: moves blocks out of the channels with one operator.
     Why: measured to take 0.39 to 0.46 of the time on onnxruntime's CPU provider, whose Transpose of
     six axes is slow.
     Refuses when:
-    1. a shape is unknown, or is not such a shape.
+    1. a shape is unknown, or not one of the operator.
     2. a computed size may be 0 at run time: it would copy another size in its place.
     3. the provider has no kernel of the operator for the type.
     """
@@ -54,17 +54,17 @@ class DepthToSpacePattern(EasyPatternOptimization):
         between.
         """
         n, c, h, w = (middle[axis] for axis in ((0, 3, 4, 5) if m.mode == "DCR" else (0, 1, 4, 5)))
-        b, other = middle[2], middle[1 if m.mode == "DCR" else 3]
-        return (n, c * b * b, h, w), (n, c, h * b, w * b), b if b == other else None
+        b, width = middle[2], middle[1 if m.mode == "DCR" else 3]
+        return (n, c * b * b, h, w), (n, c, h * b, w * b), b if b == width else None
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         first, _, last = m.nodes
         middle = g.try_infer_shape(first.output[0])
         if middle is None or len(middle) != 6:  # (1)
             return self.none(first, msg="the first Reshape does not give six axes")
-        before, behind, block = self.shapes(m, middle)
+        before, after, block = self.shapes(m, middle)
         # (1)
-        if not isinstance(block, int) or (before, behind) != (
+        if not isinstance(block, int) or (before, after) != (
             g.try_infer_shape(m.x),
             g.try_infer_shape(last.output[0]),
         ):
@@ -97,7 +97,7 @@ class DepthToSpacePattern(EasyPatternOptimization):
 class SpaceToDepthPattern(DepthToSpacePattern):
     """Reshape(Transpose(Reshape(x, [n, c, h, b, w, b]))) → SpaceToDepth(x, blocksize=b)
 
-    What: moves blocks into the channels by the operator for it.
+    What: moves blocks into the channels with one operator.
     Why: measured to take 0.07 to 0.17 of the time on onnxruntime's CPU provider, whose Transpose of
     six axes is slow.
     """
@@ -106,11 +106,8 @@ class SpaceToDepthPattern(DepthToSpacePattern):
     perms = {"DCR": [0, 3, 5, 1, 2, 4]}
 
     def shapes(self, m: Match, middle: Shape) -> tuple[Shape, Shape, Any]:
-        """The shapes before and after the operator, and the block size, for the six axes in
-        between.
-        """
-        n, c, h, b, w, other = middle
-        return (n, c, h * b, w * b), (n, c * b * b, h, w), b if b == other else None
+        n, c, h, b, w, width = middle
+        return (n, c, h * b, w * b), (n, c * b * b, h, w), b if b == width else None
 
     examples = Example.only(
         "agraph (float[a,3,8,10] x) => (float[a,12,4,5] y) <int64[6] s = {-1, 3, 4, 2, 5, 2}, "

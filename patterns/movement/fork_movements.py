@@ -6,7 +6,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 from .._operators import BROADCASTING, ELEMENTWISE
 from ._movement import MOVEMENTS, Link, main_operand, may_come_first
 
-_MOST: Final = 8
+_LIMIT: Final = 8
 """Most branches, and most nodes of one."""
 
 
@@ -15,14 +15,14 @@ class ForkMovementsPattern(PatternOptimization):
     Squeeze and Flatten
 
     What: moves the tensor once, before elementwise operators, instead of all their results.
-    Why: a node less for each function but the first; rotary embeddings prepare Cos and Sin of the
+    Why: one node less for each function but the first; rotary embeddings compute Cos and Sin of the
     same angles this way. It runs last, so that patterns that recognize an embedding match the
     angles.
     Refuses when:
     1. a reader of the tensor does not lead through elementwise operators to the same movement, or
        there are many.
     2. something else reads the tensor, or a result in between.
-    3. the movement reads a computed operand: it may not be known where the tensor is.
+    3. the movement reads a computed operand: it may be computed after the tensor.
     4. a number in between is stored with more axes than the tensor has, before or after the
        movement.
     """
@@ -37,7 +37,7 @@ class ForkMovementsPattern(PatternOptimization):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Up to the tensor that has several readers, and down again."""
         name, steps = node.input[0], 0
-        while g.is_exclusive(name) and steps < _MOST:
+        while g.is_exclusive(name) and steps < _LIMIT:
             maker = g.node_before(name)
             place = None if maker is None or maker.op_type in MOVEMENTS else main_operand(g, maker)
             if maker is None or place is None:
@@ -45,7 +45,7 @@ class ForkMovementsPattern(PatternOptimization):
             name, steps = maker.input[place], steps + 1
         readers = g.next_nodes(name)
         # (1) (2)
-        if not steps or not 1 < len(readers) <= _MOST or not g.is_used_only_by(name, *readers):
+        if not steps or not 1 < len(readers) <= _LIMIT or not g.is_used_only_by(name, *readers):
             return self.none(node, msg="no preceding tensor has several consumers")
         if not all(map(g.is_constant, node.input[1:])):  # (3)
             return self.none(node, msg="an operand is computed at run time")
@@ -54,7 +54,9 @@ class ForkMovementsPattern(PatternOptimization):
             for reader in readers
             if (branch := self._branch(g, reader, name, node)) is not None
         ]
-        ranks = [rank for each in (name, node.output[0]) if (rank := g.info(each).rank) is not None]
+        ranks = [
+            rank for tensor in (name, node.output[0]) if (rank := g.info(tensor).rank) is not None
+        ]
         if len(branches) < len(readers) or len(ranks) < 2:  # (1) (2)
             return self.none(node, msg="not all consumers lead to the same Reshape, Transpose, ...")
         if not all(may_come_first(g, branch, min(ranks)) for branch in branches):  # (4)
@@ -73,7 +75,7 @@ class ForkMovementsPattern(PatternOptimization):
         """
         links: list[Link] = []
         here: Node | None = node
-        while here is not None and len(links) <= _MOST:
+        while here is not None and len(links) <= _LIMIT:
             place = main_operand(g, here)
             if place is None or here.input[place] != name or not g.has_shape(here.output[0]):
                 return None
@@ -94,20 +96,20 @@ class ForkMovementsPattern(PatternOptimization):
     ) -> list[Node]:
         last = branches[0][-1].node
         moved = g.make_node(last.op_type, [name, *last.input[1:]], **last.attribute)
-        made = [moved]
+        new = [moved]
         for branch in branches:
             (*links, end), here = branch, moved.output[0]
             for link in links:
                 inputs = [
-                    here if place == link.place else other
-                    for place, other in enumerate(link.node.input)
+                    here if place == link.place else operand
+                    for place, operand in enumerate(link.node.input)
                 ]
                 output = end.node.output if link is links[-1] else 1
-                made.append(g.make_node(link.node.op_type, inputs, output, **link.node.attribute))
-                here = made[-1].output[0]
+                new.append(g.make_node(link.node.op_type, inputs, output, **link.node.attribute))
+                here = new[-1].output[0]
             if not links:
-                made.append(g.make_node("Identity", [here], end.node.output))
-        return made
+                new.append(g.make_node("Identity", [here], end.node.output))
+        return new
 
     examples = Example.only(
         "agraph (float[a,b] x) => (float[a,1,b] y, float[a,1,b] z) <int64[1] k = {1}, "

@@ -18,7 +18,7 @@ from ._movement import (
 )
 
 _Steps = list[tuple[str, list[int]]]
-_LONGEST = 12
+_MAX_MOVEMENTS = 12
 
 
 class MovementChainPattern(PatternOptimization):
@@ -35,7 +35,7 @@ class MovementChainPattern(PatternOptimization):
     4. a computed size may be 0 at run time: a Reshape would copy another size in its place.
     5. it takes more than 12 movements: a longer chain is shortened piece by piece, so that the time
        stays proportional.
-    6. a number in between is stored with more axes than the tensor has where it would come.
+    6. a number in between is stored with more axes than the tensor has at its new place.
     7. there is a Transpose, and in between an operator that onnxruntime rounds by the place of an
        element.
     """
@@ -47,7 +47,7 @@ class MovementChainPattern(PatternOptimization):
     radius = 6
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        chain = chain_above(g, node, _LONGEST)  # (1) (2) (4) (5)
+        chain = chain_above(g, node, _MAX_MOVEMENTS)  # (1) (2) (4) (5)
         starts = [position for position, link in enumerate(chain) if link.moves]
         for start in starts[:-1]:  # the longest first
             links = chain[start:]
@@ -70,14 +70,14 @@ class MovementChainPattern(PatternOptimization):
             return None
         if not may_come_first(g, chain, len(source)):  # (6)
             return None
-        # spares most pairs the search below
+        # a cheap test that rules out most pairs
         if len(moves) == 2 and not may_be_one(g, moves, source, result):
             return None
-        found = follow(
+        order = follow(
             source, [(permutation(g, node), g.get_shape(node.output[0])) for node in moves]
         )
         # (1) (3)
-        for plan in plans(found, source, result, len(moves) - 1) if found is not None else ():
+        for plan in plans(order, source, result, len(moves) - 1) if order is not None else ():
             steps = self._steps(g, plan, source, result)
             if steps is not None:
                 return steps
@@ -91,8 +91,8 @@ class MovementChainPattern(PatternOptimization):
         before = [] if plan.before is None else [movement_between(g, source, middle)]
         after = [movement_between(g, transposed, result)] if plan.after else []
         steps = [*before, *([] if plan.perm is None else [("Transpose", plan.perm)]), *after]
-        known = [step for step in steps if step is not None]
-        return known if len(known) == len(steps) else None  # (3)
+        movements = [step for step in steps if step is not None]
+        return movements if len(movements) == len(steps) else None  # (3)
 
     def _write(
         self, steps: _Steps, chain: list[Link], g: PatternRewriter, *nodes: Node

@@ -18,8 +18,8 @@ class MovementsElementwisePattern(PatternOptimization):
     What: combines the tensors as they are, and moves the result; numbers may be among the operands.
     Why: a node less, or two where the result is moved back.
     Refuses when:
-    1. an operand is neither so moved nor a constant of one element with no more axes than the
-       tensors, or less than two are.
+    1. an operand is neither moved this way nor a constant of one element with no more axes than the
+       tensors, or fewer than two are moved.
     2. something else reads a moved operand: its node would stay.
     3. the tensors are not known to have equal shapes, before and after, nor to get the same new
        axes.
@@ -42,14 +42,14 @@ class MovementsElementwisePattern(PatternOptimization):
             )
         if not all(g.is_used_only_by(node.input[place], node) for place in moves):  # (2)
             return self.none(node, msg="an operand has other consumers")
-        found = list(dict.fromkeys(moves.values()))
-        ranks = {g.info(n.input[0]).rank for n in found}
+        nodes = list(dict.fromkeys(moves.values()))
+        ranks = {g.info(n.input[0]).rank for n in nodes}
         rank = ranks.pop()
         # (3)
         if (
             ranks
             or rank is None
-            or not (self._insert_alike(g, found) or self._have_equal_shapes(g, found))
+            or not (self._insert_alike(g, nodes) or self._have_equal_shapes(g, nodes))
         ):
             return self.none(
                 node, msg="the operands are not known to be reshaped or transposed alike"
@@ -62,17 +62,17 @@ class MovementsElementwisePattern(PatternOptimization):
             moves[place].input[0] if place in moves else name
             for place, name in enumerate(node.input)
         ]
-        return MatchResult(self, [*found, node], partial(self._swapped, sources))
+        return MatchResult(self, [*nodes, node], partial(self._swapped, sources))
 
     @staticmethod
     def _insert_alike(g: GraphView, moves: Sequence[Node]) -> bool:
-        """Whether all are an Unsqueeze to the same axes: the tensors, of equal ranks, may be
-        broadcast then.
+        """Whether all are an Unsqueeze with the same axes: tensors of equal rank may then have
+        different shapes.
         """
         if not all(is_op(node, "Unsqueeze") for node in moves):
             return False
         axes = [g.get_argument(node, "axes") for node in moves]
-        return isinstance(axes[0], list) and all(found == axes[0] for found in axes)
+        return isinstance(axes[0], list) and all(numbers == axes[0] for numbers in axes)
 
     @staticmethod
     def _have_equal_shapes(g: GraphView, moves: Sequence[Node]) -> bool:

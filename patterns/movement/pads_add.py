@@ -16,7 +16,7 @@ from .._nodes import agree_elsewhere, size_along
 class PadsAddPattern(EasyPatternOptimization):
     """Pad(x, 0) + Pad(z, 0), each the length of the other one at its end or start → Concat(x, z)
 
-    What: joins two tensors that are 0 where the other one is.
+    What: joins two tensors, each padded with 0 where the other one lies.
     Why: measured 0.38 to 0.81 of the time on onnxruntime's CPU provider: two copies and a sum less.
     Refuses when:
     1. the padding is not constant, not with zeros, along several axes, or negative.
@@ -45,12 +45,12 @@ class PadsAddPattern(EasyPatternOptimization):
         return g.op.Add(padded(x, "x"), padded(z, "z"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        found = [
+        sides = [
             _side(g.info(name).rank, m[f"{key}_pads"], m[f"{key}_axes"])
             for name, key in ((m.x, "x"), (m.z, "z"))
         ]
-        (axis, before, after), (other, start, end) = found
-        if axis is None or axis != other:  # (1)
+        (axis, before, after), (second_axis, start, end) = sides
+        if axis is None or axis != second_axis:  # (1)
             return self.none(m.nodes[0], msg="the Pads are not along one and the same axis")
         lengths = size_along(g, m.x, axis), size_along(g, m.z, axis)
         meet = (
@@ -81,14 +81,11 @@ class PadsAddPattern(EasyPatternOptimization):
 def _side(
     rank: int | None, pads: Sequence[int], axes: Sequence[int] | None
 ) -> tuple[int | None, int, int]:
-    """The only axis that is padded, and the numbers of zeros before and after it.
-
-    ``None`` if there is not one.
-    """
+    """The only padded axis, ``None`` without exactly one, and the padding at its start and end."""
     if rank is None or min(pads, default=0) < 0:
         return None, 0, 0
     places = [axis % rank for axis in axes] if axes is not None else range(rank)
-    found = [
-        each for each in zip(places, pads, pads[len(pads) // 2 :], strict=False) if any(each[1:])
+    sides = [
+        side for side in zip(places, pads, pads[len(pads) // 2 :], strict=False) if any(side[1:])
     ]
-    return found[0] if len(found) == 1 else (None, 0, 0)
+    return sides[0] if len(sides) == 1 else (None, 0, 0)

@@ -28,15 +28,15 @@ class ReduceReshapePattern(PatternOptimization):
         source, axes = g.try_infer_shape(reduction.input[0]), reduced_axes(g, reduction)
         if source is None or axes is None:  # (1)
             return self.none(reduction, msg="the shape or the axes are unknown")
-        kept = reduction.get_attribute("keepdims")
+        keepdims = reduction.get_attribute("keepdims")
         shape = [
-            1 if i in axes else dim for i, dim in enumerate(source) if not kept or i not in axes
+            1 if i in axes else dim for i, dim in enumerate(source) if not keepdims or i not in axes
         ]
         if not same_dims(shape, g.try_infer_shape(node.output[0])):  # (1)
             return self.none(
                 node, msg="the result is not that of the reduction with the other keepdims"
             )
-        toggled = {**reduction.attribute, "keepdims": 1 - kept}
+        toggled = {**reduction.attribute, "keepdims": 1 - keepdims}
         return MatchResult(
             self, [reduction, node], replaced_by(reduction.op_type, *reduction.input, **toggled)
         )

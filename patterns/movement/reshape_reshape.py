@@ -28,7 +28,7 @@ class ReshapeReshapePattern(EasyPatternOptimization):
        size of the shape in between. (It stays where x has this size in the same place, and is
        written out where it is a number.)
     2. x gets its shape back unless several of its sizes are 0: a 0 in the target then copies a size
-       in between, too.
+       of the shape in between.
     """
 
     interior = "keep"

@@ -22,15 +22,15 @@ class _SqueezePair(EasyPatternOptimization):
     derives: ClassVar[tuple[str, ...]] = ("axes",)
 
     def derive_all(
-        self, m: Match, some: list[int], others: list[int], rank: int | None
+        self, m: Match, outer: list[int], inner: list[int], rank: int | None
     ) -> bool | None:
-        """Derive some axes of a tensor, and others, which are numbered without them."""
-        if rank is None and min(*some, *others, 0) < 0:  # (1)
+        """Derive outer axes of a tensor, and inner ones, which are numbered without them."""
+        if rank is None and min(*outer, *inner, 0) < 0:  # (1)
             return self.none(m.nodes[1], msg="negative axes of an unknown rank")
-        count = len(some) + max(*some, *others, 0) + 1 if rank is None else rank
-        first = [axis + count if axis < 0 else axis for axis in some]
+        count = len(outer) + max(*outer, *inner, 0) + 1 if rank is None else rank
+        first = [axis + count if axis < 0 else axis for axis in outer]
         left = [axis for axis in range(count) if axis not in first]
-        second = [axis + len(left) if axis < 0 else axis for axis in others]
+        second = [axis + len(left) if axis < 0 else axis for axis in inner]
         axes = {*first, *(left[axis] for axis in second if 0 <= axis < len(left))}
         if len(axes) < len(first) + len(second) or not axes <= set(range(count)):  # (2)
             return self.none(m.nodes[1], msg="the axes are not valid")
@@ -49,10 +49,7 @@ class SqueezeSqueezePattern(_SqueezePair):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The second one may do without axes.
-
-        It then removes all of size 1, and so may the two together.
-        """
+        """Without axes, the second Squeeze removes all axes of size 1, and so may the joint one."""
         return g.op.Squeeze(
             g.op.Squeeze(x, axes=g.capture("a")), axes=g.capture("b", optional=True)
         )
@@ -117,8 +114,8 @@ class SqueezeUnsqueezePattern(_SqueezePair):
     What: drops a pair that cancels.
     Why: two nodes less.
     Refuses when:
-    1. the axes differ, or are of different signs while the rank is unknown. (Others may give the
-       shape of x too, by deduction.)
+    1. the axes differ, or have different signs while the rank is unknown; unless the result is
+       known to have the shape of x.
     """
 
     derives = ()
@@ -180,8 +177,8 @@ class UnsqueezeSqueezePattern(_SqueezePair):
         if not (a <= b or b <= a):  # (2)
             return self.none(m.nodes[1], msg="the axes of the Squeeze and the Unsqueeze differ")
         return m.derive(
-            added=[axis - sum(other < axis for other in b) for axis in sorted(a - b)],
-            removed=[axis - sum(other < axis for other in a) for axis in sorted(b - a)],
+            added=[axis - sum(place < axis for place in b) for axis in sorted(a - b)],
+            removed=[axis - sum(place < axis for place in a) for axis in sorted(b - a)],
         )
 
     def apply_pattern(

@@ -22,9 +22,7 @@ class TransposeReducePattern(PatternOptimization):
     exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Where keepdims is set, axes of size 1 stay between the others, and must be in order
-        too.
-        """
+        """Where keepdims is set, the axes of size 1 that stay must be in order as well."""
         transpose = g.node_before(node.input[0])
         perm = permutation(g, transpose) if is_op(transpose, "Transpose") else None
         axes = reduced_axes(g, node)
@@ -39,12 +37,12 @@ class TransposeReducePattern(PatternOptimization):
             node.get_attribute("keepdims") and set(moved) != axes
         ):
             return self.none(node, msg="the Transpose reorders the axes that remain")
-        others = {
+        attributes = {
             key: value for key, value in node.attribute.items() if key not in ("axes", "axis")
         }
-        chosen = {"axis": moved[0]} if node.op_type.startswith("Arg") else {"axes": moved}
+        reduced = {"axis": moved[0]} if node.op_type.startswith("Arg") else {"axes": moved}
         return MatchResult(
-            self, [node], replaced_by(node.op_type, transpose.input[0], **others, **chosen)
+            self, [node], replaced_by(node.op_type, transpose.input[0], **attributes, **reduced)
         )
 
     examples = Example.only(

@@ -32,19 +32,19 @@ class TransposeRegionPattern(PatternOptimization):
     elements are transposed, by no more Transposes than before, and operators that broadcast along
     short last axes do so along longer ones.
     Why: models converted from frameworks whose channels come last have Transposes around each
-    convolution. Four such networks (images of 56 by 56, one thread) take 0.94 to 0.97 of the time
-    with onnxruntime's own optimizations, 0.47 to 0.86 without.
+    convolution. Four such CNNs (images of 56 by 56, one thread) take 0.94 to 0.97 of the time with
+    ORT graph optimizations, 0.47 to 0.86 without.
     Refuses when:
     1. no other layout of a part of the region costs less: Transposes by what they copy, broadcasts
        by their runs of elements.
     2. axes, pads or sizes of an operator are not constants: it ends the region.
     3. a Transpose would come after DequantizeLinear or before QuantizeLinear, or between the two if
        they are of int8, where it prevents integer kernels; or one of batches before a Cast that a
-       MatMul reads, which onnxruntime 1.32 does not survive.
+       MatMul reads, which crashes onnxruntime 1.32.
     4. Resize, in `TransposeRegionSumPattern`, would interpolate along other axes than the last two.
     """
 
-    phase = "target"  # after the fusions, which know one layout only
+    phase = "target"  # after the fusions, which match one layout only
     anchors = ("Transpose",)
     priority = 5
     min_opset = 8
@@ -70,24 +70,24 @@ class TransposeRegionPattern(PatternOptimization):
                 chosen = cheapest(costs) if before else set()
                 after, left = price(costs, chosen)
                 if after < before and left <= count:  # (1)
-                    return self._found(g, region.part(chosen))
+                    return self._result(g, region.part(chosen))
         return self.none(node, msg="no region around it has cheaper Transposes in another layout")
 
-    def _found(self, g: GraphView, part: TransposeRegion) -> MatchResult:
-        written = [name for node in part.nodes for name in node.output if name in part.layouts]
-        read = dict.fromkeys(
+    def _result(self, g: GraphView, part: TransposeRegion) -> MatchResult:
+        results = [name for node in part.nodes for name in node.output if name in part.layouts]
+        operands = dict.fromkeys(
             name for node in part.nodes for name in node.input if name in part.layouts
         )
-        gone = dict.fromkeys(node for name in written for node in transposes_of(g, name))
-        for name in read:
+        transposes = dict.fromkeys(node for name in results for node in transposes_of(g, name))
+        for name in operands:
             source = source_of(g, part, name)
             if (
                 source is not None
                 and not is_needed_as_it_is(g, part, name)
                 and not transposes_of(g, name)
             ):
-                gone[source.node] = None
-        return MatchResult(self, [*part.nodes, *gone], partial(_write, part))
+                transposes[source.node] = None
+        return MatchResult(self, [*part.nodes, *transposes], partial(_write, part))
 
     examples = Example.pairs(
         "agraph (float[n,4,5,6] x) => (float[n,4,5,6] y) <float[4] b = {1,2,3,4}> { "
@@ -105,12 +105,12 @@ class TransposeRegionPattern(PatternOptimization):
 class TransposeRegionSumPattern(TransposeRegionPattern):
     """Transpose(ReduceMean(f(Transpose(x)))) → ReduceMean(f(x))
 
-    What: `TransposeRegionPattern` with operators whose rounding depends on the layout too: MatMuls
-    of matrices, reductions, Softmax, Resize, normalizations of the last axes, functions such as Cos
-    and Log.
+    What: `TransposeRegionPattern` with operators whose rounding depends on the layout as well:
+    MatMuls of matrices, reductions, Softmax, Resize, normalizations of the last axes, functions
+    such as Cos and Log.
     Why: as there; onnxruntime permutes the operand of a Softmax along another axis than the last,
-    which counts. The scan of Mamba, unrolled for 16 steps of 256 channels and 8 states, takes 0.30
-    of the time with its channels last.
+    which counts as a cost. The scan of Mamba, unrolled for 16 steps of 256 channels and 8 states,
+    takes 0.30 of the time with its channels last.
     """
 
     priority = 6
@@ -128,8 +128,8 @@ class TransposeRegionSumPattern(TransposeRegionPattern):
 
 def _write(region: TransposeRegion, g: PatternRewriter, *_: Node) -> list[Node]:
     """The nodes of a region in their layouts, and Transposes at its border."""
-    known: dict[str, str] = {}
-    made: list[Node] = []
+    names: dict[str, str] = {}
+    nodes: list[Node] = []
     for node, carried in region.nodes.items():
         inputs = [*node.input]
         for place, perm in carried.operands.items():
@@ -137,50 +137,50 @@ def _write(region: TransposeRegion, g: PatternRewriter, *_: Node) -> list[Node]:
             if can_be_relaid(g, name):
                 inputs[place] = g.make_initializer("", relaid(constant(g, name), perm), source=name)
             elif name in region.layouts:
-                if name not in known:
-                    made += _enter(g, region, name, known)
-                inputs[place] = known[name]
+                if name not in names:
+                    nodes += _enter(g, region, name, names)
+                inputs[place] = names[name]
         if carried.swapped:
             inputs.reverse()
         moved = [name for name in node.output if name in region.layouts]
-        known.update((name, g.unique_name(name)) for name in moved)
-        made.append(
+        names.update((name, g.unique_name(name)) for name in moved)
+        nodes.append(
             rewritten(
-                g, node, inputs, [known.get(name, name) for name in node.output], carried.changed
+                g, node, inputs, [names.get(name, name) for name in node.output], carried.changed
             )
         )
         for name in moved:
-            made += _leave(g, region, name, known[name])
-    return made
+            nodes += _leave(g, region, name, names[name])
+    return nodes
 
 
 def _enter(
-    g: PatternRewriter, region: TransposeRegion, name: str, known: dict[str, str]
+    g: PatternRewriter, region: TransposeRegion, name: str, names: dict[str, str]
 ) -> list[Node]:
-    """A value from outside in its layout, by a new Transpose if it takes one."""
+    """Name a value from outside in its layout; the result is its new Transpose, if it needs one."""
     perm, operand = region.layouts[name], name
     source, equal = source_of(g, region, name), equal_transpose(g, region, name)
     if source is not None:
         perm, operand = composed(source.perm, perm), source.operand
     if is_identity(perm) or equal is not None:
-        known[name] = operand if equal is None else equal.output[0]
+        names[name] = operand if equal is None else equal.output[0]
         return []
-    known[name] = g.unique_name(name)
-    return [g.make_node("Transpose", [operand], [known[name]], perm=list(perm))]
+    names[name] = g.unique_name(name)
+    return [g.make_node("Transpose", [operand], [names[name]], perm=list(perm))]
 
 
 def _leave(g: PatternRewriter, region: TransposeRegion, name: str, moved: str) -> list[Node]:
-    """The Transposes of a value that nodes outside read, from its layout."""
+    """The nodes that give a value to its readers outside, from its layout."""
     back = inverse(region.layouts[name])
-    made: list[Node] = []
+    nodes: list[Node] = []
     for transpose in transposes_of(g, name):
         perm = composed(back, permutation(g, transpose) or ())
         if is_identity(perm):
-            made.append(g.make_node("Identity", [moved], transpose.output))
+            nodes.append(g.make_node("Identity", [moved], transpose.output))
         else:
-            made.append(g.make_node("Transpose", [moved], transpose.output, perm=list(perm)))
+            nodes.append(g.make_node("Transpose", [moved], transpose.output, perm=list(perm)))
     if is_needed_as_it_is(g, region, name) or any(
         is_op(node, "MatMul", "Gemm") for node in g.next_nodes(name)
     ):
-        made.append(g.make_node("Transpose", [moved], [name], perm=list(back)))
-    return made
+        nodes.append(g.make_node("Transpose", [moved], [name], perm=list(back)))
+    return nodes

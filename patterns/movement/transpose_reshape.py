@@ -24,8 +24,8 @@ class TransposeReshapePattern(EasyPatternOptimization):
     Refuses when:
     1. another axis is moved, or the shape is not known.
     2. the target of the Reshape would have to be computed.
-    3. two axes are not known: onnxruntime infers no length next to an empty axis, which Transpose
-       allows.
+    3. two dimensions are symbolic: onnxruntime does not infer one next to a dimension of size 0,
+       which Transpose allows.
     4. the provider has no kernel for the type, such as integers of 4 bits.
     """
 
@@ -43,8 +43,8 @@ class TransposeReshapePattern(EasyPatternOptimization):
         # (1) an axis may be repeated by mistake
         if shape is None or perm is None or sorted(perm) != [*range(len(shape))]:
             return self.none(m.nodes[0], msg="the shape is unknown, or the axes are not valid")
-        kept = [axis for axis in perm if shape[axis] != 1]
-        if kept != sorted(kept):  # (1)
+        axes = [axis for axis in perm if shape[axis] != 1]
+        if axes != sorted(axes):  # (1)
             return self.none(m.nodes[0], msg="the Transpose moves axes that may be larger than 1")
         target = reshape_target(g, shape, tuple(shape[axis] for axis in perm))
         if target is None:  # (2)

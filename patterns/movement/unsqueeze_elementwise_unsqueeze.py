@@ -8,7 +8,7 @@ from .._nodes import is_op, renamed
 from .._operators import BROADCASTING, ELEMENTWISE
 from .._shapes import inserted_ones
 
-_MOST = 8
+_MAX_OPERATORS = 8
 """Most operators in between."""
 
 
@@ -20,18 +20,18 @@ class _Insertion(NamedTuple):
 
 
 class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
-    """Unsqueeze(f(Unsqueeze(x), z)) → f(Unsqueeze(x), z), and so for Reshape that puts in axes of
+    """Unsqueeze(f(Unsqueeze(x), z)) → f(Unsqueeze(x), z), and so for Reshape that inserts axes of
     size 1
 
-    What: puts all new axes in at once, before the elementwise operators, whose other operands are
+    What: inserts all new axes at once, before the elementwise operators, whose other operands are
     broadcast without them.
     Why: saves a node; masks of torch's decoders get one axis before they are combined and another
     one afterwards.
     Refuses when:
-    1. a Reshape does not only put in axes of size 1, or a computed size may be 0 at run time.
-    2. in between is another operator than elementwise ones, a result that something else reads, or
-       another operand that would need new axes too.
-    3. something reads the first result that does not lead to the same new axes.
+    1. a Reshape does not only insert axes of size 1, or a computed size may be 0 at run time.
+    2. an operator in between is not elementwise, something else reads a result in between, or
+       another operand would need new axes as well.
+    3. the first result has a reader that does not lead to the same new axes.
     """
 
     anchors = ("Reshape", "Unsqueeze")
@@ -47,7 +47,7 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
             return self.none(node, msg="the node does not only insert axes of size 1")
         chain: list[Node] = []
         name = node.input[0]
-        while len(chain) < _MOST:
+        while len(chain) < _MAX_OPERATORS:
             here = g.node_before(name)
             operand = None if here is None else _operand(g, here, last)
             if here is None or operand is None or not (chain or g.is_exclusive(name)):  # (2)
@@ -57,8 +57,8 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
                 )
             chain.append(here)
             first = g.node_before(operand)
-            found = None if first is None else _insertion(g, first)
-            if first is not None and found is not None:
+            insertion = None if first is None else _insertion(g, first)
+            if first is not None and insertion is not None:
                 # (3)
                 if not all(
                     _leads_to(g, reader, last) for reader in g.next_nodes(operand)
@@ -69,7 +69,7 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
                 return MatchResult(
                     self,
                     [*chain[::-1], node],
-                    partial(self._joined, operand, first, _joint(found, last)),
+                    partial(self._joined, operand, first, _joint(insertion, last)),
                 )
             if not g.is_exclusive(operand):  # (2)
                 return self.none(here, msg="a result in between is read elsewhere")
@@ -100,7 +100,7 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
 
 
 def _insertion(g: GraphView, node: Node) -> _Insertion | None:
-    """The axes of size 1 that a node puts in, ``None`` when it is not known to do only that."""
+    """The axes of size 1 that a node inserts; ``None`` when it is not known to do only that."""
     if not is_op(node, "Reshape", "Unsqueeze") or not all(map(g.is_constant, node.input[1:])):
         return None
     source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
@@ -108,7 +108,7 @@ def _insertion(g: GraphView, node: Node) -> _Insertion | None:
     if source is None or result is None or ones is None or not reshapes_as_inferred(g, node):
         return None
     return _Insertion(
-        [sum(other > axis and other not in ones for other in range(len(result))) for axis in ones],
+        [sum(place > axis and place not in ones for place in range(len(result))) for axis in ones],
         len(source),
     )
 
@@ -128,19 +128,19 @@ def _operand(g: GraphView, node: Node, last: _Insertion) -> str | None:
 
 def _leads_to(g: GraphView, node: Node, last: _Insertion) -> bool:
     """Whether elementwise operators lead from a node to the same new axes, and nowhere else."""
-    for _ in range(_MOST):
+    for _ in range(_MAX_OPERATORS):
         following = g.next_nodes(node.output[0]) if _operand(g, node, last) is not None else []
         if len(following) != 1 or g.is_output(node.output[0]):
             return False
         node = following[0]
-        found = _insertion(g, node)
-        if found is not None:
-            return found == last
+        insertion = _insertion(g, node)
+        if insertion is not None:
+            return insertion == last
     return False
 
 
 def _joint(first: _Insertion, last: _Insertion) -> list[int]:
-    """The axes that both put into the tensor, in the result."""
+    """The axes that both insert, as axes of the result."""
     # An axis of the last node precedes this many axes of the first result; not all of them are axes
     # of the tensor.
     ones = sorted(

@@ -14,7 +14,7 @@ from xoptim.match import (
 
 from .._deductions import reshapes_as_inferred
 
-_LONGEST = 4096
+_MAX_INDICES = 4096
 
 
 class UnsqueezeExpandReshapePattern(EasyPatternOptimization):
@@ -28,7 +28,7 @@ class UnsqueezeExpandReshapePattern(EasyPatternOptimization):
     1. more than one axis is new or stretched, or the shapes are unknown.
     2. the new axis is not merged with one neighbour.
     3. the neighbour or the count is not a number, or the neighbour is the last axis: copies of
-       single elements do not pay.
+       single elements are not faster.
     4. a computed size may be 0 at run time: it would copy another size in its place.
     """
 
@@ -67,7 +67,7 @@ class UnsqueezeExpandReshapePattern(EasyPatternOptimization):
             if (
                 not isinstance(size, int)
                 or not isinstance(count, int)
-                or not 0 < size * count <= _LONGEST
+                or not 0 < size * count <= _MAX_INDICES
             ):
                 continue
             if after == (*before[:axis], size * count, *before[axis + 1 :]):
