@@ -154,7 +154,7 @@ def _unrepeated(g: GraphView, name: str, heads: int, size: int) -> Packed | None
     if len(stretched) != 1 or before[stretched[0]] != 1:
         return None
     count, following = after[stretched[0]], after[stretched[0] + 1 :]
-    if not isinstance(count, int) or heads % count or math.prod(following) != size:
+    if not isinstance(count, int) or not count or heads % count or math.prod(following) != size:
         return None
     return Packed(node.input[0], heads // count)
 

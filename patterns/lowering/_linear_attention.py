@@ -17,7 +17,7 @@ class _LowerLinearAttention(_Lowering):
     """LinearAttention with a state for each head.
 
     Refuses when:
-    1. a size or the number of heads is not known.
+    1. a size or the number of heads is not known, or 0.
     2. there are more queries than states, the state is absent or several states are kept.
     3. the rate is one number for all heads, or an operand of the rule is absent.
     4. the type is not a 32-bit float.
@@ -49,11 +49,13 @@ class _LowerLinearAttention(_Lowering):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node, (_, *sizes) = m.nodes[0], g.get_shape(m.past)
         widths = [g.get_shape(name)[2] for name in (m.q, m.k, m.v)]
-        if not all(isinstance(size, int) for size in (*sizes, *widths)):  # (1)
-            return self.none(node, msg="a size is not known")
+        if not all(isinstance(size, int) and size > 0 for size in (*sizes, *widths)):  # (1)
+            return self.none(node, msg="a size is not known, or 0")
         heads, key, _ = sizes
         shared = [m.written["q_num_heads"], widths[1] // key]
-        if not set(m.written) <= _ATTRIBUTES or any(heads % count for count in shared):  # (2)
+        if not set(m.written) <= _ATTRIBUTES or any(
+            not count or heads % count for count in shared
+        ):  # (2)
             return self.none(node, msg="more queries than states, or several states")
         decays, rates = (size_along(g, name, 2) if name else 0 for name in (m.decay, m.beta))
         has_decay = not is_gated(m.rule) or decays in (heads, heads * key)

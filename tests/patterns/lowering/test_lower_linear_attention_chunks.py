@@ -67,6 +67,17 @@ def test_chunks_compute_what_the_kernel_does(rule: str, shared: int, *, are_equa
             np.testing.assert_allclose(result, expected, rtol=0, atol=5e-6 * np.abs(expected).max())
 
 
+def test_a_state_without_keys_stays() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 20, "com.microsoft": 1]> '
+        "agraph (float[b,t,0] q, float[b,t,0] k, float[b,t,24] v, float[b,4,0,6] p) "
+        "=> (float[b,t,24] y, float[b,4,0,6] s) { y, s = com.microsoft.LinearAttention "
+        '<q_num_heads = 4, kv_num_heads = 4, update_rule = "linear"> (q, k, v, p) }'
+    )
+    kept = xoptim.optimize(model, patterns=[LowerLinearAttentionChunksPattern], strict=True)
+    assert [node.op_type for node in kept.graph.node] == ["LinearAttention"]
+
+
 def test_a_decay_by_key_stays() -> None:
     model = attention("gated", decays=HEADS * KEY)
     kept = xoptim.optimize(model, patterns=[LowerLinearAttentionChunksPattern])
