@@ -16,7 +16,7 @@ from xoptim.engine.index import PatternIndex, index_of
 from xoptim.engine.state import EXPLAINED, State
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import BudgetError, Declined, RewriteError, UnstoppableError
-from xoptim.facts.operators import lacks_copies
+from xoptim.facts.operators import lacks_identity_kernel
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
@@ -212,7 +212,7 @@ class Applier:
         for node in added:
             if node.op_type == "Identity" and not node.domain and self._stays(node, added):
                 dtype = self.graph.info_of(node.output[0]).dtype
-                if lacks_copies(dtype, self.graph.opsets.get("", 0)):
+                if lacks_identity_kernel(dtype, self.graph.opsets.get("", 0)):
                     raise Declined(f"onnxruntime has no kernel of Identity for {type_name(dtype)}")
 
     def _stays(self, identity: Node, added: Sequence[Node]) -> bool:
