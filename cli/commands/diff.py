@@ -11,7 +11,7 @@ import click
 
 from xoptim import VerificationOptions, diff, diff_values, report
 from xoptim.bench import BenchOptions
-from xoptim.facts.words import counted
+from xoptim.diagnose.explanation import counted
 
 from ..exit_codes import DIFFERENT, code_of
 from ..files import MODEL, writable

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from xoptim import Replayed, replay
-from xoptim.facts.words import counted
+from xoptim.diagnose.explanation import counted
 from xoptim.verification import library_file
 
 from ..exit_codes import DIFFERENT, NOT_VERIFIED
