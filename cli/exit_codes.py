@@ -37,7 +37,7 @@ def table() -> str:
 def code_of(reports: Iterable[VerificationReport], *, doubtful: int = NOT_VERIFIED) -> int:
     """The exit code of a command that compares models; ``doubtful`` where they are not verified.
 
-    Models that list assumptions that were not given may be equal when these hold.
+    Models may be equal under assumptions in their metadata that were not given.
     """
     failed = [report for report in reports if not report.ok]
     if any(report.status == "different" for report in failed):

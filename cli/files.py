@@ -126,7 +126,7 @@ def target_of(model: Path, output: Path | None, in_place: bool, *, streams: bool
         raise click.UsageError("MODEL was downloaded: give a file to write with -o FILE")
     name = f"{model.stem}.opt.onnx"
     default = Path(name) if is_from_hub else model.with_name(name)
-    target = model if in_place else output or default_name(default)
+    target = model if in_place else output or checked_default(default)
     if (
         not in_place
         and target != STANDARD_OUTPUT
@@ -138,8 +138,8 @@ def target_of(model: Path, output: Path | None, in_place: bool, *, streams: bool
     return writable(target, streams=streams)
 
 
-def default_name(path: Path) -> Path:
-    """The same path, which the user did not name.
+def checked_default(path: Path) -> Path:
+    """The same path, a default name of an output.
 
     Raises for a symbolic link, which may lead anywhere.
     """

@@ -20,7 +20,7 @@ from .settings import (
     read_settings,
 )
 from .terminal import say
-from .trust import counted
+from .trust import trusted
 
 _JUDGE: Final = "check"
 """The command that judges a change."""
@@ -43,7 +43,7 @@ def settings_of(
     if settings is None or (own is not None and settings.path == own.path.resolve()):
         return [] if own is None else [own]
     if command in commands:
-        settings, warnings = counted(settings, commands[command], command)
+        settings, warnings = trusted(settings, commands[command], command)
         for warning in warnings:
             say(f"xopt: warning: {warning}", err=True)
     return [settings] if own is None else [settings, own]

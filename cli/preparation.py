@@ -40,7 +40,7 @@ def assume_from_model_option() -> Any:
     return flag("Also use the assumptions in the metadata of MODEL.")
 
 
-def are_settings() -> bool:
+def assumes_by_settings() -> bool:
     """Whether the assumptions come from a settings file, which is for many models."""
     return click.get_current_context().get_parameter_source("assume") is ParameterSource.DEFAULT_MAP
 
@@ -51,7 +51,7 @@ def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False)
     With ``always``, only those that fit, in both cases. Others are dropped, with a warning for
     each.
     """
-    if not texts or not (always or are_settings()):
+    if not texts or not (always or assumes_by_settings()):
         return tuple(texts)
     kept, reasons = fitting_assumptions(
         model if isinstance(model, Source) else Source(model), texts

@@ -162,7 +162,7 @@ AT: Final = "Name of a node or of a result, or #17 for a position."
 
 
 @dataclass(frozen=True)
-class PlaceChoices:
+class TrialChoices:
     """The options for trying one pattern at the nodes of a model."""
 
     rewrite: tuple[str, ...] = repeated(

@@ -25,7 +25,7 @@ _MAX_NAMED: Final = 3
 
 def max_left_option() -> Any:
     """The option ``--max-left``."""
-    text = "Exit code 1 when more than N nodes are not placed."
+    text = "Exit code 1 when more than N nodes are left to other providers."
     return option(text, type=click.IntRange(0))
 
 

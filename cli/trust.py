@@ -40,8 +40,8 @@ _JUDGED: Final[Mapping[str, str]] = dict.fromkeys(
 """The same when a change is checked."""
 
 
-def counted(settings: Settings, command: click.Command, name: str) -> tuple[Settings, list[str]]:
-    """The settings of a file without those that do not count, and warnings about the command."""
+def trusted(settings: Settings, command: click.Command, name: str) -> tuple[Settings, list[str]]:
+    """The settings of a file that are trusted, and warnings about others of the command."""
     never = {**NEVER, **(_JUDGED if settings.revision else {})}
     doubt = "" if settings.revision else distrust(settings.path)
     kept = {

@@ -98,7 +98,7 @@ def batch_command(
     """
     idle = shared.idle()
     if choices.scheduler:
-        refuse_idle({"jobs": "with --scheduler: the threads of its workers count"})
+        refuse_idle({"jobs": "with --scheduler, whose workers run a model per thread"})
     refuse_idle(idle)
     warn_of_loosened()
     check_target(shared.target, shared.provider, needs_contrib=shared.lowering.needs_contrib)

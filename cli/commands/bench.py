@@ -101,7 +101,7 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Be
     at each.
 
     Exit code 1 when a model differs from the first one by more than --rtol and --atol, or than
-    --tolerance, 3 when it differs and lists assumptions that were not given.
+    --tolerance, 3 when it differs and its metadata has assumptions that were not given.
     """
     refuse_idle(choices.idle())
     warn_of_loosened()

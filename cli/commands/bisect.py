@@ -12,7 +12,7 @@ from xoptim import Culprit, OptimizationOptions, Suspect, save
 from xoptim.diagnose.explanation import counted
 
 from ..exit_codes import DIFFERENT, NOT_VERIFIED
-from ..files import MODEL, default_name, is_stream, output_option, writable
+from ..files import MODEL, checked_default, is_stream, output_option, writable
 from ..loosened import warn_of_loosened
 from ..options import command, flag, json_option, opset_option, providers_option, refuse_idle
 from ..preparation import assume_from_model_option, assume_option, fitting, print_assumed
@@ -51,7 +51,8 @@ def bisect_command(model: Path, choices: _BisectChoices) -> int:
     warn_of_loosened()
     if choices.output is None and is_stream(model):
         raise click.UsageError("MODEL is a stream: give a file to write with -o FILE")
-    target = writable(choices.output or default_name(model.with_name(f"{model.stem}.bisect.onnx")))
+    default = model.with_name(f"{model.stem}.bisect.onnx")
+    target = writable(choices.output or checked_default(default))
     choices = replace(choices, assume=fitting(model, choices.assume))
     options = OptimizationOptions(
         patterns=choices.selection.with_rules(),

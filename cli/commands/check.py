@@ -129,8 +129,8 @@ def check_command(models: tuple[Path, ...], choices: _CheckChoices) -> int:
     which nodes of each model run there; without --max-left and --max-partitions, all must.
 
     Exit code 1 when a check fails or two models cannot be compared, 2 when a model cannot be read,
-    3 when two models differ and list assumptions that were not given, or the target cannot be used
-    here.
+    3 when two models differ and their metadata has assumptions that were not given, or the target
+    cannot be used here.
     """
     refuse_idle(choices.idle())
     check_target(choices.target, choices.provider)

@@ -31,7 +31,7 @@ from xoptim.verification import ProviderUnavailable
 from ..files import MODEL
 from ..options import command, flag, opset_option, option, refuse_idle, target_option
 from ..preparation import assume_option, fitting, in_force, print_assumed
-from ..selection import AT, WORD, PlaceChoices, beginning_of, counted_nodes, rule_of
+from ..selection import AT, WORD, TrialChoices, beginning_of, counted_nodes, rule_of
 from ..tables import Rows, open_console, print_json
 from ..terminal import say
 
@@ -59,14 +59,14 @@ class _ExplainChoices:
     verbose: bool = flag("Show the values of all nodes, and other attempts.", "-v", "--verbose")
 
 
-def _refuse_idle(place: PlaceChoices, choices: _ExplainChoices) -> None:
+def _refuse_idle(trial: TrialChoices, choices: _ExplainChoices) -> None:
     if choices.matches:
         names = ("at", "limit", "everything", "target", "verbose")
         refuse_idle(dict.fromkeys(names, "with --matches, which lists all matches"))
     if choices.at is not None:
         reason = "with --at, which lists what begins there"
         refuse_idle(dict.fromkeys(("limit", "everything"), reason))
-    if place.as_json:
+    if trial.as_json:
         refuse_idle({"verbose": "with --json, which has all values"})
     if choices.everything:
         refuse_idle({"limit": "with --all"})
@@ -75,11 +75,11 @@ def _refuse_idle(place: PlaceChoices, choices: _ExplainChoices) -> None:
 
 
 def _run_of(
-    model: Path, rule: str | type[Rewrite], place: PlaceChoices, choices: _ExplainChoices
+    model: Path, rule: str | type[Rewrite], trial: TrialChoices, choices: _ExplainChoices
 ) -> dict[str, Any]:
     """The run that is explained, as arguments of `explain_run` and `find_matches`."""
     assume = fitting(model, choices.assume)
-    after: str | Query | None = place.after
+    after: str | Query | None = trial.after
     opset = choices.opset
     if choices.genai is not None:
         assume = (*assume, *genai.assumptions_for(Source(model).proto, choices.genai))
@@ -89,9 +89,9 @@ def _run_of(
     return {
         "after": after,
         "opset": opset,
-        "provider": place.provider,
+        "provider": trial.provider,
         "assume": assume,
-        "assume_from_model": place.assume_from_model,
+        "assume_from_model": trial.assume_from_model,
     }
 
 
@@ -103,15 +103,15 @@ def _list_matches(
     model: Path,
     pattern: str,
     rule: str | type[PatternOptimization],
-    place: PlaceChoices,
+    trial: TrialChoices,
     run: dict[str, Any],
 ) -> None:
     """List where a pattern matches, and what it captures."""
     matches = find_matches(model, rule, **run)
-    if place.as_json:
+    if trial.as_json:
         print_json([match.to_json() for match in matches])
         return
-    print_assumed(run["assume"], model, from_model=place.assume_from_model)
+    print_assumed(run["assume"], model, from_model=trial.assume_from_model)
     if matches:
         rows = Rows("node", "matched", "captured", prose={"matched", "captured"})
         for match in matches:
@@ -120,31 +120,31 @@ def _list_matches(
             matched = (f"#{node.position} {node.op_type}" for node in match.matched)
             rows.add(str(match.anchor), ", ".join(matched), ", ".join(captured))
         rows.print(open_console())
-    is_plain = not matches and not place.rewrite and run["after"] is None
+    is_plain = not matches and not trial.rewrite and run["after"] is None
     hint = f"; `xopt explain {shell_path(model)} {pattern}` says why" if is_plain else ""
     say(f"{beginning_of(rule)[0]} applies at {counted_nodes(len(matches))}{hint}")
 
 
 @command("explain", model=MODEL, pattern=WORD)
 def explain_command(
-    model: Path, pattern: str, place: PlaceChoices, choices: _ExplainChoices
+    model: Path, pattern: str, trial: TrialChoices, choices: _ExplainChoices
 ) -> None:
     """Say why PATTERN does not apply in MODEL, the nearest miss first."""
-    _refuse_idle(place, choices)
-    rule = rule_of(pattern, place.rewrite)
-    run = _run_of(model, rule, place, choices)
+    _refuse_idle(trial, choices)
+    rule = rule_of(pattern, trial.rewrite)
+    run = _run_of(model, rule, trial, choices)
     if choices.matches:
-        _list_matches(model, pattern, rule, place, run)
+        _list_matches(model, pattern, rule, trial, run)
         return
     results = explain_run(model, rule, choices.at, **run)
     kinds = _kinds(rule)
     lines = _target_lines(model, kinds, choices.target) if choices.target else []
     shown = results if choices.everything or choices.at is not None else results[: choices.limit]
-    if place.as_json:
-        assumed = in_force(run["assume"], model, from_model=place.assume_from_model)
+    if trial.as_json:
+        assumed = in_force(run["assume"], model, from_model=trial.assume_from_model)
         _print_json(assumed, shown, lines if choices.target else None)
         return
-    print_assumed(run["assume"], model, from_model=place.assume_from_model)
+    print_assumed(run["assume"], model, from_model=trial.assume_from_model)
     for line in lines:
         say(line)
     _print_explanations(shown, choices.verbose or choices.at is not None)
@@ -194,7 +194,7 @@ def _target_lines(model: Path, kinds: Sequence[type[Rewrite]], name: str) -> lis
             lines.append(f"{kind.name()} {_need_of(model, kind.name(), target)}")
         elif reason:
             lines.append(f"{kind.name()} is dropped for {name}: {reason}")
-        elif not is_for_others(kind, target):  # a scheme of quantization chooses the others
+        elif not is_for_others(kind, target):  # quantization selects those for other providers
             lines.append(f"{kind.name()} is used for {name}")
     return lines
 

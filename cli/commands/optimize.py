@@ -44,7 +44,7 @@ from ..options import (
     target_option,
 )
 from ..pipeline import Weights, drafted, page_of, protect_weights, verdict, writer
-from ..preparation import Changes, are_settings, assume_from_model_option, assume_option
+from ..preparation import Changes, assume_from_model_option, assume_option, assumes_by_settings
 from ..progress import Progress
 from ..selection import SelectionWithRules, idle_includes
 from ..settings import used_settings
@@ -210,7 +210,7 @@ class Choices:
         provider = self.provider[0]
         return JobOptions(
             preparation=self.changes.read(),
-            leaves_unfit_assumptions=self.assume_fitting or are_settings(),
+            leaves_unfit_assumptions=self.assume_fitting or assumes_by_settings(),
             optimization=self.optimization(progress),
             precision=self.lowering.read(samples, values.seed),
             keep_if_faster=(

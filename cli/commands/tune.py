@@ -80,7 +80,7 @@ class _TuneChoices:
             else dict.fromkeys(("metric", "calibration"), "without --tolerance")
         )
 
-    def bits(self) -> PrecisionOptions | None:
+    def quantization(self) -> PrecisionOptions | None:
         """The options of quantization, ``None`` without ``--tolerance``."""
         if not self.tolerance:
             return None
@@ -101,22 +101,24 @@ def tune_command(context: click.Context, model: Path, choices: _TuneChoices) -> 
     refuse_idle({**choices.values.idle(), **choices.idle()})
     warn_of_loosened()
     choices = replace(choices, provider=provider_there(choices.target, choices.provider))
-    target = target_of(model, choices.output, choices.in_place)
-    check_derived(settings_path(target))  # before the search, which takes minutes
+    output = target_of(model, choices.output, choices.in_place)
+    check_derived(settings_path(output))  # before the search, which takes minutes
     MEMORY_BOUND.lift_for((choices.provider,))
     choices = replace(choices, assume=fitting(model, choices.assume))
     options = TuneOptions(
-        **common(TuneOptions, choices), **choices.values.measured(), precision=choices.bits()
+        **common(TuneOptions, choices),
+        **choices.values.measured(),
+        precision=choices.quantization(),
     )
     with Progress(enabled=not choices.as_json) as progress:
         result = tune(
             model,
             options,
             on_step=progress.say,
-            on_loaded=lambda builder: protect_weights(builder, target),
+            on_loaded=lambda builder: protect_weights(builder, output),
         )
         progress.say("writing")
-        written = result.save(target, in_place=choices.in_place)
+        written = result.save(output, in_place=choices.in_place)
     if choices.as_json:
         document: TuneJson = {
             "model": str(model),

@@ -111,8 +111,9 @@ def verify_command(
     """Compare two models, or a model with its torch module.
 
     Exit code 1 when they differ, 2 when one of them cannot be read, 3 when they are not verified:
-    ORIGINAL does not run, its outputs are random, or they differ and list assumptions that were not
-    given. With --target, OTHER runs on the target, and the first node that differs is named.
+    ORIGINAL does not run, its outputs are random, or they differ and their metadata has assumptions
+    that were not given. With --target, OTHER runs on the target, and the first node that differs is
+    named.
     """
     refuse_idle(choices.idle())
     if (other is None) != bool(choices.against_torch):

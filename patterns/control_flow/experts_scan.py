@@ -100,7 +100,7 @@ class ExpertsScanPattern(PatternOptimization):
         experts = _Region(g, index, gathers, count[0]).find()
         if experts is None:  # (2)
             return self.none(
-                node, msg="a node mixes rows, or a result in between is read elsewhere"
+                node, msg="a node mixes rows, or an intermediate result is read elsewhere"
             )
         exit_shape = g.try_infer_shape(experts.exit) or ()
         inner = [size for size in exit_shape[1:] if isinstance(size, int)]

@@ -49,7 +49,7 @@ class BooleanArithmeticPattern(PatternOptimization):
     Refuses when:
     1. an operator is not a plain calculation: the row ends before it. (A result in another shape
        than c ends it too.)
-    2. a result in between is read elsewhere: the row ends with it.
+    2. an intermediate result is read elsewhere: the row ends with it.
     3. the result does not depend on c, or there is no kernel of Where for its type.
     4. it would not be faster, and not less nodes at the same speed.
     5. (none: runtimes that select by adding lose the sign of a zero, which is why the grade is

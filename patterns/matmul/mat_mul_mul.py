@@ -115,7 +115,8 @@ class MatMulMulPattern(PatternOptimization):
     Refuses when:
     1. the factor is not a constant with one element, is zero or not finite, or broadcasting would
        change the shape.
-    2. the result does not come from linear layers alone, or a result in between is read elsewhere.
+    2. the result does not come from linear layers alone, or an intermediate result is read
+       elsewhere.
     3. a weight or bias is computed, in an external file, or used elsewhere as well (there would be
        two copies).
     4. the type is not a floating-point type, or a constant leaves its range.

@@ -30,7 +30,7 @@ class MovementChainPattern(PatternOptimization):
     MatMul of an attention.
     Refuses when:
     1. a shape is unknown, or sizes have no factors in common that are known.
-    2. a result in between is read elsewhere (the chain begins there).
+    2. an intermediate result is read elsewhere (the chain begins there).
     3. it takes as many nodes as before, or a Reshape whose shape is not a constant.
     4. a computed size may be 0 at run time: a Reshape would copy another size in its place.
     5. it takes more than 12 movements: a longer chain is shortened piece by piece, so that the time

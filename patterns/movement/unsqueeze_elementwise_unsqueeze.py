@@ -72,7 +72,7 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
                     partial(self._joined, operand, first, _joint(insertion, last)),
                 )
             if not g.is_exclusive(operand):  # (2)
-                return self.none(here, msg="a result in between is read elsewhere")
+                return self.none(here, msg="an intermediate result is read elsewhere")
             name = operand
         return self.none(node, msg="too many operators in between")
 

@@ -114,7 +114,7 @@ def test_nothing_else_reads_the_inside(nodes: str, outputs: str) -> None:
     pattern = chained("Neg", "Exp")
     assert not matches(pattern, nodes, outputs=outputs)
     (refusal,) = refusals(pattern(), graph(nodes, outputs=outputs))
-    assert (refusal.reason, refusal.values) == ("a result in between is read elsewhere", ("t",))
+    assert (refusal.reason, refusal.values) == ("an intermediate result is read elsewhere", ("t",))
     assert matches(pattern, nodes.replace("Abs(t)", "Abs(y)"), outputs=outputs.replace("t", "y"))
 
 

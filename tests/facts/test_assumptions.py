@@ -92,11 +92,11 @@ def test_words_that_are_assumed() -> None:
     "fact",
     [SizeFact(3, 17, 5, 2), SizeFact(1), SizeFact(0, 4), SizeFact(divisor=8), SizeFact(6, 6)],
 )
-def test_sizes_nearby(fact: SizeFact) -> None:
+def test_allowed_sizes(fact: SizeFact) -> None:
     for size in range(40):
-        near = fact.nearest(size)
-        assert fact.holds(near), (size, near)
-        assert near == size or not fact.holds(size)
+        allowed = fact.allowed_size(size)
+        assert fact.holds(allowed), (size, allowed)
+        assert allowed == size or not fact.holds(size)
 
 
 def test_sizes_are_fitted_and_refused() -> None:

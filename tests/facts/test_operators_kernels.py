@@ -111,7 +111,7 @@ def _with_tensorrt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     registry = SimpleNamespace(
         get_available_providers=lambda: providers, get_all_opkernel_def=lambda: pytest.fail("read")
     )
-    monkeypatch.setattr(kernels, "_registry_of_onnxruntime", registry)
+    monkeypatch.setattr(kernels, "_onnxruntime", registry)
     for cached in (kernels._installed, kernels._providers):
         cached.cache_clear()
     yield

@@ -175,8 +175,8 @@ CASES = [
         "function-bomb-inlined",
         "the same with `--inline`",
         model("y = local.f0(x)", *BOMB, "f40 (a) => (b) { b = Neg(a) }"),
-        "without local functions the model would have 1,099,511,627,776 nodes; leave them (no "
-        "--inline)",
+        "without local functions the model would have 1,099,511,627,776 nodes; run without "
+        "--inline",
         **INLINE,
     ),
 ]

@@ -88,7 +88,7 @@ def test_validations_and_results_in_between() -> None:
     assert (refusal.reason, refusal.line, refusal.file) == ("z is not wanted", line, HERE)
     text = TEXT.format(**GOOD).replace("=> (y)", "=> (y, t)")
     (refusal,) = refusals(Gelu(), text)
-    assert refusal.reason == "a result in between is read elsewhere"
+    assert refusal.reason == "an intermediate result is read elsewhere"
     assert refusal.node is not None
     assert refusal.node.op_type == "Mul"
     assert refusal.file == HERE

@@ -61,7 +61,8 @@ def test_python_snippets(capsys: pytest.CaptureFixture[str]) -> None:
     for snippet in _blocks("python"):
         exec(compile(snippet, "debugging.md", "exec"), session)
     assert capsys.readouterr().out.startswith(
-        "GatherUnsqueeze refused at #9 Gather '/m/Gather_1': a result in between is read elsewhere"
+        "GatherUnsqueeze refused at #9 Gather '/m/Gather_1': an intermediate result is read "
+        "elsewhere"
     )
     removed = Counter(types(onnx.load("model.onnx"))) - Counter(types(session["once"]))
     assert removed == {"Unsqueeze": 1, "Constant": 2}, "the constants that nothing reads went too"

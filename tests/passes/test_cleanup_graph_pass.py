@@ -133,9 +133,9 @@ def test_what_is_folded_decides_about_rounding() -> None:
             "y = Mul(x, k) }"
         )
     )
-    assert not one.rounds
+    assert not one.has_stored_floats
     one.run(load(BRANCHES))
-    assert one.rounds
+    assert one.has_stored_floats
 
 
 def test_a_pass_without_a_body() -> None:

@@ -105,7 +105,7 @@ def optimize(
     settings = given(OptimizationOptions, options, changes)
     job = JobOptions(
         optimization=replace(settings, target=target or settings.target),
-        verification=_how(settings, verify, inline),
+        verification=_plan(settings, verify, inline),
         precision=precision,
         keep_if_faster=_faster(settings, only_if_faster),
     )
@@ -161,15 +161,15 @@ def optimize_file(
     precision = changes.pop("precision", None)
     settings = given(OptimizationOptions, options, changes)
     with Draft(Path(target), external=external_data, share_weights=share_weights) as draft:
-        how = replace(_how(settings, verify, inline), draft=draft)
-        job = JobOptions(optimization=settings, verification=how, precision=precision)
+        plan = replace(_plan(settings, verify, inline), draft=draft)
+        job = JobOptions(optimization=settings, verification=plan, precision=precision)
         return draft.commit(_result(local_file(source), report, job))
 
 
-def _how(
+def _plan(
     options: OptimizationOptions, verify: bool | VerificationOptions, inline: bool
 ) -> VerifyPlan:
-    """The options of the verification."""
+    """The plan of the verification."""
     if not isinstance(verify, (bool, VerificationOptions)):
         raise TypeError(f"verify must be True, False or VerificationOptions, not {verify!r}")
     checks = (

@@ -6,23 +6,18 @@ from typing import Any, TypeVar, Unpack, overload
 
 import onnx
 
-from xoptim.graph.assumed import (
-    assumed_of as assumed_of,  # for the command
-    fitting,
-    recorded as recorded,  # for the command
-)
-
-# for the command
+# Names imported "as" themselves are for the command line.
+from xoptim.graph.assumed import assumed_of as assumed_of, fitting, recorded as recorded
 from xoptim.graph.atomic_write import replace_file as replace_file
-from xoptim.graph.data_file import lacks_weights as lacks_weights  # for the command
-from xoptim.graph.hub import (  # for the command
+from xoptim.graph.data_file import lacks_weights as lacks_weights
+from xoptim.graph.hub import (
     download as download,
     hub_folder as hub_folder,
     is_hub_address as is_hub_address,
 )
-from xoptim.graph.load import LARGEST_FILE as LARGEST_FILE  # for the command
+from xoptim.graph.load import LARGEST_FILE as LARGEST_FILE
 from xoptim.graph.save import serialized as serialized
-from xoptim.graph.sources import Source as Source  # for the command
+from xoptim.graph.sources import Source as Source
 from xoptim.preparation.ports import extract_part
 from xoptim.preparation.preparation import Preparation, PreparationChanges, with_shapes
 from xoptim.workflow.preparing import prepared_source

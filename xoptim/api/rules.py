@@ -82,7 +82,7 @@ def rewrite_rule(
         filters: called with the view of the graph and the match; all must agree.
         value_name_pairs: pairs of a result of ``replace`` and one of ``match``: the new node that
             makes the first takes name and metadata of the matched node that made the second.
-        **settings: as in ``rule.settings`` of a file, which takes precedence; and ``examples``.
+        **settings: keys of ``rule.settings``, unless ``match`` sets them; and ``examples``.
     """
     rule = _rule(
         match,
@@ -175,7 +175,7 @@ class SubgraphRewriter:
     ) -> AnyModel:
         """Rewrite a model, which is left unchanged.
 
-        Folding and merging are off unless ``changes`` set them.
+        Without ``options``, folding and merging are off unless ``changes`` set them.
 
         Returns a model of the same kind.
 

@@ -70,13 +70,13 @@ def part(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto:
 
 
 def _neighbourhoods(graph: Graph, around: Collection[str]) -> list[list[Node]]:
-    """The producers of some results, then the nodes up to 1, 2, 4, ... steps away, all connected
-    nodes last.
+    """The producers of some results, then these with all nodes up to 1, 2, 4, ... steps away; the
+    last one has all connected nodes.
     """
     nodes = {node: None for name in around if (node := graph.producer(name)) is not None}
     if not nodes:
         return []
-    rings = [list(nodes)]
+    neighbourhoods = [list(nodes)]
     edge = list(nodes)
     distance, radius = 0, 1
     while edge:
@@ -86,9 +86,9 @@ def _neighbourhoods(graph: Graph, around: Collection[str]) -> list[list[Node]]:
         nodes.update(dict.fromkeys(edge))
         distance += 1
         if distance == radius or not edge:
-            rings.append(sorted(nodes, key=lambda node: node.label))
+            neighbourhoods.append(sorted(nodes, key=lambda node: node.label))
             radius *= 2
-    return rings
+    return neighbourhoods
 
 
 def _neighbours(graph: Graph, node: Node) -> list[Node]:
@@ -254,7 +254,7 @@ class Bisection:
         )
         node = rewrite.anchor.name or rewrite.anchor.output[0]
         name = rewrite.pattern.name()
-        is_local = sum(application.pattern.name() == name for application in applications) > 1
+        applies_elsewhere = sum(other.pattern.name() == name for other in applications) > 1
         return Culprit(
             "pattern",
             name,
@@ -264,7 +264,7 @@ class Bisection:
             results,
             check.values,
             self._runs,
-            first_result(rewrite.anchor) if is_local else "",
+            first_result(rewrite.anchor) if applies_elsewhere else "",
         )
 
     # ---------------------------------------------------------------- running

@@ -131,7 +131,8 @@ def model_costs(path: str | Path, sizes: Mapping[str, int] | None = None) -> Cos
 def _agreed(
     sizes: Mapping[str, int], fixed: Mapping[str, int], equal: Mapping[str, Dim]
 ) -> dict[str, int]:
-    """The sizes, where dimensions that the model requires to be equal have the size in ``fixed``.
+    """The sizes, with one size for dimensions that the model requires to be equal: that in
+    ``fixed``, if any.
 
     Raises `ModelError` when ``fixed`` contradicts the model.
     """

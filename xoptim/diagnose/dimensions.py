@@ -140,8 +140,9 @@ class _Trials:
 def _assignments(base: Mapping[str, int], name: str, size: int) -> Iterator[Sizes]:
     """Assignments that change one dimension: alone, or with all that are equal to it in ``base``.
 
-    Each is also given with one other group of equal dimensions moved by as much, as a total length
-    moves with a new one. For a size below the one in ``base``, small sizes of the others follow.
+    After each come assignments that change one other group of equal dimensions by as much: a total
+    length grows with a new length. For a size below the one in ``base``, small sizes of the others
+    follow.
     """
     step = size - base[name]
     groups = sorted(set(base.values()) - {base[name]})

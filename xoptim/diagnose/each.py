@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 import onnx
 
-from xoptim.diagnose.held_to import are_quantized, held_to
+from xoptim.diagnose.held_to import are_quantized, required_exactness
 from xoptim.diagnose.report import Culprit
 from xoptim.engine.events import Application, Event, for_applications
 from xoptim.facts.assumptions import Assumptions
@@ -96,7 +96,7 @@ class EachCheck:
     original: ModelLike
     options: VerificationOptions = field(default_factory=VerificationOptions)
     checked: int = 0  # number of rewrites found equal
-    right: set[str] = field(default_factory=set)  # names of their patterns
+    right: set[str] = field(default_factory=set)  # names of patterns with such rewrites
     # rewrites that could not be judged, with the reason
     unchecked: list[tuple[str, str]] = field(default_factory=list)
     # rewrites that compute different results
@@ -107,7 +107,7 @@ class EachCheck:
     def culprit(self) -> Culprit | None:
         """The first wrong rewrite, ``None`` when all are right.
 
-        Its ``result`` is set if the pattern is right at all other nodes.
+        Its ``result`` is set if the other rewrites of the pattern were found equal.
         """
         if not self.disagreements:
             return None
@@ -147,7 +147,7 @@ class EachCheck:
             return
         before, after = side_by_side(application.graph, application.matched, application.given)
         feeds = self._feeds(application.graph, before, after)
-        exactness = held_to(application.pattern.exactness, (before, after))
+        exactness = required_exactness(application.pattern.exactness, (before, after))
         options = replace(
             self.options,
             exactness=exactness,
@@ -318,7 +318,7 @@ def dump_application(folder: Path, application: Application) -> None:
         return
     name = pattern.name()
     models = side_by_side(application.graph, matched, nodes)
-    exactness = held_to(pattern.exactness, models)
+    exactness = required_exactness(pattern.exactness, models)
     for model in models:
         onnx.helper.set_model_props(model, {"xoptim.pattern": name, "xoptim.exactness": exactness})
         note(model, Assumptions.of(fitting(application.graph.model.assumptions.texts, model)[0]))

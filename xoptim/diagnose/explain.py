@@ -116,9 +116,7 @@ class Explainer:
         return [node for node in self._places.positions if self.is_anchor(node)]
 
     def anchors_for(self, nodes: Sequence[Node]) -> Iterator[Node]:
-        """Those of ``nodes`` that can be the anchor, then the anchors of matches that contain one
-        of ``nodes``.
-        """
+        """The ``nodes`` that can be the anchor, then the anchors of matches that contain one."""
         yield from filter(self.is_anchor, nodes)
         places = {self.place(node) for node in nodes}
         for node in self.candidates():

@@ -251,8 +251,8 @@ class Explanation:
         progress: how far the match got; comparable only between explanations of one pattern.
         bindings: captures of a match, by name.
         others: further results at this node, such as other variants, best first.
-        gain: what rewriting the nodes saves, if a pass tells it.
-        advice: what else matters, such as the readers of a result, or an option that helps; may be
+        gain: saving by rewriting the nodes, if a pass reports it.
+        advice: further facts, such as the readers of a result, or an option that helps; may be
             empty.
     """
 

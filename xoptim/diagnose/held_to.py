@@ -12,8 +12,8 @@ _HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _QUANTIZED: Final = (TensorProto.UINT8, TensorProto.INT8)
 
 
-def held_to(exactness: Exactness, models: Iterable[onnx.ModelProto]) -> Exactness:
-    """The exactness to which a rewrite is held: not ``exact`` where its models compute in 16 bits.
+def required_exactness(exactness: Exactness, models: Iterable[onnx.ModelProto]) -> Exactness:
+    """The exactness that a rewrite must have: not ``exact`` where its models compute in 16 bits.
 
     Runtimes without float16 kernels insert casts to float32. Their places depend on the
     neighbouring nodes and the subgraph, so that moving a node out of a branch may change how

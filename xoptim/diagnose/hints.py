@@ -68,7 +68,7 @@ def candidates(proto: onnx.ModelProto, known: Assumptions) -> list[str]:
 
 
 def needed(texts: Sequence[str], is_enough: Callable[[Sequence[str]], bool]) -> list[str]:
-    """As few of the assumptions as are enough; all of them when there are many."""
+    """The assumptions without those that are not needed; all of them when there are many."""
     kept = list(texts)
     for text in texts if len(texts) <= _MAX_TRIED else ():
         rest = [item for item in kept if item != text]
@@ -80,8 +80,8 @@ def needed(texts: Sequence[str], is_enough: Callable[[Sequence[str]], bool]) -> 
 def with_assumptions(
     model: Model, pattern: Item, found: Sequence[Explanation], provider: str = "cpu"
 ) -> list[Explanation]:
-    """The explanations, of which the nearest misses name assumptions under which the match gets
-    further.
+    """The explanations; the advice of the nearest misses names the assumptions under which the
+    match gets further.
     """
     misses = [miss for miss in found if miss.status == "refused"][:_MAX_REFUSALS]
     proto = export_model(model) if misses else onnx.ModelProto()
@@ -396,8 +396,8 @@ def _with_sizes(
     """The effect of fixed sizes, if the model computes with shapes."""
     if not sizes or all(node.op_type not in _MEASURING for node in proto.graph.node):
         return None
-    small = _fixed(proto, options, sizes, checks.original_dir)
-    if small is None:
+    hint = _fixed(proto, options, sizes, checks.original_dir)
+    if hint is None:
         return None
     try:
         usual = replace(
@@ -410,10 +410,10 @@ def _with_sizes(
         )
         return (
             _fixed(proto, options, run_reference(proto, usual).runs[0].sizes, checks.original_dir)
-            or small
+            or hint
         )
     except XoptimError:
-        return small
+        return hint
 
 
 def _fixed(

@@ -188,8 +188,8 @@ class ExplanationJson(TypedDict):
         progress: how far the match got; comparable only within one pattern.
         bindings: captures of a match, by name; null without a match.
         others: further results at this node, best first.
-        gain: what rewriting the nodes saves, if a pass tells it.
-        advice: an option that helps, or what else matters; may be empty.
+        gain: saving by rewriting the nodes, if a pass reports it.
+        advice: an option that helps, or further facts; may be empty.
     """
 
     pattern: str

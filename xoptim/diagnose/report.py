@@ -96,8 +96,8 @@ class Culprit:
         return replace(options, skip_at={**options.skip_at, self.name: (self.result,)})
 
     def is_local(self, options: OptimizationOptions) -> bool:
-        """Whether it is switched off at its node only: it is right at others, and the options do
-        not switch it off at a node already.
+        """Whether it is switched off at its node only: it has a ``result``, and the options do not
+        switch it off at a node already.
         """
         return bool(self.result) and self.name not in options.skip_at
 
@@ -247,7 +247,7 @@ class Optimizations:
             return OptimizationReport([], {}, self._nodes_before, after, weakest([]))
         grades = self._last.grades()
         infos = (info for graph in self._model.graphs() for _, info in graph.all_known())
-        # see `held_to`
+        # see `required_exactness`
         if any(info.dtype in (TensorProto.FLOAT16, TensorProto.BFLOAT16) for info in infos):
             grades.append("rounding")
         return OptimizationReport(
@@ -257,7 +257,7 @@ class Optimizations:
             nodes_after=after,
             exactness=weakest(grades),
             unfolded=self._last.folding.growth.unfolded(),
-            repetitions=tuple(self._last.outlining.found),
+            repetitions=tuple(self._last.outlining.repetitions),
             unused_inputs=tuple(unused_inputs(self._model.graph)),
             dropped_inputs=tuple(self._last.dropping.dropped),
             unguarded=tuple(self._last.guards[1].dropped),

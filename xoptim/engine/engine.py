@@ -16,7 +16,7 @@ from xoptim.engine.index import PatternIndex, index_of
 from xoptim.engine.state import EXPLAINED, State
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import BudgetError, Declined, RewriteError, UnstoppableError
-from xoptim.facts.operators import lacks_copies
+from xoptim.facts.operators import lacks_identity_kernel
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
@@ -37,7 +37,7 @@ TAG = "xoptim.pattern"
 """Metadata key of a node for the name of the pattern that wrote it."""
 logger = logging.getLogger("xoptim")
 PASSED_ON = (BudgetError, BrokenPipeError, MemoryError, UnstoppableError)
-"""Errors that a pattern did not cause: dropping it would not prevent them."""
+"""Errors that end the optimization even if it is not strict."""
 
 
 def inherit(added: Sequence[Node], removed: Sequence[Node], tag: str = "") -> None:
@@ -212,7 +212,7 @@ class Applier:
         for node in added:
             if node.op_type == "Identity" and not node.domain and self._stays(node, added):
                 dtype = self.graph.info_of(node.output[0]).dtype
-                if lacks_copies(dtype, self.graph.opsets.get("", 0)):
+                if lacks_identity_kernel(dtype, self.graph.opsets.get("", 0)):
                     raise Declined(f"onnxruntime has no kernel of Identity for {type_name(dtype)}")
 
     def _stays(self, identity: Node, added: Sequence[Node]) -> bool:
@@ -253,7 +253,7 @@ def match_patterns(
 
     Args:
         model: the model, subgraphs and local functions included, or one graph.
-        patterns: the patterns to find, all at once; phases are ignored.
+        patterns: the patterns to find; those of all phases are matched at once.
         strategy: which of several overlapping matches is kept, a name in
             `xoptim.match.pattern.STRATEGIES`. Ties go to the earlier pattern (phase, priority,
             ``before``, name), then to the earlier anchor.
@@ -278,7 +278,7 @@ def match_patterns(
 def all_matches(
     graph: Graph, patterns: Sequence[PatternOptimization], provider: str
 ) -> list[MatchResult]:
-    """All matches in a graph, in the order of patterns, then of nodes; they may overlap."""
+    """All matches in a graph, by pattern, then by node; they may overlap."""
     view = GraphView(graph, provider)
     index = index_of(tuple(p for p in patterns if not p.unfit_for(view.main_opset, provider)), ())
     matches: list[MatchResult] = []
@@ -304,8 +304,8 @@ class Engine:
         self._unconfirmed = 0
 
     def run(self, patterns: list[PatternOptimization]) -> int:
-        """Run patterns until nothing changes: lower phases and priorities first, and again after
-        changes by higher ones.
+        """Run patterns until nothing changes: by phase, then by priority, and earlier ones again
+        after changes by later ones.
 
         Patterns of earlier calls stay active. Only new patterns see every node, the others the
         nodes near a change; `confirm` offers every node to all. Returns the number of rewrites.
@@ -333,8 +333,8 @@ class Engine:
         return self._unconfirmed
 
     def _loop(self, first: int | None = None) -> int:
-        """Offer all nodes to the active patterns from ``first`` on, then those near a change to
-        all, until nothing changes.
+        """Offer all nodes to the active patterns from ``first`` on (``None``: to none), then those
+        near a change to all, until nothing changes.
         """
         total = 0
         for graph in () if first is None else inner_first(self.model):
@@ -346,7 +346,10 @@ class Engine:
         return total
 
     def _rewrite(self, graph: Graph, first: int | None) -> int:
-        """Run rounds in one graph until nothing changes there; returns the rewrites."""
+        """Run rounds in one graph until nothing changes there; returns the rewrites.
+
+        ``first`` as in `_loop`, for the first round.
+        """
         worklist, total = self.state.worklist, 0
         while self._may_go_on(graph):
             index = self._index(graph, first or 0)

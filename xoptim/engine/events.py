@@ -138,7 +138,7 @@ class EventStream:
 
 
 def for_applications(listener: Callable[[Application], None]) -> Callable[[Event], None]:
-    """A listener to events that passes the application of each event on."""
+    """A listener to events that passes their applications to ``listener``."""
 
     def listen(event: Event) -> None:
         if event.application is not None:
@@ -178,14 +178,14 @@ def show_log() -> None:
 
 
 REWRITES_PER_RESULT = 40
-"""Times that the producer of a result may be replaced by no fewer nodes.
+"""Maximal number of times that a result's producer is replaced without fewer nodes.
 
 Beyond that, patterns are assumed to undo each other.
 """
 GROWTH = 10
-"""A graph with more than this many times its initial nodes plus 1000 is assumed to grow forever."""
+"""A graph with more than this many times (initial nodes + 1000) is assumed to grow forever."""
 ROUNDS_PER_NODE = 40
-"""Rounds that a graph may take per initial node, with 100 nodes added: stops all other loops."""
+"""Maximal number of rounds of a graph per (initial nodes + 100): ends all other loops."""
 _ACTORS: dict[EventKind, str] = {"applied": "pattern {}", "round": "cleaning", "timed": "step {}"}
 """The actor that changed the model before an event, by kind of event."""
 _EMPTY_COLUMNS = {
@@ -196,16 +196,17 @@ _EMPTY_COLUMNS = {
     "removed": 0,
     "exit_point": "",
 }
-"""All rows have the same columns, so that sums and maxima can be computed."""
+"""Defaults of columns: all rows have the same ones, so that they can be summed."""
 
 
 class Statistics:
     """Listens to the events of an optimization and records rows of statistics.
 
     Each row is a dictionary with ``pattern`` (``match_NAME``, ``apply_NAME``, or a step such as
-    ``constant_folding``), ``iteration``, ``time_in`` (seconds), ``instances``, ``match_index``,
-    ``tried`` (nodes), ``added``, ``removed`` (0 where they do not apply), and ``exit_point`` (the
-    condition that refused most matches; empty unless refusals are events).
+    ``constant_folding``), ``iteration``, ``time_in`` (seconds), ``instances``, ``match_index`` (the
+    number of the rewrite in the run), ``tried`` (nodes), ``added``, ``removed`` (0 where they do
+    not apply), and ``exit_point`` (the condition that refused most matches; empty unless refusals
+    are events).
     """
 
     kinds: ClassVar[tuple[EventKind, ...]] = ("timed", "tried", "refused", "applied", "round")

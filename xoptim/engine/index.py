@@ -79,7 +79,7 @@ class _Paths:
                     numbers.update(dict.fromkeys(children[key].numbers))
 
     def _literals_of(self, graph: Graph, name: str) -> Sequence[Key]:
-        """The literals that a value may equal: its own, all if it is unknown or stored rounded."""
+        """The literals that a value may equal: all of them if it is unknown or was rounded."""
         tensor = graph.tensor(name)
         if tensor is None:
             return () if graph.is_input(name) else self.literals

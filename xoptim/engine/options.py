@@ -64,7 +64,7 @@ class OptimizationOptions:
             values.
         max_growth: bytes that folding may add to the model in all: a number, ``"500kB"``, ``"10%"``
             of the constants of the model, or ``"unlimited"``. By default 10% or 1 MB, whichever
-            is more, and no second form of a large constant that stays.
+            is more; no large constant is then stored in two forms.
         max_rewrites: maximal number of rewrites; -1 for no limit. The first rewrites do not depend
             on the number.
         lower_at: by pattern of the phase ``lower``, the names of the nodes at which it may be
@@ -130,7 +130,7 @@ class OptimizationOptions:
         return [entry.rewrite for entry in self._entries(assumptions)]
 
     def scheduled(self, assumptions: Assumptions | None = None) -> list[Rewrite]:
-        """What `selected` returns, with patterns that are imported when they are first tried."""
+        """As `selected`, with patterns that are imported when they are first tried."""
         return [entry.scheduled for entry in self._entries(assumptions)]
 
     def _entries(self, assumptions: Assumptions | None) -> list[Entry]:
@@ -167,7 +167,7 @@ class OptimizationOptions:
         """Why a rewrite is dropped for the target, empty when it is used there."""
         measured = rewrite.providers
         if self.target in ("", "cpu", *measured) or "cpu" not in measured:
-            return ""  # rewrites for other providers only are left to `provider_for`
+            return ""  # `unfit_for` the provider decides about rewrites for other providers only
         return f"known to be faster on {' and '.join(measured)} only"
 
     def verbosity(self, rewrite: Rewrite) -> int:

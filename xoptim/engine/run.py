@@ -45,8 +45,8 @@ class Navigator(ModelPass):
     """Visits each node once, and immediately applies the first pattern that matches there.
 
     Subgraphs are visited as well, inner ones first. A new node is visited in the same walk only if
-    it comes after the next node of the walk; nodes added there are not, so that every walk ends.
-    The optimizer repeats a navigator as long as anything changes.
+    it comes after the next node of the walk. Nodes added at a new node are not visited, so that
+    every walk ends. The optimizer repeats a navigator as long as anything changes.
 
     Args:
         *patterns: names, classes or instances of patterns.
@@ -328,7 +328,7 @@ class Optimizer:
         self.rewrites = options.scheduled(model.assumptions)
         self._target = older_set(model, options.opset)
         if self._target is not None:
-            # Others would write operators that must then be decomposed again.
+            # Rewrites for newer sets would write operators that must be decomposed again.
             self.rewrites = [item for item in self.rewrites if _fits(item, self._target)]
         self.state = State(model, options)
         self.statistics = Statistics()
@@ -343,7 +343,7 @@ class Optimizer:
         self.dropping = DropUnusedInputs()
         removing = RemoveGuards()
         self.guards = removing, WriteGuards(options.guard, removing)
-        self._before, self._after = stored_operands(model), NoteMatMuls()
+        self._operands_before, self._operands_after = stored_operands(model), NoteMatMuls()
         self.passes = self._passes()  # the passes of `run`, in order
 
     def _passes(self) -> list[ModelPass]:
@@ -364,11 +364,11 @@ class Optimizer:
             (self._raising, options.opset is not None and self._target is None),
             (rewriting, True),
             *self._lowering(settle, rewriting),
-            # Apart from the others, which would fuse again what lowerings decompose.
+            # Separate, as other rewrites would fuse what lowerings decompose.
             (Rewriting(lowerings, cleaning, settle), bool(lowerings)),
             (RemoveInitializers(), unused),
             (WriteExpanded(growth, self.state.events.send), True),
-            (self._after, options.outline),
+            (self._operands_after, options.outline),
             (self.outlining, options.outline),
             (self.dropping, options.drop_unused_inputs),
             (self.guards[1], True),
@@ -401,24 +401,23 @@ class Optimizer:
 
     def grades(self) -> list[Exactness]:
         """Exactness of each applied rewrite, and ``rounding`` if the runtime may choose other
-        kernels: for another operator set, or for a MatMul with another constant operand.
+        kernels: for another operator set, or for a MatMul with a newly stored or computed operand.
         """
         grades = grades_of(self.rewrites, self.state.counts)
-        after = (
-            stored_operands(self.model) if self._after.operands is None else self._after.operands
-        )
+        after = self._operands_after.operands
+        after = stored_operands(self.model) if after is None else after
         if (
             self._raising.has_raised
             or self._target is not None
-            or self.folding.rounds
-            or rounds_elsewhere(self._before, after)
+            or self.folding.has_stored_floats
+            or rounds_elsewhere(self._operands_before, after)
         ):
             grades.append("rounding")
         return grades
 
 
 def _fits(rewrite: Rewrite, target: int) -> bool:
-    """Whether a rewrite writes operators of an older set only; lowerings always fit."""
+    """Whether a rewrite can run in an older operator set; lowerings always fit."""
     return rewrite.phase == _LOWER or rewrite.min_opset <= target
 
 

@@ -18,7 +18,8 @@ def run_passes(passes: Iterable[ModelPass], model: Model, state: State) -> int:
     afterwards, and a pass that raises is skipped from then on.
 
     Raises `XoptimError` under strict options when a pass raises, or when a condition that it
-    requires or ensures does not hold. What one pass ensures is not checked again before the next.
+    requires or ensures does not hold. Conditions that a pass ensures are not checked again before
+    the next one.
     """
     total, guarantees = 0, frozenset[Condition]()
     for item in passes:

@@ -173,7 +173,7 @@ class State:
                 graph.sweep()
 
     def level(self, rewrite: Rewrite) -> int:
-        """Verbosity of the stream from which events about a rewrite are logged."""
+        """Minimal verbosity of the stream to log events about a rewrite."""
         return 0 if self.options.verbosity(rewrite) >= EXPLAINED else EXPLAINED
 
     def refusals(self, pattern: PatternOptimization) -> AbstractContextManager[None]:

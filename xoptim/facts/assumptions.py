@@ -35,10 +35,10 @@ DEFAULTS: Final[Mapping[str, str]] = {
 }
 """The default set: each word with its meaning."""
 PROPERTIES: Final[Mapping[str, str]] = {
-    "finite": "no NaN, infinity or -0; without a name, in no tensor",
+    "finite": "no NaN, infinity or -0 in the named input; without a name, in any tensor",
     "bool": "0 and 1 only",
     "ones": "1 only",
-    "right_padded": "along the last axis ones, at least one, and then zeros",
+    "right_padded": "each row along the last axis is one or more ones, followed by zeros",
     "sorted": "in ascending order along the last axis",
     "unit": "vectors along the last axis have the length 1, to within 1 %",
 }
@@ -51,7 +51,7 @@ _REMAINDER: Final = re.compile(r"(.+?)\s*%\s*(\d+)")
 _OR: Final = re.compile(r"\s+or\s+")
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
 _MAX_DIVISOR: Final = 1 << 20
-"""Also of the least common multiple of the divisors of one size."""
+"""Maximal divisor of a size, and maximal least common multiple of its divisors."""
 _MAX_LENGTH: Final = 400
 """The time of a regular expression may grow with the square of the length of a text."""
 _MAX_ASSUMPTIONS: Final = 1000
@@ -74,8 +74,8 @@ class SizeFact:
             and size % self.divisor == self.rest
         )
 
-    def nearest(self, size: int) -> int:
-        """An allowed size: ``size`` itself, or if possible different ones for different sizes."""
+    def allowed_size(self, size: int) -> int:
+        """``size`` or an allowed one: smaller ones are shifted by ``least``, to stay different."""
         size = size if size >= self.least else size + self.least
         size += (self.rest - size) % self.divisor
         return (
@@ -94,7 +94,7 @@ class SizeFact:
         rest = (self.rest + self.divisor * steps) % divisor
         ends = [end for end in (self.most, other.most) if end is not None]
         fact = SizeFact(max(self.least, other.least), min(ends, default=None), divisor, rest)
-        return fact if fact.holds(fact.nearest(0)) else None
+        return fact if fact.holds(fact.allowed_size(0)) else None
 
     def texts(self, name: str) -> Iterator[str]:
         """The assumptions about a size of this name, in their canonical form."""
@@ -173,10 +173,10 @@ class Assumptions:
         return [name for prop, name in self.values if prop == word and name]
 
     def fitted(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Sizes by name, changed as little as the assumptions require."""
+        """Sizes by name, changed where the assumptions exclude them."""
         result, facts = self._settled(sizes), dict(self.sizes)
         result |= {
-            name: fact.nearest(result[name]) for name, fact in facts.items() if name in result
+            name: fact.allowed_size(result[name]) for name, fact in facts.items() if name in result
         }
         for name, formula in self.equal:
             if name in result and (size := _size(formula, result)) is not None:
@@ -186,7 +186,7 @@ class Assumptions:
     def _settled(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Sizes by name, changed where no alternative holds.
 
-        Other sizes get other alternatives: runs with several sizes see all of them.
+        The sizes decide which alternative is made true: different runs usually cover several.
         """
         result, facts = dict(sizes), dict(self.sizes)
         for alternatives in self.either:
@@ -197,7 +197,7 @@ class Assumptions:
             ]
             if options and not any(fact.holds(result[name]) for name, fact in options):
                 name, fact = options[sum(result.values()) % len(options)]
-                result[name] = fact.nearest(result[name])
+                result[name] = fact.allowed_size(result[name])
         return result
 
     def broken(self, sizes: Mapping[str, int]) -> str:
@@ -325,7 +325,7 @@ def _follows(alternatives: Alternatives, sizes: Mapping[str, SizeFact]) -> bool:
 def _check_alternatives(
     either: Iterable[Alternatives], sizes: Mapping[str, SizeFact], equal: Mapping[str, str]
 ) -> None:
-    """Raise `AssumptionError` where no alternative can hold, or its size follows from others."""
+    """Raise `AssumptionError` where no alternative can hold, or one has a size in ``equal``."""
     for alternatives in either:
         text = _text_of(alternatives)
         if name := next((name for name, _ in alternatives if name in equal), ""):

@@ -1,8 +1,8 @@
-"""Bounds of symbolic dimensions: interval arithmetic, and deductions that open operations."""
+"""Bounds of symbolic dimensions: interval arithmetic, and replacing operations by operands."""
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import Final
+from typing import Final, TypeAlias
 
 from xoptim.facts.polynomials import Atom, Bounds, Monomial, Terms, merge_terms, scale_terms
 
@@ -11,9 +11,11 @@ INTEGER_BITS: Final = {"int32": 32, "int64": 64}
 """Operations that wrap around, and the number of bits that they keep."""
 _MAX_BITS: Final = 256
 _MAX_DEPTH: Final = 4
-"""Maximal number of atoms that a deduction of a bound opens one after the other."""
+"""Maximal number of operations that a deduction of a bound opens in a row."""
 DEDUCTION_STEPS: Final = 32
 """Maximal number of polynomials that a deduction of a bound visits in all."""
+_Limits: TypeAlias = tuple[tuple[Atom, ...], int]
+"""The arguments ``skipped`` and ``depth`` of `_Deduction.low`."""
 
 
 def _largest(numbers: Iterable[int | None]) -> int | None:
@@ -142,9 +144,9 @@ def deduced_low(terms: Terms, constant: int) -> int | None:
     """A number that the polynomial ``terms + constant`` is never below, ``None`` when no such
     number is found.
 
-    Interval arithmetic first; then operations that occur linearly are opened one by one, which
-    cancels what the operands share with the rest: ``n - min(n, 5)`` is at least both ``n - n`` and
-    ``n - 5``. After `DEDUCTION_STEPS` polynomials the best bound so far is returned.
+    Interval arithmetic first; then operations that occur linearly are opened one by one: replaced
+    by their operands, whose terms may cancel others. ``n - min(n, 5)`` is at least both ``n - n``
+    and ``n - 5``. After `DEDUCTION_STEPS` polynomials the best bound so far is returned.
     """
     return _Deduction().low(terms, constant, (), _MAX_DEPTH)
 
@@ -156,10 +158,7 @@ class _Deduction:
         self.steps = DEDUCTION_STEPS
 
     def low(self, terms: Terms, constant: int, skipped: tuple[Atom, ...], depth: int) -> int | None:
-        """A lower bound.
-
-        Atoms that were opened elsewhere in the search (``skipped``) stay closed.
-        """
+        """A lower bound; opens at most ``depth`` operations in a row, none in ``skipped``."""
         self.steps -= 1
         best = _interval_low(terms, constant)
         if depth:
@@ -172,7 +171,7 @@ class _Deduction:
                     best = _largest(
                         (best, self.open(atom, coefficient, rest, constant, (skipped, depth - 1)))
                     )
-                    # each order of opening the same atoms would repeat the work
+                    # opening the same operations in another order gives the same bound
                     skipped = (*skipped, atom)
         return best
 
@@ -182,7 +181,7 @@ class _Deduction:
         coefficient: int,
         rest: Terms,
         constant: int,
-        limits: tuple[tuple[Atom, ...], int],
+        limits: _Limits,
     ) -> int | None:
         """Lower bound of ``coefficient * atom + rest + constant`` by the bounds that the operation
         of the atom guarantees.
@@ -220,7 +219,7 @@ class _Deduction:
         coefficient: int,
         rest: Terms,
         constant: int,
-        limits: tuple[tuple[Atom, ...], int],
+        limits: _Limits,
     ) -> int | None:
         """As `open`, for a floor division by a number."""
         dividend, divisor = atom.args

@@ -14,7 +14,7 @@ _CALCULATION: Final = re.compile(r"[+*]|//| - ")
 _ALLOWED: Final = re.compile(r"[\w\s+*/()-]+")
 _MAX_LENGTH: Final = 200
 _SIZE_LIMIT: Final = 1 << 63
-"""Sizes are below it."""
+"""All sizes are smaller."""
 _OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -25,9 +25,9 @@ _OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
 
 @lru_cache(1024)
 def formula_of(text: str) -> Dim | None:
-    """The size that a formula gives, by the names in it; ``None`` for the name of a dimension.
+    """The value of a formula of dimension names, ``None`` for other texts, such as a single name.
 
-    A number is one as well: exporters write fixed sizes as the names "2" and "16".
+    A number is a formula: exporters write fixed sizes as the names "2" and "16".
     """
     if len(text) > _MAX_LENGTH:
         return None
@@ -45,7 +45,7 @@ def formula_of(text: str) -> Dim | None:
 
 
 def size_in(text: str, names: Collection[str]) -> Dim | None:
-    """The size that a formula of these dimensions gives, ``None`` for any other text."""
+    """The value of a formula of these dimensions, ``None`` for any other text."""
     size = formula_of(text)
     return size if size is None or isinstance(size, int) or size.symbols <= {*names} else None
 

@@ -214,8 +214,8 @@ LOSSLESS: Final[dict[int, frozenset[int]]] = {
 }
 """Types that represent every value of a type exactly.
 
-A significand has 8 bits in bfloat16, 11 in float16, 24 in float, 53 in double. The narrow types of
-8 bits and less are excluded: runtimes convert between few of them.
+A significand has 8 bits in bfloat16, 11 in float16, 24 in float, 53 in double. Of the types of 8
+bits and less, only bool, uint8 and int8 are included: runtimes convert few of the others.
 """
 
 

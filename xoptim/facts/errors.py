@@ -40,7 +40,7 @@ class PatternError(XoptimError, TypeError):
 
 
 class BudgetError(XoptimError):
-    """The loop was stopped because it made no progress towards a fixed point."""
+    """The optimization was stopped: it would not end, or it removed a result that must stay."""
 
 
 class UnknownPatternError(XoptimError):

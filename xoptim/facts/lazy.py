@@ -15,9 +15,9 @@ class _LazyModule(ModuleType):
     """Represents a module until the first access to an attribute, and delegates to the module from
     then on.
 
-    It is not put into ``sys.modules`` (``importlib.util.LazyLoader`` would): code that walks all
+    Unlike with ``importlib.util.LazyLoader``, it is not in ``sys.modules``: code that walks all
     loaded modules would trigger the import, and before Python 3.12 two threads could meet a
-    half-initialized module. Here the import itself, hence its lock, is Python's own.
+    half-initialized module.
     """
 
     _module: ModuleType | None = None
@@ -36,8 +36,7 @@ class _LazyModule(ModuleType):
 
 
 def lazy_module(name: str) -> ModuleType:
-    """A stand-in for a module that is imported at the first access to an attribute, by whichever
-    thread comes first.
+    """A stand-in for a module that is imported at the first access to an attribute.
 
     That access raises ``ImportError`` when the module is not installed, so that a missing package
     matters only to code that uses it.

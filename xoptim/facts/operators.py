@@ -1,5 +1,5 @@
-"""Whether a call of an operator can be expressed, and which execution providers of onnxruntime have
-a kernel for it.
+"""Whether a call of an operator is valid in an operator set, and which execution providers of
+onnxruntime have a kernel for it.
 """
 
 import tomllib
@@ -18,7 +18,7 @@ from xoptim.facts.protos import standard_domain
 from xoptim.facts.schema import DOMAIN_VERSIONS, KNOWN_DOMAINS, schema, since_version
 from xoptim.facts.words import abridged, meant, shortened
 
-_registry_of_onnxruntime = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
+_onnxruntime = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
 
 _NO_END: Final = 2**31 - 1
 _BUILT_IN: Final = frozenset(
@@ -85,19 +85,16 @@ def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int)
     return False if dtype else None  # a kernel exists, but an unknown type may be unsupported
 
 
-def lacks_copies(dtype: int, opset: int) -> bool:
-    """Whether onnxruntime cannot load an Identity of an element type: it has no kernel for types of
-    4 bits.
-    """
+def lacks_identity_kernel(dtype: int, opset: int) -> bool:
+    """Whether onnxruntime cannot load an Identity of an element type, such as those of 4 bits."""
     return has_kernel("cpu", "", "Identity", dtype, opset) is False
 
 
 def _serves(kernel: _Kernel, since: int) -> bool:
-    """Whether a kernel is chosen for a schema version: an open range serves the version that it
-    starts with only.
+    """Whether a kernel is chosen for a schema version: a range without an end serves only the
+    version that it starts with.
 
-    (Later versions may differ; onnxruntime closes a range when it adds kernels for the next
-    version.)
+    (Later versions may differ; onnxruntime ends a range when it adds kernels for the next version.)
     """
     return kernel.first == since or (kernel.first < since <= kernel.last and kernel.last != _NO_END)
 
@@ -111,8 +108,8 @@ def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
     crashes the process.
     """
     try:
-        is_safe = _BUILT_IN.issuperset(_registry_of_onnxruntime.get_available_providers())
-        definitions = _registry_of_onnxruntime.get_all_opkernel_def() if is_safe else ()
+        is_safe = _BUILT_IN.issuperset(_onnxruntime.get_available_providers())
+        definitions = _onnxruntime.get_all_opkernel_def() if is_safe else ()
     except (ImportError, AttributeError):  # not installed, or a build without the registry
         definitions = ()
     if not definitions:
@@ -199,11 +196,8 @@ def _ranges(text: str, numbers: Mapping[str, int]) -> Iterator[_Kernel]:
         )
 
 
-_onnxruntime = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
 _NEWEST: Final = 1 << 30
-"""Larger than any version of an operator set, and than any number of operands that a schema
-limits.
-"""
+"""Above all versions of operator sets; from here on, a maximal number of operands is no limit."""
 
 
 @cache
@@ -230,10 +224,9 @@ class _Signature(NamedTuple):
 
 
 def _any_schema(op_type: str, domain: str, opset: int) -> Any:
-    """The schema in force, of onnx or of onnxruntime, which has operators of its own.
+    """The schema in force in onnx or else in onnxruntime, ``None`` for an unknown operator.
 
-    ``None`` for an unknown operator. A few are in the standard domain, some before the standard has
-    them.
+    A few of onnxruntime's own operators are in the standard domain.
     """
     of_onnx = schema(op_type, domain, opset)
     if of_onnx is not None:
@@ -273,7 +266,7 @@ def objection(
     outputs: int,
     opsets: Mapping[str, int],
 ) -> str | None:
-    """The reason why a call of an operator cannot be expressed, ``None`` when it can, or when its
+    """The reason why a call of an operator is invalid, ``None`` when it is valid, or when its
     domain is unknown.
 
     ``inputs`` and ``outputs`` are numbers of operands and results, those omitted in the middle

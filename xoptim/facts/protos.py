@@ -106,7 +106,7 @@ def every_node(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def hide_from_onnx(model: onnx.ModelProto, op_types: Collection[str]) -> None:
-    """Move nodes of some standard operators, in subgraphs and functions too, to a domain whose
+    """Move nodes of some standard operators, subgraphs and functions included, to a domain whose
     operators onnx does not know.
     """
     parts = [

@@ -37,8 +37,8 @@ def may_own_graphs(domain: str, op_type: str) -> bool:
 def version_to_import(domain: str, ir_version: int) -> int:
     """The version to import of an operator set that a model of some IR version does not import yet.
 
-    Of the standard one it is the newest that this IR version was made for: runtimes that read such
-    models know it.
+    For the standard domain: the newest version that this IR version was made for, which runtimes
+    for such models know.
     """
     if domain:
         return DOMAIN_VERSIONS.get(domain, 1)

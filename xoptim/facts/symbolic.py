@@ -83,7 +83,7 @@ class SymbolicDim:
 
     @property
     def atom(self) -> Atom | None:
-        """The only atom of an expression that is nothing else, if it is one."""
+        """The atom of an expression that is one atom, else ``None``."""
         if not self.constant and len(self.terms) == 1:
             monomial, coefficient = self.terms[0]
             if coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
@@ -279,7 +279,7 @@ def from_full(terms: Terms) -> Dim:
 
 
 def single_atom(dim: Dim) -> Atom | None:
-    """The only atom of an expression that is nothing else, if it is one."""
+    """The atom of a dimension that is one atom, else ``None``."""
     return dim.atom if type(dim) is SymbolicDim else None
 
 

@@ -134,8 +134,8 @@ _AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[a-z]*)", re.IGNORECASE)
 
 
 def byte_amount(text: str, whole: int | None = None) -> int:
-    """A number of bytes from a text such as ``500``, ``500 kB``, ``1.5GiB`` or, where ``whole`` is
-    100 %, ``10%``.
+    """A number of bytes from a text such as ``500``, ``500 kB`` or ``1.5GiB``; with ``whole``, the
+    bytes of 100 %, also ``10%``.
 
     The case of letters does not matter. Raises `ValueError` for any other text.
     """

@@ -1,4 +1,4 @@
-"""Assumptions about the sizes of a model's inputs, as dimensions that take the place of names."""
+"""Assumptions about a model's inputs: in its metadata, checked against it, as dimensions."""
 
 import logging
 import shlex
@@ -25,9 +25,9 @@ from xoptim.facts.words import listed, whole_number
 
 logger = logging.getLogger("xoptim")
 _MAX_LISTED: Final = 8
-"""Assumptions that a line lists."""
+"""Maximal number of assumptions in a message."""
 _MAX_LENGTH: Final = 200
-"""Characters of a text from the metadata in a line."""
+"""Maximal length of a text from the metadata in a message."""
 
 
 def recorded(proto: onnx.ModelProto) -> Assumptions:
@@ -228,7 +228,7 @@ def _dimension(name: str, fact: SizeFact, largest: int) -> Dim:
 def _declared(proto: onnx.ModelProto) -> dict[str, int | None]:
     """The sizes of the inputs by name, and by ``input:axis`` where they have none.
 
-    ``None`` for an open one.
+    ``None`` for a dynamic one.
     """
     sizes: dict[str, int | None] = {}
     for value in fed_inputs(proto):

@@ -96,7 +96,7 @@ _MAX_NUMBER_LENGTH: Final = 32
 def longest_result(node: Node, operands: Iterable[Tensor | int | None]) -> int:
     """Maximal number of characters of a text in the results of a node.
 
-    An operand is a tensor, or the longest text in it.
+    An operand is a tensor, or the length of the longest text in it.
     """
     lengths = (
         operand.longest_text() if isinstance(operand, Tensor) else operand or 0

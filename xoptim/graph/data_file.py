@@ -77,9 +77,7 @@ def external_files(proto: ModelProto, base_dir: Path) -> list[Path]:
 
 
 def external_locations(proto: ModelProto) -> list[str]:
-    """The locations of the external data of a model as it states them, relative to its folder, in
-    order; at most one for each tensor.
-    """
+    """The locations of external data as the model states them, relative to its folder, sorted."""
     tensors = filter(is_external, stored_tensors(proto))
     entries = ({entry.key: entry.value for entry in t.external_data} for t in tensors)
     return sorted({entry["location"] for entry in entries if "location" in entry})
@@ -204,7 +202,7 @@ _FIELDS: Final = (
 
 
 _STRIP: Final = 2048
-"""Stored rows of a transposed tensor that are mapped at a time."""
+"""Number of stored rows of a transposed tensor that are mapped at a time."""
 _ZEROS: Final = 1 << 20
 """Bytes of a range that is skipped when it is zero."""
 _MIN_RUN: Final = 64
@@ -220,8 +218,8 @@ class Weight(NamedTuple):
 
 
 def write_weights(weights: Sequence[Weight], stream: BinaryIO, folder: Path, location: str) -> None:
-    """Write weights in order to an empty unbuffered file, and let their protobufs, emptied, refer
-    to its ``location``.
+    """Write weights in order to an empty unbuffered file, and make their protobufs refer to its
+    ``location`` instead of holding them.
 
     Raises `OSError` when the disk is full, or fails, and `ModelError` for a weight with damaged or
     missing data.
@@ -324,8 +322,8 @@ def _write_numbers(stream: BinaryIO, offset: int, raw: np.ndarray) -> None:
 def _computed(tensor: Tensor, box: Box) -> np.ndarray:
     """A part of a tensor, in memory of this thread.
 
-    The stored rows that a transposed part is made of are mapped a few at a time: the system maps
-    more of each than is read.
+    Stored rows of a transposed part are mapped a few at a time: the system maps more of each than
+    is read.
     """
     shape = [span.stop - span.start for span in box]
     dtype = numpy_dtype(tensor.dtype)
@@ -339,7 +337,7 @@ def _computed(tensor: Tensor, box: Box) -> np.ndarray:
 def _fill(tensor: Tensor, box: Box, part: np.ndarray, indices: range) -> None:
     """Compute some indices along the last axis of a part.
 
-    Holes are not read: a strip of which one half is in a hole is split.
+    Holes are not read: a strip with one half in a hole is split.
     """
     start, middle, stop = indices.start, (indices.start + indices.stop) // 2, indices.stop
     strip, *halves = (
@@ -370,7 +368,7 @@ def _boxes(tensor: Tensor) -> Iterator[Box]:
     for number, axis in enumerate(
         (rank - 1, *fast, *reversed([a for a in range(rank - 1) if a not in fast]))
     ):
-        # Runs that are written are long, those that are read are not too short.
+        # Write long runs, and read runs that are not too short.
         limit = budget // _MIN_RUN if fast and number == 0 else budget
         lengths[axis] = max(min(shape[axis], limit), 1)
         budget = max(budget // lengths[axis], 1)

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from xoptim.facts.errors import Declined, RewriteError
-from xoptim.facts.operators import objection, objection_to_types
+from xoptim.facts.operators import objection, objection_to_types, operator_label
 from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.graph.expanded import expanded, reads_expanded
 from xoptim.graph.graph import Graph
@@ -202,8 +202,7 @@ class Edit(Graph):
     ) -> None:
         """Take ``removed`` out of the graph and put ``added`` in; a node in both stays as it is.
 
-        Of the initializers that were made, those that the new nodes read are stored. An error
-        leaves the graph unchanged.
+        New initializers are stored if the new nodes read them. An error leaves the graph unchanged.
 
         Args:
             removed: nodes of the graph.
@@ -285,8 +284,8 @@ class Edit(Graph):
                 )
 
     def _is_new(self, name: str) -> bool:
-        """Whether this name was never used in the model, subgraphs included: an inner name must not
-        hide an outer one.
+        """Whether only this edit uses or reserves a name: in the model, subgraphs included, an
+        inner name must not hide an outer one.
         """
         return name in self._names.used or name not in self._names
 
@@ -313,7 +312,7 @@ class Edit(Graph):
         graph, model = self.target, self.target.model
         before = _Before(graph, gone, region)
         try:
-            repeats = any(reads_expanded(graph, node) for node in gone)
+            read_expanded = any(reads_expanded(graph, node) for node in gone)
             move_after(graph, places[0] if places else None, region)
             for node in gone:
                 graph.remove(node)
@@ -321,7 +320,7 @@ class Edit(Graph):
                 if name in self.initializers:
                     tensor = self.initializers[name]
                     graph.add_initializer(
-                        name, (expanded(graph, tensor) if repeats else None) or tensor
+                        name, (expanded(graph, tensor) if read_expanded else None) or tensor
                     )
             for node, place in zip(new, places, strict=True):
                 graph.insert(node, place)
@@ -363,9 +362,7 @@ class Edit(Graph):
 def _check_call(
     node: Node, model: Model, functions: Sequence[Function], opsets: Mapping[str, int]
 ) -> None:
-    """Raise `RewriteError` unless ONNX can express a new node of a model that is about to get these
-    local functions.
-    """
+    """Raise `RewriteError` unless a new node is valid in the model with these local functions."""
     results = [name for name in node.output if name]
     if node.graph is not None:
         raise RewriteError(f"a new {node.op_type} is already in the replacement")
@@ -381,7 +378,8 @@ def _check_call(
         return  # a copy of a node of the model, which may be of a deprecated operator
     if (node.domain, node.op_type) in model.hidden_operators:
         raise RewriteError(
-            f"a local function of the model hides operator {node.domain}::{node.op_type}"
+            "a local function of the model hides operator "
+            f"{operator_label(node.op_type, node.domain)}"
         )
     key = (node.domain, node.op_type, node.overload)
     if key in model.function_keys() or any(key == function.key for function in functions):

@@ -1,4 +1,4 @@
-"""Input dimensions that must be equal, whatever their names, for MatMuls to run."""
+"""Input dimensions that must be equal, whatever their names, for MatMul and Gemm to run."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,7 +11,7 @@ from xoptim.graph.walk import reads
 
 
 def equal_sizes(graph: Graph) -> dict[str, Dim]:
-    """Input dimensions that must equal another one or a number: that size, by name."""
+    """The sizes that input dimensions must have, by name: a number, or a formula of others."""
     order = {name: place for place, name in enumerate(_declared(graph))}
     sizes: dict[str, Dim] = {}
     differing = [
@@ -33,10 +33,7 @@ def equal_sizes(graph: Graph) -> dict[str, Dim]:
 
 
 def _replacement(symbol: SymbolicDim, size: Dim) -> dict[str, Dim]:
-    """A size in place of a symbol.
-
-    Where the size is a symbol as well, the limits of both hold for either.
-    """
+    """The replacement of a symbol by a size; if that is a symbol, within the limits of both."""
     if not isinstance(size, SymbolicDim) or not size.is_symbol:
         return {str(symbol): size}
     (lower, upper), (low, high) = bounds(symbol), bounds(size)
@@ -71,7 +68,7 @@ def _declared(graph: Graph) -> dict[str, None]:
 
 
 def _pairs(graph: Graph, node: Node) -> Iterator[tuple[Dim, Dim]]:
-    """The inner dimensions of the operands of a MatMul."""
+    """The inner dimensions of the two operands of a MatMul or Gemm."""
     if node.domain or node.op_type not in ("MatMul", "Gemm") or len(node.input) < 2:
         return
     a, b = (graph.info_of(name).shape for name in node.input[:2])
@@ -87,11 +84,9 @@ def _pairs(graph: Graph, node: Node) -> Iterator[tuple[Dim, Dim]]:
 
 
 def _solved(difference: Dim, order: Mapping[str, int]) -> tuple[SymbolicDim, Dim] | None:
-    """A symbol and the size for which a difference is 0: the last symbol of the inputs that has
-    one.
-    """
+    """The last input dimension for which the difference can be 0, and its size then."""
     names = difference.symbols & order.keys() if isinstance(difference, SymbolicDim) else ()
-    # a size that is not one of the inputs is computed from values
+    # other symbols depend on values
     if isinstance(difference, int) or len(names) != len(difference.symbols):
         return None
     for name in sorted(names, key=lambda name: -order[name]):
@@ -107,7 +102,7 @@ def _solved(difference: Dim, order: Mapping[str, int]) -> tuple[SymbolicDim, Dim
 
 
 def _needed(graph: Graph) -> set[Node]:
-    """The nodes on which outputs depend: others may be removed by the runtime."""
+    """The nodes on which outputs depend: runtimes may never run others."""
     names, needed = set(graph.outputs), set[Node]()
     for node in reversed(list(graph.nodes)):
         if not names.isdisjoint(node.output):

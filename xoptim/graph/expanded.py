@@ -23,10 +23,7 @@ from xoptim.operators.registry import Trait, operators_with
 from xoptim.operators.slicing import slice_ranges
 
 VIEW_LEAST: Final = 1 << 20
-"""Bytes from which on the result of external constants is a view.
-
-Smaller ones are computed at once.
-"""
+"""Minimal number of bytes of the largest operand: results of smaller ones are computed at once."""
 _Viewer: TypeAlias = Callable[[EvaluationView, list[Tensor], Sequence[int]], list[Tensor] | None]
 """Takes a node, its operands and the shape of its first result.
 

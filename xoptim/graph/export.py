@@ -31,10 +31,10 @@ ToProto: TypeAlias = Callable[[Tensor, str], TensorProto]
 """Makes the protobuf of a constant with a name."""
 
 
-def export_model(model: Model, stand: ToProto = Tensor.to_proto) -> ModelProto:
+def export_model(model: Model, to_proto: ToProto = Tensor.to_proto) -> ModelProto:
     """A protobuf of the whole model. It shares no objects with the one the model came from.
 
-    ``stand`` makes the protobuf of each initializer: possibly a stub, if its data is written later.
+    ``to_proto`` makes the protobuf of each initializer, or a stub if its data is written later.
     """
     with collection_paused(), lack_of_memory():
         proto = deepcopy(model.shell)
@@ -42,7 +42,7 @@ def export_model(model: Model, stand: ToProto = Tensor.to_proto) -> ModelProto:
             for domain, version in model.graph.opsets.items():
                 proto.opset_import.add(domain=domain, version=version)
         _add_missing_domains(model.opsets, proto)
-        export_graph(model.graph, proto.graph, stand)
+        export_graph(model.graph, proto.graph, to_proto)
         if model.lists_initializers and (
             proto.ir_version >= UNLISTED_SINCE or _has_other_initializers(model)
         ):
@@ -61,16 +61,16 @@ def _add_missing_domains(opsets: Mapping[str, int], proto: ModelProto | onnx.Fun
             proto.opset_import.add(domain=domain, version=version)
 
 
-def export_graph(graph: Graph, proto: GraphProto, stand: ToProto = Tensor.to_proto) -> None:
+def export_graph(graph: Graph, proto: GraphProto, to_proto: ToProto = Tensor.to_proto) -> None:
     """Write a graph into an empty protobuf."""
     source = graph.source
     if source is not None:
         copy_fields(source, proto, _REBUILT)
     if source is None or source.HasField("name"):
         proto.name = graph.name if source is not None else graph.name or "graph"
-    proto.node.extend(export_nodes(graph, stand))
+    proto.node.extend(export_nodes(graph, to_proto))
     proto.initializer.extend(
-        stand(tensor, name) for name, tensor in with_headroom(graph.initializers.items())
+        to_proto(tensor, name) for name, tensor in with_headroom(graph.initializers.items())
     )
     _export_values(graph, proto)
 
@@ -185,15 +185,15 @@ def value_info(name: str, info: Info) -> ValueInfoProto:
     return ValueInfoProto(name=name, type=info_to_type_proto(info))
 
 
-def export_nodes(graph: Graph, stand: ToProto = Tensor.to_proto) -> Iterator[NodeProto]:
+def export_nodes(graph: Graph, to_proto: ToProto = Tensor.to_proto) -> Iterator[NodeProto]:
     """The nodes of a graph.
 
     Unchanged ones are the protobufs they came from, not copies: do not modify them.
     """
-    return (export_node(node, stand) for node in with_headroom(graph.nodes))
+    return (export_node(node, to_proto) for node in with_headroom(graph.nodes))
 
 
-def export_node(node: Node, stand: ToProto = Tensor.to_proto) -> NodeProto:
+def export_node(node: Node, to_proto: ToProto = Tensor.to_proto) -> NodeProto:
     """A node with its subgraphs.
 
     When unchanged, the protobuf it came from, not a copy: do not modify it.
@@ -202,18 +202,18 @@ def export_node(node: Node, stand: ToProto = Tensor.to_proto) -> NodeProto:
     if proto is None or node.bodies or not node.is_unchanged:
         proto = node.to_proto()
         for name, body in node.bodies.items():
-            _export_body(proto, name, body, stand)
+            _export_body(proto, name, body, to_proto)
     return proto
 
 
-def _export_body(proto: NodeProto, name: str, body: Graph, stand: ToProto) -> None:
+def _export_body(proto: NodeProto, name: str, body: Graph, to_proto: ToProto) -> None:
     for attribute in proto.attribute:
         if attribute.name == name:
             attribute.ClearField("g")
             break
     else:
         attribute = proto.attribute.add(name=name, type=AttributeProto.GRAPH)
-    export_graph(body, attribute.g, stand)
+    export_graph(body, attribute.g, to_proto)
 
 
 def _constants(tensors: Mapping[str, Tensor]) -> list[NodeProto]:

@@ -233,7 +233,7 @@ class FactTable:
         self._evaluated.update(values)
 
     def retry_failures(self) -> None:
-        """Let constants that could not be computed be tried again: operands may have changed."""
+        """Forget which constants could not be computed: operands may have changed."""
         for name in [name for name, value in self._evaluated.items() if value is None]:
             del self._evaluated[name]
 
@@ -267,8 +267,8 @@ class FactTable:
 def can_fold(node: Node) -> bool:
     """Whether the results of a node depend on its inputs only and can be computed ahead of time.
 
-    Results of DequantizeLinear are always computed at run time: wide weights would replace narrow
-    ones, and hide the quantization from the runtime.
+    Results of DequantizeLinear are always computed at run time: float weights would replace the
+    quantized ones, and hide the quantization from the runtime.
     """
     return (
         not node.bodies

@@ -26,11 +26,10 @@ _FUNCTIONS_SINCE = 8
 def fragment(
     graph: Graph, nodes: Sequence[Node], results: Sequence[str], *, largest: int = _MAX_BYTES
 ) -> onnx.ModelProto:
-    """A model of some nodes, in any order, that belong or belonged to a graph.
+    """A model of some nodes, in any order, that are or were in a graph; its outputs are
+    ``results``.
 
-    Its outputs are ``results``.
-
-    Results that they read from elsewhere are its inputs, with the types and shapes that are known;
+    Results that they read from elsewhere are its inputs, with their known types and shapes;
     constants are stored in it up to ``largest`` bytes. Local functions that the nodes call are
     included.
     """
@@ -89,14 +88,14 @@ def called_functions(graph: Graph, nodes: Sequence[Node]) -> list[onnx.FunctionP
 
 
 _MAX_STORED_BYTES = 1 << 20
-"""Bytes up to which a constant is stored in the models.
+"""Maximal number of bytes of a constant that is stored in the models.
 
 A larger one is an input of both, if both read it.
 """
 _MAX_CONTEXT = 100
 """Maximal number of nodes that are added around a match."""
 _MAX_ONE_SIDED = 24
-"""Maximal number of them that compute what only one side reads."""
+"""Maximal number of added nodes that compute what only one side reads."""
 
 
 @dataclass(slots=True)
@@ -182,14 +181,14 @@ def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str,
     # other side.
     one_sided = {name for name in before.keys() ^ after.keys() if stored[name] is None}
     two_sided = not one_sided <= before.keys() and not one_sided <= after.keys()
-    line, context = set(one_sided), _Fragment([])
+    between, context = set(one_sided), _Fragment([])
     for _ in range(_MAX_CONTEXT):
         before, after = _update(graph, fragments, stored)
         context.update()
         # If each side reads such results, the nodes between them suffice, up to where a common
         # context contains all of them.
         is_joined = two_sided and one_sided <= context.produced | context.reads.keys()
-        follows_line = not is_joined and len(context.nodes) < (
+        adds_between = not is_joined and len(context.nodes) < (
             _MAX_CONTEXT if two_sided else _MAX_ONE_SIDED
         )
         # Integers may be sizes or positions, for which random numbers would be invalid.
@@ -197,7 +196,7 @@ def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str,
         names = [
             name
             for name in open_names
-            if (name in line and follows_line) or graph.info_of(name).dtype in INTEGERS
+            if (name in between and adds_between) or graph.info_of(name).dtype in INTEGERS
         ]
         producers = [
             (place, node)
@@ -207,8 +206,8 @@ def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str,
         if not producers:
             break
         producer = max(producers, key=lambda pair: pair[0])[1]
-        if not line.isdisjoint(producer.output):
-            line.update(producer.input)
+        if not between.isdisjoint(producer.output):
+            between.update(producer.input)
         for fragment in (*fragments, context):
             fragment.nodes.insert(0, producer)
     for fragment in fragments:
@@ -248,7 +247,7 @@ def _constant(graph: Graph, name: str) -> Tensor | None:
 
 
 def _sorted(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes in an order in which they can run, otherwise in the given order."""
+    """The nodes in an order in which they can run, close to the given order."""
     producers = {name: node for node in nodes for name in node.output if name}
     done: dict[Node, None] = {}
     for root in nodes:

@@ -202,7 +202,7 @@ class Graph:
         self.facts.remember(values)
 
     def retry_failures(self) -> None:
-        """Let constants that could not be computed be tried again."""
+        """Forget which constants could not be computed: operands may have changed."""
         self.facts.retry_failures()
 
     def depends_on_caller(self, name: str) -> bool:
@@ -255,8 +255,8 @@ class Graph:
         return sorted(owners, key=lambda node: node.label)
 
     def declare_input(self, name: str, info: Info = UNKNOWN, *, listed: bool = True) -> None:
-        """Add a value that no node computes and no `Tensor` stores: an input, or unlisted a sparse
-        initializer.
+        """Add a value that no node computes and no `Tensor` stores: an input, or, with
+        ``listed=False``, a sparse initializer.
         """
         if listed:
             self.inputs.append(name)
@@ -277,7 +277,7 @@ class Graph:
         self.references.connect(node)
 
     def suspect(self, nodes: Iterable[Node]) -> None:
-        """Let the next `sweep` check whether the results of these nodes are read."""
+        """Let the next `sweep` remove these nodes unless something reads their results."""
         self.references.unread.extend(nodes)
 
     def add_initializer(self, name: str, tensor: Tensor) -> None:
@@ -334,7 +334,7 @@ class Graph:
         self.references.rename(old, new)
 
     def rename_output(self, node: Node, old: str, new: str) -> None:
-        """Rename a result of a node, and let its readers read the new name."""
+        """Rename a result of a node, also in its readers."""
         node.output = tuple(new if name == old else name for name in node.output)
         self.definitions.rename_result(old, new)
         self.facts.move(old, new)

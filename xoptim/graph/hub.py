@@ -143,7 +143,7 @@ def _is_inside(file: str) -> bool:
 def _fetched(
     address: str, remote: HubFile, file: str, folder: Path, limit: int | None = None
 ) -> Path:
-    """A file of the repository in a local folder; ``limit``: bytes that it may have."""
+    """A file of the repository in a local folder; ``limit`` is its maximal number of bytes."""
     place = folder / file
     with suppress(OSError):
         if place.is_symlink() or not (place.is_file() or place.is_dir()):
@@ -156,7 +156,7 @@ def _fetched(
         check_own_file(Path(path))
     except ImportError:
         raise ModelError(f"{address!r} needs huggingface_hub: pip install 'xoptim[hub]'") from None
-    # its errors extend these; they explain themselves in their first line
+    # errors of huggingface_hub extend these two; their first line gives the reason
     except (OSError, ValueError) as error:
         message = getattr(error, "strerror", None) or str(error)
         reason = message.strip().partition("\n")[0] or type(error).__name__
@@ -167,7 +167,7 @@ def _fetched(
 def _check_size(remote: HubFile, file: str, folder: Path, limit: int | None) -> None:
     """Raise `OSError` for a file that is too large, or does not fit on the disk.
 
-    Where the size cannot be asked for, the download says why.
+    Where the size is unknown, the download gives the reason.
     """
     if (folder / file).is_file():  # it is replaced only if it has changed
         return

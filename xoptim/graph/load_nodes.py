@@ -204,7 +204,7 @@ def _captures_later(graph: Graph) -> bool:
 def _sort(graph: Graph) -> None:
     """Sort the nodes so that each comes after what it reads.
 
-    Otherwise keep the given order (Kahn's algorithm).
+    Apart from that, keep the given order (Kahn's algorithm).
     """
     nodes = list(graph.nodes)
     position = {node: index for index, node in enumerate(nodes)}

@@ -57,7 +57,7 @@ class Model:
         self.base_dir = base_dir  # folder of the file, for external data
         # The protobuf without graph and functions: producer, versions, metadata, training info
         self.shell = onnx.ModelProto()
-        # Input dimensions that must equal another one or a number: that size, by name
+        # The sizes that input dimensions must have, by name: a number, or a formula of others
         self.equal_sizes: dict[str, Dim] = {}
         self.assumptions = Assumptions()
         # The dimensions that replace names of input dimensions because of the assumptions

@@ -37,17 +37,16 @@ from xoptim.operators.inference.types import type_proto_to_info
 from xoptim.operators.inference.values import INTEGERS
 from xoptim.operators.registry import operator_of
 
-_MAX_NODES: Final = 16  # whose shapes are inferred from one constant
-_MAX_ELEMENTS: Final = 1024  # of a constant that is read for this
+_MAX_NODES: Final = 16  # nodes of subgraphs that are checked with new constants
+_MAX_ELEMENTS: Final = 1024  # elements of a constant that is read for this
 
 
 def is_refused_with(graph: Graph, values: Mapping[str, Tensor]) -> bool:
     """Whether a runtime would refuse to load the model if ``values``, some results of a graph, were
     stored (or read instead).
 
-    Nodes of the main graph run with these values in any case: of them, only a Reshape is checked
-    that runtimes run but refuse to load. Subgraphs may never run: all nodes in them are checked
-    that read the values.
+    Nodes of the main graph run with these values anyway: only a Reshape that runs but does not load
+    is checked there. Subgraphs may never run: all their nodes that read the values are checked.
     """
     if any(
         _is_unsolvable(reader, name, value)
@@ -475,7 +474,7 @@ def contradicts(inferred: Info, proto: onnx.ValueInfoProto) -> bool:
     """Whether a declaration differs from the inferred facts, or fixes a size that the inputs leave
     open.
 
-    A length that is 1 unless an axis is empty, as of ``x[:1]``, is commonly declared as 1.
+    A length that is 1 unless an axis is empty, as of ``x[:1]``, may be declared as 1.
     """
     if not proto.type.HasField("tensor_type") or not inferred.is_tensor:
         return False

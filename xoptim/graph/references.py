@@ -313,7 +313,7 @@ class References:
             listener.touched(node)
 
     def clear(self) -> None:
-        """Remove everything that nodes refer to."""
+        """Forget all recorded reads."""
         self._uses.clear()
         self._captures.clear()
         self.unread.clear()

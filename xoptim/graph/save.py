@@ -84,10 +84,10 @@ class Held:
 class Draft:
     """Writes the weights of models next to a target, and one of the models into place.
 
-    Temporary files are removed at the end. The target ``None`` is a temporary folder, in which
-    nothing stays. Where the target is a symbolic link, the file that it leads to is replaced;
-    `ModelError` is raised unless that is a regular file. ``in_place``: the original is replaced,
-    and nothing needs its weights then. For the other options see `xoptim.graph.save.save_proto`.
+    Temporary files are removed at the end; without a target, all files are temporary. Where the
+    target is a symbolic link, the file that it leads to is replaced; `ModelError` is raised unless
+    that is a regular file. ``in_place``: the original is replaced, and nothing needs its weights
+    then. For the other options see `xoptim.graph.save.save_proto`.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class Draft:
     def _write(self, weights: Sequence[Weight]) -> None:
         with write_errors(self._target):
             final = data_path(self._target, 0)
-            # What replaces nothing is not worth the wait for the disk: `cp` does not wait either.
+            # A new file is not worth the wait for the disk: `cp` does not wait either.
             with temporary(final, buffering=0, syncs=self._place.exists()) as (stream, path):
                 write_weights(weights, stream, path.parent, path.name)
             self._weights.append(path)
@@ -255,7 +255,7 @@ class Draft:
 
 
 def is_stub(proto: TensorProto) -> bool:
-    """Whether a tensor is the stub of one that is kept out."""
+    """Whether a tensor is a stub."""
     return any(entry.key == _HELD for entry in proto.external_data)
 
 

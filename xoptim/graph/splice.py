@@ -40,8 +40,7 @@ def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
     """
     if (count := expanded_size(proto)) > EXPANSION_LIMIT:
         raise ModelError(
-            f"without local functions the model would have {count:,} nodes; leave them (no "
-            "--inline)"
+            f"without local functions the model would have {count:,} nodes; run without --inline"
         )
     light = onnx.ModelProto()
     copy_fields(proto, light, ("graph",))
@@ -51,7 +50,7 @@ def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
         inlined = inliner.inline_local_functions(light)
     except checker.ValidationError as error:
         raise ModelError(
-            f"onnx cannot replace the calls of local functions: {error} Leave them (no --inline)"
+            f"onnx cannot replace the calls of local functions: {error} Run without --inline"
         ) from error
     inlined.graph.initializer.extend(proto.graph.initializer)
     return inlined
@@ -116,13 +115,13 @@ def can_splice(body: Graph) -> bool:
 def splice(
     body: Graph, into: Graph, inputs: Mapping[str, str], outputs: Sequence[str]
 ) -> list[Node]:
-    """Copies of the nodes of a subgraph for the enclosing graph, to be inserted at the place of the
-    owner, in order.
+    """Copies of the nodes of a subgraph, in order, to be inserted in the enclosing graph at the
+    place of the owner.
 
     The subgraph is left unchanged. ``inputs`` gives the name that replaces each input, ``outputs``
     a name for each output; everything else that the subgraph defines gets a new name, since other
-    subgraphs may use the same names. Its initializers are stored in ``into``. The subgraphs of the
-    nodes are in their protobufs.
+    subgraphs may use the same names. Its initializers are stored in ``into``. Subgraphs of the
+    copies are not loaded.
     """
     names = dict(inputs)
     _store(body, body.initializers, into, names)
@@ -145,9 +144,9 @@ def lift(body: Graph, nodes: Sequence[Node], into: Graph, names: dict[str, str])
     """Copies of some nodes of a subgraph for the enclosing graph; the subgraph is left unchanged.
 
     Their results get new names, and the initializers that they read are stored in ``into``.
-    ``names`` holds names outside of values of the subgraph; the new results and initializers are
-    added. The nodes, in an order in which they can run, read only each other's results besides such
-    initializers, values in ``names`` and values from outside.
+    ``names`` maps values of the subgraph to their names outside; the new results and initializers
+    are added. The nodes, in an order in which they can run, read results of each other,
+    initializers, values in ``names`` and values from outside, and nothing else.
     """
     constants = dict.fromkeys(
         name
@@ -201,12 +200,12 @@ def rebuilt(
     inputs: Collection[int] = (),
     outputs: Collection[int] = (),
 ) -> GraphProto:
-    """A copy of a subgraph that reads values from outside in place of its own, without the nodes
-    that nothing needs then.
+    """A copy of a subgraph in which values from outside replace some of its own, without the nodes
+    that are no longer needed.
 
-    ``names`` gives the value outside that replaces a value of the subgraph; ``inputs`` and
-    ``outputs`` are indices to leave out. A needed node may read such an input only through
-    ``names``. An output whose value comes from outside becomes a copy of it, as runtimes want a
+    ``names`` gives the outside value for each replaced one; the inputs and outputs at the indices
+    ``inputs`` and ``outputs`` are removed. No remaining node may read a removed input that is not
+    in ``names``. An output that comes from outside becomes an Identity of it, as runtimes require a
     node for each output.
     """
     proto = GraphProto()

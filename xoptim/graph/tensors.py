@@ -169,9 +169,8 @@ class Tensor(Parts):
         return valued(self.dtype, shape, integral_values(array))
 
     def key(self) -> tuple[object, ...]:
-        """A key that is equal for two tensors exactly when their types, shapes and bits are.
-
-        Computed once.
+        """A key that is equal for two tensors exactly when their types, shapes and bits are;
+        computed once.
 
         External data is identified by its place (file, offset, length) and not read. An
         `ExpandedTensor` has another key than the same constant in full.

@@ -1,7 +1,6 @@
-"""Constants that are computed from stored ones, part by part, when they are written: an expression
-over stored bytes.
+"""Constants that are computed from stored ones, part by part, when they are written.
 
-A view takes no memory. Its type and shape are known, its numbers are read when they are needed.
+A view takes no memory: its numbers are read when they are needed.
 """
 
 import math
@@ -58,7 +57,7 @@ class View(Tensor):
         return all(operand.is_readable() for operand in self.operands)
 
     def fast_axes(self) -> tuple[int, ...]:
-        """The axes along which stored bytes are adjacent, if they are other ones than the last."""
+        """The axes along which stored bytes are adjacent, if not the last one."""
         return ()
 
     def _content(self) -> object:
@@ -101,7 +100,7 @@ class Transposed(View):
 
 
 class Reshaped(View):
-    """A constant with other axes, its elements in the same order."""
+    """A constant with another shape, its elements in the same order."""
 
     __slots__ = ()
 
@@ -265,7 +264,7 @@ def transposed(source: Tensor, perm: Sequence[int]) -> Tensor:
 
 
 def reshaped(source: Tensor, shape: Sequence[int]) -> Tensor:
-    """A constant with other axes; nested changes of the axes are merged."""
+    """A constant with another shape; nested reshapes are merged."""
     if isinstance(source, Reshaped):
         source = source.operands[0]
     return source if tuple(shape) == source.shape else Reshaped(source, shape)

@@ -1,4 +1,4 @@
-"""How a node is written when axes are permuted, inserted, dropped, split or cut."""
+"""Write a node again after axes were permuted, inserted, dropped, split or cut."""
 
 from __future__ import annotations
 

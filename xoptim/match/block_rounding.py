@@ -27,7 +27,7 @@ class BlockFormat(NamedTuple):
     """How a matrix is quantized.
 
     Attributes:
-        bits: of an integer.
+        bits: number of bits of an integer.
         size: number of rows of a block.
     """
 
@@ -88,7 +88,7 @@ class RoundedWeights(NamedTuple):
 
     Attributes:
         format: how all weights are quantized.
-        blocks: of each constant; others are rounded to nearest.
+        blocks: blocks of some constants; `nearest_blocks` quantizes the others.
     """
 
     format: BlockFormat = BlockFormat()

@@ -1,4 +1,4 @@
-"""Scales of channels that are moved from activations to weights, by the activations (AWQ)."""
+"""Scales of channels that move from activations to weights, chosen by the activations (AWQ)."""
 
 from collections.abc import Callable
 from typing import Final
@@ -14,17 +14,17 @@ _MAX_WORSE: Final = 2
 one minimum, but for quantization noise.
 """
 _MAX_ERROR: Final = 0.9
-"""Part of the squared error without scales that the best ones must not exceed. With 0.98, one of
-seven models had 3 % less error, and quantization took twice as long.
+"""Maximal squared error with the best scales, 1 being the error without. With 0.98, one of seven
+models had 3 % less error, and quantization took twice as long.
 """
 _MIN_MAGNITUDE: Final = 1e-3
-"""The smallest magnitude of a channel, as part of the largest one: one that is silent on the
-samples may be large elsewhere.
+"""Minimal magnitude of a channel, 1 being the largest channel: one that is silent on the samples
+may be large elsewhere.
 """
 
 
 def best_scale(magnitudes: Numbers, error: Callable[[Numbers], float]) -> Numbers | None:
-    """The scale of each channel, at least 1, with which the quantized weights err least.
+    """The scale of each channel, at least 1, that minimizes the error of the quantized weights.
 
     The candidates are powers of the magnitudes of the channels (J. Lin et al., "AWQ", 2023,
     section 3.2, equation 5). Activations are divided by the scales, and only become smaller.

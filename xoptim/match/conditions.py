@@ -218,7 +218,7 @@ def unfit_attribute(
     """The first attribute of a node that does not fit the pattern node's conditions, ``None`` when
     all do or are excused.
 
-    Values are added to ``captured`` under the names under which they are captured.
+    Captured values are added to ``captured``, by name.
     """
     for name, expected in spec.attributes.items():
         if (
@@ -250,7 +250,7 @@ def unfit_attribute(
 def _fits(value: Any, expected: Any, captured: dict[str, Any]) -> bool:
     """Whether the value of an attribute, or of the operand that replaced it, fits.
 
-    A name captures one value only.
+    A name that was captured before must have the same value.
     """
     if isinstance(value, AttributeReference):
         return False

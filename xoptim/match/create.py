@@ -137,7 +137,7 @@ def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
     for node in function.node:
         domain = standard_domain(node.domain)
         if not domain:
-            # The parser sets it, and exported constants do not: the next run compares functions.
+            # The parser sets it to "", export does not: the next run compares the functions.
             node.ClearField("domain")
         if domain not in domains:
             domains.add(domain)
@@ -148,7 +148,7 @@ def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
 
 
 def _check_no_recursion(edit: Edit, callee: Key, body: Graph | None = None) -> None:
-    """Check that a call in a graph does not lead back to the function that the graph is part of."""
+    """Raise `Declined` if a call in a graph leads back to the function of the graph."""
     root = edit.target
     while root.parent is not None:
         root = root.parent
@@ -178,6 +178,7 @@ else:
     BuilderOps = object
 
 Formal = tuple[str, frozenset[str]]
+"""The type parameter of an operand, and its allowed types."""
 
 
 def make_node(
@@ -322,10 +323,7 @@ def _literal_type(
 
 @cache
 def _formal_inputs(op_type: str, domain: str, opset: int, count: int) -> tuple[Formal, ...]:
-    """Type parameter and allowed types of each operand.
-
-    One parameter and no types for an operator without schema.
-    """
+    """Type parameter and allowed types of each operand; both empty for an unknown operator."""
     definition = schema(op_type, domain, opset)
     if definition is None or not definition.inputs:
         return (("", frozenset()),) * count

@@ -86,7 +86,7 @@ class EasyPatternOptimization(DeclaredConditions):
     - ``apply_pattern(self, g, x, ...)`` makes the replacement and returns a result for each one of
       `match_pattern`: names in the same order, or a dictionary with the same keys; ``None`` (or no
       entry) for one that is not read. A result may be an operand. Its parameters are any of the
-      captured results, attributes, answers and derived values, by name; a capture of another
+      captured results, attributes, options and derived values, by name; a capture of another
       variant is ``None``.
 
     The class attributes of `DeclaredConditions` state conditions on operands.

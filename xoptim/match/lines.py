@@ -10,10 +10,7 @@ from xoptim.match.rewrite import Rewrite
 
 
 def calling_frame(levels: int = 1) -> FrameType:
-    """The frame of the code that calls the function which calls this one.
-
-    ``levels=2`` is the caller of that code.
-    """
+    """The frame of the caller's caller; ``levels=2``: of the caller of that."""
     frame = inspect.currentframe()
     for _ in range(levels + 1):
         assert frame is not None
@@ -77,18 +74,19 @@ def line_of_mistake(error: BaseException, cls: type[Rewrite]) -> str:
         *reversed(frames),
         *methods,
     ]
-    return next((f"{file}:{line}" for file, line in places if file and not _is_engine(file)), "")
+    return next((f"{file}:{line}" for file, line in places if file and not _is_own(file)), "")
 
 
-_ENGINE = Path(__file__).parent.parent
+_PACKAGE = Path(__file__).parent.parent
 
 
-def _is_engine(file: str) -> bool:
+def _is_own(file: str) -> bool:
+    """Whether a file is xoptim's, but no pattern."""
     path = Path(file)
-    return path.is_relative_to(_ENGINE) and not path.is_relative_to(_ENGINE / "patterns")
+    return path.is_relative_to(_PACKAGE) and not path.is_relative_to(_PACKAGE / "patterns")
 
 
 def raised_at(error: BaseException) -> tuple[str, int]:
-    """File and line of an error in the function that the catching function called."""
+    """File and line at which an error left the function that the ``try`` block called."""
     entry = error.__traceback__ and error.__traceback__.tb_next
     return (entry.tb_frame.f_code.co_filename, entry.tb_lineno) if entry else ("", 0)

@@ -10,12 +10,12 @@ from xoptim.graph.graph import Graph
 
 
 def equals_literal(array: np.ndarray, value: float | bool) -> bool:
-    """Whether a one-element array holds ``value`` as its element type rounds it.
+    """Whether a one-element array holds the number to which its element type rounds ``value``.
 
     A number that 16 bits hold (0, 1, -1, 2, 0.5, 6, ...) is compared exactly: every type can store
     it, and a constant that is computed equals it exactly. Others (√2, 1/6, 0.044715) may be off by
     two units in the last place of the element type, which covers literals that were computed in
-    another precision and then rounded, and nothing else.
+    another precision and then rounded.
     """
     item = array.reshape(())
     kind, size = item.dtype.kind, item.dtype.itemsize
@@ -48,7 +48,7 @@ def is_short(value: float) -> bool:
 def constant_number(graph: Graph, name: str) -> float | int | bool | None:
     """The number in a constant with one element, ``None`` when the result is not such a constant.
 
-    No larger weight is read.
+    Larger constants are not read.
     """
     if not name:
         return None

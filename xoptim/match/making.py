@@ -130,8 +130,7 @@ def camel_case(name: str) -> str:
 
 
 def is_copy(node: Node) -> bool:
-    """Whether a node is a standard Identity.
-
-    A replacement may be one, so that a result keeps its name: it is not matched again.
+    """Whether a node is a standard Identity: patterns skip it, as a replacement may have one so
+    that a result keeps its name.
     """
     return node.op_type == "Identity" and not node.domain

@@ -62,8 +62,8 @@ class _NearSearch(MatchAttempt):
 
 
 class NearPairing(Pairing):
-    """A pairing that reports each pair that does not fit to ``listen``, and goes on after the first
-    one.
+    """A pairing that continues after the first condition that fails, and reports to ``listen`` the
+    refusal of the search path that got furthest.
     """
 
     __slots__ = ("_furthest", "_is_complete", "_listen", "_pattern", "_waived")
@@ -111,8 +111,7 @@ class NearPairing(Pairing):
             *values: results that the condition is about.
             near: whether only a value is wrong, which is nearer than another operator.
             waive: whether the search may continue as if the condition held.
-            is_last: whether all else fits, which is nearer than an equal number of pairs on a path
-                that ends.
+            is_last: whether all else fits: nearer than a path with as many pairs that ended early.
         """
         if self._is_complete:
             return False
@@ -130,7 +129,7 @@ class NearPairing(Pairing):
         return False
 
     def _remember(self, refusal: Refusal, is_last: bool) -> None:
-        """Keep a refusal if it came further than those before."""
+        """Keep a refusal if its search path got further than those before."""
         nodes = self.bound
         count = sum(name is not None for name in self.names)
         progress = 1000 * len(nodes) + 2 * count + refusal.progress + is_last

@@ -21,9 +21,7 @@ Tree: TypeAlias = tuple[tuple[str, ...], tuple[Node, ...]]
 
 
 class Pairing:
-    """The nodes and results of a graph that are paired with a program's.
-
-    No pair contradicts another one.
+    """The nodes and results of a graph that are paired with those of a program, consistently.
 
     Each method that pairs returns whether the pair fits. When it does not, it may leave some pairs
     behind: `alternatives` removes them.
@@ -103,8 +101,8 @@ class Pairing:
         return True
 
     def _has_as_many(self, spec: PatternNode, node: Node) -> bool:
-        """Whether a node has no more results than the pattern names, where their number decides
-        what they are, as in Split.
+        """Whether a node has no more results than the pattern node, if their number changes their
+        meaning, as in Split.
         """
         if len(node.output) <= len(spec.outputs) or any(
             symbol.kind is Variadic for symbol in spec.outputs[-1:]
@@ -195,10 +193,7 @@ class Pairing:
         node: Node,
         siblings: Sequence[str] | None = None,
     ) -> bool:
-        """Pair an operand of the pattern with one of the graph, empty when absent.
-
-        A symbol is paired with one name only.
-        """
+        """Pair an operand of the pattern with one of the graph, empty when absent."""
         partner = self.names[symbol.index]
         if partner is not None:
             return partner == name
@@ -319,7 +314,7 @@ class MatchAttempt:
         return islice(orders, _MAX_ORDERS)
 
     def _producer(self, name: str, spec: PatternNode) -> Node | None:
-        """The node that computes a result; it may be the graph node of ``wanted``."""
+        """The node that computes a result, ``None`` when there is none."""
         return self.graph.producer(name)
 
     def _readers(self, name: str, spec: PatternNode) -> Collection[Node]:

@@ -132,7 +132,7 @@ def disjoint(matches: Iterable[MatchResult], strategy: str = "largest") -> list[
     """A subset of the matches in which each node belongs to at most one match, in the order of a
     strategy, given by name.
 
-    The matches are in the order in which they were found. Raises `ValueError` when there is no such
+    ``matches`` are in the order in which they were found. Raises `ValueError` when there is no such
     strategy.
     """
     claims = Claims()
@@ -223,7 +223,7 @@ class PatternOptimization(Rewrite):
     def apply(self, g: PatternRewriter, *nodes: Any) -> list[Node]:
         """Make the replacement.
 
-        Returns the nodes that replace them, in an order in which they can run.
+        Returns its nodes, in an order in which they can run.
 
         Args:
             g: the view of the graph, which makes nodes and initializers.

@@ -191,9 +191,7 @@ def _path(anchor: PatternNode) -> tuple[Key, ...]:
 
 
 def _constant_key(node: PatternNode) -> tuple[Key, ...]:
-    """The constant that a node must read: a literal if there is one that is compared exactly, else
-    any; empty for none.
-    """
+    """The constant that a node must read, if any: a literal that is compared exactly, else any."""
     constants = [
         s
         for s in node.inputs
@@ -216,7 +214,7 @@ def _neighbours(trace: Trace, node: PatternNode) -> list[PatternNode]:
 
 
 def _forward(trace: Trace, depth: Mapping[int, int]) -> MatchStep | None:
-    """A node not found yet that reads a known result, preferably one that a found node produces."""
+    """The step to another reader of a result of the nodes so far, preferably one they produce."""
     registers = {
         s.index
         for n in trace.nodes
@@ -237,8 +235,9 @@ def _forward(trace: Trace, depth: Mapping[int, int]) -> MatchStep | None:
 
 
 def _most_readers(trace: Trace, symbol: Symbol | None, interior: str) -> int | None:
-    """How many nodes may read an interior result, ``None`` for any number: the other nodes of the
-    pattern, and no others.
+    """Maximal number of readers of a result, ``None`` for any number.
+
+    Only the other nodes of the pattern may read an interior result.
     """
     is_open = (
         symbol is None

@@ -73,8 +73,8 @@ class Observed(NamedTuple):
     """Facts about tensors on samples, by their names.
 
     Attributes:
-        ranges: of all numbers.
-        channels: of those that convolutions read (axis 1) or MatMuls (the last axis).
+        ranges: the ranges of tensors.
+        channels: the channels of tensors that convolutions (axis 1) or MatMuls (last axis) read.
         rounded: the integers of weights that are quantized in blocks.
     """
 
@@ -99,20 +99,19 @@ class QuantizationPattern(PatternOptimization):
     """A pattern that quantizes operands, everywhere or at chosen nodes only.
 
     Args:
-        only: names of results; where none of them is the first result of a node, the pattern does
-            not match. ``None`` for all.
+        only: first results of the nodes at which it may match, ``None`` for all nodes.
 
     Class attributes:
         bits: number of bits of quantized operands: of integers, or of the fraction of floats.
         width: number of bits that a weight takes in the file, with its share of the scales.
-        is_alternative: whether it gives MatMuls that another pattern of the scheme quantizes a
-            second form, with a smaller error.
+        is_alternative: whether it is a second form, with a smaller error, of MatMuls that another
+            pattern of the scheme quantizes.
         quantizes_activations: whether it quantizes the activations of a MatMul at each run, and not
-            constants alone.
+            only constants.
         quantizes_result: whether an operator that reads its result may be quantized because of
             that.
-        time: part of the float32 time that a MatMul takes (lab/payoff.md), by which forms of
-            one MatMul are compared; 1 where bytes alone are saved.
+        time: time of a MatMul, 1 being float32 (lab/payoff.md), by which forms of one MatMul are
+            compared; 1 if only bytes are saved.
     """
 
     exactness: ClassVar[Exactness] = "approximate"
@@ -217,8 +216,8 @@ class ScalingPattern(PatternOptimization):
     loses less.
 
     Args:
-        channels: of tensors on samples, by their names; other tensors stay. ``None``: by constants
-            alone.
+        channels: channels of tensors on samples, by name; other tensors stay. ``None``: the
+            constants alone decide.
     """
 
     channels: Mapping[str, Channels] | None = None
@@ -232,8 +231,8 @@ class BlockScalingPattern(ScalingPattern):
     """A pattern that moves scales of channels to weights that are quantized in blocks.
 
     Args:
-        scales: of the channels of activations, by their names, by which the activations are
-            divided; others stay. ``None``: by constants alone.
+        scales: scales of the channels of activations, by name, by which these are divided; others
+            stay. ``None``: the constants alone decide.
     """
 
     scales: Mapping[str, Numbers] | None = None

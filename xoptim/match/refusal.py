@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from xoptim.graph.node import Node
 
 
-READ_ELSEWHERE: Final = "a result in between is read elsewhere"
+READ_ELSEWHERE: Final = "an intermediate result is read elsewhere"
 """The reason of a refusal whose values are the results of a node that cannot be removed."""
 
 

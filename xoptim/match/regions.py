@@ -1,4 +1,4 @@
-"""Regions of nodes that can work in another form: a part of an axis, another number of axes, ..."""
+"""Regions of nodes that can compute values in another form: a slice of an axis, another rank."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Equal forms of one value are one tensor.
 
 
 class Carried(NamedTuple):
-    """A node that works in another form."""
+    """A node that computes in another form."""
 
     # the forms of the operands that are needed in another form, by index; all others stay
     operands: Mapping[int, Form]
@@ -32,7 +32,7 @@ class Carried(NamedTuple):
 
 @dataclass
 class AxisRegion:
-    """Nodes that can work in another form."""
+    """Nodes that can compute in another form."""
 
     forms: dict[str, Form]  # of the values that they read or write, in the order of the search
     # in the order in which they were found
@@ -84,10 +84,10 @@ class AxisRegion:
 def region_above(
     g: GraphView, reader: Node, form: Form, carry: Callable[[Node, Form], Carried | None], most: int
 ) -> AxisRegion:
-    """At most ``most`` nodes before a node, each with one result, which nothing else reads.
+    """At most ``most`` nodes above ``reader``, each with one result that only they or it read.
 
-    ``reader`` needs its first operand in ``form``; ``carry`` returns how a node works when its
-    result has a form.
+    ``reader`` needs its first operand in ``form``; ``carry`` returns how a node computes its result
+    in a form.
     """
     region = AxisRegion({reader.input[0]: form})
     while len(region.nodes) < most:
@@ -106,9 +106,7 @@ def region_above(
 def _last_above(
     g: GraphView, region: AxisRegion, reader: Node, carry: Callable[[Node, Form], Carried | None]
 ) -> tuple[Node | None, Carried | None]:
-    """The last node that can be added: all readers of its result are in the region, or none of them
-    can be.
-    """
+    """The last node that can be added, with how it computes its result; none if no node can."""
     unchanged = region.whole | {*reader.input[1:]}
     candidates = [
         (node, name)
@@ -135,8 +133,8 @@ def region_below(
 ) -> AxisRegion:
     """The nodes, at most ``most``, that read values in another form, in the order of the graph.
 
-    A node comes after the producers of its operands. ``carry`` returns how a node works, and adds
-    to ``forms`` the forms of its results, and of other values that it needs.
+    ``carry`` is called for the producers of operands first. It returns how a node computes its
+    results, and adds to ``forms`` their forms, and those of other values that it needs.
     """
     region = AxisRegion(forms)
     pending = {reader for name in forms for reader in g.next_nodes(name)}

@@ -23,9 +23,9 @@ else:
     PatternOps = object
 
 Answer = TypeVar("Answer")
-_VARIANTS = 512
-"""Maximal number of variants of a pattern: the numbers of alternatives of all choices multiply."""
-_TERMS = 6
+_MAX_VARIANTS = 512
+"""Maximal number of variants of a pattern, the product of the numbers of answers of its choices."""
+_MAX_TERMS = 6
 """Maximal number of operands of an associative operator: they are tried in all orders."""
 
 
@@ -167,11 +167,11 @@ class PatternBuilder:
     can store it), or ``None`` for an input that must be absent. Attributes are values, `any_of`,
     `ANY`, predicates, or ``g.capture("name")``; one that is not mentioned must have its schema's
     default. An attribute that became an input later (``axes`` of ReduceMean, ``min`` of Clip, ...)
-    is written as an attribute. ``g.op["class"](x)`` is an operator whose name is not a name in
-    Python, and ``**{"from": 1}`` such an attribute. Further keywords of all operators: ``domain``,
-    ``outputs`` (a number, or ``g.variadic("name")`` for all of them), ``attributes`` (`ANY` or a
-    capture for all attributes that are not mentioned), ``associative=True`` (a sum of sums, in any
-    order: ``g.op.Add(x, y, z, associative=True)``) and ``any_order=True``.
+    is written as an attribute. ``g.op["class"](x)`` and ``**{"from": 1}`` are for names that Python
+    reserves. Further keywords of all operators: ``domain``, ``outputs`` (a number, or
+    ``g.variadic("name")`` for all of them), ``attributes`` (`ANY` or a capture for all attributes
+    that are not mentioned), ``associative=True`` (a sum of sums, in any order: ``g.op.Add(x, y, z,
+    associative=True)``) and ``any_order=True``.
 
     Attributes:
         place: file and line that refusals report instead of the caller's, for patterns that are not
@@ -204,7 +204,7 @@ class PatternBuilder:
         return self.choice(name, True, False)
 
     def choice(self, name: str, *answers: Answer) -> Answer:
-        """One of several answers: the pattern is tried with each. It is captured under the name."""
+        """One of several answers, captured under ``name``: the pattern is tried with each."""
         if name not in self._answers:
             position = len(self.counts)
             if position == len(self._choices):
@@ -368,8 +368,10 @@ def _check_operands(node: PatternNode) -> None:
         raise _mistake(
             f"{node.op_type} cannot be matched as an associative operator with these operands"
         )
-    if node.associative and not 2 <= len(node.inputs) <= _TERMS:
-        raise _mistake(f"an associative {node.op_type} needs 2 to {_TERMS} operands in a pattern")
+    if node.associative and not 2 <= len(node.inputs) <= _MAX_TERMS:
+        raise _mistake(
+            f"an associative {node.op_type} needs 2 to {_MAX_TERMS} operands in a pattern"
+        )
 
 
 class _Ops(OperatorsByName, PatternOps):
@@ -418,9 +420,9 @@ def trace(function: Callable[..., Any], names: Sequence[str] | None = None) -> l
             builder.place[0] if builder.place is not None else function.__code__.co_filename
         )
         variants.append(variant)
-        if len(variants) > _VARIANTS:
+        if len(variants) > _MAX_VARIANTS:
             raise PatternError(
-                f"{variant.file}: a pattern of more than {_VARIANTS} variants; write several "
+                f"{variant.file}: a pattern of more than {_MAX_VARIANTS} variants; write several "
                 "patterns"
             )
         answers = builder.taken

@@ -18,14 +18,12 @@ _MAX_DEPTH: Final = 24
 
 
 def is_assumed(graph: Graph, word: str, name: str) -> bool:
-    """Whether a property is assumed of all tensors, or of a result of a graph that is an input of
-    the model.
-    """
+    """Whether a property is assumed of all tensors, or of this one, an input of the model."""
     assumptions = graph.model.assumptions
     return assumptions.has(word) or (
         assumptions.has(word, name)
         and graph.scope(name) is graph.model.graph
-        and is_given(graph, name)
+        and _is_model_input(graph, name)
     )
 
 
@@ -43,13 +41,13 @@ def is_one_assumed(graph: Graph, cases: Collection[tuple[Dim, int]]) -> bool:
     )
 
 
-def is_given(graph: Graph, name: str) -> bool:
-    """Whether a result is an input of the model."""
+def _is_model_input(graph: Graph, name: str) -> bool:
+    """Whether a name is an input of the model without a default."""
     return name in graph.model.graph.inputs and graph.model.graph.tensor(name) is None
 
 
 def is_finite(graph: Graph, name: str, depth: int = _MAX_DEPTH) -> bool:
-    """Whether a tensor is assumed, or follows from assumptions, to have no NaN, infinity or -0.
+    """Whether a tensor has no NaN, infinity or -0, by assumptions or by its operator.
 
     The sign of 0 in constants is ignored.
     """
@@ -76,8 +74,8 @@ def is_finite(graph: Graph, name: str, depth: int = _MAX_DEPTH) -> bool:
 def not_known_finite(graph: Graph, nodes: Sequence[Node | None]) -> str:
     """The first operand of matched nodes that is not known to be finite.
 
-    Empty where no single input is assumed to be finite: a pattern that needs finite numbers is then
-    selected by its name, or because all tensors are assumed to be finite.
+    Empty without a ``finite`` assumption about one input: patterns that need finite numbers then
+    run only if selected by name, or if all tensors are assumed to be finite.
     """
     if not graph.model.assumptions.about("finite"):
         return ""

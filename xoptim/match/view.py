@@ -70,7 +70,7 @@ class GivenTensors:
         return positions
 
     def with_axes(self, axes: Iterable[Dim]) -> list[tuple[str, Shape]]:
-        """Those that have one of these dimensions, with their shapes, in order."""
+        """The tensors with one of these dimensions, with their shapes, in order."""
         return [
             self._tensors[place]
             for place in sorted({place for axis in axes for place in self._by_axis.get(axis, ())})
@@ -96,8 +96,8 @@ class GraphView(GraphQueries):
         self._edit: Edit | None = None
         self._given = GivenTensors(graph)
         self.notes: dict[Hashable, Any] | None = None
-        """Results of searches that a pattern keeps for the next nodes while the graph is unchanged,
-        ``None`` elsewhere.
+        """Search results that patterns cache until the next rewrite; ``None`` outside rounds, where
+        nothing may be cached.
         """
 
     # ---------------------------------------------------------------- shapes and types
@@ -143,14 +143,14 @@ class GraphView(GraphQueries):
         return self._given.leading
 
     def assumes(self, word: str, name: str = "") -> bool:
-        """Whether a word of the default set is assumed of the model, or a property of values of an
-        input or of all tensors.
+        """Whether a word of the default set is assumed, or a property of the values of an input or
+        of all tensors.
         """
         return is_assumed(self.scope, word, name)
 
     def assumes_one_of(self, *cases: tuple[Dim, int]) -> bool:
-        """Whether one of some sizes is equal to its number, by itself or by an assumption such as
-        ``batch == 1 or seq == 1``.
+        """Whether one of some sizes is equal to its number, or an assumption such as ``batch == 1
+        or seq == 1`` says so.
         """
         return any(size == number for size, number in cases) or is_one_assumed(self.scope, cases)
 
@@ -176,7 +176,7 @@ class GraphView(GraphQueries):
         return number is not None and (value is None or self.close(name, value))
 
     def close(self, name: str, value: float) -> bool:
-        """Whether a constant of one element is ``value`` as its element type would round it."""
+        """Whether a constant of one element is ``value``, rounded to its element type."""
         array = self.get_computed_constant(name)
         return array is not None and array.size == 1 and equals_literal(array, value)
 

@@ -63,18 +63,18 @@ class FoldConstants(GraphPass):
         self.growth = growth
         # Whether floating-point results were stored: runtimes compute MatMuls of stored matrices
         # in another order than those of computed matrices
-        self.rounds = False
+        self.has_stored_floats = False
         self._send = send
 
     def run_on(self, graph: Graph) -> int:
         """Fold the constants of a graph, small results first; returns the number of nodes."""
         folder = Folder(graph, self.growth, self._send)
-        self.growth.is_sparing, self.growth.has_postponed = True, False
+        self.growth.postpones_large, self.growth.has_postponed = True, False
         count = folder.run()
-        self.growth.is_sparing = False
+        self.growth.postpones_large = False
         if self.growth.has_postponed:
             count = self._run_again(folder, count)
-        self.rounds |= folder.rounds
+        self.has_stored_floats |= folder.has_stored_floats
         return count
 
     def _run_again(self, folder: "Folder", before: int) -> int:
@@ -114,7 +114,7 @@ class Folder:
         self.graph = graph
         self._send = send
         self.count = 0
-        self.rounds = False  # see `FoldConstants`
+        self.has_stored_floats = False  # see `FoldConstants`
         self._readers: dict[Node, None] = {}
         self._region: dict[Node, None] = {}
         # bytes of the results of the region that is not computed yet
@@ -294,7 +294,7 @@ class Folder:
         else:
             self.graph.add_initializer(name, tensor)
         self._readers.update(dict.fromkeys(self.graph.consumers(name)))
-        self.rounds = self.rounds or (is_float(tensor.dtype) and tensor.size > 1)
+        self.has_stored_floats |= is_float(tensor.dtype) and tensor.size > 1
 
     def _run_region(self, nodes: Sequence[Node]) -> None:
         """Evaluate nodes in one session; if that fails, each half, to isolate the failing node."""
@@ -319,9 +319,9 @@ class Folder:
         self._leave(node)
 
     def _leave(self, node: Node, reason: str = _TOO_LARGE) -> None:
-        """Refuse a node. Its result is not constant for patterns either, which might store it."""
+        """Refuse a node. Patterns see no constant in its result either: they might store it."""
         self.graph.remember(dict.fromkeys(filter(None, node.output)))
-        if reason != _TOO_LARGE or not self._growth.is_sparing:
+        if reason != _TOO_LARGE or not self._growth.postpones_large:
             self._refuse(node, reason)
 
     def _store_region(self, nodes: Sequence[Node], values: dict[str, np.ndarray]) -> None:
@@ -342,8 +342,8 @@ class Folder:
 
 
 def _operands(graph: Graph, node: Node, pending: Collection[str]) -> list[Tensor | None] | None:
-    """The operands of a node, each ``None`` that is omitted or pending; ``None`` instead of the
-    list when another one is not stored.
+    """The operands of a node, ``None`` for an omitted or pending one; ``None`` instead of the list
+    when any other is not stored.
     """
     tensors = [graph.tensor(name) if name and name not in pending else None for name in node.input]
     missing = (

@@ -84,15 +84,15 @@ class Growth:
         self.allowed = allowed_growth(choice, size)
         # Bytes that all constants of the model may have, ``None`` for any number
         self.limit = None if self.allowed is None else size + self.allowed
-        self.spares = choice is None  # whether no large constant gets a second or a wider form
+        self.no_copies = choice is None  # whether no large constant is also stored in another form
         # From how many elements on a narrow type stays narrow, ``None`` for never
         self.narrow = (
-            _MIN_NARROW if self.spares else _MIN_NARROW_ALWAYS if self.allowed == 0 else None
+            _MIN_NARROW if self.no_copies else _MIN_NARROW_ALWAYS if self.allowed == 0 else None
         )
         self._refused: dict[Node, int] = {}
         # Whether large results are postponed: many small constants let more patterns match than a
         # large one of as many bytes
-        self.is_sparing = False
+        self.postpones_large = False
         self.has_postponed = False  # whether a result was refused meanwhile
         self.oversized: set[Node] = set()  # nodes whose result was computed and is too large
 
@@ -105,13 +105,13 @@ class Growth:
         """
         if (
             postpones
-            and self.is_sparing
+            and self.postpones_large
             and self.allowed is not None
             and delta > max(_SMALL, self.allowed // _LARGE_FRACTION)
         ):
             self.has_postponed = True
             return False
-        is_copy = self.spares and copied > _MAX_COPY
+        is_copy = self.no_copies and copied > _MAX_COPY
         if (
             self.allowed is None
             or delta <= _SMALL
@@ -120,7 +120,7 @@ class Growth:
             self._refused.pop(node, None)
             return True
         self._refused[node] = delta
-        self.has_postponed |= self.is_sparing
+        self.has_postponed |= self.postpones_large
         return False
 
     def refuse(self, node: Node, delta: int) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from xoptim.facts.operators import lacks_copies
+from xoptim.facts.operators import lacks_identity_kernel
 from xoptim.facts.shapes import Info
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -277,7 +277,7 @@ def _copy(graph: Graph, node: Node, twin: Node) -> bool:
     ((old, new),) = outputs
     info, previous = graph.info_of(old), node.previous
     # older versions of Identity take tensors only
-    if not info.is_tensor or lacks_copies(info.dtype, graph.opsets.get("", 0)):
+    if not info.is_tensor or lacks_identity_kernel(info.dtype, graph.opsets.get("", 0)):
         return False
     for old_name, new_name in pairs:
         graph.rename(old_name, new_name)

@@ -130,10 +130,10 @@ class FittingOutcome:
 class Fit:
     """Fits results of one job to a target."""
 
-    def __init__(self, target: Target, options: FittingOptions, how: VerifyPlan) -> None:
+    def __init__(self, target: Target, options: FittingOptions, plan: VerifyPlan) -> None:
         self._target = target
         self._options = options
-        self._how = how
+        self._plan = plan
         # operators that the target runs wrongly, with the reasons
         self._distrusted: dict[tuple[str, str], str] = {}
 
@@ -145,7 +145,7 @@ class Fit:
         if not self._target.is_installed:
             outcome.not_fitted(f"not installed: {self._target.install}")
             return verified, outcome
-        self._how.on_step(f"asking {self._target.name} which nodes it takes")
+        self._plan.on_step(f"asking {self._target.name} which nodes it takes")
         origin = Source.of(source)
         try:
             outcome.original = self._placement(origin.proto, origin.base_dir)
@@ -165,12 +165,12 @@ class Fit:
         return verified, outcome
 
     def _placement(self, model: onnx.ModelProto, base_dir: Path | None) -> Placement:
-        libraries = self._how.checks.custom_op_libs
+        libraries = self._plan.checks.custom_op_libs
         placement = place(
             model,
             self._target,
             base_dir,
-            software_device=self._how.checks.software_device,
+            software_device=self._plan.checks.software_device,
             seconds=self._options.seconds,
             custom_op_libs=tuple(libraries),
         )
@@ -180,21 +180,21 @@ class Fit:
         self, model: onnx.ModelProto, whole: Placement, base_dir: Path | None, seconds: float
     ) -> tuple[str, ...]:
         """The names of the nodes of the smallest part that does not compile."""
-        if self._how.checks.custom_op_libs:
+        if self._plan.checks.custom_op_libs:
             return ()
-        self._how.on_step(f"looking for what {self._target.name} does not compile")
+        self._plan.on_step(f"looking for what {self._target.name} does not compile")
         part = smallest_failing(
             model,
             self._target,
             base_dir,
-            software_device=self._how.checks.software_device,
+            software_device=self._plan.checks.software_device,
             seconds=min(seconds, SECONDS),
             whole=whole,
         )
         return () if part is None else part.nodes
 
     def _trusted(self, node: PlacedNode) -> PlacedNode:
-        """The node; one that is not taken, if the target runs its operator wrongly."""
+        """The node, marked as not taken if the target runs its operator wrongly."""
         reason = self._distrusted.get((node.domain, node.op_type))
         return node if reason is None else replace(node, partition=-1, reason=reason)
 
@@ -202,7 +202,7 @@ class Fit:
         """The model with lowerings that change no result on the processor."""
         optimized, folder = verified.proto, verified.base_dir
         while True:
-            self._how.on_step(f"fitting to {self._target.name}")
+            self._plan.on_step(f"fitting to {self._target.name}")
             outcome.fitted = fit(
                 optimized,
                 lambda model: self._placement(model, folder),
@@ -248,7 +248,7 @@ class Fit:
     ) -> VerificationOptions:
         """The options of a comparison with the optimized model, on the processor."""
         return replace(
-            self._how.checks,
+            self._plan.checks,
             providers=("cpu",),
             exactness=exactness,
             original_dir=verified.base_dir,
@@ -264,10 +264,10 @@ class Fit:
             constant_folding=False,
             merge=False,
         )
-        how = replace(self._how, whole=False, each=False, on_loaded=lambda _: None)
-        lowered = optimize_verified(Source(fitted.model, verified.base_dir), options, how)
-        if self._how.whole:
-            self._how.on_step("verifying the lowered model")
+        plan = replace(self._plan, whole=False, each=False, on_loaded=lambda _: None)
+        lowered = optimize_verified(Source(fitted.model, verified.base_dir), options, plan)
+        if self._plan.whole:
+            self._plan.on_step("verifying the lowered model")
             patterns = installed_patterns()
             exactness = weakest(
                 patterns[step.pattern].exactness
@@ -284,8 +284,8 @@ class Fit:
         return lowered
 
     def _discard(self, verified: VerifiedModel) -> None:
-        if self._how.draft is not None:
-            self._how.draft.discard(verified.proto)
+        if self._plan.draft is not None:
+            self._plan.draft.discard(verified.proto)
 
     def _verified(
         self,
@@ -299,16 +299,16 @@ class Fit:
         An operator that the target computes wrongly or fails to run is lowered like one that it
         does not take.
         """
-        original, checks = located(origin, self._how.checks)
+        original, checks = located(origin, self._plan.checks)
         while True:
-            self._how.on_step(f"verifying on {self._target.name}")
+            self._plan.on_step(f"verifying on {self._target.name}")
             check = outcome.check = verify_on_target(
                 original,
                 verified.proto,
                 self._target,
                 checks,
                 verified.base_dir,
-                software_device=self._how.checks.software_device,
+                software_device=self._plan.checks.software_device,
                 feeds=self._options.feeds,
                 tolerance=self._options.tolerance,
             )

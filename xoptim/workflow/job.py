@@ -105,7 +105,7 @@ class Job:
     def __init__(self, source: AnySource, options: JobOptions) -> None:
         self._source = source
         self._options = options
-        self._how = options.verification
+        self._plan = options.verification
         self._target = _target_of(options.optimization)
         self._precision = precision_for(options.precision, self._target)
         self._is_static = _is_static(self._precision, self._target)
@@ -179,18 +179,18 @@ class Job:
 
     def _optimized(self, source: AnySource, options: OptimizationOptions) -> Outcome:
         """The optimized model, compared with the original."""
-        settings, how = self._options, self._how
+        settings, plan = self._options, self._plan
         first = (
             options if self._precision is None else precision.quantize.before_quantization(options)
         )
-        is_all = not how.whole and self._precision is None and settings.keep_if_faster is None
-        with collection_paused() if is_all else nullcontext():
-            whole = how.whole and settings.verifies_floats
+        no_runs = not plan.whole and self._precision is None and settings.keep_if_faster is None
+        with collection_paused() if no_runs else nullcontext():
+            whole = plan.whole and settings.verifies_floats
             verified = optimize_verified(
-                source, first, replace(how, whole=whole, on_loaded=self._loaded)
+                source, first, replace(plan, whole=whole, on_loaded=self._loaded)
             )
-        if how.whole or how.each:
-            verification.runs.warn_of_missing(located(source, how.checks)[0], how.checks.feeds)
+        if plan.whole or plan.each:
+            verification.runs.warn_of_missing(located(source, plan.checks)[0], plan.checks.feeds)
         self._check_values_used(verified)
         self._check_sizes_fit(verified)
         outcome = Outcome.of(verified, is_strict=options.strict)
@@ -198,7 +198,7 @@ class Job:
         return outcome
 
     def _loaded(self, builder: GraphBuilder) -> None:
-        self._how.on_loaded(builder)
+        self._plan.on_loaded(builder)
         for warning in frozen_sizes(builder.model.graph):
             _LOGGER.warning("%s", warning)
         if self._options.page is not None:
@@ -214,7 +214,7 @@ class Job:
                 f"{target.name} has no kernels for int8 activations; without static, only weights "
                 "are quantized"
             )
-        if request.are_samples_read and not request.samples and self._how.checks.test_data is None:
+        if request.are_samples_read and not request.samples and self._plan.checks.test_data is None:
             raise ChoiceError(STATIC_NEEDS_SAMPLES)
 
     def _read_samples(self, source: AnySource) -> None:
@@ -226,7 +226,7 @@ class Job:
 
     def _check_values_used(self, verified: VerifiedModel) -> None:
         """Raise when the caller's values could not be used in the comparison."""
-        checks = self._how.checks
+        checks = self._plan.checks
         unused = next((report for report in verified.reports if report.cause == "run"), None)
         if unused is not None and (checks.feeds or checks.dims or checks.test_data):
             samples = () if self._precision is None else self._precision.samples
@@ -241,7 +241,7 @@ class Job:
         )
         if unfit is None or not self._options.preparation.fix:
             return
-        original, checks = located(self._source, self._how.checks)
+        original, checks = located(self._source, self._plan.checks)
         is_gone = isinstance(original, (str, Path)) and not Path(original).is_file()
         if not is_gone and verification.verify_models(original, original, checks).ok:
             raise ChoiceError(
@@ -254,11 +254,11 @@ class Job:
             precision.static_int8.static_int8 if self._is_static else precision.quantize.quantize
         )
         request = self._precision
-        is_computed = request.is_weight_only_float16  # which chooses the operator by itself
-        if request.weights_only and request.scheme == "int4" and not is_computed:
+        in_float16 = request.is_weight_only_float16  # `quantize` adds the pattern itself then
+        if request.weights_only and request.scheme == "int4" and not in_float16:
             options = replace(options, patterns=Query.of(options.patterns).including(_INT4_MATMUL))
         try:
-            quantized = quantizer(outcome.verified, options, self._how, self._precision)
+            quantized = quantizer(outcome.verified, options, self._plan, self._precision)
         except precision.samples.SampleError as error:
             if self._fails_on(source, error.feeds):
                 raise error.of("original") from error
@@ -269,7 +269,7 @@ class Job:
 
     def _fails_on(self, source: AnySource, feeds: Mapping[str, Value]) -> bool:
         """Whether the original does not run on a sample."""
-        original, checks = located(source, self._how.checks)
+        original, checks = located(source, self._plan.checks)
         single = replace(checks, feeds=feeds, assignments=1, extremes=False)
         try:
             verification.reference.run_reference(original, single)
@@ -278,7 +278,7 @@ class Job:
         return False
 
     def _fit(self, source: AnySource, options: OptimizationOptions, outcome: Outcome) -> None:
-        """Fit the result to its target; while it differs there, with more precise integers."""
+        """Fit the result to its target; while it differs there, quantize it more precisely."""
         self._fit_once(source, outcome)
         first = outcome.quantized
         if first is None or first.float32_model is None or self._precision is None:
@@ -291,10 +291,10 @@ class Job:
                 if spent >= request.budget:
                     break
                 request = replace(request, budget=request.budget - spent)
-            if self._how.draft is not None:
-                self._how.draft.discard(outcome.verified.proto)
+            if self._plan.draft is not None:
+                self._plan.draft.discard(outcome.verified.proto)
             retry = precision.static_int8.static_int8(
-                first.float32_model, options, self._how, request, widths, share
+                first.float32_model, options, self._plan, request, widths, share
             )
             spent = retry.seconds
             if retry.reason:
@@ -304,11 +304,11 @@ class Job:
 
     def _fit_once(self, source: AnySource, outcome: Outcome) -> None:
         assert self._target is not None
-        options, how = self._options.fitting, self._how
-        outcome.is_verified_there = how.whole
-        options = replace(options, verifies=options.verifies and how.whole)
+        options, plan = self._options.fitting, self._plan
+        outcome.must_verify_on_target = plan.whole
+        options = replace(options, verifies=options.verifies and plan.whole)
         fit = workflow.fitting.Fit(
-            self._target, with_error_of(options, outcome.quantized, self._target), how
+            self._target, with_error_of(options, outcome.quantized, self._target), plan
         )
         outcome.verified, outcome.fitting = fit.run(source, outcome.verified)
 
@@ -317,10 +317,10 @@ class Job:
     ) -> None:
         assert self._options.keep_if_faster is not None
         origin = Source.of(source)
-        how = replace(self._how, on_loaded=self._loaded)
+        plan = replace(self._plan, on_loaded=self._loaded)
         try:
             outcome.verified, outcome.speed = self._options.keep_if_faster(
-                origin, outcome.verified, options, how
+                origin, outcome.verified, options, plan
             )
         except XoptimError as error:
             outcome.unmeasured = error
@@ -329,7 +329,7 @@ class Job:
     def _measure(self, source: AnySource, outcome: Outcome) -> None:
         """Measure the original and the result, unless one of them cannot be run."""
         assert self._options.benchmark is not None
-        self._how.on_step("measuring")
+        self._plan.on_step("measuring")
         verified = outcome.verified
         folders = {"original": verified.builder.model.base_dir, "result": verified.base_dir}
         base_dirs = {label: folder for label, folder in folders.items() if folder is not None}
@@ -349,7 +349,7 @@ class Job:
         dropped.
         """
         assert self._options.hints is not None
-        self._how.on_step("looking for options that would help")
+        self._plan.on_step("looking for options that would help")
         options = replace(options, on_event=self._options.optimization.on_event)
         for culprit in outcome.verified.dropped:
             options = culprit.avoided_by(options)
@@ -369,12 +369,12 @@ class Job:
 
     def _draw(self, source: AnySource, outcome: Outcome) -> None:
         assert self._options.page is not None
-        self._how.on_step("drawing the report")
+        self._plan.on_step("drawing the report")
         self._options.page.draw(source, outcome)
 
     def _write(self, outcome: Outcome) -> None:
         assert self._options.write is not None
-        self._how.on_step("writing")
+        self._plan.on_step("writing")
         outcome.written = self._options.write(outcome.verified)
 
 
@@ -387,8 +387,8 @@ def _target_of(options: OptimizationOptions) -> Target | None:
 def with_error_of(
     options: FittingOptions, quantized: Quantized | None, target: Target
 ) -> FittingOptions:
-    """The options of fitting a quantized model: they allow its error, on the samples on which the
-    error is bounded.
+    """The options of fitting, which allow a quantized model its error, on the samples that were
+    used to bound it.
     """
     if quantized is None or quantized.reason:
         return options

@@ -70,7 +70,7 @@ class Outcome:
     # the times of the original and of the result, if they were measured
     latency: BenchReport | None = None
     hints: Sequence[OpsetHint | OptionHint] = ()  # options that would make the model smaller
-    is_verified_there: bool = False  # whether the result has to be verified on its target
+    must_verify_on_target: bool = False  # whether a doubt about the result there is an error
     written: Sequence[Path] = ()  # files written
     page: Path | None = None  # the file of the report
 
@@ -173,7 +173,7 @@ class Outcome:
             raise TargetError(refusal.reason)
         if refusal is not None:
             raise XoptimError(refusal.reason)
-        if self.fitting is not None and self.fitting.doubt and self.is_verified_there:
+        if self.fitting is not None and self.fitting.doubt and self.must_verify_on_target:
             raise TargetError(self.fitting.doubt)
         if self.unmeasured is not None:
             raise self.unmeasured

@@ -49,7 +49,7 @@ def _site(node: PlacedNode) -> Site:
     provider = node.provider.removesuffix("ExecutionProvider")
     if node.is_taken:
         return Site("there", provider, node.partition)
-    if not provider:
+    if not provider:  # folded or merged
         return Site("ahead")
     reason = "it computes a shape" if node.is_shape_arithmetic and not node.reason else node.reason
     return Site("elsewhere", provider, reason=reason)

@@ -82,7 +82,7 @@ BROKEN = {
         "agraph (float[a,b] x) => (float[a,b] y, float[a,b] y2, float[a,b] y3) "
         "<float three = {3}, float zero = {0}, float six = {6}> { y3 = Clip(x, zero, six) "
         "t = Add(x, three) u = Clip(t, zero, six) v = Mul(x, u) y = Div(v, six) y2 = Neg(t) }",
-        "a result in between is read elsewhere",
+        "an intermediate result is read elsewhere",
         "t",
         "g.op.Clip(g.op.Add(x, 3.0)",
     ),
@@ -91,7 +91,7 @@ BROKEN = {
         "agraph (float[a,b] x) => (float[a,b] y, float[a,b] n, float[a,b] y2) <float one = {1}> { "
         "f = Relu(x) g = Exp(f) y2 = Add(g, one) n = Neg(x) e = Exp(n) s = Add(one, e) "
         "y = Div(one, s) }",
-        "a result in between is read elsewhere",
+        "an intermediate result is read elsewhere",
         "n",
         "g.op.Exp(g.op.Neg(x))",
     ),

@@ -335,7 +335,7 @@ def block_of(links: Links, columns: Sequence[Column]) -> Block | None:
 def _sorted(
     links: Links, columns: Sequence[Column], place: dict[int, tuple[int, int]]
 ) -> list[Column]:
-    """The columns by the longest path to them within a copy: whatever the order of the graph."""
+    """The columns by the longest path to them within a copy: the graph may have another order."""
     depth: dict[int, int] = {}
     for column in sorted(columns, key=lambda column: column[0]):
         producers = (

@@ -88,7 +88,7 @@ class Alignment:
         """The block with the first possible cut: its last nodes become its first ones, as far as
         matching nodes precede each copy.
         """
-        previous = [self._before(row, is_part=True) for row in self.block.rows]
+        previous = [self._before(row, keeps_inconsistent=True) for row in self.block.rows]
         places: set[int] = set()
         for place in reversed(range(self.block.size)):
             readers = (reader for _, reader, _ in self._readers.get(place, ()))
@@ -126,17 +126,15 @@ class Alignment:
         self._complete(nodes)
         return self._consistent(nodes, row)
 
-    def _before(self, row: Row, *, is_part: bool = False) -> dict[int, int]:
-        """Matching nodes of the previous copy, by place; with ``is_part``, inconsistent ones as
-        well.
-        """
+    def _before(self, row: Row, *, keeps_inconsistent: bool = False) -> dict[int, int]:
+        """Matching nodes of the previous copy, by place."""
         nodes: dict[int, int] = {}
         for place, sources in enumerate(self.block.handed):
             for slot, source in enumerate(sources):
                 if source is not None:
                     self._add_producer(nodes, row[place], source, slot)
         self._complete(nodes)
-        return nodes if is_part else self._consistent(nodes, None)
+        return nodes if keeps_inconsistent else self._consistent(nodes, None)
 
     def _add_reader(
         self, nodes: dict[int, int], node: int, source: Result, place: int, slot: int
@@ -262,11 +260,12 @@ LEAST_NODES: Final = 3
 _MAX_VISITS: Final = 64
 """Average number of visits of a node after which the search ends."""
 _MAX_ATTEMPTS: Final = 3
-"""Times that a block is grown from the same seeds, again when other blocks have some of its nodes.
+"""Maximal number of times that a block is grown from the same seeds: again when other blocks took
+some of its nodes.
 """
 _MAX_TRIALS: Final = 2
-"""Times that a block is grown from some of the nodes at one place of another one: fewer copies may
-have more in common.
+"""Maximal number of times that a block is grown from some of the nodes at one place of another
+block: fewer copies may have more in common.
 """
 
 

@@ -128,13 +128,13 @@ class Outline(Step):
     title = "outline"
 
     def __init__(self) -> None:
-        self.found: list[Repetition] = []  # the blocks
+        self.repetitions: list[Repetition] = []  # the blocks
 
     def run(self, model: Model) -> int:
         """Write the blocks of a model once; returns their number."""
         links = Links(model.graph)
         blocks = [_outline(model, links, block) for block in find_blocks(links)]
-        self.found += blocks
+        self.repetitions += blocks
         return len(blocks)
 
 

@@ -25,8 +25,8 @@ def resize_coordinates(call: OpsetCall) -> None:
 
     Before, the coordinate of a pixel was its index divided by the scale. ``nearest`` rounded down
     where an axis grows and up where it shrinks, as onnxruntime computes it; ONNX leaves this open.
-    One Resize rounds all axes in the same way, so scales of both kinds, or unknown ones, are
-    applied by two, which first enlarges and then shrinks.
+    One Resize rounds all axes in the same way: scales of both kinds, or unknown ones, need one that
+    enlarges and then one that shrinks.
     """
     scales = call.inputs[1]
     if call.get("mode") != "nearest":

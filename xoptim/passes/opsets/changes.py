@@ -49,7 +49,7 @@ _SAME: Final = {
     """
     ),
     _VALUES: "Pad 19, Resize 19, ScatterElements 18, ScatterND 18",
-    "the text now says what onnxruntime computed before, too": (
+    "the text now says what onnxruntime also computed before": (
         "AveragePool 22, MaxPool 22, OneHot 11"
     ),
 }

@@ -160,13 +160,12 @@ def _loads(version: int) -> bool:
 
 
 def newest_for(model: Model, provider: str) -> int:
-    """The newest operator set that a provider supports for a model as well as the present one, else
-    the present one. The model is left unchanged.
+    """The newest operator set in which a provider runs a model as well as in its present one, which
+    it may be. The model is left unchanged.
 
-    It is the newest set that onnxruntime loads in which every node can be expressed, and in which
-    no operator loses a kernel or gets a slower one: neither one of the model, nor one of those that
-    fusions write, which are the reason to raise a model. A set in which many Softmax nodes need
-    further nodes is skipped.
+    onnxruntime loads this set, every node can be expressed in it, and no operator loses a kernel or
+    gets a slower one. This includes the operators that fusions write: fusions are the reason to
+    raise a model. A set in which many Softmax nodes need further nodes is skipped.
     """
     target = newest_that_loads()
     present = model.opsets.get("", onnx.defs.onnx_opset_version())

@@ -411,8 +411,8 @@ class Choice:
         return regions
 
     def _added(self, group: Group, joins: set[Node]) -> Iterator[Group]:
-        """The groups of the other operands of sums and Concats that a group is part of, unless
-        these are in ``joins``.
+        """The groups of the other operands of sums and Concats that read a group, except those in
+        ``joins``.
         """
         for reader in self.sums.readers(group.lane):
             is_concat = reader.op_type == "Concat" and not reader.domain

@@ -28,7 +28,7 @@ class Costs(NamedTuple):
     run: float  # each run of elements that is copied, or combined with an operand that is broadcast
     spilled: float  # added for each element of a tensor that does not fit into the cache
     read: float  # each element of the right matrix of a MatMul
-    # added for each of these if there are several rows, and the matrix is not packed at load time
+    # added to ``read`` if the left matrix has several rows, and the right one is not packed at load
     packed: float
     multiplied: float  # each multiplication of a MatMul
 
@@ -154,8 +154,8 @@ def slowest(
 ) -> tuple[float, float]:
     """Nanoseconds before and after a replacement, at the size at which it is relatively slowest.
 
-    ``near`` are the producers and consumers of the nodes, with which onnxruntime may fuse the
-    nodes, but not a stack.
+    ``near`` are the producers and consumers of the nodes: onnxruntime may fuse the original nodes
+    with them, but not the stacked ones.
     """
     sizes = _SIZES if _is_dynamic(*before) or _is_dynamic(*after) else _SIZES[:1]
     times = []

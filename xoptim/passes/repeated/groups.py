@@ -400,7 +400,7 @@ class _Colours:
     """The colours of results: the class of the node, and the index among its results.
 
     All results of a node without a peer have one colour: parallel branches read the parts of one
-    Split. So have Slices of one value.
+    Split. So do Slices of one value.
     """
 
     def __init__(self, graph: Graph) -> None:

@@ -228,8 +228,8 @@ class RepeatedOnCpu(ModelPass):
     longer together, as onnxruntime packs a stack of matrices in every run.
     Refuses when:
     1. `Repeated` refuses.
-    2. at some size, the time estimated by `xoptim.passes.repeated.cost` is more than 0.9 of that of
-       the single nodes, or less than 5 us shorter.
+    2. at some size, it is estimated (`xoptim.passes.repeated.cost`) to take more than 0.9 of the
+       time of the single nodes, or to save less than 5 us.
     3. a MatMul may have a single row: onnxruntime has another kernel for a stack of such MatMuls,
        which overflows sooner.
     """

@@ -24,9 +24,9 @@ class ShapeArithmetic(ModelPass):
     """Shape, Gather, Add, Div, Unsqueeze, Concat, ... of sizes → the fewest nodes that compute the
     same sizes.
 
-    What: takes all nodes of a graph that only compute sizes, and computes the sizes that other
-    nodes read anew from their symbolic expressions: from the shapes of inputs and of tensors whose
-    shape is read already, with one operation for several sizes where possible, and each size once.
+    What: replaces all nodes of a graph that only compute sizes. The sizes that other nodes read are
+    computed from their symbolic expressions: from the shapes of inputs and of tensors whose shape
+    is read already, with one operation for several sizes where possible, and each size once.
     Why: exporters compute each size separately, as a scalar that becomes a vector again: up to 40 %
     of the nodes of image models with dynamic shapes.
     Refuses when:
