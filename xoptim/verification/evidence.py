@@ -33,7 +33,7 @@ def hollow_reason(runs: Sequence[RunReport], graph: onnx.GraphProto) -> str:
     return f"{subject} of the original {defect}; give inputs with --feeds"
 
 
-def _is_empty(declared: onnx.TypeProto) -> bool:
+def _is_empty(type_proto: onnx.TypeProto) -> bool:
     """Whether a tensor type has an axis of length 0."""
-    sizes = declared.tensor_type.shape.dim
+    sizes = type_proto.tensor_type.shape.dim
     return any(size.HasField("dim_value") and size.dim_value == 0 for size in sizes)
