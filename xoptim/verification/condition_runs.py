@@ -23,12 +23,6 @@ _TIMES: Final = 4  # runs of one condition where a run is tiny
 class ConditionRuns:
     """Adds runs for each branch of an If and, where runs take almost no time, for each side of a
     Where whose condition is the same for all elements.
-
-    Args:
-        goals: the conditions.
-        plans: makes plans of runs that may decide them.
-        evaluate: computes inner results of the original.
-        is_tiny: whether a run takes almost no time.
     """
 
     def __init__(

@@ -144,9 +144,9 @@ def _noise(
         is_number = c.fault == "value" and c.tolerance is not None and math.isfinite(c.excess)
         if not is_number or report.accepts(c) or c.output not in levels:
             continue
-        moved = levels[c.output]
-        level = max((error_bin.largest for error_bin in moved.values()), default=0.0)
-        explained = explains(moved, c.error_bins, multiple)
+        bins = levels[c.output]
+        level = max((error_bin.largest for error_bin in bins.values()), default=0.0)
+        explained = explains(bins, c.error_bins, multiple)
         accepted = explained and multiple * level <= HOPELESS * c.top
         noise[c.output] = Noise(level, explained, accepted)
     return noise

@@ -19,24 +19,19 @@ from xoptim.verification.runs import Feeding, Planning, RunPlan
 from xoptim.verification.session import Session, Value
 
 Evaluate = Callable[[Collection[str], Mapping[str, Value]], dict[str, Value]]
-"""The values of results of the main graph on the values of the inputs. Raises `RunError`."""
+"""Computes results of the main graph from values of the inputs. Raises `RunError`."""
 _STYLES: Final = (Style(), Style(numbers="wide"), Style(numbers="far"))
 """Styles of the free inputs, in turn."""
 _QUANTIZING: Final = frozenset(("QuantizeLinear", "DynamicQuantizeLinear"))
 """Operators whose steps are coarse for wide numbers: rounding alone then moves results far."""
 _FOLLOWING: Final = ("copy", "less", "quotient")
-"""Forms of a content that depends on another value."""
+"""Forms of content that depend on another value."""
 _POWERS: Final = np.array([0.5, 2.0, -4.0, 0.25, -1.0, 8.0, -0.125])
 """Numbers whose quotients are exact."""
 
 
 class Evaluator:
-    """Computes inner results of the original.
-
-    Args:
-        model: the original.
-        open_session: opens a session of a model.
-    """
+    """Computes inner results of the original in sessions that ``open_session`` opens."""
 
     def __init__(
         self, model: onnx.ModelProto, open_session: Callable[[onnx.ModelProto], Session]
@@ -74,12 +69,7 @@ class Evaluator:
 
 
 class GoalPlans:
-    """Makes plans of solutions.
-
-    Args:
-        feeding: makes the values of the other inputs.
-        evaluate: computes inner results of the original.
-    """
+    """Makes plans of solutions; ``feeding`` makes the values of the other inputs."""
 
     def __init__(self, feeding: Feeding, evaluate: Evaluate) -> None:
         self._feeding = feeding

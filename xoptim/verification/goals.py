@@ -98,7 +98,7 @@ class Goal(NamedTuple):
         condition: name of the condition.
         wanted: the value.
         around: the conditions of the branches around it, with the values that lead there.
-        solution: inputs and sizes that may give all of them.
+        solution: may give all of them.
     """
 
     condition: str

@@ -256,18 +256,18 @@ class Judge:
         with the original on the CPU. On unusual values they may also overflow, or cancel digits,
         where the CPU finds no difference.
         """
-        doubted = [
+        indices = [
             index
             for index, run in enumerate(self.runs)
             if not run.is_accepted() and not run.refuted
         ]
-        if not doubted or resolve_providers(reference.settings.providers) == [PROCESSOR]:
+        if not indices or resolve_providers(reference.settings.providers) == [PROCESSOR]:
             return
         settings = reference.settings.on_processor()
         try:
             original = Session(reference.proto, settings, base_dir=reference.base_dir)
             repeated: Session | None = None
-            for index in doubted:
+            for index in indices:
                 run, report = reference.runs[index], self.runs[index]
                 on_cpu = original.run(run.feeds)
                 alike = alike_outputs(
@@ -450,9 +450,9 @@ class Judge:
         multiple = self._options.noise_multiple
         for c in run.comparisons:
             if c.fault == "value" and c.tolerance is not None and math.isfinite(c.excess):
-                moved = levels.get(c.output, {})
-                level = max((error_bin.largest for error_bin in moved.values()), default=0.0)
-                explained = explains(moved, c.error_bins, multiple)
+                bins = levels.get(c.output, {})
+                level = max((error_bin.largest for error_bin in bins.values()), default=0.0)
+                explained = explains(bins, c.error_bins, multiple)
                 noise[c.output] = Noise(
                     level, explained, explained and multiple * level <= HOPELESS * c.top
                 )

@@ -116,7 +116,7 @@ def _signature(pieces: Pieces, other: Pieces) -> tuple[list[Port], list[Port]]:
 
 
 def _type(name: str, pieces: Pieces, other: Pieces) -> str:
-    left, right = pieces.known.get(name), other.known.get(name)
+    left, right = pieces.infos.get(name), other.infos.get(name)
     return (
         type_name(left.dtype)
         if left is not None and right is not None and left.dtype and right.dtype
@@ -129,7 +129,7 @@ def _sections(before: Pieces, after: Pieces, limit: int) -> Iterator[tuple[Piece
     start = 0
     for end, carried in before.cuts(after, limit):
         results = [
-            name for name in before.made(start, end) if name in carried or name in before.outputs
+            name for name in before.results(start, end) if name in carried or name in before.outputs
         ]
         if results:
             yield before.piece(results, available), after.piece(results, available)

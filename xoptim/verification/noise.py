@@ -43,18 +43,16 @@ def noisy_weights(
     model: onnx.ModelProto, base_dir: Path | None, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """Weights moved by one unit in the last place, up or down at random."""
-    cast_weights, scales = _special_weights(model)
-    moved: dict[str, np.ndarray] = {}
+    cast, scales = _special_weights(model)
+    weights: dict[str, np.ndarray] = {}
     budgets = {False: _MAX_ELEMENTS, True: _MAX_EXTERNAL}
     for tensor in sorted(model.graph.initializer, key=lambda tensor: math.prod(tensor.dims)):
         count, is_outside = math.prod(tensor.dims), is_external(tensor)
-        is_weight = (
-            count >= _SMALLEST_WEIGHT and tensor.name not in cast_weights
-        ) or tensor.name in scales
+        is_weight = (count >= _SMALLEST_WEIGHT and tensor.name not in cast) or tensor.name in scales
         if is_weight and count <= budgets[is_outside] and _is_measured(tensor.data_type):
             budgets[is_outside] -= count
-            moved[tensor.name] = move_one_ulp(tensor_array(tensor, base_dir), rng)
-    return moved
+            weights[tensor.name] = move_one_ulp(tensor_array(tensor, base_dir), rng)
+    return weights
 
 
 class NoisyModel:
@@ -163,14 +161,14 @@ def _special_weights(model: onnx.ModelProto) -> tuple[set[str], set[str]]:
     (de)quantization.
     """
     cast: set[str] = set()
-    direct_reads: set[str] = set()
+    direct: set[str] = set()
     scales: set[str] = set()
     for node in model.graph.node:
-        (cast if node.op_type == "Cast" else direct_reads).update(node.input)
+        (cast if node.op_type == "Cast" else direct).update(node.input)
         if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
             scales.add(node.input[1])
     # A weight that is also read without a Cast is computed with in its own type.
-    return cast - direct_reads, scales
+    return cast - direct, scales
 
 
 def noisy_feeds(feeds: Mapping[str, Value], rng: np.random.Generator) -> dict[str, Value]:

@@ -1,4 +1,4 @@
-"""Which subgraphs the runs of a model reach: a session of a copy that counts them tells."""
+"""The subgraphs that the runs of a model reach, counted in a session of a copy."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Piece(NamedTuple):
 
 
 class Pieces:
-    """A model to be cut: ``known`` has types and shapes, ``weights`` has bytes, by name."""
+    """A model to be cut: ``infos`` has types and shapes, ``weights`` has bytes, by name."""
 
     def __init__(self, proto: onnx.ModelProto, base_dir: Path | None) -> None:
         self.proto = proto
@@ -65,9 +65,9 @@ class Pieces:
         }
         try:
             with quietly():
-                self.known: dict[str, Info] = dict(load_model(proto, base_dir).graph.all_known())
+                self.infos: dict[str, Info] = dict(load_model(proto, base_dir).graph.all_known())
         except ModelError:  # without types, there is no place to cut
-            self.known = {}
+            self.infos = {}
 
     def cuts(self, other: Pieces, limit: int) -> list[Cut]:
         """Places to cut at, the end last: as far apart as possible with less than ``limit`` bytes
@@ -117,7 +117,7 @@ class Pieces:
     def _is_common(self, name: str, other: Pieces) -> bool:
         if name not in other._makers:
             return False
-        left, right = self.known.get(name), other.known.get(name)
+        left, right = self.infos.get(name), other.infos.get(name)
         if (
             left is None
             or right is None
@@ -143,7 +143,7 @@ class Pieces:
             ),
         )
 
-    def made(self, start: int, end: int) -> Iterator[str]:
+    def results(self, start: int, end: int) -> Iterator[str]:
         """Results of the nodes between two places, in order.
 
         Outputs that no node computes belong to the end.

@@ -24,7 +24,7 @@ from xoptim.verification.sized import SizedModel, Sizing
 COPIES: Final = 2
 """Copies of the weights in memory while a model runs: as they are stored, and packed."""
 MOST: Final = 1 << 200
-"""Of bytes or operations that are counted; more may be too many for a float."""
+"""Largest count of bytes or operations; more may be too many for a float."""
 _MAX_PACKED: Final = 1 << 28
 """Bytes of weights above which packing takes longer than a verification gains by it."""
 
