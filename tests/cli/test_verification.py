@@ -479,7 +479,7 @@ def test_noise_is_not_called_a_failure_to_run(xopt: Xopt, monkeypatch: pytest.Mo
     write(text)
     write(text.replace("Mul(z, e)", "Add(z, e)"), "other.onnx")
     assert xopt("verify", "model.onnx", "other.onnx", "--json").json[0]["status"] == "different"
-    monkeypatch.setattr("xoptim.verification.arbiter._MOST_BYTES", 0)
+    monkeypatch.setattr("xoptim.verification.arbiter._MAX_BYTES", 0)
     monkeypatch.setattr("xoptim.verification.reference.SHORT", 0)
     report = xopt("verify", "model.onnx", "other.onnx", "--json").json[0]
     assert (report["status"], report["cause"]) == ("not verified", "evidence")

@@ -35,7 +35,7 @@ def judged(model: onnx.ModelProto, other: onnx.ModelProto) -> VerificationReport
 
 @pytest.mark.slow
 def test_a_softmax_over_thousands_of_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xoptim.verification.arbiter._MOST_BYTES", 0)
+    monkeypatch.setattr("xoptim.verification.arbiter._MAX_BYTES", 0)
     model = classifier()
     builder = GraphBuilder(model, optimization_options=OptimizationOptions(patterns=None))
     builder.optimize()

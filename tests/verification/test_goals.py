@@ -9,7 +9,7 @@ import pytest
 from tests.support import parse
 from xoptim.verification.goal_plans import Evaluator, GoalPlans, mask_plans
 from xoptim.verification.goal_sizes import SizeGoals
-from xoptim.verification.goals import Goal, Goals, Solution, Wanted
+from xoptim.verification.goals import Content, Goal, Goals, Solution
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.reference import run_reference
 from xoptim.verification.runs import Feeding
@@ -118,7 +118,7 @@ def test_one_value_follows_another() -> None:
         21,
     )
     wanted = [goal.solution.inputs for goal in goals_of(proto).choices() if goal.wanted]
-    assert wanted[0] == {"b": Wanted("copy", 0, "t")}
+    assert wanted[0] == {"b": Content("copy", 0, "t")}
 
 
 def plans_of(proto: onnx.ModelProto) -> tuple[GoalPlans, Feeding]:
@@ -134,7 +134,7 @@ def made(proto: onnx.ModelProto, solution: Solution, **sizes: int) -> dict[str, 
 
 
 def test_the_other_inputs_keep_their_variety() -> None:
-    feeds = made(model("c = Equal(n, k)"), Solution({"n": Wanted("fill", 7)}, {"N": 5}))
+    feeds = made(model("c = Equal(n, k)"), Solution({"n": Content("fill", 7)}, {"N": 5}))
     assert feeds["n"].item() == 7
     assert feeds["x"].shape == (5, 4)
     assert len(np.unique(feeds["x"])) == 20
@@ -147,19 +147,19 @@ def test_contents_of_each_form() -> None:
         "y = Sub(t, b) }",
         21,
     )
-    copied = made(proto, Solution({"b": Wanted("copy", 1, "t")}, {}))
+    copied = made(proto, Solution({"b": Content("copy", 1, "t")}, {}))
     np.testing.assert_array_equal(copied["b"], 2 * copied["a"] + 1)
-    less = made(proto, Solution({"b": Wanted("less", 3, "a")}, {}))
+    less = made(proto, Solution({"b": Content("less", 3, "a")}, {}))
     np.testing.assert_allclose(less["a"] + less["b"], 3, rtol=1e-6)
-    quotient = made(proto, Solution({"b": Wanted("quotient", 1, "a")}, {}))
+    quotient = made(proto, Solution({"b": Content("quotient", 1, "a")}, {}))
     np.testing.assert_array_equal(quotient["a"] * quotient["b"], np.ones((2, 4)))
-    summed = made(proto, Solution({"b": Wanted("sum", 100, axes=(-1,))}, {}))
+    summed = made(proto, Solution({"b": Content("sum", 100, axes=(-1,))}, {}))
     np.testing.assert_allclose(summed["b"].sum(axis=-1), 100, rtol=1e-6)
-    whole = made(proto, Solution({"i": Wanted("sum", 500)}, {}))
+    whole = made(proto, Solution({"i": Content("sum", 500)}, {}))
     assert whole["i"].sum() == 500
-    steps = made(proto, Solution({"i": Wanted("steps", 3)}, {}))
+    steps = made(proto, Solution({"i": Content("steps", 3)}, {}))
     assert (np.diff(steps["i"], axis=-1) == 3).all()
-    counted = made(proto, Solution({"i": Wanted("nonzero", 5)}, {}))
+    counted = made(proto, Solution({"i": Content("nonzero", 5)}, {}))
     assert np.count_nonzero(counted["i"]) == 5
 
 

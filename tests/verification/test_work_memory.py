@@ -99,7 +99,7 @@ def test_one_session_at_a_time(
     Models that are small, or run in a short time, are also run in double and under onnxruntime's
     own optimizations.
     """
-    monkeypatch.setattr("xoptim.verification.arbiter._MOST_BYTES", 0)
+    monkeypatch.setattr("xoptim.verification.arbiter._MAX_BYTES", 0)
     monkeypatch.setattr("xoptim.verification.reference.SHORT", 0)
     assert check(tmp_path, other).status == status
     assert alive == [0] * sessions
@@ -149,7 +149,7 @@ def test_what_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_large(outside)
     assert not is_large(outside, limit=2 * 2060)
     assert is_large(outside, limit=2 * 2059)
-    monkeypatch.setattr("xoptim.verification.work._MOST_PACKED", 2000)
+    monkeypatch.setattr("xoptim.verification.work._MAX_PACKED", 2000)
     assert is_large(outside)
 
 
@@ -176,8 +176,8 @@ def test_settings_without_copies_reach_all_sessions(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Unpacked products add up in another order: a comparison with packed ones would show it."""
-    monkeypatch.setattr("xoptim.verification.work._MOST_PACKED", 0)
-    monkeypatch.setattr("xoptim.verification.arbiter._MOST_BYTES", 0)
+    monkeypatch.setattr("xoptim.verification.work._MAX_PACKED", 0)
+    monkeypatch.setattr("xoptim.verification.arbiter._MAX_BYTES", 0)
     used: list[SessionSettings] = []
     make = Session.__init__
 

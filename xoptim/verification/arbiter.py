@@ -35,7 +35,7 @@ _MAX_DRAWS: Final = 6  # random changes whose effect is measured
 _MULTIPLE: Final = 4.0  # of a measured change or error: as much may be rounding
 _STEP: Final = 1e-3  # smallest relative change that may be a step
 _MIN_DRAWS: Final = 3  # needed to see whether an element moves by a step
-_MOST_BYTES: Final = 1 << 28  # of weights of a model in double
+_MAX_BYTES: Final = 1 << 28  # of weights of a model in double
 _FLOAT32: Final = 1e-5  # relative difference of 16-bit models that run in float32
 _HALVES: Final = {TensorProto.FLOAT16, TensorProto.BFLOAT16}
 _HALF_UNIT: Final = 1e-4  # types with a larger epsilon have 16 bits
@@ -63,7 +63,7 @@ class Arbiter:
 
     def __init__(self, original: Located, other: Located, settings: SessionSettings) -> None:
         original, other = _prepared(original), _prepared(other)
-        self._own = [own_constants(original, other), own_constants(other, original)]
+        self._constants = [own_constants(original, other), own_constants(other, original)]
         self._settings = settings
         self._noisy_sessions: dict[int, tuple[Session, dict[str, np.ndarray]]] = {}
         self._wide: type = np.float64
@@ -76,8 +76,8 @@ class Arbiter:
             self._open(original, other, TensorProto.FLOAT)
 
     def _open(self, original: Located, other: Located, wide: int) -> None:
-        pairs = zip((original, other), self._own, strict=True)
-        self._models = [_in_doubles(model, own, wide) for model, own in pairs]
+        pairs = zip((original, other), self._constants, strict=True)
+        self._models = [_in_doubles(model, constants, wide) for model, constants in pairs]
         self._sessions = [
             Session(model.proto, self._settings, weights=model.weights) for model in self._models
         ]
@@ -138,7 +138,7 @@ class Arbiter:
     ) -> bool:
         """Whether 16-bit results lean to one side by more than rounded constants explain."""
         rng = np.random.default_rng(0)
-        draws = range(_MAX_DRAWS if any(self._own) else 0)
+        draws = range(_MAX_DRAWS if any(self._constants) else 0)
         changes = [self._drawn(False, at, feeds, wide, rng) for _ in draws]
         level = np.max(changes, axis=0) if changes else np.zeros(output.gap.shape)
         return float(output.gap.mean()) > _EXPLAINED * float(level.mean())
@@ -147,8 +147,8 @@ class Arbiter:
         self, at: int, feeds: Mapping[str, Value], wide: Sequence[Sequence[Value]]
     ) -> bool:
         """Whether the original repeats an output: changes of a random one look like rounding."""
-        again = np.asarray(self._sessions[0].run(feeds)[at])
-        return np.array_equal(again, np.asarray(wide[0][at]), equal_nan=True)
+        result = np.asarray(self._sessions[0].run(feeds)[at])
+        return np.array_equal(result, np.asarray(wide[0][at]), equal_nan=True)
 
     def _unexplained(
         self,
@@ -165,24 +165,24 @@ class Arbiter:
         ``is_noisy``, so do all results.
         """
         changes: list[np.ndarray] = []
-        left = suspects
+        unexplained = suspects
         rng = np.random.default_rng(0)
-        has_changes = is_noisy or any(self._own)
+        has_changes = is_noisy or any(self._constants)
         fewest = _MIN_DRAWS if is_noisy else 0
         for _ in range(_MAX_DRAWS if has_changes else 0):
-            is_explained = not left.any()
+            is_explained = not unexplained.any()
             if is_explained and len(changes) >= fewest:
                 break
             changes.append(self._drawn(is_noisy, at, feeds, wide, rng))
             largest = np.max(changes, axis=0)
-            left = suspects & output.exceeds(largest)
+            unexplained = suspects & output.exceeds(largest)
         if not is_noisy:
-            return left
+            return unexplained
         # An element exactly at a step of a function is not rounded: that small changes move it
         # over the step explains nothing.
         steps = suspects & output.jumps(changes)
-        unexplained: np.ndarray = left | steps
-        return unexplained
+        with_steps: np.ndarray = unexplained | steps
+        return with_steps
 
     def _drawn(
         self,
@@ -194,12 +194,13 @@ class Arbiter:
     ) -> np.ndarray:
         """The sum of the changes of an output in both models, for one random draw."""
         total: np.ndarray | float = 0.0
-        for place, (own, usual) in enumerate(zip(self._own, wide, strict=True)):
-            if not own and not is_noisy:
+        for index, (constants, usual) in enumerate(zip(self._constants, wide, strict=True)):
+            if not constants and not is_noisy:
                 continue
-            session, factors = self._noisy(place) if is_noisy else (self._sessions[place], {})
+            session, factors = self._noisy(index) if is_noisy else (self._sessions[index], {})
             moved: dict[str, Value] = {
-                name: move_one_ulp(array, rng).astype(self._wide) for name, array in own.items()
+                name: move_one_ulp(array, rng).astype(self._wide)
+                for name, array in constants.items()
             }
             ones = {name: move_one_ulp(array, rng) for name, array in factors.items()}
             results = np.asarray(session.run({**feeds, **moved, **ones})[at]).reshape(-1)
@@ -207,28 +208,28 @@ class Arbiter:
             total = total + np.where(np.isfinite(change), change, 0.0)
         return np.asarray(total)
 
-    def _noisy(self, place: int) -> tuple[Session, dict[str, np.ndarray]]:
+    def _noisy(self, index: int) -> tuple[Session, dict[str, np.ndarray]]:
         """A session in double that multiplies each result by a factor, and the factors, all 1."""
-        if place not in self._noisy_sessions:
-            proto, factors = noisy_graph(self._models[place].proto)
-            session = Session(proto, self._settings, weights=self._models[place].weights)
-            self._noisy_sessions[place] = session, factors
-        return self._noisy_sessions[place]
+        if index not in self._noisy_sessions:
+            proto, factors = noisy_graph(self._models[index].proto)
+            session = Session(proto, self._settings, weights=self._models[index].weights)
+            self._noisy_sessions[index] = session, factors
+        return self._noisy_sessions[index]
 
 
 class _Output:
     """An output of both models in their own type and in double, flat."""
 
     def __init__(self, arrays: Sequence[np.ndarray], rules: ComparisonRules) -> None:
-        expected, actual, wide, other = arrays
+        expected, actual, wide, other_wide = arrays
         self._expected, self._actual = expected.astype(np.float64), actual.astype(np.float64)
-        self._wide, self._other = wide.astype(np.float64), other.astype(np.float64)
+        self._wide, self._other = wide.astype(np.float64), other_wide.astype(np.float64)
         self._is_double = wide.dtype == np.float64
         self._unit = float(ml_dtypes.finfo(expected.dtype).eps)  # type: ignore[no-untyped-call]
         self._atol = rules.tolerance(element_type(expected.dtype)).atol
         self._broken = excesses(expected, actual, rules) > 1.0
         self._finite = np.logical_and.reduce(
-            [np.isfinite(array) for array in (self._expected, self._actual, wide, other)]
+            [np.isfinite(array) for array in (self._expected, self._actual, wide, other_wide)]
         )
         self.gap = np.where(self._finite, np.abs(self._other - self._wide), 0.0)
 
@@ -244,12 +245,12 @@ class _Output:
         """Whether 16-bit results are biased: larger, or smaller, than the original's on average,
         whereas rounding goes either way.
         """
-        chosen = self._finite & (np.abs(self._wide) > self._atol) & (self._expected != 0)
-        if self._unit < _HALF_UNIT or int(chosen.sum()) < _MIN_LEANING:
+        counts = self._finite & (np.abs(self._wide) > self._atol) & (self._expected != 0)
+        if self._unit < _HALF_UNIT or int(counts.sum()) < _MIN_LEANING:
             return False
-        in_wide = (self._other - self._wide)[chosen] / self._wide[chosen]
-        in_narrow = (self._actual - self._expected)[chosen] / self._expected[chosen]
-        signs = np.sign(self._wide[chosen])
+        in_wide = (self._other - self._wide)[counts] / self._wide[counts]
+        in_narrow = (self._actual - self._expected)[counts] / self._expected[counts]
+        signs = np.sign(self._wide[counts])
         # towards 0 or away from it, or up or down
         return self._is_one_sided(in_wide, in_narrow) or self._is_one_sided(
             in_wide * signs, in_narrow * signs
@@ -257,8 +258,8 @@ class _Output:
 
     def _is_one_sided(self, in_wide: np.ndarray, in_narrow: np.ndarray) -> bool:
         leaning = (float(in_wide.mean()), float(np.clip(in_narrow, -1, 1).mean()))
-        least = self._unit / 4
-        is_alike = min(leaning) > least or max(leaning) < -least
+        threshold = self._unit / 4
+        is_alike = min(leaning) > threshold or max(leaning) < -threshold
         return is_alike and abs(leaning[0]) > _ONE_SIDED * float(np.abs(in_wide).mean())
 
     def in_range(self) -> Finding:
@@ -267,10 +268,10 @@ class _Output:
         """
         size = np.abs(self._wide)
         is_normal = (size > 1 / _MODERATE) & (size < _MODERATE)
-        kept = np.abs(self._expected - self._wide) <= _IN_RANGE * size
+        is_kept = np.abs(self._expected - self._wide) <= _IN_RANGE * size
         agrees = np.abs(self._other - self._wide) <= _IN_RANGE * size
-        lost = ~(np.abs(self._actual - self._wide) <= 10 * _IN_RANGE * size)
-        different = is_normal & kept & agrees & lost
+        is_lost = ~(np.abs(self._actual - self._wide) <= 10 * _IN_RANGE * size)
+        different = is_normal & is_kept & agrees & is_lost
         if not different.any():
             return Finding(is_rounding=True)
         place = int(np.argmax(different))
@@ -286,8 +287,8 @@ class _Output:
         return visible
 
     def exceeds(self, level: np.ndarray) -> np.ndarray:
-        """The elements that differ by several times their own change, and the median change at
-        their magnitude.
+        """The elements whose difference is several times as large as their own change, and as the
+        median change at their magnitude.
         """
         magnitude = np.where(self._finite, np.abs(self._wide), 0.0)
         moved = (level > 0) & (magnitude > 0)
@@ -301,10 +302,10 @@ class _Output:
             return np.zeros(self.gap.shape, bool)
         stacked = np.array(changes)
         largest = stacked.max(axis=0)
-        same = (stacked == 0) | (np.abs(stacked - largest) <= _RELATIVE * largest)
+        is_same = (stacked == 0) | (np.abs(stacked - largest) <= _RELATIVE * largest)
         several = (stacked > 0).sum(axis=0) > 1
         large = (largest >= _STEP * np.abs(self._wide)) & (self.gap >= largest / 2)
-        jumping: np.ndarray = same.all(axis=0) & several & large & (largest > 0)
+        jumping: np.ndarray = is_same.all(axis=0) & several & large & (largest > 0)
         return jumping
 
     def is_as_accurate(self, agrees: np.ndarray) -> bool:
@@ -314,12 +315,12 @@ class _Output:
         original_error = np.where(self._finite, np.abs(self._expected - self._wide), 0.0)
         error = np.abs(self._actual - self._other)
         typical = float(np.median(original_error[self._finite])) if self._finite.any() else 0.0
-        allowed = (
+        limit = (
             _MULTIPLE * np.maximum(original_error, typical)
             + 2 * _LAST_BITS * self._unit * np.abs(self._wide)
             + self._atol
         )
-        excused = self._finite & agrees & (error <= allowed)
+        excused = self._finite & agrees & (error <= limit)
         return bool((excused | ~self._broken).all())
 
     def described(self, different: np.ndarray) -> str:
@@ -335,15 +336,15 @@ class _Output:
 
 def _prepared(model: Located) -> Located:
     """The model with its local functions inlined, so that their constants count."""
-    if 2 * weight_bytes(model.proto) > _MOST_BYTES:
+    if 2 * weight_bytes(model.proto) > _MAX_BYTES:
         raise LoadError("the weights are too large in float64")
     if not model.proto.functions:
         return model
     return Located(onnx.inliner.inline_local_functions(model.proto), model.base_dir)
 
 
-def _in_doubles(model: Located, own: Mapping[str, np.ndarray], wide: int) -> DoubleModel:
-    double = in_doubles(model.proto, model.base_dir, own.keys(), wide)
+def _in_doubles(model: Located, constants: Mapping[str, np.ndarray], wide: int) -> DoubleModel:
+    double = in_doubles(model.proto, model.base_dir, constants.keys(), wide)
     if double is None:
         raise LoadError("it computes in several types")
     return double

@@ -118,8 +118,8 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> _Member:
     name = entry.filename
     with archive.open(entry) as stream:
         try:
-            read = _HEADERS[np.lib.format.read_magic(stream)]
-            shape, _, dtype = read(stream)
+            read_header = _HEADERS[np.lib.format.read_magic(stream)]
+            shape, _, dtype = read_header(stream)
         except Exception as error:  # numpy evaluates the header as Python
             raise ValueError(f"{name!r} has no header of an array") from error
         start = stream.tell()

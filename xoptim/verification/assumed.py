@@ -28,10 +28,10 @@ def _is_finite(array: np.ndarray) -> bool:
 def _finite(array: np.ndarray) -> np.ndarray:
     if _is_finite(array):
         return array
-    kept: np.ndarray = np.where(
+    numbers: np.ndarray = np.where(
         np.isfinite(array.astype(np.float64)) & (array != 0), array, np.zeros((), array.dtype)
     )
-    return kept.astype(array.dtype)
+    return numbers.astype(array.dtype)
 
 
 def _is_bool(array: np.ndarray) -> bool:
@@ -101,8 +101,8 @@ def _unit(array: np.ndarray) -> np.ndarray:
     largest = np.abs(plain).max(axis=-1, keepdims=True)
     plain = plain / np.where(largest > 0, largest, 1)  # so that no square overflows
     norms = _norms(plain)
-    first: np.ndarray = np.arange(array.shape[-1]) == 0
-    return np.where(norms > 0, plain / np.where(norms > 0, norms, 1), first).astype(array.dtype)
+    is_first: np.ndarray = np.arange(array.shape[-1]) == 0
+    return np.where(norms > 0, plain / np.where(norms > 0, norms, 1), is_first).astype(array.dtype)
 
 
 _PROPERTIES: Final = {
@@ -135,9 +135,9 @@ def check_values(
         if isinstance(value, np.ndarray):
             sizes |= bind_sizes(spec, value.shape)
     if broken := assumptions.broken(sizes):
-        named = {name: size for name, size in sizes.items() if name in assumptions.names()}
+        assumed_sizes = {name: size for name, size in sizes.items() if name in assumptions.names()}
         raise ChoiceError(
-            f"the values have {sizes_text(named)}, which breaks the assumption {broken}"
+            f"the values have {sizes_text(assumed_sizes)}, which breaks the assumption {broken}"
         )
     for word, name in _about(assumptions, feeds):
         value = feeds[name]
@@ -158,4 +158,6 @@ def check_sizes(assumptions: Assumptions, sizes: Mapping[str, int]) -> None:
 def _about(assumptions: Assumptions, feeds: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each property with each input that must have it: all inputs, where none is named."""
     for word, name in assumptions.values:
-        yield from ((word, fed) for fed in ([name] if name else feeds) if fed in feeds)
+        yield from (
+            (word, input_name) for input_name in ([name] if name else feeds) if input_name in feeds
+        )

@@ -43,8 +43,8 @@ class Coverage(NamedTuple):
         """A line for each case that no run reached, and why they were not counted."""
         lines = [*self.missed[:_MAX_NOTES], *filter(None, [self.uncounted])]
         if len(self.missed) > _MAX_NOTES:
-            more = len(self.missed) - _MAX_NOTES
-            lines.append(f"never ran: {more} more branches and trip counts")
+            count = len(self.missed) - _MAX_NOTES
+            lines.append(f"never ran: {count} more branches and trip counts")
         return lines
 
 
@@ -70,23 +70,23 @@ class Body(NamedTuple):
             return f"branch {self.name.removesuffix('_branch')!r} of If {self.owner!r}"
         return f"the body of {self.op_type} {self.owner!r}"
 
-    def missed(self, seen: Collection[int]) -> list[str]:
+    def missed(self, counts: Collection[int]) -> list[str]:
         """The branches and numbers of trips that no run reached.
 
-        ``seen`` says how often it ran (0, 1, or 2 for more) in each run of the model.
+        ``counts``: how often it ran (0, 1, or 2 for more) in each run of the model.
         """
         if not self.is_counted:
-            return [] if has_run(seen) else [str(self)]
+            return [] if has_run(counts) else [str(self)]
         return [
             f"{text} of Loop {self.owner!r}"
-            for count, text in enumerate(_TRIPS)
-            if count not in seen
+            for trips, text in enumerate(_TRIPS)
+            if trips not in counts
         ]
 
 
-def has_run(seen: Collection[int]) -> bool:
+def has_run(counts: Collection[int]) -> bool:
     """Whether a subgraph ran, by how often (0, 1, or 2 for more) in each run of the model."""
-    return not {1, 2}.isdisjoint(seen)
+    return not {1, 2}.isdisjoint(counts)
 
 
 class Counted(NamedTuple):
@@ -130,8 +130,8 @@ def counting(model: onnx.ModelProto) -> Counted | None:
 
 def _constant_names(graph: GraphProto) -> set[str]:
     """The names of constants, and the empty name of an absent operand."""
-    made = {name for node in graph.node if node.op_type == "Constant" for name in node.output}
-    return {"", *made, *(tensor.name for tensor in graph.initializer)}
+    constants = {name for node in graph.node if node.op_type == "Constant" for name in node.output}
+    return {"", *constants, *(tensor.name for tensor in graph.initializer)}
 
 
 def _bodies_of(node: NodeProto) -> list[AttributeProto]:
@@ -197,10 +197,10 @@ class _Counter:
         Returns the name and the size of the vector.
         """
         states = _states(node, bodies[0])
-        inner = [self._counters(body) for body in bodies]
-        sizes = [1 + size for _, size in inner]
+        body_counters = [self._counters(body) for body in bodies]
+        sizes = [1 + size for _, size in body_counters]
         before, total = 0, sum(sizes)
-        for body, (names, _), size in zip(bodies, inner, sizes, strict=True):
+        for body, (names, _), size in zip(bodies, body_counters, sizes, strict=True):
             counters = self._joined(body, names, before, total - before - size)
             self._return(node, body, states, counters, total)
             before += size
@@ -210,11 +210,11 @@ class _Counter:
         """The counters of one run of a body: 1 for itself, those of the bodies inside it, and 0
         for the node's other bodies.
         """
-        own = self._name("own")
+        counter = self._name("own")
         array = np.array([0] * before + [1], np.int64)
-        value = numpy_helper.from_array(array, own)
-        body.node.insert(0, helper.make_node("Constant", [], [own], value=value))
-        parts = [own, *names]
+        value = numpy_helper.from_array(array, counter)
+        body.node.insert(0, helper.make_node("Constant", [], [counter], value=value))
+        parts = [counter, *names]
         if after:
             parts.append(self._zero(after))
         return self._concat(body, parts)
@@ -243,14 +243,14 @@ class _Counter:
 
     def _returned(self, node: NodeProto, states: int, size: int) -> str:
         """Let a node return the counters of its bodies; a loop starts from zero."""
-        made = self._name("counts")
+        counts = self._name("counts")
         if node.op_type != "If":
             first = _FIRST_INPUT[node.op_type] + states
             node.input.extend([""] * (first - len(node.input)))
             node.input.insert(first, self._zero(size))
         node.output.extend([""] * (states - len(node.output)))
-        node.output.insert(states, made)
-        return made
+        node.output.insert(states, counts)
+        return counts
 
     def _zero(self, size: int) -> str:
         """The name of a constant of the main graph that holds zeros."""

@@ -1,12 +1,12 @@
 """Comparison of two results of any type: dtype, shape, then values, with one rule of equality.
 
 The rule for floating-point numbers: ``|a - b| <= atol + rtol * (|b| + scale)``, where ``b`` is the
-reference and ``scale`` the median magnitude of its finite non-zero elements. A sum that is added up
-in another order errs by a fraction of the magnitude of its terms, not of their sum after
-cancellation; ``scale`` is that magnitude, and as a median it is not moved by a few huge elements;
-``of_largest`` takes the largest instead. The rule applies to every element, so one wrong element
-among millions is found. NaN equals NaN, an infinity equals the infinity of the same sign, and -0
-equals 0 unless signed zeros are to differ. Integers, Booleans and strings must be equal.
+reference and ``scale`` the median magnitude of its finite non-zero elements. A sum in another order
+errs by a fraction of the magnitude of its terms, even where they cancel. ``scale`` stands for that
+magnitude: as a median, it is not moved by a few huge elements; ``of_largest`` takes the largest
+instead. The rule applies to every element, so one wrong element among millions is found. NaN equals
+NaN, an infinity equals the infinity of the same sign, and -0 equals 0 unless signed zeros are to
+differ. Integers, Booleans and strings must be equal.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,11 +32,11 @@ _SAMPLE: Final = 1 << 20  # elements that the median is taken of
 class ComparisonRules:
     """The rules of equality."""
 
-    # the weakest promise of the rewrites in between; sets the tolerance of each type
+    # the weakest exactness of the applied rewrites; sets the tolerance of each type
     exactness: Exactness = "rounding"
     # relative tolerance of floating-point results, instead of the one of their type
     rtol: float | None = None
-    # absolute tolerance of floating-point results, instead of the one of their type
+    # absolute tolerance, likewise
     atol: float | None = None
     # allowed difference of integers (1 for quantized results that may round the other way)
     integer_atol: int = 0
@@ -46,8 +46,8 @@ class ComparisonRules:
     # units in the last place by which floating-point results may differ; it replaces the tolerances
     ulp: int | None = None
     signed_zeros: bool = False  # whether -0 and 0 differ
-    # Element type to which 32-bit floats were rounded on the way (TF32 has the mantissa of
-    # float16), whose tolerance counts
+    # Element type whose tolerance float32 results get, because kernels round to it (TF32 has the
+    # mantissa of float16)
     rounds_to: int = TensorProto.FLOAT
     # whether ``scale`` in the rule is the largest magnitude of a result, not the median
     of_largest: bool = False
@@ -68,8 +68,8 @@ class ComparisonRules:
     def tolerance(self, element: int) -> Tolerance:
         """The tolerance of results of an element type."""
         is_rounded = element == TensorProto.FLOAT and self.exactness != "exact"
-        rounded = self.rounds_to if is_rounded else element
-        default = tolerance(rounded, self.exactness)
+        rounding_type = self.rounds_to if is_rounded else element
+        default = tolerance(rounding_type, self.exactness)
         if self.rtol is None and self.atol is None:
             return default
         if tolerance(element, "rounding") == (0.0, 0.0):  # these types do not round
@@ -84,7 +84,7 @@ class ComparisonRules:
 class Comparison:
     """The comparison of one output with its reference."""
 
-    output: str  # its name, with a position for an item of a sequence and a key for one of a map
+    output: str  # its name; for an item of a sequence or map, with the index or key
     fault: Fault = ""  # ``""`` when they are equal under the rules, else the kind of difference
     message: str = ""  # the difference, in words; empty when there is none
     max_abs: float = 0.0  # largest absolute difference of finite elements
@@ -140,8 +140,8 @@ def compare_values(
         return _items(output, ((f"[{k!r}]", e, actual[k]) for k, e in expected.items()), rules)
     if expected is None:
         return [Comparison(output)]
-    reference, other = _scalars(expected, actual)
-    return [_compare_arrays(output, reference, other, rules)]
+    reference, result = _scalars(expected, actual)
+    return [_compare_arrays(output, reference, result, rules)]
 
 
 def _items(
@@ -169,9 +169,11 @@ def _scalars(*values: Value) -> list[np.ndarray]:
 def _compare_arrays(
     output: str, expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules
 ) -> Comparison:
-    element, other = element_type(expected.dtype), element_type(actual.dtype)
-    if element != other:
-        return Comparison(output, "dtype", f"{type_name(other)} instead of {type_name(element)}")
+    element, actual_element = element_type(expected.dtype), element_type(actual.dtype)
+    if element != actual_element:
+        return Comparison(
+            output, "dtype", f"{type_name(actual_element)} instead of {type_name(element)}"
+        )
     if expected.shape != actual.shape:
         return Comparison(
             output, "shape", f"shape {list(actual.shape)} instead of {list(expected.shape)}"
@@ -200,14 +202,14 @@ def _compare_arrays(
 def _other_zeros(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
     """Where both numbers are 0, with different signs."""
     e, a = expected.astype(np.float64), actual.astype(np.float64)
-    differing: np.ndarray = (e == 0) & (a == 0) & (np.signbit(e) != np.signbit(a))
-    return differing
+    differs: np.ndarray = (e == 0) & (a == 0) & (np.signbit(e) != np.signbit(a))
+    return differs
 
 
 def _compare_discrete(
     output: str, expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules
 ) -> Comparison:
-    """Integers, Booleans and strings: equal, but for what the rules allow explicitly."""
+    """Compare integers, Booleans and strings: equal, except for what the rules allow."""
     e, a = expected.reshape(-1), actual.reshape(-1)
     places = np.flatnonzero(np.asarray(e != a))
     distances = _distances(e[places], a[places])
@@ -252,7 +254,7 @@ def _distances(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
 def _compare_floats(
     output: str, expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules, limits: Tolerance
 ) -> Comparison:
-    """Real and complex numbers, by the rule of this module."""
+    """Compare real and complex numbers, by the rule of this module."""
     e, a = expected.reshape(-1), actual.reshape(-1)
     scale = (largest_magnitude if rules.of_largest else median_magnitude)(e)
     floor = _floor(e, limits, scale, is_by_type=rules.keeps_small)
@@ -334,10 +336,10 @@ def _chunks(
         e, a = (x[start : start + _CHUNK].astype(wide) for x in (expected, actual))
         with np.errstate(all="ignore"):
             error, magnitude = np.abs(a - e), np.abs(e)
-            same = (e == a) | (np.isnan(e) & np.isnan(a))
-            excess = np.where(same, 0.0, error / (floor + rtol * magnitude))
+            is_equal = (e == a) | (np.isnan(e) & np.isnan(a))
+            excess = np.where(is_equal, 0.0, error / (floor + rtol * magnitude))
         # An infinity or a NaN that the other side does not have breaks the rule.
-        excess[~same & ~(np.isfinite(e) & np.isfinite(a))] = np.inf
+        excess[~is_equal & ~(np.isfinite(e) & np.isfinite(a))] = np.inf
         if rules.ulp is not None:
             distances = ulp_distances(
                 expected[start : start + _CHUNK], actual[start : start + _CHUNK]

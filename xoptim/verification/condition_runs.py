@@ -23,12 +23,6 @@ _TIMES: Final = 4  # runs of one condition where a run is tiny
 class ConditionRuns:
     """Adds runs for each branch of an If and, where runs take almost no time, for each side of a
     Where whose condition is the same for all elements.
-
-    Args:
-        goals: the conditions.
-        plans: makes plans of runs that may decide them.
-        evaluate: computes inner results of the original.
-        is_tiny: whether a run takes almost no time.
     """
 
     def __init__(
@@ -53,21 +47,21 @@ class ConditionRuns:
         times = _TIMES if self._is_tiny else 1
         max_runs = len(runs) + (_MAX_TINY_RUNS if self._is_tiny else _MAX_RUNS)
         for _, goals in itertools.groupby(goals_left, key=lambda goal: goal[:2]):
-            made = 0
+            count = 0
             for goal in goals:
-                if made >= times or len(runs) >= max_runs:
+                if count >= times or len(runs) >= max_runs:
                     break
-                for run in self._runs(goal, made, times, probe, largest, len(runs)):
+                for run in self._runs(goal, count, times, probe, largest, len(runs)):
                     runs.append(run)
-                    made += 1
+                    count += 1
 
     def _runs(
-        self, goal: Goal, made: int, times: int, probe: Probe, largest: Sizes, number: int
+        self, goal: Goal, count: int, times: int, probe: Probe, largest: Sizes, number: int
     ) -> Iterator[ReferenceRun]:
         """Runs that reach a goal: several of the first solution, one of each further one."""
         if not self._plans.can_be_tried(goal.solution):
             return
-        for turn in range(made, times if not made else made + 1):
+        for turn in range(count, times if not count else count + 1):
             plan = self._plans.plan(goal.solution, turn)
             run = probe(number + turn, planned_at(largest, plan)) if turn % 2 else None
             run = run or probe(number + turn, plan)

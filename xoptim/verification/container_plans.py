@@ -38,9 +38,9 @@ def _lengths(feeding: Feeding, sequences: Collection[InputSpec]) -> Iterator[Pla
 def _absent(names: list[str]) -> list[frozenset[str]]:
     """The inputs that have no value: each alone, all, then all but one."""
     alone = [frozenset((name,)) for name in names[:_MAX_INPUTS]]
-    rest = [frozenset(names) - one for one in alone]
-    chosen = [*alone, frozenset(names), *rest]
-    return [absent for absent in dict.fromkeys(chosen) if absent]
+    all_but_one = [frozenset(names) - single for single in alone]
+    groups = [*alone, frozenset(names), *all_but_one]
+    return [group for group in dict.fromkeys(groups) if group]
 
 
 def _alone(feeding: Feeding, name: str, length: int) -> Planning:

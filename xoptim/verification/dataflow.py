@@ -144,10 +144,10 @@ class Dataflow:
 
     def _add_body(self, node: NodeProto, body: onnx.GraphProto, scope: str) -> None:
         self._add_graph(body, scope)
-        start, first, first_output = _BODIES.get(node.op_type, (0, 0, 0))
+        start, first_input, first_output = _BODIES.get(node.op_type, (0, 0, 0))
         self._link(
             [scope + name for name in node.input[start:]],
-            [scope + value.name for value in body.input[first:]],
+            [scope + value.name for value in body.input[first_input:]],
         )
         self._link(
             [scope + v.name for v in body.output[first_output:]],
@@ -157,14 +157,16 @@ class Dataflow:
     def _add_call(self, node: NodeProto, scope: str) -> None:
         key = (node.domain, node.op_type)
         function = self._functions[key]
-        inner = f"{node.domain}::{node.op_type}::"
-        self._link([scope + name for name in node.input], [inner + name for name in function.input])
+        inner_scope = f"{node.domain}::{node.op_type}::"
         self._link(
-            [inner + name for name in function.output], [scope + name for name in node.output]
+            [scope + name for name in node.input], [inner_scope + name for name in function.input]
+        )
+        self._link(
+            [inner_scope + name for name in function.output], [scope + name for name in node.output]
         )
         if key not in self._entered:
             self._entered.add(key)
-            self._add_nodes(function.node, inner)
+            self._add_nodes(function.node, inner_scope)
 
     def _link(self, sources: Sequence[str], targets: Sequence[str]) -> None:
         for source, target in zip(sources, targets, strict=False):

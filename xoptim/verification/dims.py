@@ -159,8 +159,8 @@ def first_open(spec: InputSpec) -> str | None:
 
 def first_unnamed(spec: InputSpec) -> str | None:
     """The dimension of the first axis that has neither a size nor a name."""
-    own = (entry for entry in spec.shape or () if isinstance(entry, str))
-    return next((entry for entry in own if entry.startswith(f"{spec.name}:")), None)
+    entries = (entry for entry in spec.shape or () if isinstance(entry, str))
+    return next((entry for entry in entries if entry.startswith(f"{spec.name}:")), None)
 
 
 def size_of(entry: int | str, sizes: Mapping[str, int]) -> int | None:
@@ -423,11 +423,11 @@ def _frozen_sizes(model: onnx.ModelProto) -> list[int]:
             }
     stored = {size for tensor in model.graph.initializer for size in tensor.dims}
     # A number that is no size of a weight more likely comes from the exporter's example input.
-    further = sorted(_sizes_in_shapes(model.graph), key=lambda size: size in stored)
+    numbers = sorted(_sizes_in_shapes(model.graph), key=lambda size: size in stored)
     return (
         list(sizes)[:_MAX_FROZEN]
         + _unrolled(model.graph)
-        + [size for size in further if size not in sizes][:_MAX_FROZEN]
+        + [size for size in numbers if size not in sizes][:_MAX_FROZEN]
     )
 
 
@@ -443,15 +443,15 @@ def _unrolled(graph: onnx.GraphProto) -> list[int]:
     """The lengths of axes whose elements are read one by one, as in a loop that the exporter
     unrolled.
     """
-    tensors, read = _constants(graph), defaultdict[tuple[str, ...], set[int]](set)
+    tensors, indices = _constants(graph), defaultdict[tuple[str, ...], set[int]](set)
     for node in graph.node:
         index = tensors.get(node.input[1]) if node.op_type == "Gather" else None
         if index is not None and not index.dims and not is_external(index):
             axis = (str(a.i) for a in node.attribute)
-            read[node.input[0], *axis].add(int(onnx.numpy_helper.to_array(index)))
+            indices[node.input[0], *axis].add(int(onnx.numpy_helper.to_array(index)))
     lengths = (
         len(places)
-        for places in read.values()
+        for places in indices.values()
         if len(places) > _FEW and places == {*range(len(places))}
     )
     return list(dict.fromkeys(lengths))[:_MAX_FROZEN]
@@ -460,12 +460,12 @@ def _unrolled(graph: onnx.GraphProto) -> list[int]:
 def _sizes_in_shapes(graph: onnx.GraphProto) -> list[int]:
     """The numbers in constants that nodes read as shapes, or join to shapes, in order."""
     tensors = _constants(graph)
-    read = [
+    operands = [
         node.input[1:2] if node.op_type != "Concat" else node.input
         for node in graph.node
         if node.op_type in _SHAPED
     ]
-    constants = [tensors[name] for names in read for name in names if name in tensors]
+    constants = [tensors[name] for names in operands for name in names if name in tensors]
     vectors = [
         t
         for t in constants

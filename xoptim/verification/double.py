@@ -140,12 +140,12 @@ def own_constants(model: Located, other: Located) -> dict[str, np.ndarray]:
     These are the constants that it lacks, and all single numbers: an operator may contain them.
     """
     other_keys = {_key(array) for _, array in _constants(*other)}
-    own = {
+    constants = {
         name: array
         for name, array in _constants(*model)
         if array.size == 1 or _key(array) not in other_keys
     }
-    return {name: array for name, array in own.items() if not _is_round(array)}
+    return {name: array for name, array in constants.items() if not _is_round(array)}
 
 
 def _is_round(array: np.ndarray) -> bool:
@@ -193,17 +193,17 @@ def _stored(node: NodeProto) -> TensorProto | None:
 
 def _store_constants(graph: onnx.GraphProto) -> None:
     """Turn the Constants of a graph into initializers."""
-    kept: list[NodeProto] = []
+    remaining: list[NodeProto] = []
     for node in graph.node:
         tensor = _stored(node)
         if tensor is None:
-            kept.append(node)
+            remaining.append(node)
             continue
         stored = graph.initializer.add()
         stored.CopyFrom(tensor)
         stored.name = node.output[0]
-    if len(kept) < len(graph.node):
-        nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in kept]
+    if len(remaining) < len(graph.node):
+        nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in remaining]
         del graph.node[:]
         graph.node.extend(nodes)
 
@@ -265,33 +265,35 @@ def _widen_node(node: NodeProto, narrow: int, wide: int, base_dir: Path | None) 
 
 def _add_functions(model: onnx.ModelProto) -> None:
     """Let nodes whose operators have no kernel for double call functions."""
-    needed: dict[str, FunctionProto] = {}
+    functions: dict[str, FunctionProto] = {}
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 18)
     shapes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
     for node in _all_nodes(model):
         window = window_of(node, shapes.get(node.input[1])) if is_conv(node) else None
         if window is not None:
-            needed.setdefault(window.name, conv_function(window, DOMAIN, opset))
+            functions.setdefault(window.name, conv_function(window, DOMAIN, opset))
             node.op_type, node.domain = window.name, DOMAIN
             del node.attribute[:]
             continue
         name = replacement(node, opset)
         if name is None:
             continue
-        needed.setdefault(name, make_function(name, opset))
+        functions.setdefault(name, make_function(name, opset))
         node.op_type, node.domain = name, DOMAIN
-        declared = {attribute.name for attribute in needed[name].attribute_proto} | set(
-            needed[name].attribute
+        names = {attribute.name for attribute in functions[name].attribute_proto} | set(
+            functions[name].attribute
         )
-        kept = [attribute for attribute in node.attribute if attribute.name in declared]
-        copies = [AttributeProto.FromString(attribute.SerializeToString()) for attribute in kept]
+        attributes = [attribute for attribute in node.attribute if attribute.name in names]
+        copies = [
+            AttributeProto.FromString(attribute.SerializeToString()) for attribute in attributes
+        ]
         del node.attribute[:]
         node.attribute.extend(copies)
-    if needed:
-        model.functions.extend(needed.values())
+    if functions:
+        model.functions.extend(functions.values())
         if (
-            any(name.startswith(("Gelu", "Fast", "Bias")) for name in needed)
-            and "Erf" not in needed
+            any(name.startswith(("Gelu", "Fast", "Bias")) for name in functions)
+            and "Erf" not in functions
         ):
             model.functions.append(make_function("Erf", opset))
         model.opset_import.append(helper.make_opsetid(DOMAIN, 1))

@@ -270,6 +270,6 @@ _BODIES: Final[Mapping[str, tuple[str, Callable[[], str]]]] = {
 @cache
 def make_function(name: str, opset: int) -> FunctionProto:
     """The function of a name in an operator set."""
-    declared, body = _BODIES[name]
+    signature, body = _BODIES[name]
     head = f'<domain: "{DOMAIN}", opset_import: ["" : {opset}, "{DOMAIN}" : 1]> '
-    return parser.parse_function(f"{head}{declared} {{ {body()} }}")
+    return parser.parse_function(f"{head}{signature} {{ {body()} }}")

@@ -27,7 +27,7 @@ _PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def split_operators(graph: GraphProto) -> None:
-    """Write each of these operators in a graph as several nodes."""
+    """Replace the operators of this module in a graph by several nodes each."""
     splits = [_SPLITS.get((standard_domain(node.domain), node.op_type)) for node in graph.node]
     if not any(splits):
         return

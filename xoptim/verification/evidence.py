@@ -14,17 +14,17 @@ def hollow_reason(runs: Sequence[RunReport], graph: onnx.GraphProto) -> str:
     Empty where each output has a compared element. Outputs whose declared type says that they are
     empty need none.
     """
-    compared = [(c.whole or c.output, c, run) for run in runs for c in run.comparisons]
-    judged = {name for name, c, run in compared if run.is_evidence(c)}
+    triples = [(c.whole or c.output, c, run) for run in runs for c in run.comparisons]
+    judged = {name for name, c, run in triples if run.is_evidence(c)}
     names = [value.name for value in graph.output if not _is_empty(value.type)]
     hollow = [name for name in names if name not in judged]
     if not hollow:
         return ""
-    filled = {name for name, c, _ in compared if c.count}
+    filled = {name for name, c, _ in triples if c.count}
     defect = "had no finite value in any run"
     if filled.isdisjoint(hollow):
         defect = "had no element in any run"
-    sizes = [c.scale for name, c, _ in compared if name in hollow and c.judged]
+    sizes = [c.scale for name, c, _ in triples if name in hollow and c.judged]
     if sizes:
         defect = f"grew to {min(sizes):.2g} or more in every run, where rounding hides differences"
     subject = "the outputs"
@@ -33,7 +33,7 @@ def hollow_reason(runs: Sequence[RunReport], graph: onnx.GraphProto) -> str:
     return f"{subject} of the original {defect}; give inputs with --feeds"
 
 
-def _is_empty(declared: onnx.TypeProto) -> bool:
+def _is_empty(type_proto: onnx.TypeProto) -> bool:
     """Whether a tensor type has an axis of length 0."""
-    sizes = declared.tensor_type.shape.dim
+    sizes = type_proto.tensor_type.shape.dim
     return any(size.HasField("dim_value") and size.dim_value == 0 for size in sizes)

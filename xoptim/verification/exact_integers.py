@@ -23,7 +23,7 @@ from xoptim.verification.protos import inferred_graph
 ort = lazy_module("onnxruntime")
 
 _MIDDLE: Final = 128
-"""What is added to int8 to make it uint8."""
+"""Added to int8 to make it uint8."""
 _MAX_READ_BYTES: Final = 8192  # of a constant that inference may read
 
 
@@ -109,8 +109,8 @@ class _Widening:
         del graph.node[:]
         replaced = dict[str, str]()
         for node, typed in zip(nodes, inferred.node, strict=True):
-            for body, other in zip(own_graphs(node), own_graphs(typed), strict=True):
-                self.widen(body, other, types)
+            for body, typed_body in zip(own_graphs(node), own_graphs(typed), strict=True):
+                self.widen(body, typed_body, types)
             for factor in _FACTORS.get((standard_domain(node.domain), node.op_type), ()):
                 if _is_inexact(node, factor, types):
                     self._replace(graph, node, factor, replaced, types)
@@ -156,9 +156,9 @@ class _Widening:
 
 def _types(graph: GraphProto, inferred: GraphProto) -> dict[str, TensorProto | int]:
     """The element types of the values that a graph defines; small constants as they are."""
-    declared = (*graph.input, *graph.value_info, *inferred.value_info, *graph.output)
+    values = (*graph.input, *graph.value_info, *inferred.value_info, *graph.output)
     types: dict[str, TensorProto | int] = {
-        value.name: value.type.tensor_type.elem_type for value in declared
+        value.name: value.type.tensor_type.elem_type for value in values
     }
     for tensor in graph.initializer:
         is_small = len(tensor.raw_data) + 4 * len(tensor.int32_data) <= _MAX_READ_BYTES

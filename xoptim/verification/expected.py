@@ -34,7 +34,7 @@ _DRAWS: Final = 4  # times that the effect of rounding is measured
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What a model must compute in one run.
+    """The results that a model must compute in one run.
 
     Attributes:
         results: the value of each output, in order.
@@ -49,7 +49,7 @@ class Expectation:
 
 
 class ExpectedRun(NamedTuple):
-    """A run of the model, and what it must compute."""
+    """A run of the model, and its expected results."""
 
     run: ReferenceRun
     expected: Expectation
@@ -70,7 +70,7 @@ def judge_expected(
     """
     reports = [_compared(run, outputs, options) for run in runs]
     on_cpu = replace(options.settings, providers=("cpu",))
-    reach = Reach.of(model.proto, [each.run for each in runs], model.base_dir, on_cpu).coverage()
+    reach = Reach.of(model.proto, [run.run for run in runs], model.base_dir, on_cpu).coverage()
     if options.considers_noise:
         _measure_noise(reports, runs, model, outputs, options)
 
@@ -144,9 +144,9 @@ def _noise(
         is_number = c.fault == "value" and c.tolerance is not None and math.isfinite(c.excess)
         if not is_number or report.accepts(c) or c.output not in levels:
             continue
-        moved = levels[c.output]
-        level = max((each.largest for each in moved.values()), default=0.0)
-        explained = explains(moved, c.error_bins, multiple)
+        bins = levels[c.output]
+        level = max((error_bin.largest for error_bin in bins.values()), default=0.0)
+        explained = explains(bins, c.error_bins, multiple)
         accepted = explained and multiple * level <= HOPELESS * c.top
         noise[c.output] = Noise(level, explained, accepted)
     return noise
@@ -173,8 +173,8 @@ def _measure_noise(
             run, levels = runs[at].run, dict[str, dict[int, ErrorBin]]()
             for _ in range(_DRAWS):
                 moved = session.run(noisy.feeds(run.feeds, rng))
-                for port, own, other in zip(outputs, run.results, moved, strict=True):
-                    for c in compare_values(port.name, own, other, options.rules):
+                for port, value, moved_value in zip(outputs, run.results, moved, strict=True):
+                    for c in compare_values(port.name, value, moved_value, options.rules):
                         add_bins(levels.setdefault(c.output, {}), iter(c.error_bins.items()))
             reports[at] = replace(
                 reports[at], noise=_noise(reports[at], levels, options.noise_multiple)

@@ -91,13 +91,13 @@ class Explosions:
         if trouble.outputs and _is_proportional(run, first):
             self._is_linear = True
             return None
-        least = self._scaled(run, _SCALES[-1], probe)
-        calm = trouble if least is None else self._trouble(least)
+        smallest = self._scaled(run, _SCALES[-1], probe)
+        calm = trouble if smallest is None else self._trouble(smallest)
         if not calm.is_half_of(trouble):
             return None
         tries = (self._scaled(run, scale, probe) for scale in _SCALES[1:-1])
-        runs = (made for made in tries if made and self._trouble(made).is_within(calm))
-        return next(runs, least)
+        runs = (calmer for calmer in tries if calmer and self._trouble(calmer).is_within(calm))
+        return next(runs, smallest)
 
     def _scaled(self, run: ReferenceRun, scale: float, probe: Probe) -> ReferenceRun | None:
         """The original on the values of a run, random floats multiplied by a scale."""

@@ -5,7 +5,7 @@ a Clip of a length has no effect. Axes of length 1 broadcast, and Squeeze drops 
 empty, such as the past of a decoder at its first step. The first two axes of inputs, batch and
 length, are not made empty unless the default set of assumptions is switched off. Images under a
 window, as in a pool, are not either: ONNX gives the result a size below 1, and onnxruntime returns
-one nevertheless.
+a result nevertheless.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -123,7 +123,7 @@ class Ends:
         return axes
 
     def _steps(self) -> dict[str, set[int]]:
-        """By how much each dimension grows to get close to a number, or above it."""
+        """The steps by which each dimension grows close to a number, or above it."""
         steps: dict[str, set[int]] = {}
         for bound in self._bounds:
             for name, step in self._raised(bound):
@@ -186,7 +186,7 @@ class Ends:
         free = [name for name, purpose in self._free.items() if purpose != "total"]
         largest = max((self._base[name] for name in free), default=0)
         yield self._grown(dict.fromkeys(free, _ODD_STEP))
-        yield self._made(dict.fromkeys(free, max(_EQUAL, largest)))
+        yield self._with(dict.fromkeys(free, max(_EQUAL, largest)))
         yield from () if self._has_windows else self._exact(free)
         highest = {name: max(steps) for name, steps in self._steps().items() if max(steps) > 0}
         if len(highest) > 1:
@@ -197,14 +197,14 @@ class Ends:
         number of the model.
         """
         doubled = free[:_MAX_DOUBLED]
-        yield self._made({name: _EQUAL << place for place, name in enumerate(doubled)})
+        yield self._with({name: _EQUAL << place for place, name in enumerate(doubled)})
         exact = [bound for bound in self._bounds if bound.dims and 0 < bound.size <= _MAX_EXACT]
         for bound in exact[:_MAX_BOUNDS]:
             for name in self._lengths_of(bound.dims or ()):
                 if name in self._free:
-                    yield self._made({name: bound.size})
+                    yield self._with({name: bound.size})
 
-    def _made(self, sizes: Mapping[str, int]) -> Sizes:
+    def _with(self, sizes: Mapping[str, int]) -> Sizes:
         """The base with other sizes of some dimensions."""
         return self._grown({name: size - self._base[name] for name, size in sizes.items()})
 
@@ -214,8 +214,8 @@ class Ends:
         None when that could crash.
         """
         for purpose in self._may_be_empty:
-            own = [name for name in self._free if self._free[name] == purpose]
-            names = [name for name in own if purpose == "past" or name not in self._leading]
+            dims = [name for name in self._free if self._free[name] == purpose]
+            names = [name for name in dims if purpose == "past" or name not in self._leading]
             if any(self._base[name] for name in names):
                 yield self._grown({name: -self._base[name] for name in names})
 

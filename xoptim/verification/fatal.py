@@ -28,8 +28,8 @@ def computes_in_half(model: onnx.ModelProto) -> bool:
     Such a Cast is computed once, when the model is loaded: optimizations see its result.
     """
     graphs = list(_graphs(model))
-    declared = (value for graph in graphs for value in _declared(graph))
-    if any(_element(value.type) == TensorProto.FLOAT16 for value in declared):
+    values = (value for graph in graphs for value in _declared(graph))
+    if any(_element(value.type) == TensorProto.FLOAT16 for value in values):
         return True
     nodes = [node for graph in graphs for node in graph.node]
     nodes += every_node(node for function in model.functions for node in function.node)
@@ -42,7 +42,7 @@ def computes_in_half(model: onnx.ModelProto) -> bool:
 
 
 def _graphs(model: onnx.ModelProto) -> Iterator[GraphProto]:
-    """The main graph, and the subgraphs at every depth, in local functions too."""
+    """The main graph, and the subgraphs at every depth, also in local functions."""
     yield model.graph
     yield from inner_graphs(model.graph.node)
     for function in model.functions:
@@ -55,15 +55,15 @@ def _declared(graph: GraphProto) -> Iterator[onnx.ValueInfoProto]:
     yield from graph.value_info
 
 
-def _element(declared: TypeProto) -> int:
+def _element(type_proto: TypeProto) -> int:
     """The element type of a tensor, or of the tensors in a sequence or optional; 0 for others."""
-    kind = declared.WhichOneof("value")
+    kind = type_proto.WhichOneof("value")
     if kind == "tensor_type":
-        return declared.tensor_type.elem_type
+        return type_proto.tensor_type.elem_type
     if kind == "sequence_type":
-        return _element(declared.sequence_type.elem_type)
+        return _element(type_proto.sequence_type.elem_type)
     if kind == "optional_type":
-        return _element(declared.optional_type.elem_type)
+        return _element(type_proto.optional_type.elem_type)
     return 0
 
 

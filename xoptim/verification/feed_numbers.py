@@ -148,8 +148,8 @@ def _scattered(
         landmarks[rng.integers(0, landmarks.size, numbers.shape)]
         * _AROUND[rng.integers(0, _AROUND.size, numbers.shape)]
     )
-    drawn = rng.random(numbers.shape)
-    mixed = np.where(drawn < _NEAR, near, np.where(drawn > _NOT_ZERO, 0.0, scattered))
+    draws = rng.random(numbers.shape)
+    mixed = np.where(draws < _NEAR, near, np.where(draws > _NOT_ZERO, 0.0, scattered))
     return np.asarray(np.clip(mixed, -largest / 2, largest / 2))
 
 

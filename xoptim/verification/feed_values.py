@@ -188,7 +188,7 @@ def _structured(
     use: InputKind, shape: tuple[int, ...], sizes: Mapping[str, int], rng: np.random.Generator
 ) -> np.ndarray | None:
     """Integers with a meaning in the model, ``None`` when the use leaves the values open."""
-    kind, last = use.kind, shape[-1] if shape else 1
+    kind, length = use.kind, shape[-1] if shape else 1
     if kind in ("boxes", "related") and use.relation is not None:
         return use.relation.values(shape, sizes, rng)
     if kind == "choice":
@@ -198,16 +198,16 @@ def _structured(
     if kind in _CONSTANTS:
         return np.full(shape, _CONSTANTS[kind])
     if kind == "axes":
-        return np.broadcast_to(np.arange(last), shape)
+        return np.broadcast_to(np.arange(length), shape)
     if kind == "keep":
-        return np.broadcast_to(np.where(np.arange(last) == 0, -1, 1), shape)
+        return np.broadcast_to(np.where(np.arange(length) == 0, -1, 1), shape)
     low, high = _range(use, sizes)
     if kind == "length":
         return rng.integers(low, high, shape)
     if kind in ("index", "place"):
         return _indices(-high if kind == "place" else low, high, shape, rng)
     if kind == "position":
-        return np.broadcast_to(low + np.arange(last) % (high - low), shape)
+        return np.broadcast_to(low + np.arange(length) % (high - low), shape)
     return None
 
 
@@ -239,8 +239,8 @@ def _with_landmarks(
     rng: np.random.Generator,
     further: Sequence[int],
 ) -> np.ndarray:
-    """The numbers, some of them replaced, at least one in each longer row, by values that the model
-    compares with, or ``further`` ones.
+    """The numbers, some of them replaced by ``further`` ones or by values that the model compares
+    with: at least one in each longer row.
     """
     low, high = _range(use, sizes)
     values = (*use.landmarks, *further)
@@ -254,14 +254,14 @@ def _with_landmarks(
         return numbers
     length = numbers.shape[-1]
     if length < _FEW_COLUMNS:
-        chosen = rng.random(numbers.shape) < 0.5
-        return np.where(chosen, landmarks[rng.integers(0, landmarks.size, numbers.shape)], numbers)
-    chosen = rng.random(numbers.shape) < 0.1
-    chosen |= (
+        mask = rng.random(numbers.shape) < 0.5
+        return np.where(mask, landmarks[rng.integers(0, landmarks.size, numbers.shape)], numbers)
+    mask = rng.random(numbers.shape) < 0.1
+    mask |= (
         np.arange(numbers.shape[-1])
         == rng.integers(0, numbers.shape[-1], numbers.shape[:-1])[..., None]
     )
-    return np.where(chosen, landmarks[rng.integers(0, landmarks.size, numbers.shape)], numbers)
+    return np.where(mask, landmarks[rng.integers(0, landmarks.size, numbers.shape)], numbers)
 
 
 def _mask(shape: tuple[int, ...], rng: np.random.Generator, style: Style) -> np.ndarray:

@@ -58,14 +58,16 @@ def verify_function(
     warn_of_missing(model, options.feeds)
     caller = _Caller(function, reference)
     try:
-        made = [replace(run, results=list(map(_by_key, run.results))) for run in reference.runs]
-        runs = [ExpectedRun(run, caller.expected(run)) for run in made]
+        model_runs = [
+            replace(run, results=list(map(_by_key, run.results))) for run in reference.runs
+        ]
+        runs = [ExpectedRun(run, caller.expected(run)) for run in model_runs]
         first = runs[0]
-        again = caller.expected(first.run)
+        repetition = caller.expected(first.run)
     except FunctionError as error:
         return refused(str(error), "run")
     located, notes = Located(proto, base_dir), tuple(caller.notes)
-    second = ExpectedRun(replace(first.run, results=list(again.results)), first.expected)
+    second = ExpectedRun(replace(first.run, results=list(repetition.results)), first.expected)
     exactly = replace(varied, noise_multiple=0.0)
     repeated = judge_expected([second], located, reference.outputs, exactly)
     if repeated.status == "different":
@@ -108,13 +110,13 @@ class _Caller:
         results = [_by_key(_as_value(result)) for result in self._by_output(returned)]
         triples = list(zip(self._outputs, results, run.results, strict=True))
         return Expectation(
-            tuple(self._like(port.name, value, own) for port, value, own in triples),
-            tuple(_accurate(value, own) for _, value, own in triples),
+            tuple(self._like(port.name, value, output) for port, value, output in triples),
+            tuple(_accurate(value, output) for _, value, output in triples),
             seconds,
         )
 
     def _by_output(self, returned: Any) -> list[Any]:
-        """What was returned for each output of the model, in order."""
+        """The returned value for each output of the model, in order."""
         names = [port.name for port in self._outputs]
         if isinstance(returned, Mapping):
             if missing := [name for name in names if name not in returned]:
@@ -132,35 +134,40 @@ class _Caller:
             )
         return results
 
-    def _like(self, name: str, value: Value, own: Value) -> Value:
+    def _like(self, name: str, value: Value, output: Value) -> Value:
         """A result in the type and the shape of an output, where only these differ."""
-        if not isinstance(value, np.ndarray) or not isinstance(own, np.ndarray):
-            return _items_like(value, own)
-        if _is_wider(value, own):
-            value = value.astype(own.dtype)
-        if value.ndim == own.ndim or _without_ones(value) != _without_ones(own):
+        if not isinstance(value, np.ndarray) or not isinstance(output, np.ndarray):
+            return _items_like(value, output)
+        if _is_wider(value, output):
+            value = value.astype(output.dtype)
+        if value.ndim == output.ndim or _without_ones(value) != _without_ones(output):
             return value
         self.notes[
-            f"output {name!r} has {own.ndim} dimensions, the result of the function has "
+            f"output {name!r} has {output.ndim} dimensions, the result of the function has "
             f"{value.ndim}: the others are 1"
         ] = None
-        return value.reshape(own.shape)
+        return value.reshape(output.shape)
 
 
-def _items_like(value: Value, own: Value) -> Value:
+def _items_like(value: Value, output: Value) -> Value:
     """Sequences and maps whose numbers have the types of an output."""
-    if isinstance(value, list) and isinstance(own, list) and len(value) == len(own):
-        return [_items_like(item, own_item) for item, own_item in zip(value, own, strict=True)]
-    if isinstance(value, dict) and isinstance(own, dict) and value.keys() == own.keys():
-        return {key: _items_like(value[key], own_item) for key, own_item in own.items()}
-    if isinstance(value, np.ndarray) and isinstance(own, np.ndarray) and _is_wider(value, own):
-        return value.astype(own.dtype)
+    if isinstance(value, list) and isinstance(output, list) and len(value) == len(output):
+        return [
+            _items_like(item, output_item) for item, output_item in zip(value, output, strict=True)
+        ]
+    if isinstance(value, dict) and isinstance(output, dict) and value.keys() == output.keys():
+        return {key: _items_like(value[key], output_item) for key, output_item in output.items()}
+    if (
+        isinstance(value, np.ndarray)
+        and isinstance(output, np.ndarray)
+        and _is_wider(value, output)
+    ):
+        return value.astype(output.dtype)
     return value
 
 
 def _by_key(value: Value) -> Value:
-    """A list of maps with the same keys, of which a classifier returns one per row, as one map of
-    arrays.
+    """A map of arrays, for a list of maps with the same keys (one per row, from a classifier).
 
     The tolerance of an element depends on the other rows.
     """
@@ -177,29 +184,31 @@ def _by_key(value: Value) -> Value:
 
 
 def _as_value(returned: Any) -> Value:
-    """What a function returned, as a value of a model."""
+    """A returned object as a value of a model."""
     if isinstance(returned, (np.ndarray, dict)) or returned is None:
         return returned
     if isinstance(returned, list) and returned and isinstance(returned[0], (dict, np.ndarray)):
         return returned
     for method in ("detach", "cpu", "toarray", "to_numpy"):  # torch, sparse matrices, data frames
-        returned = getattr(returned, method, lambda same=returned: same)()
+        returned = getattr(returned, method, lambda value=returned: value)()
     return np.asarray(returned)
 
 
-def _accurate(value: Value, own: Value) -> np.ndarray | None:
+def _accurate(value: Value, output: Value) -> np.ndarray | None:
     """A result in 64-bit floats, where the function computes with these and the model does not."""
-    if not isinstance(value, np.ndarray) or not isinstance(own, np.ndarray):
+    if not isinstance(value, np.ndarray) or not isinstance(output, np.ndarray):
         return None
-    is_known = value.dtype == np.float64 and own.dtype != np.float64 and value.size == own.size
-    return value.reshape(own.shape) if is_known else None
+    is_known = (
+        value.dtype == np.float64 and output.dtype != np.float64 and value.size == output.size
+    )
+    return value.reshape(output.shape) if is_known else None
 
 
-def _is_wider(value: np.ndarray, own: np.ndarray) -> bool:
+def _is_wider(value: np.ndarray, output: np.ndarray) -> bool:
     """Whether a result has another type than the output, and both are floats or both integers."""
-    if value.dtype == own.dtype:
+    if value.dtype == output.dtype:
         return False
-    first, second = element_type(value.dtype), element_type(own.dtype)
+    first, second = element_type(value.dtype), element_type(output.dtype)
     both_float = is_float(first) and is_float(second)
     return both_float or (is_integer(first) and is_integer(second))
 

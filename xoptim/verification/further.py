@@ -54,13 +54,13 @@ def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Val
         *model.graph.node,
         *(node for graph in inner_graphs(model.graph.node) for node in graph.node),
     ]
-    read = {name for node in nodes for name in node.input}
-    needed = {value.name for value in fed_inputs(model)}
-    inputs = {value.name for value in model.graph.input} - needed
+    operands = {name for node in nodes for name in node.input}
+    required = {value.name for value in fed_inputs(model)}
+    inputs = {value.name for value in model.graph.input} - required
     tensors = [
         t
         for t in model.graph.initializer
-        if t.name in inputs & read and not is_external(t) and stored_bytes(t)
+        if t.name in inputs & operands and not is_external(t) and stored_bytes(t)
     ]
     if model.ir_version < _OVERRIDABLE_SINCE or sum(map(stored_bytes, tensors)) > _MAX_BYTES:
         return
@@ -71,11 +71,11 @@ def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Val
         # Scales of images must be whole numbers where operators multiply sizes by them: a multiple
         # is the second choice.
         yield [
-            {name: other(arrays[name], rng) for name in weights}
-            for other in (_other_weights, _multiples)
+            {name: change(arrays[name], rng) for name in weights}
+            for change in (_other_weights, _multiples)
         ]
     for name in [name for name in arrays if name not in weights][:_MAX_PARAMETERS]:
-        yield [{name: other} for other in _other_parameters(arrays[name])]
+        yield [{name: variant} for variant in _other_parameters(arrays[name])]
 
 
 def _other_weights(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -240,18 +240,18 @@ class Further:
 
         Returns their number.
         """
-        made = list(
+        new_runs = list(
             itertools.islice(
                 filter(None, (self._probe(len(runs) + i, plan) for i, plan in enumerate(plans))),
                 limit,
             )
         )
-        runs += made
-        return len(made)
+        runs += new_runs
+        return len(new_runs)
 
     def operands(self, runs: list[ReferenceRun]) -> None:
-        """Other values of the inputs that decide what operators do: each alone, then all; those
-        that name axes at axes of length 1 as well.
+        """Other values of the inputs that decide what operators do: each alone, then all; inputs
+        that name axes run at axes of length 1 as well.
         """
         varied = dict(itertools.islice(self._varied(runs[0].feeds), _MAX_INPUTS))
         plans = [[self._with({name: value}) for value in values] for name, values in varied.items()]
@@ -283,9 +283,9 @@ class Further:
                     if 2 < n <= _LARGEST_OPERAND
                 ]
                 safe = [
-                    other
-                    for other in alternatives(kind, spec.element_type, value, bounds)
-                    if self._is_safe(other)
+                    variant
+                    for variant in alternatives(kind, spec.element_type, value, bounds)
+                    if self._is_safe(variant)
                 ]
                 yield from [(spec.name, safe)] if safe else []
 
@@ -319,7 +319,7 @@ class Further:
         feeding, base = self._feeding, runs[0].sizes
         goals = Goals(feeding.model, SizeGoals(model, base, feeding.fixed))
         evaluate = Evaluator(
-            feeding.model, lambda made: Session(made, self._settings, base_dir=base_dir)
+            feeding.model, lambda proto: Session(proto, self._settings, base_dir=base_dir)
         )
         small = [run for run in runs if run.work <= _SMALL]
         largest = max(small, key=_total, default=runs[0]).sizes
@@ -336,7 +336,7 @@ class Further:
         is_short: bool,
         objection: str,
     ) -> Coverage:
-        """What the runs reach.
+        """The branches that the runs reach.
 
         If ``is_short``, adds runs that reach more. ``objection`` says why nothing is counted, if
         so.
@@ -353,10 +353,10 @@ class Further:
                 is_new = reach.is_new(plan(runs[0].sizes, len(runs), False).feeds)
             except (FeedError, RunError):
                 continue
-            made = self._probe(len(runs), plan) if is_new else None
-            if made is not None:
-                reach.add(made.feeds)
-                runs.append(replace(made, source="branches"))
+            run = self._probe(len(runs), plan) if is_new else None
+            if run is not None:
+                reach.add(run.feeds)
+                runs.append(replace(run, source="branches"))
         return reach.coverage()
 
     def _attempts(self) -> Iterator[Planning]:

@@ -70,7 +70,7 @@ class SizeGoals:
         info = self._info(name)
         dims = info.shape if info is not None and info.shape is not None else ()
         names = {n for dim in dims if isinstance(dim, SymbolicDim) for n in self._names(dim)}
-        return {each: max(size, self._base.get(each, 0)) for each in sorted(names)}
+        return {dim: max(size, self._base.get(dim, 0)) for dim in sorted(names)}
 
     def _single(self, dim: SymbolicDim, name: str, value: int) -> Iterator[Sizes]:
         """The first size of one dimension that gives a value."""
@@ -89,8 +89,8 @@ class SizeGoals:
         if self._at(dim, {name: start}) == value:
             yield {name: start}
 
-    def _at(self, dim: SymbolicDim, changed: Mapping[str, int]) -> int | None:
-        return self._model.at({**self._base, **changed}).exact(dim)
+    def _at(self, dim: SymbolicDim, changes: Mapping[str, int]) -> int | None:
+        return self._model.at({**self._base, **changes}).exact(dim)
 
     def _names(self, dim: SymbolicDim) -> frozenset[str]:
         return self._model.dims(dim.symbols) or frozenset()

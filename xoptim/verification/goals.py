@@ -1,9 +1,8 @@
 """Inputs that make a condition of a model true or false, found backwards from the condition.
 
-Other runs give a number of the model to all inputs: the branch of ``mode == 7`` then runs on 7
-everywhere. Here, only inputs that decide the condition are set, and the others stay ordinary. The
-condition is followed backwards through comparisons, logic, arithmetic and sizes, up to inputs and
-dimensions.
+Other runs give one number to all inputs: the branch of ``mode == 7`` then runs on 7 everywhere.
+Here, only inputs that decide the condition are set. It is followed backwards through comparisons,
+logic, arithmetic and sizes, up to inputs and dimensions.
 """
 
 from __future__ import annotations
@@ -55,14 +54,14 @@ Form: TypeAlias = Literal[
 ]
 
 
-class Wanted(NamedTuple):
-    """What an input should hold.
+class Content(NamedTuple):
+    """The content that an input should have.
 
     Attributes:
         form: ``fill``: one number everywhere; ``sum``: numbers with this sum along the axes;
             ``nonzero``: this many numbers that are not 0; ``length``: of a sequence; ``present``:
             whether an optional has a value; ``copy``: the value of ``source``, plus ``value``;
-            ``less``: ``value`` less ``source``; ``quotient``: ``value`` by ``source``; ``steps``:
+            ``less``: ``value`` minus ``source``; ``quotient``: ``value`` / ``source``; ``steps``:
             rows that ascend by ``value``.
         value: the number or text.
         source: name of another value.
@@ -76,16 +75,13 @@ class Wanted(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """What decides a condition: contents of inputs, and sizes of dimensions.
+    """Contents of inputs, and sizes of dimensions, that decide a condition. All others are free."""
 
-    What it does not name is free.
-    """
-
-    inputs: Mapping[str, Wanted]
+    inputs: Mapping[str, Content]
     sizes: Mapping[str, int]
 
     def joined(self, other: Solution) -> Solution | None:
-        """Both together, ``None`` where they contradict each other."""
+        """Both solutions together, ``None`` where they contradict each other."""
         for left, right in ((self.inputs, other.inputs), (self.sizes, other.sizes)):
             if any(right[name] != content for name, content in left.items() if name in right):
                 return None
@@ -96,13 +92,13 @@ _FREE: Final = Solution({}, {})
 
 
 class Goal(NamedTuple):
-    """A condition of the model, a value it should have, and what may give it.
+    """A condition of the model, a value it should have, and a solution that may give it.
 
     Attributes:
         condition: name of the condition.
         wanted: the value.
         around: the conditions of the branches around it, with the values that lead there.
-        solution: what may give all of them.
+        solution: may give all of them.
     """
 
     condition: str
@@ -112,12 +108,7 @@ class Goal(NamedTuple):
 
 
 class Goals:
-    """The conditions of a model: of its branches, and of each Where.
-
-    Args:
-        model: the model.
-        sizes: solves conditions on sizes.
-    """
+    """The conditions of a model: of its branches, and of each Where."""
 
     def __init__(self, model: onnx.ModelProto, sizes: SizeGoals) -> None:
         self._sizes = sizes
@@ -143,16 +134,16 @@ class Goals:
             for body_node in map(id, attribute.g.node)
         }
         self._branches = {
-            id(inner): (node.input[0], attribute.name == "then_branch")
+            id(body_node): (node.input[0], attribute.name == "then_branch")
             for node in self._nodes
             if node.op_type == "If"
             for attribute in node.attribute
             if attribute.type == AttributeProto.GRAPH
-            for inner in attribute.g.node
+            for body_node in attribute.g.node
         }
 
     def branches(self) -> Iterator[Goal]:
-        """Goals for both branches of each If, which also lead to the If itself."""
+        """Goals for both branches of each If; they also lead to the If itself."""
         for node in self._nodes:
             if node.op_type == "If" and not standard_domain(node.domain):
                 yield from self._goals(node, node.input[0])
@@ -165,16 +156,16 @@ class Goals:
 
     def _goals(self, node: NodeProto, condition: str) -> Iterator[Goal]:
         around = tuple(self._around(node))
-        for wanted in (True, False):
+        for truth in (True, False):
             self._steps = _MAX_STEPS
-            parts = [self._truth(condition, wanted, _DEPTH)]
+            parts = [self._truth(condition, truth, _DEPTH)]
             parts += [self._truth(name, value, _DEPTH) for name, value in around]
             solutions: Iterator[Solution] = itertools.islice(_all_of(parts), _MAX_SOLUTIONS)
             if around:  # a solution of one condition may happen to meet the others as well
-                truths = [(condition, wanted), *around]
-                single = itertools.chain(*(self._truth(*truth, _DEPTH) for truth in truths))
+                truths = [(condition, truth), *around]
+                single = itertools.chain(*(self._truth(*pair, _DEPTH) for pair in truths))
                 solutions = itertools.chain(solutions, itertools.islice(single, _MAX_SOLUTIONS))
-            yield from (Goal(condition, wanted, around, s) for s in _distinct(solutions))
+            yield from (Goal(condition, truth, around, s) for s in _distinct(solutions))
 
     def _around(self, node: NodeProto) -> Iterator[tuple[str, bool]]:
         """The conditions of the branches that a node is in, with the values that lead there."""
@@ -191,36 +182,36 @@ class Goals:
 
     # ---------------------------------------------------------------- conditions
 
-    def _truth(self, name: str, wanted: bool, depth: int) -> Iterator[Solution]:
-        """What makes a Boolean value true, or false, everywhere."""
+    def _truth(self, name: str, truth: bool, depth: int) -> Iterator[Solution]:
+        """Solutions that make a Boolean value true, or false, everywhere."""
         if name in self._inputs:
-            yield Solution({name: Wanted("fill", wanted)}, {})
+            yield Solution({name: Content("fill", truth)}, {})
             return
         constant, node = self._constant(name), self._producers.get(name)
         if constant is not None:
-            yield from [_FREE] if bool((constant == wanted).all()) else []
+            yield from [_FREE] if bool((constant == truth).all()) else []
             return
         if node is None or depth == 0 or not self._has_steps():
             return
         first, *rest = [*node.input, ""]
         kind = node.op_type
         if kind == "Not":
-            yield from self._truth(first, not wanted, depth - 1)
+            yield from self._truth(first, not truth, depth - 1)
         elif kind in ("And", "Or"):
-            both = [self._truth(operand, wanted, depth - 1) for operand in (first, rest[0])]
-            is_joint = (kind == "And") == wanted
-            yield from _all_of(both) if is_joint else itertools.chain(*both)
+            sides = [self._truth(operand, truth, depth - 1) for operand in (first, rest[0])]
+            is_joint = (kind == "And") == truth
+            yield from _all_of(sides) if is_joint else itertools.chain(*sides)
         elif kind in _COMPARISONS:
-            yield from self._compared(kind, first, rest[0], wanted, depth - 1)
+            yield from self._compared(kind, first, rest[0], truth, depth - 1)
         elif kind == "OptionalHasElement":
-            yield from self._held(first, Wanted("present", wanted))
+            yield from self._content(first, Content("present", truth))
         elif kind in ("IsNaN", "IsInf"):
             odd = math.nan if kind == "IsNaN" else math.inf
-            yield from self._number(first, odd if wanted else 1, depth - 1)
+            yield from self._number(first, odd if truth else 1, depth - 1)
         elif kind == "Cast" and not self._is_boolean(first):
-            yield from self._number(first, int(wanted), depth - 1)
+            yield from self._number(first, int(truth), depth - 1)
         elif kind in _SAME:
-            yield from self._truth(first, wanted, depth - 1)
+            yield from self._truth(first, truth, depth - 1)
 
     def _is_boolean(self, name: str) -> bool:
         """Whether a value is Boolean by its producer."""
@@ -232,19 +223,19 @@ class Goals:
         )
 
     def _compared(
-        self, kind: str, first: str, second: str, wanted: bool, depth: int
+        self, kind: str, first: str, second: str, truth: bool, depth: int
     ) -> Iterator[Solution]:
-        """What makes a comparison true or false."""
+        """Solutions that make a comparison true or false."""
         left, right = self._constant(first), self._constant(second)
         if left is not None and right is None:
-            yield from self._compared(MIRRORED.get(kind, kind), second, first, wanted, depth)
+            yield from self._compared(MIRRORED.get(kind, kind), second, first, truth, depth)
             return
         if right is None:
-            yield from self._related(kind, first, second, wanted, depth)
+            yield from self._related(kind, first, second, truth, depth)
             return
         is_solved = False
         for bound in dict.fromkeys(right.reshape(-1).tolist()[:FACTORS]):
-            for value in on_side(kind, bound, wanted):
+            for value in on_side(kind, bound, truth):
                 for solution in self._number(first, value, depth):
                     is_solved = True
                     yield solution
@@ -252,16 +243,16 @@ class Goals:
             yield _FREE  # ordinary values may be enough
 
     def _related(
-        self, kind: str, first: str, second: str, wanted: bool, depth: int
+        self, kind: str, first: str, second: str, truth: bool, depth: int
     ) -> Iterator[Solution]:
-        """What makes a comparison of computed operands true or false: one follows the other."""
-        step = 0 if (kind in ("Equal", "LessOrEqual", "GreaterOrEqual")) == wanted else 1
-        sign = -1 if kind.startswith("Less") == wanted else 1
+        """Solutions for computed operands: one operand follows the other."""
+        step = 0 if (kind in ("Equal", "LessOrEqual", "GreaterOrEqual")) == truth else 1
+        sign = -1 if kind.startswith("Less") == truth else 1
         for operand, other, offset in ((first, second, sign * step), (second, first, -sign * step)):
             source = self._source(operand)
             if source is not None and source != self._source(other):
-                yield Solution({source: Wanted("copy", offset, other)}, {})
-        if kind == "Equal" and wanted:
+                yield Solution({source: Content("copy", offset, other)}, {})
+        if kind == "Equal" and truth:
             yield from self._spread(first, second, depth)
             yield from self._sized_pair(first, second, depth)
             for value in (1, 0):  # both are this number
@@ -269,7 +260,7 @@ class Goals:
         yield _FREE
 
     def _spread(self, first: str, second: str, depth: int) -> Iterator[Solution]:
-        """What makes the largest and the smallest element of a value equal: all are one number."""
+        """Solutions that make the largest and the smallest element of a value equal."""
         makers = [self._producers.get(name) for name in (first, second)]
         reduced = [node for node in makers if node is not None and node.op_type in _EXTREMES]
         operands = {node.input[0] for node in reduced}
@@ -278,11 +269,11 @@ class Goals:
                 yield from self._number(reduced[0].input[0], value, depth)
 
     def _sized_pair(self, first: str, second: str, depth: int) -> Iterator[Solution]:
-        """What makes a size equal to an element of a constant table."""
-        for size, other in ((first, second), (second, first)):
+        """Solutions that make a size equal to an element of a constant table."""
+        for size, element in ((first, second), (second, first)):
             if self._sizes.is_size(size):
-                for value in self._elements(other):
-                    pair = [self._number(size, value, depth), self._number(other, value, depth)]
+                for value in self._elements(element):
+                    pair = [self._number(size, value, depth), self._number(element, value, depth)]
                     yield from _all_of(pair)
 
     def _elements(self, name: str) -> list[int]:
@@ -305,11 +296,11 @@ class Goals:
     # ---------------------------------------------------------------- numbers
 
     def _number(self, name: str, value: Any, depth: int) -> Iterator[Solution]:
-        """What makes a value one number everywhere; nothing does for a number beyond 64 bits."""
+        """Solutions that make a value one number everywhere; none for a number beyond 64 bits."""
         if isinstance(value, int) and abs(value) > _MAX_NUMBER:
             return
         if name in self._inputs:
-            yield Solution({name: Wanted("fill", value)}, {})
+            yield Solution({name: Content("fill", value)}, {})
             return
         constant = self._constant(name)
         if constant is not None:
@@ -328,15 +319,15 @@ class Goals:
             yield from self._computed(node, value, depth - 1)
 
     def _computed(self, node: NodeProto, value: Any, depth: int) -> Iterator[Solution]:
-        """What makes the result of a node one number."""
+        """Solutions that make the result of a node one number."""
         first, kind = node.input[0] if node.input else "", node.op_type
         if kind in UNARY:
             with np.errstate(all="ignore"):
                 inverse = [float(number) for number in UNARY[kind](float(value))]
             for number in inverse:
                 if math.isfinite(number):
-                    whole = int(number) if number.is_integer() else number
-                    yield from self._number(first, whole, depth)
+                    content = int(number) if number.is_integer() else number
+                    yield from self._number(first, content, depth)
         elif kind in ("Add", "Sub", "Mul", "Div", "Mod", "BitShift", "BitwiseAnd", "BitwiseXor"):
             yield from self._arithmetic(node, value, depth)
         elif kind in ("ReduceSum", "ReduceL1"):
@@ -344,20 +335,20 @@ class Goals:
         elif kind in ("Gather", "GatherElements", "GatherND"):
             yield from self._gathered(node, value, depth)
         elif kind == "SequenceLength" and value <= MAX_SIZE:
-            yield from self._held(first, Wanted("length", value))
+            yield from self._content(first, Content("length", value))
         elif kind == "Where":
-            for choice, other in ((True, node.input[1]), (False, node.input[2])):
-                pair = [self._truth(first, choice, depth), self._number(other, value, depth)]
+            for choice, operand in ((True, node.input[1]), (False, node.input[2])):
+                pair = [self._truth(first, choice, depth), self._number(operand, value, depth)]
                 yield from _all_of(pair)
         elif kind in ("Shape", "ReduceProd"):
             yield from self._counted(node, value)
 
-    def _held(self, name: str, wanted: Wanted) -> Iterator[Solution]:
+    def _content(self, name: str, content: Content) -> Iterator[Solution]:
         if name in self._inputs:
-            yield Solution({name: wanted}, {})
+            yield Solution({name: content}, {})
 
     def _counted(self, node: NodeProto, count: Any) -> Iterator[Solution]:
-        """What gives a tensor a number of elements, or of elements that are not 0."""
+        """Solutions for the number of elements of a tensor, or of those that are not 0."""
         producer = self._producers.get(node.input[0])
         if producer is None:
             return
@@ -366,15 +357,15 @@ class Goals:
             yield from (Solution({}, sizes) for sizes in self._sizes.products(name, count))
         elif producer.op_type == "NonZero" and name in self._inputs and 0 <= count < MAX_SIZE:
             sizes = self._sizes.at_least(name, int(count) + 1)
-            yield Solution({name: Wanted("nonzero", count)}, sizes)
+            yield Solution({name: Content("nonzero", count)}, sizes)
 
     def _summed(self, node: NodeProto, value: Any) -> Iterator[Solution]:
         source = self._source(node.input[0])
         if source is None:
             return
-        axes = self._constant(node.input[1]) if len(node.input) > 1 and node.input[1] else None
-        chosen = None if axes is None else tuple(int(axis) for axis in axes.reshape(-1))
-        yield Solution({source: Wanted("sum", value, axes=chosen)}, {})
+        constant = self._constant(node.input[1]) if len(node.input) > 1 and node.input[1] else None
+        axes = None if constant is None else tuple(int(axis) for axis in constant.reshape(-1))
+        yield Solution({source: Content("sum", value, axes=axes)}, {})
 
     def _gathered(self, node: NodeProto, value: Any, depth: int) -> Iterator[Solution]:
         table = self._constant(node.input[0])
@@ -385,8 +376,8 @@ class Goals:
         if node.op_type != "Gather" or not table.ndim:
             return
         rows = np.moveaxis(table, axis, 0).reshape(len(np.moveaxis(table, axis, 0)), -1)
-        for place in np.flatnonzero((rows == value).all(axis=1))[:FACTORS].tolist():
-            yield from self._number(node.input[1], place, depth)
+        for index in np.flatnonzero((rows == value).all(axis=1))[:FACTORS].tolist():
+            yield from self._number(node.input[1], index, depth)
 
     def _arithmetic(self, node: NodeProto, value: Any, depth: int) -> Iterator[Solution]:
         first, second = node.input[:2]
@@ -403,16 +394,16 @@ class Goals:
             yield from self._of_two(node, value, depth)
 
     def _of_two(self, node: NodeProto, value: Any, depth: int) -> Iterator[Solution]:
-        """What makes a sum, difference or product of two computed operands a number."""
+        """Solutions for a sum, difference or product of two computed operands."""
         first, second = node.input[:2]
         sliced = [self._sliced(name) for name in (first, second)]
         if node.op_type == "Sub" and sliced[0] is not None and sliced[0] == sliced[1]:
-            yield Solution({sliced[0]: Wanted("steps", value)}, {})
+            yield Solution({sliced[0]: Content("steps", value)}, {})
         forms: dict[str, Form] = {"Add": "less", "Sub": "copy", "Mul": "quotient"}
         for operand, other in ((first, second), (second, first)):
             source = self._source(operand)
             if source is not None and source != self._source(other):
-                yield Solution({source: Wanted(forms[node.op_type], value, other)}, {})
+                yield Solution({source: Content(forms[node.op_type], value, other)}, {})
         for a, b in self._parts(node, value):
             pair = [self._number(first, a, depth), self._number(second, b, depth)]
             yield from _all_of(pair)
@@ -429,16 +420,16 @@ class Goals:
             yield from ((value + part, part) for part in (1, 2, 5))
         elif node.op_type == "Mul":
             if float(value).is_integer() and value > 0:
-                whole = int(value)
-                candidates = range(2, min(whole, MAX_SIZE) + 1)
-                pairs = ((a, whole // a) for a in candidates if whole % a == 0)
+                product = int(value)
+                candidates = range(2, min(product, MAX_SIZE) + 1)
+                pairs = ((a, product // a) for a in candidates if product % a == 0)
                 yield from itertools.islice(pairs, FACTORS)
         else:
             factors = [self._factor(name) for name in node.input[:2]]
-            for place, factor in enumerate(factors):
+            for index, factor in enumerate(factors):
                 if factor and float(value).is_integer() and abs(value) >= factor:
                     rest = int(value) % int(factor)
-                    yield (value - rest, rest) if place == 0 else (rest, value - rest)
+                    yield (value - rest, rest) if index == 0 else (rest, value - rest)
             half = value // 2
             yield from ((half, value - half), (1, value - 1), (value - 1, 1))
 
@@ -483,14 +474,14 @@ def _all_of(parts: Iterable[Iterator[Solution]]) -> Iterator[Solution]:
     joined = [_FREE]
     for part in parts:
         limited = [*itertools.islice(part, _MAX_SOLUTIONS)]
-        pairs = (one.joined(other) for one in joined for other in limited)
+        pairs = (base.joined(solution) for base in joined for solution in limited)
         joined = [*itertools.islice((pair for pair in pairs if pair is not None), _MAX_JOINED)]
     yield from joined
 
 
 def _distinct(solutions: Iterable[Solution]) -> Iterator[Solution]:
-    seen: list[Solution] = []
+    distinct: list[Solution] = []
     for solution in solutions:
-        if solution not in seen and solution != _FREE:
-            seen.append(solution)
+        if solution not in distinct and solution != _FREE:
+            distinct.append(solution)
             yield solution

@@ -143,10 +143,10 @@ class InputKind:
     choices: list[Any] = field(default_factory=list)
     # Integers that the model compares with, such as the token that ends a text
     landmarks: list[int] = field(default_factory=list)
-    wraps: bool = True  # whether every operator that it indexes takes negative indices
+    wraps: bool = True  # whether all operators that read it as an index take negative ones
 
     relation: Relation | None = None  # for boxes and related values, what they depend on
-    was_mask: bool = False  # whether its readers prefer a mask, and it may be anything
+    was_mask: bool = False  # whether it may be anything although its readers prefer a mask
 
     def opened(self, element: int) -> "InputKind":
         """The widest use that a model accepts, whatever the nodes that read the input prefer."""
@@ -180,7 +180,7 @@ def _followed(flow: Dataflow, name: str, integral: bool) -> InputKind:
     result = InputKind()
     kinds: set[ValueKind] = set()
     pending = [(name, 0)]
-    seen = {name}
+    names = {name}
     while pending:
         value, offset = pending.pop()
         following = [(alias, offset) for alias in flow.aliases(value)]
@@ -189,13 +189,13 @@ def _followed(flow: Dataflow, name: str, integral: bool) -> InputKind:
             if kind is not None:
                 kinds.add(kind)
             elif use.node.op_type in _COMPARISONS:
-                other = _whole_number(flow, use)
-                result.landmarks += [] if other is None else [other - offset]
+                number = _whole_number(flow, use)
+                result.landmarks += [] if number is None else [number - offset]
             step = _step(flow, use)
             if step is not None:
                 following += [(use.scope + out, offset + step) for out in use.node.output]
-        pending += [item for item in following if item[0] not in seen]
-        seen.update(value for value, _ in following)
+        pending += [item for item in following if item[0] not in names]
+        names.update(value for value, _ in following)
     result.kind = _settle(kinds, name, integral)
     return result
 
@@ -276,10 +276,10 @@ def _step(flow: Dataflow, use: Use) -> int | None:
 
 def _whole_number(flow: Dataflow, use: Use) -> int | None:
     """The integer constant that is the other operand of a binary operator."""
-    other = flow.constant(use.operand(1 - use.slot))
-    if other is None or other.dtype.kind not in "iu" or other.size != 1:
+    constant = flow.constant(use.operand(1 - use.slot))
+    if constant is None or constant.dtype.kind not in "iu" or constant.size != 1:
         return None
-    return int(other.reshape(-1)[0])
+    return int(constant.reshape(-1)[0])
 
 
 def _is_mask_use(flow: Dataflow, use: Use) -> bool:
@@ -290,27 +290,27 @@ def _is_mask_use(flow: Dataflow, use: Use) -> bool:
     if node.op_type == "Where":
         return use.slot == 0
     if node.op_type == "Equal":
-        other = flow.constant(use.operand(1 - use.slot))
+        constant = flow.constant(use.operand(1 - use.slot))
         return (
-            other is not None
-            and other.size == 1
-            and other.dtype.kind != "O"
-            and other.reshape(-1)[0] in (0, 1)
+            constant is not None
+            and constant.size == 1
+            and constant.dtype.kind != "O"
+            and constant.reshape(-1)[0] in (0, 1)
         )
     if node.op_type != "Sub" or use.slot != 1:
         return False
-    one = flow.constant(use.operand(0))
-    if one is None or one.dtype.kind == "O" or not np.all(one == 1):
+    minuend = flow.constant(use.operand(0))
+    if minuend is None or minuend.dtype.kind == "O" or not np.all(minuend == 1):
         return False
     return any(
-        _is_penalty(flow, after) for out in node.output for after in flow.uses(use.scope + out)
+        _is_penalty(flow, reader) for out in node.output for reader in flow.uses(use.scope + out)
     )
 
 
 def _is_penalty(flow: Dataflow, use: Use) -> bool:
-    other = flow.constant(use.operand(1 - use.slot)) if use.node.op_type == "Mul" else None
-    if other is not None:
-        return bool(np.all(other.astype(np.float64) <= -1000))
+    factor = flow.constant(use.operand(1 - use.slot)) if use.node.op_type == "Mul" else None
+    if factor is not None:
+        return bool(np.all(factor.astype(np.float64) <= -1000))
     return use.node.op_type == "Cast" and _cast_target(use.node) == TensorProto.BOOL
 
 

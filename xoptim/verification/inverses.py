@@ -42,7 +42,7 @@ def one_of(array: np.ndarray | None) -> Any:
 def is_all(array: np.ndarray, value: Any) -> bool:
     """Whether all elements are a number or a text."""
     if isinstance(value, str) or array.dtype.kind in "OSU":
-        return all(text_of(each) == value for each in array.reshape(-1))
+        return all(text_of(element) == value for element in array.reshape(-1))
     return bool(np.isclose(array.astype(np.float64), float(value), rtol=1e-6).all())
 
 
@@ -51,24 +51,24 @@ def text_of(element: Any) -> str:
     return element.decode("utf-8", "replace") if isinstance(element, bytes) else str(element)
 
 
-def on_side(kind: str, bound: Any, wanted: bool) -> Iterator[Any]:
+def on_side(kind: str, bound: Any, truth: bool) -> Iterator[Any]:
     """Numbers for which a comparison with a bound is true, or false."""
     if isinstance(bound, (str, bytes)):
-        yield from [text_of(bound)] if wanted else []
+        yield from [text_of(bound)] if truth else []
         return
     if isinstance(bound, bool):
-        yield bound if wanted else not bound
+        yield bound if truth else not bound
         return
     step = 1 if float(bound).is_integer() else abs(bound) / 2
     if kind == "Equal":
-        yield bound if wanted else bound + step
-    elif kind.startswith("Less") == wanted:
+        yield bound if truth else bound + step
+    elif kind.startswith("Less") == truth:
         yield bound - step
-        yield from [bound] if kind.endswith("OrEqual") == wanted else []
+        yield from [bound] if kind.endswith("OrEqual") == truth else []
         yield from [0] if bound > 0 else []
     else:
         yield bound + step
-        yield from [bound] if kind.endswith("OrEqual") == wanted else []
+        yield from [bound] if kind.endswith("OrEqual") == truth else []
 
 
 def undone(node: NodeProto, value: Any, constant: Any) -> Iterator[Any]:

@@ -225,21 +225,21 @@ class Judge:
 
         See `xoptim.verification.arbiter`.
         """
-        chosen = self._doubtful(reference)
-        if chosen:
-            self._arbitrate(reference, candidate, other, chosen)
+        indices = self._doubtful(reference)
+        if indices:
+            self._arbitrate(reference, candidate, other, indices)
         for index, run in enumerate(self.runs):
-            # Close to the type's limits, a difference counts only if values in double refute it.
+            # Close to the type's limits, a difference counts only if the models differ in double.
             if run.source == "range" and not run.refuted:
                 self.runs[index] = replace(run, comparisons=tuple(map(_excused, run.comparisons)))
 
     def _arbitrate(
-        self, reference: Reference, candidate: Session, other: Located, chosen: Sequence[int]
+        self, reference: Reference, candidate: Session, other: Located, indices: Sequence[int]
     ) -> None:
         try:
             settings = replace(reference.settings, providers=("cpu",))
             arbiter = Arbiter(Located(reference.proto, reference.base_dir), other, settings)
-            for index in chosen:
+            for index in indices:
                 run = reference.runs[index]
                 findings = arbiter.findings(
                     run, candidate.run(run.feeds), reference.outputs, self._rules_of(run)
@@ -250,24 +250,24 @@ class Judge:
             _LOGGER.debug("not run in 64-bit floats: %s", error)
 
     def ask_processor(self, reference: Reference, candidate: Session, other: Located) -> None:
-        """Accept differences that another execution provider makes, and not the optimized model.
+        """Accept differences that come from an execution provider, not from the optimized model.
 
         The provider's kernels may compute the original wrongly, while the optimized model agrees
         with the original on the CPU. On unusual values they may also overflow, or cancel digits,
         where the CPU finds no difference.
         """
-        doubted = [
+        indices = [
             index
             for index, run in enumerate(self.runs)
             if not run.is_accepted() and not run.refuted
         ]
-        if not doubted or resolve_providers(reference.settings.providers) == [PROCESSOR]:
+        if not indices or resolve_providers(reference.settings.providers) == [PROCESSOR]:
             return
         settings = reference.settings.on_processor()
         try:
             original = Session(reference.proto, settings, base_dir=reference.base_dir)
             repeated: Session | None = None
-            for index in doubted:
+            for index in indices:
                 run, report = reference.runs[index], self.runs[index]
                 on_cpu = original.run(run.feeds)
                 alike = alike_outputs(
@@ -301,11 +301,11 @@ class Judge:
         """
         if not self._options.considers_noise or self._options.exactness == "approximate":
             return []
-        least = _SUSPICIOUS_HALF if computes_in_half(reference.proto) else _SUSPICIOUS
+        threshold = _SUSPICIOUS_HALF if computes_in_half(reference.proto) else _SUSPICIOUS
         runs = [
             index
             for index, run in enumerate(self.runs)
-            if largest_ulp_of(run) > least or (run.source == "range" and not run.is_accepted())
+            if largest_ulp_of(run) > threshold or (run.source == "range" and not run.is_accepted())
         ]
         broken = [index for index in runs if not self.runs[index].is_accepted()]
         is_light = weight_bytes(reference.proto) <= _LIGHT
@@ -313,12 +313,12 @@ class Judge:
         cheapest = [index for index in usual if not self.runs[index].is_probe] or usual
         largest = [index for index in usual if reference.runs[index].work <= TINY]
         max_broken = _MAX_TINY if largest else _MAX_ARBITRATED
-        chosen = (
+        indices = (
             *broken[:max_broken],
             *cheapest[:1],
             *sorted(largest, key=self._by_difference)[-1:],
         )
-        return list(dict.fromkeys(chosen))
+        return list(dict.fromkeys(indices))
 
     def _by_difference(self, index: int) -> float:
         return largest_ulp_of(self.runs[index])
@@ -327,7 +327,7 @@ class Judge:
         return rules_of(run, self._options)
 
     def _settle(self, index: int, findings: Mapping[str, Finding]) -> None:
-        """Note what the values in double say about the outputs of a run."""
+        """Record the findings about the outputs of a run."""
         run = self.runs[index]
         wrong = {
             name: finding.difference for name, finding in findings.items() if finding.difference
@@ -450,9 +450,9 @@ class Judge:
         multiple = self._options.noise_multiple
         for c in run.comparisons:
             if c.fault == "value" and c.tolerance is not None and math.isfinite(c.excess):
-                moved = levels.get(c.output, {})
-                level = max((each.largest for each in moved.values()), default=0.0)
-                explained = explains(moved, c.error_bins, multiple)
+                bins = levels.get(c.output, {})
+                level = max((error_bin.largest for error_bin in bins.values()), default=0.0)
+                explained = explains(bins, c.error_bins, multiple)
                 noise[c.output] = Noise(
                     level, explained, explained and multiple * level <= HOPELESS * c.top
                 )

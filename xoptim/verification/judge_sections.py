@@ -30,7 +30,6 @@ from xoptim.verification.work import COPIES, MemoryNeed, size_text
 _Pair: TypeAlias = tuple[onnx.ModelProto, "Path | None"]
 """A model, and the folder of its external data."""
 
-
 # free memory divided by the largest weights of a section
 _SHARE: Final = 2 * COPIES
 _MAX_BATCHES: Final = 8  # attempts to find values on which the original runs
@@ -117,7 +116,7 @@ def _signature(pieces: Pieces, other: Pieces) -> tuple[list[Port], list[Port]]:
 
 
 def _type(name: str, pieces: Pieces, other: Pieces) -> str:
-    left, right = pieces.known.get(name), other.known.get(name)
+    left, right = pieces.infos.get(name), other.infos.get(name)
     return (
         type_name(left.dtype)
         if left is not None and right is not None and left.dtype and right.dtype
@@ -130,7 +129,7 @@ def _sections(before: Pieces, after: Pieces, limit: int) -> Iterator[tuple[Piece
     start = 0
     for end, carried in before.cuts(after, limit):
         results = [
-            name for name in before.made(start, end) if name in carried or name in before.outputs
+            name for name in before.results(start, end) if name in carried or name in before.outputs
         ]
         if results:
             yield before.piece(results, available), after.piece(results, available)
@@ -139,11 +138,11 @@ def _sections(before: Pieces, after: Pieces, limit: int) -> Iterator[tuple[Piece
 
 
 def _too_heavy(piece: Piece, limit: int) -> str:
-    weights, most = size_text(piece.bytes), size_text(limit)
+    weights, max_weights = size_text(piece.bytes), size_text(limit)
     return (
         "the weights do not fit into memory, and the models cannot be split into sections that "
         f"do: the {len(piece.nodes)} nodes up to {piece.wanted[-1]!r} have no result that both "
-        f"models compute, and read {weights} of weights; a section may read {most}"
+        f"models compute, and read {weights} of weights; a section may read {max_weights}"
     )
 
 
@@ -174,8 +173,8 @@ class _Sections:
                 return None
             optimized = self._after.model(peer, self._inputs(piece, peer, runs[0]))
             report = judge(reference, optimized, self._options, self._after.base_dir, is_part=True)
-            for run, compared in zip(runs, report.runs, strict=False):
-                run.reports.append(compared)
+            for run, run_report in zip(runs, report.runs, strict=False):
+                run.reports.append(run_report)
             notes |= dict.fromkeys(report.notes)
             if worst is None and not report.ok:
                 worst = self._placed(number, piece, report)

@@ -233,7 +233,7 @@ def steers(model: onnx.ModelProto) -> bool:
 
 
 def _steers(nodes: list[NodeProto], dependent: set[str]) -> bool:
-    """The same for nodes in order; ``dependent`` are values that depend on inputs, and grows."""
+    """The same for nodes in order. ``dependent`` holds values that depend on inputs, and grows."""
     for node in nodes:
         first = _STEERING.get(node.op_type)
         if first is not None and dependent.intersection(node.input[first:]):

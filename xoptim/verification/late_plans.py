@@ -53,12 +53,12 @@ class LatePlans:
         loops = [pair for model in self._models for pair in _loops(model)]
         if not loops:
             return
-        counted = self._counted(usual)
+        specs = self._counted(usual)
         dims = frozenset().union(*(_dims(model, node) for model, node in loops))
         free = (dims & usual.sizes.keys()) - self._feeding.fixed.keys()
         for count in self._counts():
-            if counted and self._work(usual.sizes) * count <= _MAX_WORK:
-                yield self._planned(usual.sizes, {spec.name: spec for spec in counted}, count)
+            if specs and self._work(usual.sizes) * count <= _MAX_WORK:
+                yield self._planned(usual.sizes, {spec.name: spec for spec in specs}, count)
             sizes = self._feeding.assumptions.fitted(usual.sizes | dict.fromkeys(free, count))
             if free and self._work(sizes) <= _MAX_WORK:
                 yield self._planned(sizes, {}, count)
@@ -70,7 +70,7 @@ class LatePlans:
         return sorted({*_COUNTS, max(largest, *_COUNTS)})
 
     def _counted(self, usual: ReferenceRun) -> list[InputSpec]:
-        """The inputs that are a number of iterations."""
+        """The inputs that hold a number of iterations."""
         uses = self._feeding.uses
         return [
             spec
@@ -80,14 +80,14 @@ class LatePlans:
             and _shape(usual.feeds[spec.name]) in ((), (1,))
         ]
 
-    def _planned(self, sizes: Sizes, counted: dict[str, InputSpec], count: int) -> Planning:
+    def _planned(self, sizes: Sizes, specs: dict[str, InputSpec], count: int) -> Planning:
         """Usual values at some sizes, and a number for some inputs."""
 
         def plan(_: Sizes, run: int, gentle: bool) -> RunPlan:
             usual = self._feeding.plan(sizes, run, gentle)
             values = {
                 name: np.full(_shape(usual.feeds[name]), count, numpy_dtype(spec.element_type))
-                for name, spec in counted.items()
+                for name, spec in specs.items()
             }
             return replace(usual, source="iterations", feeds={**usual.feeds, **values})
 

@@ -124,7 +124,7 @@ def _of_items(items: Sequence[_Item]) -> list[str]:
     rows: list[list[str]] = []
     for place, options in enumerate(choices):
         rows.append(
-            ["".join((*usual[:place], other, *usual[place + 1 :])) for other in options[1:]]
+            ["".join((*usual[:place], option, *usual[place + 1 :])) for option in options[1:]]
         )
     mixed = (text for row in itertools.zip_longest(*rows) for text in row if text is not None)
     texts += mixed
@@ -152,18 +152,18 @@ def _group(operand: tuple[Any, int, int, Iterable[_Item]]) -> list[str]:
 
 
 def _repeated(operand: tuple[int, int, Iterable[_Item]]) -> list[str]:
-    least, most, items = operand
+    low, high, items = operand
     options = _of_items(list(items))
     if not options:
         return []
-    last = least + _UNBOUNDED if most == _constants.MAXREPEAT else int(most)
-    usual = max(least, min(1, last))
-    counts = dict.fromkeys((usual, least, min(least + 1, last), last))
+    limit = low + _UNBOUNDED if high == _constants.MAXREPEAT else int(high)
+    usual = max(low, min(1, limit))
+    counts = dict.fromkeys((usual, low, min(low + 1, limit), limit))
     longest = max(map(len, options))
     fitting = [count for count in counts if count * longest <= _MAX_LENGTH]
     texts = [options[0] * count for count in fitting]
     texts += [option * usual for option in options[1:]]
-    if last > 1:
+    if limit > 1:
         length = max(2, usual)
         texts.append("".join(itertools.islice(itertools.cycle(options), length)))
     return texts

@@ -19,7 +19,7 @@ from xoptim.verification.session import Value
 _MAX_READ_BYTES: Final = 8192  # of a constant that inference may read
 _SMALLEST_WEIGHT: Final = 32  # elements
 _MAX_ELEMENTS: Final = 200_000_000  # moved in all, to bound time and memory
-_MOST_EXTERNAL: Final = 1 << 24  # the same for elements in external files
+_MAX_EXTERNAL: Final = 1 << 24  # the same for elements in external files
 _LONGEST_AXIS: Final = 1 << 16  # for which every index gets a factor of its own
 # of a result of static shape: fewer may be sizes that are computed as floats
 _MIN_ELEMENTS: Final = 8
@@ -43,16 +43,16 @@ def noisy_weights(
     model: onnx.ModelProto, base_dir: Path | None, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """Weights moved by one unit in the last place, up or down at random."""
-    kept, scales = _special_weights(model)
-    moved: dict[str, np.ndarray] = {}
-    left = {False: _MAX_ELEMENTS, True: _MOST_EXTERNAL}
+    cast, scales = _special_weights(model)
+    weights: dict[str, np.ndarray] = {}
+    budgets = {False: _MAX_ELEMENTS, True: _MAX_EXTERNAL}
     for tensor in sorted(model.graph.initializer, key=lambda tensor: math.prod(tensor.dims)):
         count, is_outside = math.prod(tensor.dims), is_external(tensor)
-        is_weight = (count >= _SMALLEST_WEIGHT and tensor.name not in kept) or tensor.name in scales
-        if is_weight and count <= left[is_outside] and _is_measured(tensor.data_type):
-            left[is_outside] -= count
-            moved[tensor.name] = move_one_ulp(tensor_array(tensor, base_dir), rng)
-    return moved
+        is_weight = (count >= _SMALLEST_WEIGHT and tensor.name not in cast) or tensor.name in scales
+        if is_weight and count <= budgets[is_outside] and _is_measured(tensor.data_type):
+            budgets[is_outside] -= count
+            weights[tensor.name] = move_one_ulp(tensor_array(tensor, base_dir), rng)
+    return weights
 
 
 class NoisyModel:
@@ -161,14 +161,14 @@ def _special_weights(model: onnx.ModelProto) -> tuple[set[str], set[str]]:
     (de)quantization.
     """
     cast: set[str] = set()
-    used: set[str] = set()
+    direct: set[str] = set()
     scales: set[str] = set()
     for node in model.graph.node:
-        (cast if node.op_type == "Cast" else used).update(node.input)
+        (cast if node.op_type == "Cast" else direct).update(node.input)
         if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
             scales.add(node.input[1])
     # A weight that is also read without a Cast is computed with in its own type.
-    return cast - used, scales
+    return cast - direct, scales
 
 
 def noisy_feeds(feeds: Mapping[str, Value], rng: np.random.Generator) -> dict[str, Value]:

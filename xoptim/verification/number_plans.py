@@ -57,7 +57,7 @@ _TYING: Final = frozenset(
 _COMPARING: Final = operators_with(Trait.COMPARES, Trait.ARG_REDUCES) | {"TopK"}
 """Operators for which the order of numbers matters."""
 _SPLITTING: Final = operators_with(Trait.TREES, domain="ai.onnx.ml")
-"""Operators that send NaN another way for each of the features."""
+"""Operators that send NaN another way depending on the feature."""
 _MIXING: Final = (
     operators_with(Trait.SUMS_PRODUCTS, Trait.RECURRENT, Trait.WINDOWS, Trait.OWNS_GRAPHS)
     | _SPREADING
@@ -149,10 +149,8 @@ class NumberPlans:
         return plans
 
     def _levels(self) -> list[float]:
-        """Numbers that all elements get.
-
-        These are numbers that only one model has, and, where an input is one number, numbers of
-        both.
+        """Numbers for all elements: those that only one model has and, where an input is one
+        number, those of both.
         """
         feeding = self._feeding
         levels: list[float] = []

@@ -17,11 +17,9 @@ _PACKAGES: Final = {EXTENSIONS: "onnxruntime_extensions"}
 
 
 def library_file(name: str) -> str:
-    """The file of a library.
+    """The file of a library, by its path or by the package ``onnxruntime-extensions``.
 
     Raises `ChoiceError` when there is no such file or package, or onnxruntime cannot load it.
-
-    ``name``: the file, or the name of a package that has one: ``onnxruntime-extensions``.
     """
     module = _PACKAGES.get(name.replace("_", "-"))
     if module is not None:

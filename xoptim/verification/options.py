@@ -48,7 +48,7 @@ class RunValues:
 
     def run_values(self) -> dict[str, Any]:
         """These fields, as arguments for other options."""
-        return {each.name: getattr(self, each.name) for each in fields(RunValues)}
+        return {entry.name: getattr(self, entry.name) for entry in fields(RunValues)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +79,8 @@ class VerificationOptions(RunValues):
             with, and a run in which it is 0, if the original runs with them and the budget allows
             it.
         budget: seconds for all runs of the original, estimated from the work of each and the time
-            of the first; by default the larger of 5 s and five times the first run. What would
-            exceed it is skipped.
+            of the first; by default the larger of 5 s and five times the first run. Runs that
+            would exceed it are skipped.
         max_attempts: runs of the original that may fail before the search for sizes ends.
         time_limit: seconds after which the search for sizes ends.
         run_limit: seconds after which one run of a model is stopped, ``None`` for no limit.

@@ -25,8 +25,8 @@ def is_numeric(type_name: str) -> bool:
     """Whether values of a type are arrays of numbers that numpy has, so that they can be bound to a
     device.
     """
-    inner = type_name.removeprefix("tensor(").removesuffix(")")
-    return inner in _PLAIN_TYPES and inner != "string"
+    element = type_name.removeprefix("tensor(").removesuffix(")")
+    return element in _PLAIN_TYPES and element != "string"
 
 
 def from_python(result: Any) -> Value:
@@ -42,8 +42,8 @@ def is_plain(type_name: str) -> bool:
     """Whether the numpy interface of onnxruntime can return a type: it does not support bfloat16,
     float8 or int4.
     """
-    inner = type_name.rpartition("tensor(")[2].rstrip(")")
-    return inner in _PLAIN_TYPES or "map(" in type_name
+    element = type_name.rpartition("tensor(")[2].rstrip(")")
+    return element in _PLAIN_TYPES or "map(" in type_name
 
 
 def is_special(value: Value) -> bool:

@@ -124,7 +124,7 @@ PLUGINS: Final[dict[str, Plugin]] = {
         ),
     )
 }
-"""The plug-ins that are known, by short name."""
+"""All plug-ins, by short name."""
 
 
 _LOADED: Final[dict[str, str]] = {}
@@ -238,7 +238,7 @@ def add_plugin(
     one.
     """
     if len(plugins) > 1:
-        names = ", ".join(each.name for each in plugins)
+        names = ", ".join(plugin.name for plugin in plugins)
         raise ProviderUnavailable(f"a session takes one plug-in execution provider, not {names}")
     (plugin,) = plugins
     load(plugin, software_device=software_device)

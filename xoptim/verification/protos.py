@@ -99,7 +99,7 @@ def light_copy(model: onnx.ModelProto, dropped: Collection[str]) -> onnx.ModelPr
     """A copy in which some initializers of the main graph are stubs: name, type, shape, and a
     location that does not exist.
 
-    The data of the skipped tensors are never copied, so this works on models above the 2 GB limit
+    The data of the dropped tensors are never copied, so this works on models above the 2 GB limit
     of protobuf.
     """
     copy = onnx.ModelProto()

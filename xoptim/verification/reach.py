@@ -1,4 +1,4 @@
-"""Which subgraphs the runs of a model reach: a session of a copy that counts them tells."""
+"""The subgraphs that the runs of a model reach, counted in a session of a copy."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Reach:
         *,
         objection: str = "",
     ) -> Reach:
-        """What runs have reached, unless there is an objection to counting."""
+        """The subgraphs that runs have reached, unless there is an objection to counting."""
         try:
             model = unfolded(model)
         except ModelError as error:
@@ -65,12 +65,12 @@ class Reach:
         bodies = count_bodies(model)
         if bodies and objection:
             return cls(reason=_unknown(objection))
-        counted = counting(model)
-        if counted is None:
+        counter = counting(model)
+        if counter is None:
             return cls(reason=_uncounted(model, bodies))
         try:
-            session = Session(counted.proto, settings, base_dir=base_dir)
-            reach = cls(session, counted.bodies, budget=budget)
+            session = Session(counter.proto, settings, base_dir=base_dir)
+            reach = cls(session, counter.bodies, budget=budget)
             for run in runs:
                 reach.add(run.feeds)
         except (LoadError, RunError):
@@ -92,26 +92,26 @@ class Reach:
         """Whether values reach something new."""
         counts = self._counts(feeds)
         return any(
-            body.matters(count) and count not in seen
-            for body, count, seen in zip(self._bodies, counts, self._seen, strict=True)
+            body.matters(count) and count not in trips
+            for body, count, trips in zip(self._bodies, counts, self._seen, strict=True)
         )
 
     def add(self, feeds: Mapping[str, Value]) -> None:
         """Count a run."""
-        for seen, count in zip(self._seen, self._counts(feeds), strict=True):
-            seen.add(count)
+        for trips, count in zip(self._seen, self._counts(feeds), strict=True):
+            trips.add(count)
 
     def is_complete(self) -> bool:
         """Whether runs have reached every branch and number of trips."""
         pairs = zip(self._bodies, self._seen, strict=True)
-        return not any(body.missed(seen) for body, seen in pairs)
+        return not any(body.missed(trips) for body, trips in pairs)
 
     def coverage(self) -> Coverage:
         """The branches and numbers of trips that no run has reached."""
         pairs = list(zip(self._bodies, self._seen, strict=True))
         return Coverage(
-            tuple(f"never ran: {text}" for body, seen in pairs for text in body.missed(seen)),
-            tuple(str(body) for body, seen in pairs if not has_run(seen)),
+            tuple(f"never ran: {text}" for body, trips in pairs for text in body.missed(trips)),
+            tuple(str(body) for body, trips in pairs if not has_run(trips)),
             self._reason,
         )
 

@@ -139,19 +139,19 @@ class Search:
     def _failed(self, failures: Sequence[Exception]) -> str:
         """Why the model does not run on random values.
 
-        If the caller has chosen sizes, names others with which it runs.
+        If the caller chose sizes, the message names sizes with which it runs.
         """
         first = shortened(str(failures[0]))
-        chosen = self._options.dims
-        if not chosen:
+        dims = self._options.dims
+        if not dims:
             return (
                 f"the model runs with none of {len(failures)} random feeds; give inputs that it "
                 f"accepts with --feeds FILE.npz; the first error: {first}"
             )
-        others = sizes_text(self._sizes_that_run())
+        usable = sizes_text(self._sizes_that_run())
         return (
-            f"the model does not run with {sizes_text(chosen)}: {first}"
-            f"{f'; it runs with {others}' if others else ''}"
+            f"the model does not run with {sizes_text(dims)}: {first}"
+            f"{f'; it runs with {usable}' if usable else ''}"
         )
 
     def _sizes_that_run(self) -> Sizes:
@@ -236,11 +236,11 @@ class Search:
             ends.empty(),
             *([sizes] for sizes in related),
         ):
-            allowed = (
+            affordable = (
                 sizes for sizes in candidates if sizes not in tried and not self._objection(sizes)
             )
             run = next(
-                filter(None, (self._probe(sizes, len(tried) + 1) for sizes in allowed)), None
+                filter(None, (self._probe(sizes, len(tried) + 1) for sizes in affordable)), None
             )
             if run is not None:
                 tried.append(run.sizes)
@@ -254,8 +254,8 @@ class Search:
         """
         cheap = [rung for rung in rungs if any(self._affordable(ends, rung[:1]))]
         if len(cheap) < len(rungs):
-            skipped = ends.single(rungs[-1][0])
-            self.skipped.append(SkippedRun(skipped, self._objection(skipped)))
+            largest = ends.single(rungs[-1][0])
+            self.skipped.append(SkippedRun(largest, self._objection(largest)))
         best: ReferenceRun | None = None
         low, high = 0, len(cheap)
         middle = high - 1
@@ -277,7 +277,7 @@ class Search:
         return best
 
     def _affordable(self, ends: Ends, rung: Sequence[Sizes]) -> Iterator[Sizes]:
-        """The assignments with a batch of 1 that do not cost too much by the time they are used."""
+        """The assignments with a batch of 1 that memory and budget allow when they are tried."""
         yield from (single for single in map(ends.single, rung) if not self._objection(single))
 
     def _objection(self, sizes: Sizes) -> str:
@@ -294,9 +294,9 @@ class Search:
             # Several unknown axes, each taken to be as long as the longest, give a bound that may
             # be years.
             seconds, limit = self._budget.estimate(work), self._budget.limit
-            expected = f"about {seconds:.3g} s" if seconds < _HOUR else "more than an hour"
+            duration = f"about {seconds:.3g} s" if seconds < _HOUR else "more than an hour"
             return (
-                f"would take {expected}, and the budget of all runs is {limit:.3g} s "
+                f"would take {duration}, and the budget of all runs is {limit:.3g} s "
                 "(--verify-budget)"
             )
         return ""
@@ -363,11 +363,11 @@ class Search:
                 self._check_on_processor(values)
                 limit = self._budget.limit if is_probe else self._budget.patience
                 with WATCH.at(sizes, is_trial=True):
-                    made = run_plan(self._session, values, limit)
+                    reference_run = run_plan(self._session, values, limit)
                 work = self._work.of(sizes)
-                self._budget.charge(work, made.seconds)
-                self._budget.spend(time.perf_counter() - start - made.seconds)
-                runs.append(self._store.keep(replace(made, work=work)))
+                self._budget.charge(work, reference_run.seconds)
+                self._budget.spend(time.perf_counter() - start - reference_run.seconds)
+                runs.append(self._store.keep(replace(reference_run, work=work)))
                 return
             except (FeedError, RunError) as error:
                 # the frames of the traceback would keep the memory of the session

@@ -68,8 +68,8 @@ class Targets(NamedTuple):
         elements = [self.elements[min(at, len(self.elements) - 1)] for at in range(count)]
         free = rng.integers(2, _MAX_FREE_SIZE, count, endpoint=True)
         targets = [
-            int(other) if size is None else _number(size, sizes)
-            for size, other in zip(elements, free, strict=True)
+            int(number) if size is None else _number(size, sizes)
+            for size, number in zip(elements, free, strict=True)
         ]
         return np.reshape(targets, shape)
 
@@ -87,14 +87,15 @@ class Parts(NamedTuple):
         total, count = _number(self.axis, sizes), math.prod(shape)
         if not count:
             return np.zeros(shape, np.int64)
-        least = np.full(count, int(total >= count))
-        extra = rng.multinomial(total - int(least.sum()), np.full(count, 1 / count))
-        return np.reshape(least + extra, shape)
+        minimum = np.full(count, int(total >= count))
+        extra = rng.multinomial(total - int(minimum.sum()), np.full(count, 1 / count))
+        return np.reshape(minimum + extra, shape)
 
 
 class Filled(NamedTuple):
-    """Lengths from the sum of ``least`` to that of ``most`` without ``minus``; the first is the
-    largest.
+    """Lengths from the sum of ``least`` to the sum of ``most`` minus the sum of ``minus``.
+
+    The first is the largest.
     """
 
     least: tuple[Size, ...]
@@ -256,11 +257,11 @@ _RELATED: Final[dict[tuple[str, str, int], Callable[[Dataflow, Use], Relation | 
     ("com.microsoft", "GroupQueryAttention", 5): _last_key,
     ("com.microsoft", "GroupQueryAttention", 6): _key_count,
 }
-"""By domain, operator and input: what relates the input to the other operands of the node."""
+"""The relation of an input to the other operands of its node, by domain, operator and input."""
 
 
 def relation_of(flow: Dataflow, use: Use) -> Relation | None:
-    """What relates an operand to others, ``None`` for one that nothing does."""
+    """The relation of an operand to others, ``None`` if there is none."""
     key = (standard_domain(use.node.domain), use.node.op_type, use.slot)
     maker = _RELATED.get(key)
     return None if maker is None else maker(flow, use)

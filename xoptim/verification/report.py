@@ -187,12 +187,12 @@ class VerificationReport:
 
     @property
     def gap(self) -> str:
-        """What no run of equal models reached, or that this is not known; else empty."""
+        """The branches that no run of equal models reached, as `gap_text` counts them."""
         return gap_text(self.unreached, self.uncounted) if self.ok else ""
 
     @property
     def standing(self) -> str:
-        """The status, and what no run reached."""
+        """The status and the gap."""
         return ", ".join(filter(None, (self.status, self.gap)))
 
     @property
@@ -252,7 +252,7 @@ class VerificationReport:
 
     @property
     def where(self) -> str:
-        """The status, what no run reached, and the execution providers."""
+        """The status, the gap and the execution providers."""
         comma = "," if self.gap else ""
         return f"{self.standing}{comma} on {', '.join(self.providers)}"
 
@@ -288,7 +288,7 @@ class VerificationReport:
             "assumptions": list(self.assumptions),
             "unreached": list(self.unreached),
             "uncounted": self.uncounted,
-            "skipped": [{"dims": dict(each.dims), "reason": each.reason} for each in self.skipped],
+            "skipped": [{"dims": dict(run.dims), "reason": run.reason} for run in self.skipped],
             "largest": None if self.largest is None else _comparison_json(self.largest),
             "original_seconds": self.original_seconds,
             "optimized_seconds": self.optimized_seconds,
@@ -296,7 +296,7 @@ class VerificationReport:
 
 
 def gap_text(unreached: Sequence[str], uncounted: str, *, are_named: bool = False) -> str:
-    """What no run reached, or that this is not known; else empty."""
+    """How many branches no run reached, or that they were not counted; else empty."""
     if uncounted:
         return "branches not counted"
     if not unreached:

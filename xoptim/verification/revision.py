@@ -35,27 +35,27 @@ class Revision:
         self.name = name
         self._folder = folder
         self._storage = folder / _line(_git(folder, "rev-parse", "--git-common-dir")) / "lfs"
-        missing = f"there is no revision {name!r}"
+        message = f"there is no revision {name!r}"
         if name.startswith("-"):  # git would read it as an option
-            raise ModelError(missing)
+            raise ModelError(message)
         words = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-        self._commit = _line(_git(folder, *words, missing=missing))
+        self._commit = _line(_git(folder, *words, message=message))
 
     def read(self, name: str) -> bytes | None:
         """The content of a file, by its path relative to the folder; ``None`` when there is none.
 
         Raises `ModelError` when it is a link or a folder, or its content is not on this machine.
         """
-        missing = f"the files of {self.name!r} cannot be read"
+        message = f"the files of {self.name!r} cannot be read"
         words = ("ls-tree", "-z", self._commit, "--", name)
-        entry = _git(self._folder, *words, missing=missing).partition(b"\t")[0].split()
+        entry = _git(self._folder, *words, message=message).partition(b"\t")[0].split()
         if not entry:
             return None
         mode, _, blob = map(bytes.decode, entry)
         if not mode.startswith("100"):
             raise ModelError(f"{name!r} is not a file at {self.name!r}")
-        missing = f"{name!r} at {self.name!r} is not on this machine; fetch it with git"
-        content = _git(self._folder, "cat-file", "blob", blob, missing=missing)
+        message = f"{name!r} at {self.name!r} is not on this machine; fetch it with git"
+        content = _git(self._folder, "cat-file", "blob", blob, message=message)
         pointer = _POINTER.match(content) if len(content) <= _MAX_POINTER else None
         return content if pointer is None else self._stored(pointer[1].decode(), name)
 
@@ -114,7 +114,7 @@ def _line(output: bytes) -> str:
 
 
 def _git(
-    folder: Path, *words: str, missing: str = "the model is not inside a git working tree"
+    folder: Path, *words: str, message: str = "the model is not inside a git working tree"
 ) -> bytes:
     try:
         return git(folder, *words)
@@ -122,4 +122,4 @@ def _git(
         raise ModelError("git is not installed") from error
     except subprocess.CalledProcessError as error:
         lines = error.stderr.decode(errors="replace").strip().splitlines()
-        raise ModelError(f"{missing}{f' ({lines[-1]})' if lines else ''}") from error
+        raise ModelError(f"{message}{f' ({lines[-1]})' if lines else ''}") from error

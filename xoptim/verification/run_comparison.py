@@ -30,7 +30,7 @@ def compare_run(
         results = candidate.run(run.feeds)
     seconds = time.perf_counter() - start
     rules = rules_of(run, options)
-    compared = compare_results(outputs, run.results, results, rules)
+    comparisons = compare_results(outputs, run.results, results, rules)
     is_coarse = run.source in _OVERFLOWING and options.considers_noise
     return RunReport(
         run.source,
@@ -38,7 +38,7 @@ def compare_run(
         run.seed,
         run.seconds,
         seconds,
-        compared,
+        comparisons,
         is_probe=run.is_probe,
         is_coarse=is_coarse,
         level=run.level,
@@ -64,9 +64,9 @@ def alike_outputs(
     options: VerificationOptions,
 ) -> set[str]:
     """The outputs on which two results of a run agree."""
-    compared = compare_results(outputs, first, second, rules_of(run, options))
-    different = {c.output for c in compared if not c.ok and not (run.is_probe and is_small(c))}
-    return {c.output for c in compared} - different
+    comparisons = compare_results(outputs, first, second, rules_of(run, options))
+    different = {c.output for c in comparisons if not c.ok and not (run.is_probe and is_small(c))}
+    return {c.output for c in comparisons} - different
 
 
 def largest_ulp_of(run: RunReport) -> float:

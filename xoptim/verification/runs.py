@@ -76,7 +76,7 @@ _IN_MEMORY: Final = 1 << 28  # bytes of feeds and results of all runs that are k
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """Values to run the original on, by their source, and the known sizes of dynamic dimensions."""
+    """Values to run the original on, their source, and the known sizes of dynamic dimensions."""
 
     source: FeedSource
     sizes: Sizes
@@ -112,7 +112,7 @@ class ReferenceRun(RunPlan):
     is_probe: bool = False
     refused: Sizes = field(default_factory=dict)  # preferred sizes with which it does not run
     work: int = 0  # operations, where they are known
-    level: float = np.inf  # largest magnitude of the values and constants it starts from
+    level: float = np.inf  # largest magnitude of the values and constants of the run
 
 
 class ResultStore:
@@ -326,11 +326,11 @@ class Feeding:
         )
 
     def styled(self, source: FeedSource, style: Style) -> Planning:
-        """Values of one style, free in all inputs with preferences unless it names some."""
-        chosen = style if style.free else style._replace(free=self.preferring)
+        """Values of one style; unless it names free inputs, all with preferences are free."""
+        base = style if style.free else style._replace(free=self.preferring)
         numbers, words = self.landmarks.all, self.landmarks.words
         hides_rows, steers = not self._is_narrow(), self._steering()
-        complete = chosen._replace(
+        complete = base._replace(
             landmarks=numbers, words=words, steers=steers, hides_rows=hides_rows
         )
 
@@ -383,7 +383,9 @@ def planned_batches(
         batch += [batch[0]] * (feeding.wanted - len(batch))
         for gentle in feeding.styles:
             with contextlib.suppress(FeedError):  # sizes that do not fit an input: others may
-                yield [feeding.plan(chosen, run, gentle) for run, chosen in enumerate(batch)]
+                yield [
+                    feeding.plan(batch_sizes, run, gentle) for run, batch_sizes in enumerate(batch)
+                ]
 
 
 def given_feeds(
@@ -402,12 +404,12 @@ def given_feeds(
     if isinstance(feeds, Archive):  # before its data is read
         for name in feeds.keys() & specs.keys():
             _check_value(specs[name], _from_bytes(specs[name], feeds.preview(name)))
-    given: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for name, value in feeds.items():
-        given[name] = _from_bytes(specs[name], value) if name in specs else value
+        values[name] = _from_bytes(specs[name], value) if name in specs else value
         if name in specs:
-            _check_value(specs[name], given[name])
-    return given
+            _check_value(specs[name], values[name])
+    return values
 
 
 def warn_of_missing(model: ModelLike, feeds: Mapping[str, Value]) -> None:
@@ -415,10 +417,10 @@ def warn_of_missing(model: ModelLike, feeds: Mapping[str, Value]) -> None:
     if not feeds:
         return
     with contextlib.suppress(ModelError):  # the user of the model reports that it is unreadable
-        needed = [value.name for value in fed_inputs(read_proto(model)[0])]
-        names = ", ".join(abridged(name) for name in needed if name not in feeds)
-        if names:
-            _LOGGER.warning("the given values have none for %s; random ones are used", names)
+        names = [value.name for value in fed_inputs(read_proto(model)[0])]
+        missing = ", ".join(abridged(name) for name in names if name not in feeds)
+        if missing:
+            _LOGGER.warning("the given values have none for %s; random ones are used", missing)
 
 
 def _from_bytes(spec: InputSpec, value: Value) -> Value:
@@ -464,10 +466,11 @@ def _check_value(spec: InputSpec, value: Value) -> None:
 def check_agreement(
     specs: Sequence[InputSpec], given: Mapping[str, Value], chosen: Mapping[str, int]
 ) -> None:
-    """Raise for choices that give one dimension two sizes (only where the model does not run: some
-    accept that).
+    """Raise for choices that give one dimension two sizes.
+
+    Call it only where the model does not run: some models accept such sizes.
     """
-    seen: dict[str, tuple[int, str]] = {}
+    bindings: dict[str, tuple[int, str]] = {}
     for spec in specs:
         value = given.get(spec.name)
         for name, size in (
@@ -478,7 +481,7 @@ def check_agreement(
                     f"dimension {name} is {size} in the values of input {spec.name!r}, but "
                     f"{chosen[name]} is given for it"
                 )
-            first, where = seen.setdefault(name, (size, spec.name))
+            first, where = bindings.setdefault(name, (size, spec.name))
             if first != size:
                 raise ChoiceError(
                     f"dimension {name} is {first} in the values of input {where!r}, but {size} in "
@@ -487,18 +490,18 @@ def check_agreement(
 
 
 def _fixed_sizes(
-    specs: Sequence[InputSpec], given: Mapping[str, Value], chosen: Mapping[str, int]
+    specs: Sequence[InputSpec], feeds: Mapping[str, Value], choices: Mapping[str, int]
 ) -> Sizes:
     """The sizes that follow from given arrays, and those that the user has chosen, which take
     precedence.
     """
     dims = open_dimensions(specs)
-    unknown = chosen.keys() - dims.keys()
+    unknown = choices.keys() - dims.keys()
     if unknown:
         raise ChoiceError(unknown_dimension(min(unknown), dims))
     sizes: Sizes = {}
     for spec in specs:
-        value = given.get(spec.name)
+        value = feeds.get(spec.name)
         if isinstance(value, np.ndarray):
             sizes |= bind_sizes(spec, value.shape)
-    return {name: size for name, size in sizes.items() if name in dims} | dict(chosen)
+    return {name: size for name, size in sizes.items() if name in dims} | dict(choices)

@@ -1,4 +1,4 @@
-"""Both models under onnxruntime's own graph optimizations, as users run them: they may be wrong."""
+"""Both models as users run them: under ORT graph optimizations, which may be wrong."""
 
 from __future__ import annotations
 
@@ -119,22 +119,22 @@ def _unsteady(reference: Reference, run: ReferenceRun, rules: ComparisonRules) -
     model = Located(reference.proto, reference.base_dir)
     plain, outputs = reference.settings, reference.outputs
     optimized = replace(plain, level="all").safe_for(reference.proto)
-    own = Session(model.proto, optimized, base_dir=model.base_dir).run(run.feeds)
+    results = Session(model.proto, optimized, base_dir=model.base_dir).run(run.feeds)
     return unsteady_output(model, plain, outputs, [run], rules) or unsteady_output(
-        model, optimized, outputs, [replace(run, results=own)], rules
+        model, optimized, outputs, [replace(run, results=results)], rules
     )
 
 
 def _by_kernels(kernels: Sequence[str], worst: _Worst, original: _Worst) -> str:
     """What kernels of onnxruntime do to the optimized model, and how much the original changes."""
-    own = (
+    change = (
         f"{original.share:.2%} of the largest value"
         if math.isfinite(original.share)
         else original.text
     )
     return (
         f"with ORT graph optimizations, {', '.join(kernels)} changes {worst.text}; the original "
-        f"changes by {own}"
+        f"changes by {change}"
     )
 
 
@@ -142,10 +142,7 @@ def integer_kernels(model: ModelLike, settings: SessionSettings, read: Located) 
     """The integer operators that onnxruntime's optimizations write into a model. Their kernels may
     saturate (uint8 by int8 without VNNI), or quantize activations (MatMulNBits).
 
-    Args:
-        model: the model.
-        settings: of its session.
-        read: the model as it was read.
+    ``read`` is the model as it was read.
     """
     level = replace(settings, level="all")
     if not isinstance(model, onnx.ModelProto):
@@ -154,11 +151,11 @@ def integer_kernels(model: ModelLike, settings: SessionSettings, read: Located) 
         path = Path(folder) / "optimized.onnx"
         try:
             Session(model, replace(level, optimized=path), base_dir=read.base_dir)
-            written = onnx.load(path, load_external_data=False)
+            rewritten = onnx.load(path, load_external_data=False)
         except (LoadError, OSError, ProviderUnavailable):
             return []
     before = Counter(node.op_type for node in every_node(read.proto.graph.node))
-    after = Counter(node.op_type for node in every_node(written.graph.node))
+    after = Counter(node.op_type for node in every_node(rewritten.graph.node))
     return sorted(name for name in after - before if name in _INTEGER_KERNELS)
 
 
@@ -177,16 +174,16 @@ def _worst(
     reference: Reference,
     run: ReferenceRun,
     model: ModelLike,
-    read: Located,
+    located: Located,
     rules: ComparisonRules,
     disabled: tuple[str, ...] = (),
 ) -> _Worst:
     """The largest difference of a model under optimizations, some of them disabled."""
     settings = replace(reference.settings, level="all", disabled_optimizers=disabled)
     if not isinstance(model, onnx.ModelProto):
-        settings = settings.safe_for(read.proto)
+        settings = settings.safe_for(located.proto)
     try:
-        session = Session(model, settings, base_dir=read.base_dir)
+        session = Session(model, settings, base_dir=located.base_dir)
         results = session.run(run.feeds)
     except (LoadError, RunError) as error:
         return _Worst(math.inf, f"it does not run: {error}")

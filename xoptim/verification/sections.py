@@ -16,7 +16,7 @@ from xoptim.facts.shapes import Info
 from xoptim.graph.load import load_model
 from xoptim.graph.propagate import quietly
 
-_MIN_IR_VERSION = 4  # before, initializers had to be inputs as well
+_MIN_IR_VERSION = 4  # in earlier versions, initializers had to be inputs as well
 
 
 class Cut(NamedTuple):
@@ -41,7 +41,7 @@ class Piece(NamedTuple):
 
 
 class Pieces:
-    """A model to be cut: ``known`` are types and shapes of results, ``weights`` bytes, by name."""
+    """A model to be cut: ``infos`` has types and shapes, ``weights`` has bytes, by name."""
 
     def __init__(self, proto: onnx.ModelProto, base_dir: Path | None) -> None:
         self.proto = proto
@@ -65,9 +65,9 @@ class Pieces:
         }
         try:
             with quietly():
-                self.known: dict[str, Info] = dict(load_model(proto, base_dir).graph.all_known())
+                self.infos: dict[str, Info] = dict(load_model(proto, base_dir).graph.all_known())
         except ModelError:  # without types, there is no place to cut
-            self.known = {}
+            self.infos = {}
 
     def cuts(self, other: Pieces, limit: int) -> list[Cut]:
         """Places to cut at, the end last: as far apart as possible with less than ``limit`` bytes
@@ -76,48 +76,48 @@ class Pieces:
         A section has more where there is no such place. The other model must have the results at
         the cuts as well.
         """
-        last = {
+        last_reads = {
             name: at
             for at, reads in enumerate(self._reads)
             for name in reads
             if name in self._makers
         }
         cuts: list[Cut] = []
-        start = best = at = size = unfit = 0
-        seen: set[str] = set()
+        start = best_end = at = size = unfit = 0
+        weights: set[str] = set()
         dying: dict[int, int] = {}
         while at < len(self._reads):
-            new = {name for name in self._reads[at] if name in self.weights} - seen
-            grown = size + sum(self.weights[name] for name in new)
-            if grown > limit and best > start:
-                cuts.append(self._cut(best, last))
+            new_weights = {name for name in self._reads[at] if name in self.weights} - weights
+            grown = size + sum(self.weights[name] for name in new_weights)
+            if grown > limit and best_end > start:
+                cuts.append(self._cut(best_end, last_reads))
                 # At a cut, every carried result exists in the other model: counting starts again.
-                start, at, size, unfit, seen, dying = best, best, 0, 0, set(), {}
+                start, at, size, unfit, weights, dying = best_end, best_end, 0, 0, set(), {}
                 continue
-            size, seen = grown, seen | new
-            unfit += self._count_unfit(at, other, last, dying)
+            size, weights = grown, weights | new_weights
+            unfit += self._count_unfit(at, other, last_reads, dying)
             at += 1
             if not unfit:
-                best = at
+                best_end = at
         return [*cuts, Cut(len(self._reads), frozenset())]
 
     def _count_unfit(
-        self, at: int, other: Pieces, last: dict[str, int], dying: dict[int, int]
+        self, at: int, other: Pieces, last_reads: dict[str, int], dying: dict[int, int]
     ) -> int:
         """The change, at a node, of the number of results that later nodes read and that the other
         model lacks.
         """
         change = -dying.pop(at, 0)
         for name in self.proto.graph.node[at].output:
-            if name in last and last[name] > at and not self._is_common(name, other):
-                dying[last[name]] = dying.get(last[name], 0) + 1
+            if name in last_reads and last_reads[name] > at and not self._is_common(name, other):
+                dying[last_reads[name]] = dying.get(last_reads[name], 0) + 1
                 change += 1
         return change
 
     def _is_common(self, name: str, other: Pieces) -> bool:
         if name not in other._makers:
             return False
-        left, right = self.known.get(name), other.known.get(name)
+        left, right = self.infos.get(name), other.infos.get(name)
         if (
             left is None
             or right is None
@@ -135,13 +135,15 @@ class Pieces:
         ]
         return len(left.shape) == len(right.shape) and all(a == b for a, b in pairs)
 
-    def _cut(self, end: int, last: dict[str, int]) -> Cut:
+    def _cut(self, end: int, last_reads: dict[str, int]) -> Cut:
         return Cut(
             end,
-            frozenset(name for name, at in last.items() if at >= end and self._makers[name] < end),
+            frozenset(
+                name for name, at in last_reads.items() if at >= end and self._makers[name] < end
+            ),
         )
 
-    def made(self, start: int, end: int) -> Iterator[str]:
+    def results(self, start: int, end: int) -> Iterator[str]:
         """Results of the nodes between two places, in order.
 
         Outputs that no node computes belong to the end.
@@ -152,19 +154,19 @@ class Pieces:
             yield from (name for name in self.outputs if name not in self._makers)
 
     def piece(self, wanted: Sequence[str], known: Collection[str]) -> Piece:
-        """The nodes that compute the wanted results from those that are known."""
-        needed: set[int] = set()
+        """The nodes that compute the wanted results from the known ones."""
+        nodes: set[int] = set()
         reads: set[str] = set()
         pending = list(wanted)
         while pending:
             name = pending.pop()
             if name in known or name not in self._makers:
                 reads.add(name)
-            elif self._makers[name] not in needed:
-                needed.add(self._makers[name])
+            elif self._makers[name] not in nodes:
+                nodes.add(self._makers[name])
                 pending.extend(self._reads[self._makers[name]])
         return Piece(
-            sorted(needed),
+            sorted(nodes),
             frozenset(reads),
             list(wanted),
             sum(self.weights.get(name, 0) for name in reads),

@@ -159,7 +159,7 @@ class Session:
             )
         self.inputs = tuple(Port(i.name, i.type) for i in self._session.get_inputs())
         overridable = self._session.get_overridable_initializers()
-        self.fed = {*(port.name for port in self.inputs), *(each.name for each in overridable)}
+        self.fed = {*(port.name for port in self.inputs), *(tensor.name for tensor in overridable)}
         self.outputs = tuple(Port(o.name, o.type) for o in self._session.get_outputs())
         self._plain = all(is_plain(port.type) for port in self.outputs)
         self._device = "cuda" if CUDA in providers else "cpu"
@@ -268,21 +268,23 @@ class Session:
         limits = [seconds for seconds in (limit, self._run_limit) if seconds is not None]
         if not limits:
             return run(None, feeds)
-        options, last = ort.RunOptions(), self._run_limit
-        kept = self  # a run that is abandoned reads the weights that this object holds
+        options, run_limit = ort.RunOptions(), self._run_limit
+        session = self  # a run that is abandoned reads the weights that this object holds
         call = ThreadCall(
-            lambda: (kept, run(None, feeds, options))[1],
+            lambda: (session, run(None, feeds, options))[1],
             lambda: setattr(options, "terminate", True),
         )
         try:
-            return call.within(min(limits), None if last is None else last + min(last, _PATIENCE))
+            return call.within(
+                min(limits), None if run_limit is None else run_limit + min(run_limit, _PATIENCE)
+            )
         except TimeoutError:
             raise RunStoppedError(f"a run was stopped after {min(limits):g} seconds") from None
         except NotEndingError:
             advice = "--run-limit SECONDS allows more time, --no-verify skips the run"
             raise UnstoppableError(
-                f"a run did not end within {last:g} seconds, and onnxruntime does not stop within "
-                f"a node; {advice}"
+                f"a run did not end within {run_limit:g} seconds, and onnxruntime does not stop "
+                f"within a node; {advice}"
             ) from None
 
     def runner(self, feeds: Mapping[str, Value]) -> Callable[[], object]:

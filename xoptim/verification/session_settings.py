@@ -98,10 +98,10 @@ class SessionSettings:
 
     def without(self, fatal: Sequence[str]) -> SessionSettings:
         """The same without some optimizations of the level ``all``."""
-        further = [name for name in fatal if name not in self.disabled_optimizers]
-        if self.level != "all" or not further:
+        names = [name for name in fatal if name not in self.disabled_optimizers]
+        if self.level != "all" or not names:
             return self
-        return replace(self, disabled_optimizers=(*self.disabled_optimizers, *further))
+        return replace(self, disabled_optimizers=(*self.disabled_optimizers, *names))
 
 
 def session_options(settings: SessionSettings) -> Any:

@@ -25,24 +25,26 @@ def compare_signatures(
 
 
 def _compare_ports(kind: str, expected: Sequence[Port], actual: Sequence[Port]) -> list[Comparison]:
-    types, others = {p.name: p.type for p in expected}, {p.name: p.type for p in actual}
+    types, other_types = {p.name: p.type for p in expected}, {p.name: p.type for p in actual}
     faults = [
         Comparison(f"{kind} {name!r}", "missing", "only the original has it")
         for name in types
-        if name not in others
+        if name not in other_types
     ]
     faults += [
         Comparison(f"{kind} {name!r}", "structure", "the original does not have it")
-        for name in others
+        for name in other_types
         if name not in types
     ]
     faults += [
-        Comparison(f"{kind} {name!r}", "dtype", f"{others[name]} instead of {types[name]}")
+        Comparison(f"{kind} {name!r}", "dtype", f"{other_types[name]} instead of {types[name]}")
         for name in types
-        if others.get(name, types[name]) != types[name]
+        if other_types.get(name, types[name]) != types[name]
     ]
-    if not faults and list(types) != list(others):
+    if not faults and list(types) != list(other_types):
         faults.append(
-            Comparison(f"{kind}s", "structure", f"order {list(others)} instead of {list(types)}")
+            Comparison(
+                f"{kind}s", "structure", f"order {list(other_types)} instead of {list(types)}"
+            )
         )
     return faults

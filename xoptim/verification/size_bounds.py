@@ -53,7 +53,7 @@ _CARRYING: Final = TRANSPARENT | dict.fromkeys(
 """
 _LIMITS: Final = ("min", "max", "local_window_size")
 """Attributes that bound sizes or values."""
-_Met: TypeAlias = Iterator[tuple[int, frozenset[str]]]
+_Numbers: TypeAlias = Iterator[tuple[int, frozenset[str]]]
 """Numbers, each with the symbols of the size that it is compared with."""
 
 
@@ -105,7 +105,7 @@ class _BoundSearch:
         )
         return {(size, symbols) for size, symbols in scaled if symbols and 1 < size < _MAX_SIZE}
 
-    def _walk(self, graph: Graph) -> _Met:
+    def _walk(self, graph: Graph) -> _Numbers:
         for node in graph.nodes:
             slots = _CARRYING.get(node.op_type)
             operands = [
@@ -118,7 +118,7 @@ class _BoundSearch:
                 carried |= frozenset().union(
                     *map(self._followed, [body] * len(body.outputs), body.outputs)
                 )
-            yield from self._met(graph, node, carried)
+            yield from self._compared(graph, node, carried)
             symbols = self._computed(graph, node, carried)
             if symbols:
                 self._sizes.update(dict.fromkeys(node.output, symbols))
@@ -145,7 +145,7 @@ class _BoundSearch:
             carried if is_call or (not node.domain and node.op_type in _CARRYING) else frozenset()
         )
 
-    def _met(self, graph: Graph, node: Node, carried: frozenset[str]) -> _Met:
+    def _compared(self, graph: Graph, node: Node, carried: frozenset[str]) -> _Numbers:
         """Numbers that a node compares with sizes."""
         if node.op_type == "Slice" and not node.domain:
             yield from self._sliced(graph, node)
@@ -173,7 +173,7 @@ class _BoundSearch:
 
     def _indexed(
         self, graph: Graph, node: Node, indices: str, place: tuple[int, str | int]
-    ) -> _Met:
+    ) -> _Numbers:
         """Lengths of the axes that are indexed by positions, and constant positions along open
         axes.
         """
@@ -183,8 +183,8 @@ class _BoundSearch:
             return
         if axis == "all":
             depth = (graph.info_of(indices).shape or (len(shape),))[-1]
-            first = node.attribute.get("batch_dims", 0)
-            lengths = shape[first : first + depth] if isinstance(depth, int) else shape
+            start = node.attribute.get("batch_dims", 0)
+            lengths = shape[start : start + depth] if isinstance(depth, int) else shape
         else:
             at = axis if isinstance(axis, int) else node.get_attribute(axis, 0)
             lengths = shape[at : at + 1 or None]
@@ -196,7 +196,7 @@ class _BoundSearch:
             else:
                 yield from ((int(number) + 1, length.symbols) for number in constants)
 
-    def _sliced(self, graph: Graph, node: Node) -> _Met:
+    def _sliced(self, graph: Graph, node: Node) -> _Numbers:
         """Constant ends along dynamic axes, and lengths of fixed axes whose ends are sizes."""
         shape = graph.info_of(node.input[0]).shape if node.input else None
         operands = [
@@ -217,7 +217,7 @@ class _BoundSearch:
             yield from ((length, followed) for length in shape if isinstance(length, int))
 
 
-def _shaped(graph: Graph, node: Node) -> _Met:
+def _shaped(graph: Graph, node: Node) -> _Numbers:
     """Numbers by which a node divides or cuts dynamic axes."""
     before = graph.info_of(node.input[0]).shape
     symbols = _ANY if before is None else _symbols(before)

@@ -56,7 +56,7 @@ class SizedModel:
     def has_any(self, operators: Collection[str]) -> bool:
         """Whether the model has one of the operators, in subgraphs as well.
 
-        No if it cannot be loaded.
+        False if it cannot be loaded.
         """
         graphs = self.graph.model.graphs() if self.graph is not None else ()
         return any(node.op_type in operators for graph in graphs for node in graph.nodes)

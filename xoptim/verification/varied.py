@@ -78,16 +78,16 @@ class VariedExample:
     def _other_sizes(self) -> Iterator[Sizes]:
         fixed = {name: size for name, size in self.sizes.items() if name.isdecimal()}
         free, sums = _relations([self.sizes[name] for name in self.sizes.keys() - fixed.keys()])
-        own = {size: size for size in free}
+        unchanged = {size: size for size in free}
         grown = {size: _grown(size, place + 1) for place, size in enumerate(free)}
         changes = [grown, dict.fromkeys(free, 1)]
         for size in free:
-            changes += [own | {size: 1}, own | {size: _grown(size, size + 1)}]
+            changes += [unchanged | {size: 1}, unchanged | {size: _grown(size, size + 1)}]
         for change in changes if free else ():
-            changed = dict(change)
+            new_sizes = dict(change)
             for total, (a, b) in sums.items():
-                changed[total] = changed[a] + changed[b]
-            yield {name: changed.get(size, size) for name, size in self.sizes.items()} | fixed
+                new_sizes[total] = new_sizes[a] + new_sizes[b]
+            yield {name: new_sizes.get(size, size) for name, size in self.sizes.items()} | fixed
 
     def _random(self) -> Iterator[RunPlan]:
         """Values that suit the use of each input, such as any row of an embedding."""
@@ -111,7 +111,8 @@ class VariedExample:
             return example
         lengths = (size_of(entry, sizes) for entry in spec.shape)
         return tuple(
-            old if size is None else size for size, old in zip(lengths, example, strict=True)
+            example_size if size is None else size
+            for size, example_size in zip(lengths, example, strict=True)
         )
 
 
@@ -119,8 +120,8 @@ def _relations(sizes: Collection[int]) -> tuple[list[int], dict[int, tuple[int, 
     """The different sizes of an example in ascending order, and those among them that are the sum
     of two others, such as the length of a mask over past and new positions.
 
-    An exporter gives related sizes names of their own, and the other side may accept what breaks
-    the relation. So equal sizes change together, and sums stay sums.
+    An exporter gives related sizes names of their own, and the exported module may accept sizes
+    that break the relation. So equal sizes change together, and sums stay sums.
     """
     different = sorted({*sizes})
     sums: dict[int, tuple[int, int]] = {}

@@ -53,14 +53,14 @@ def with_record(
 ) -> VerificationReport:
     """The verdict on models whose metadata list assumptions.
 
-    Names assumptions that the caller has not given: with them, a difference is no verdict.
+    Names those that the caller did not give: if there are any, a difference is no verdict.
     """
-    left = unused(record, Assumptions.of(options.assume))
-    if not left or options.assume_from_model:
+    rest = unused(record, Assumptions.of(options.assume))
+    if not rest or options.assume_from_model:
         return report
     if report.status != "different" or report.faults:
-        return replace(report, notes=(*report.notes, unused_text(left)))
-    reason = f"{unused_text(left)}, {option_of(left[:1])} states one; without them: {report.reason}"
+        return replace(report, notes=(*report.notes, unused_text(rest)))
+    reason = f"{unused_text(rest)}, {option_of(rest[:1])} states one; without them: {report.reason}"
     return replace(report, status="not verified", reason=reason, cause="assumptions")
 
 
@@ -68,9 +68,9 @@ def _recorded(original: ModelLike, optimized: ModelLike) -> list[str]:
     """The assumptions in the metadata of two models that fit the original."""
     texts: list[str] = []
     with suppress(ModelError):  # the comparison reports what cannot be read
-        first = read_proto(original)[0]
-        texts += noted(first).texts
-        texts += fitting(noted(read_proto(optimized)[0]).texts, first)[0]
+        proto = read_proto(original)[0]
+        texts += noted(proto).texts
+        texts += fitting(noted(read_proto(optimized)[0]).texts, proto)[0]
     return list(dict.fromkeys(texts))
 
 

@@ -24,8 +24,8 @@ from xoptim.verification.sized import SizedModel, Sizing
 COPIES: Final = 2
 """Copies of the weights in memory while a model runs: as they are stored, and packed."""
 MOST: Final = 1 << 200
-"""Of bytes or operations that are counted; more may be too many for a float."""
-_MOST_PACKED: Final = 1 << 28
+"""Largest count of bytes or operations; more may be too many for a float."""
+_MAX_PACKED: Final = 1 << 28
 """Bytes of weights above which packing takes longer than a verification gains by it."""
 
 
@@ -41,7 +41,7 @@ def is_large(proto: onnx.ModelProto, limit: int | None = None) -> bool:
     ``limit``: bytes that may be used, ``None`` for the free memory.
     """
     packed = sum(tensor_bytes(t) for t in proto.graph.initializer if is_float(t.data_type))
-    return packed > _MOST_PACKED or not fits_into_memory(proto, limit)
+    return packed > _MAX_PACKED or not fits_into_memory(proto, limit)
 
 
 def is_mapped(proto: onnx.ModelProto) -> bool:
@@ -84,13 +84,9 @@ class MemoryNeed:
     def check(self, sizes: Mapping[str, int]) -> None:
         """Raise `RunError` unless a run with these sizes can fit into memory."""
         free = available_memory() if self._limit is None else self._limit
-        if (
-            free is not None
-            and self.total(sizes) > free
-            and (needed := self.at_least(sizes)) > free
-        ):
+        if free is not None and self.total(sizes) > free and (size := self.at_least(sizes)) > free:
             raise RunError(
-                f"a run needs at least {size_text(needed)} of memory, {size_text(free)} is free"
+                f"a run needs at least {size_text(size)} of memory, {size_text(free)} is free"
             )
 
     def at_least(self, sizes: Mapping[str, int]) -> int:
@@ -113,7 +109,7 @@ def _bytes(sizes: Sizing, info: Info | None) -> int:
 
 
 def _peak(graph: Graph, sizes: Sizing) -> int:
-    kept = set(graph.outputs)
+    outputs = set(graph.outputs)
     live = peak = sum(_bytes(sizes, graph.info_of(name)) for name in graph.inputs)
     uses = {
         name: graph.use_count(name)
@@ -129,7 +125,7 @@ def _peak(graph: Graph, sizes: Sizing) -> int:
         for name in node.input:
             if name in uses:
                 uses[name] -= 1
-                if not uses[name] and name not in kept:
+                if not uses[name] and name not in outputs:
                     live -= _bytes(sizes, graph.known(name))
     return peak
 
@@ -190,7 +186,7 @@ class RunBudget:
         self.spent += seconds
 
     def charge(self, work: int, seconds: float) -> None:
-        """Note a run; the one with the most work tells what an operation takes."""
+        """Note a run; the one with the most work tells how long an operation takes."""
         self.spent += seconds
         if self._first is None:
             self._first = seconds
@@ -218,10 +214,10 @@ def operations(node: Node, operands: KnownShapes, results: KnownShapes) -> int:
     """The operations of a node; a multiplication and an addition count as two.
 
     The shape of an absent operand is ``()``. An operator of another domain counts as the standard
-    one of its name, and one of which nothing is known as elementwise.
+    operator of its name, an unknown one as elementwise.
     """
-    own = operator_of(node.domain, node.op_type).operations
-    formula = own or operator_of("", node.op_type).operations or one_per_element
+    specific = operator_of(node.domain, node.op_type).operations
+    formula = specific or operator_of("", node.op_type).operations or one_per_element
     return formula(node, operands, results)
 
 
@@ -269,12 +265,14 @@ class Work:
     def _of(
         self, sizing: Sizing, node: Node, operands: list[Info], results: list[Info], times: Shape
     ) -> int:
-        read, written = ([sizing.shape(info) for info in infos] for infos in (operands, results))
-        shapes = [shape or () for shape in written]
+        operand_shapes, result_shapes = (
+            [sizing.shape(info) for info in infos] for infos in (operands, results)
+        )
+        shapes = [shape or () for shape in result_shapes]
         work = NODE + _ELEMENT * sum(math.prod(shape) for shape in shapes)
-        if None not in read and None not in written and shapes:
+        if None not in operand_shapes and None not in result_shapes and shapes:
             with contextlib.suppress(IndexError):  # shapes that the operator does not take
-                work += operations(node, [shape or () for shape in read], shapes)
+                work += operations(node, [shape or () for shape in operand_shapes], shapes)
         return min(work * math.prod(map(sizing.size, times)), MOST)
 
 
