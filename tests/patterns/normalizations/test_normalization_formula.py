@@ -210,10 +210,23 @@ def test_onnxruntime_does_not_fuse_a_normalized_sum(opset: int) -> None:
     assert list(scale.dims) == [1, 4]
 
 
+def test_an_image_that_may_be_empty() -> None:
+    """onnxruntime's InstanceNormalization ends the process on one after a Relu."""
+    model = parse(
+        "agraph (float[a,2,h,w] x) => (float[a,2,h,w] y) <float e = {0.00001}, "
+        "int64[2] i = {2, 3}, float[2,1,1] k = {1, 2}, float[2,1,1] c = {1, 2}> { r = Relu(x) "
+        "m = ReduceMean(r, i) d = Sub(r, m) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) "
+        "s = Sqrt(w) t = Div(d, s) p = Mul(t, k) y = Add(p, c) }"
+    )
+    assert "InstanceNormalization" not in types(xoptim.optimize(model, patterns=ALL))
+    filled = xoptim.optimize(model, patterns=ALL, assume=("h >= 1", "w >= 1"))
+    assert types(filled) == ["Relu", "InstanceNormalization"]
+
+
 @pytest.mark.parametrize(
     ("shape", "axes", "scale", "expected"),
     [
-        ("a,2,h,w", "2, 3", "2,1,1", "InstanceNormalization"),
+        ("a,2,5,7", "2, 3", "2,1,1", "InstanceNormalization"),
         ("a,2,4", "2", "1,2,1", "InstanceNormalization"),
         ("a,2,4", "2", "4", "LayerNormalization"),
         ("a,2,3,4", "3", "2,1,1", "LayerNormalization"),
