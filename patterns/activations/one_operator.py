@@ -327,7 +327,7 @@ class ThresholdedReluPattern(_OneOperator):
 class EluMulPattern(_OneOperator):
     """Elu(x, alpha=a) · k → Selu(x, alpha=a, gamma=k)
 
-    What: one operator instead of two; with `EluPattern` one instead of six.
+    What: one operator instead of two; with `EluExpPattern` one instead of six.
     Why: saves one pass over the tensor.
     Refuses when:
     1. a or k is not between 0.001 and 1000, or k does not fit the attribute.
