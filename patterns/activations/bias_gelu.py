@@ -20,9 +20,9 @@ class BiasGeluPattern(EasyPatternOptimization):
     operator set 20.
     Why: one kernel launch instead of two; not on the CPU, where it was measured no faster.
     Refuses when:
-    1. b is not a vector of the length of the last axis, which must be a number.
-    2. the provider has no kernel for the type, or the numbers have 64 bits, for which its constants
-       have too few digits.
+    1. b is not a vector as long as the last axis, or that length is dynamic.
+    2. the provider has no kernel for the type, or the type is double, for which the constants of
+       the kernel have too few digits.
     """
 
     phase = "target"

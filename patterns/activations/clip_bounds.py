@@ -1,4 +1,4 @@
-"""Bounds in a row, by Clip and Relu."""
+"""Consecutive bounds, by Clip and Relu."""
 
 import ml_dtypes
 import numpy as np
@@ -16,9 +16,9 @@ from xoptim.match import (
 
 
 class _ClipBounds(EasyPatternOptimization):
-    """Bounds that are applied at once.
+    """Consecutive bounds as one Clip.
 
-    What: Clip cuts the negative numbers, too.
+    What: clips once: Clip also removes negative numbers.
     Why: one pass over the tensor less.
     """
 
@@ -34,7 +34,7 @@ class ClipClipPattern(_ClipBounds):
     What: clips once, to the first bounds clipped to the second ones.
     Refuses when:
     1. a bound is computed or is NaN, or the type is unknown.
-    2. nothing but zeros is left: which of +0 and -0 depends on the order.
+    2. only zeros are left: which of +0 and -0 depends on the order.
     """
 
     derives = ("low", "high")
@@ -46,19 +46,21 @@ class ClipClipPattern(_ClipBounds):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        # An absent bound is the last finite number of the type: an infinity of x becomes this
-        # number.
-        ends = _ends(g.try_infer_type(m.x))
-        if ends is None or any(bound != bound for bound in (m.a, m.b, m.c, m.d)):  # (1)
+        # An absent bound is the type's limit: infinities become the largest finite number.
+        limits = _limits(g.try_infer_type(m.x))
+        if limits is None or any(bound != bound for bound in (m.a, m.b, m.c, m.d)):  # (1)
             return self.none(m.nodes[0], msg="a bound is NaN, or the type is unknown")
         a, b, c, d = (
-            end if v is None else v for v, end in zip((m.a, m.b, m.c, m.d), ends * 2, strict=True)
+            limit if bound is None else bound
+            for bound, limit in zip((m.a, m.b, m.c, m.d), limits * 2, strict=True)
         )
         # Where a lower bound is above an upper one, both forms return the upper one.
         low, high = min(max(a, c), d), min(max(b, c), d)
         if low == high == 0:  # (2)
             return self.none(m.nodes[0], msg="both bounds are 0: the sign of the zeros may change")
-        return m.derive(low=None if low == ends[0] else low, high=None if high == ends[1] else high)
+        return m.derive(
+            low=None if low == limits[0] else low, high=None if high == limits[1] else high
+        )
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {1}> { t = Clip(x, l) "
@@ -75,8 +77,8 @@ class ClipReluPattern(_ClipBounds):
 
     Refuses when:
     1. a bound is computed or is NaN, or the type is unknown.
-    2. the upper bound is not above 0: nothing but zeros is left, and which of +0 and -0 depends on
-       the order.
+    2. the upper bound is not above 0: only zeros are left, and which of +0 and -0 depends on the
+       order.
     """
 
     derives = ("low",)
@@ -106,7 +108,7 @@ class ReluClipPattern(_ClipBounds):
 
     Refuses when:
     1. a bound is computed or is NaN, or the type is unknown.
-    2. the upper bound is 0: nothing but zeros is left, and which of +0 and -0 depends on the order.
+    2. the upper bound is 0: only zeros are left, and which of +0 and -0 depends on the order.
     """
 
     derives = ("low",)
@@ -122,7 +124,7 @@ class ReluClipPattern(_ClipBounds):
                 m.nodes[1], msg="the upper bound is not above 0: the sign of the zeros may change"
             )
         low = 0.0 if m.low is None or m.low <= 0 else m.low
-        # all numbers become an upper bound below 0
+        # an upper bound below 0 replaces all numbers
         return m.derive(low=low if m.high is None else min(low, m.high))
 
     examples = Example.only(
@@ -136,7 +138,7 @@ def _clip(g: PatternBuilder, x: Symbol) -> Symbol:
     return g.op.Clip(x, min=g.capture("low", optional=True), max=g.capture("high", optional=True))
 
 
-def _ends(dtype: int) -> tuple[float, float] | None:
+def _limits(dtype: int) -> tuple[float, float] | None:
     """The lowest and the highest finite number of a type."""
     if is_integer(dtype):
         integers = np.iinfo(numpy_dtype(dtype))

@@ -1,4 +1,4 @@
-"""The Gaussian error linear unit, spelled out: exactly, and by its tangent approximation."""
+"""Gelu, spelled out: exactly by Erf, and its approximation by Tanh."""
 
 import math
 from typing import ClassVar
@@ -18,7 +18,7 @@ class _GeluFormula(_OneOperator):
 
 
 class _Erf(_GeluFormula):
-    """By the error function.
+    """The exact formula, by Erf.
 
     What: one operator instead of five, in any order the factors are multiplied.
     Refuses when:
@@ -27,7 +27,7 @@ class _Erf(_GeluFormula):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        # The argument of Erf by division or multiplication, the half in any of three places (1).
+        # The argument of Erf by Div or Mul, the factor 0.5 in any of three positions (1).
         argument = (
             g.op.Div(x, math.sqrt(2)) if g.option("division") else g.op.Mul(x, math.sqrt(0.5))
         )
@@ -40,11 +40,10 @@ class _Erf(_GeluFormula):
 
 
 class _Tangent(_GeluFormula):
-    """By the tangent."""
+    """The approximation by Tanh."""
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        # The cube as power or product, with or without x factored out; three factors, whichever two
-        # are multiplied first (1).
+        # The cube by Pow or Mul, with or without x factored out; three factors in any order (1).
         if g.option("factored"):
             square = g.op.Pow(x, 2.0) if g.option("power") else g.op.Mul(x, x)
             argument = g.op.Mul(
@@ -57,7 +56,7 @@ class _Tangent(_GeluFormula):
 
 
 class _MicrosoftGelu(_GeluFormula):
-    """An operator of onnxruntime, where the standard one does not exist yet."""
+    """A contrib operator of onnxruntime, below the operator set of Gelu."""
 
     phase = "target"
     min_opset = 7
@@ -137,19 +136,18 @@ class GeluPattern(_Tangent):
 class FastGeluPattern(_MicrosoftGelu, _Tangent):
     """x · 0.5 · (1 + Tanh(√(2/π) · (x + 0.044715 · x³))) → com.microsoft.FastGelu(x)
 
-    What: one operator instead of eight; never made of the exact form, which differs from it by up
-    to 4e-4.
+    What: one operator instead of eight; not for the exact formula, which differs by up to 4e-4.
     Why: measured 2.7 times faster on onnxruntime's CPU provider.
     Refuses when:
     1. a constant is not 3, 0.044715, √(2/π), 1 or 0.5 as the type of the tensor rounds it.
     2. the provider has no kernel of FastGelu for the type.
-    3. the tensor may have no axis: that kernel refuses scalars.
+    3. the tensor may be a scalar, which the kernel rejects.
     """
 
     kernels = {"com.microsoft::FastGelu": "x"}
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        has_axes = bool(g.try_infer_shape(m.x))  # not where it is unknown, or of rank 0
+        has_axes = bool(g.try_infer_shape(m.x))  # false for an unknown shape and for rank 0
         # (3)
         return has_axes or self.none(
             m.nodes[-1], msg="the operand may be a scalar, which the kernel rejects"

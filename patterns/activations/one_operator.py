@@ -1,4 +1,4 @@
-"""Activations, spelled out, or times a factor or their operand, as one operator."""
+"""Formulas of activations, and activations times a factor or their operand, as one operator."""
 
 from typing import Any, ClassVar
 
@@ -37,10 +37,7 @@ class _OneOperator(EasyPatternOptimization):
 
 
 def _by_sign(g: PatternBuilder, x: Symbol, otherwise: Symbol) -> Symbol:
-    """The operand where it is positive, another tensor elsewhere.
-
-    The comparison decides which branch is which.
-    """
+    """Where(x > 0, x, otherwise), by any of the four comparisons of x with 0."""
     if g.option("positive"):
         return g.op.Where(
             g.op.Greater(x, 0) if g.option("strict") else g.op.GreaterOrEqual(x, 0), x, otherwise
@@ -56,7 +53,7 @@ class EluExpPattern(_OneOperator):
     What: one operator instead of five; the same for x < 0, x ≥ 0 and x ≤ 0, and without a.
     Why: one kernel launch instead of five; not on the CPU, where it was measured 1.3 times slower.
     Refuses when:
-    1. a is not a positive number of moderate size, or does not fit the attribute.
+    1. a is not between 0.001 and 1000, or does not fit the attribute.
     2. the provider has no kernel of Elu for the type.
     """
 
@@ -89,10 +86,10 @@ class EluExpPattern(_OneOperator):
 class HardSigmoidPattern(_OneOperator):
     """Clip(x + b, 0, h) / h → HardSigmoid(x, alpha=1/h, beta=b/h)
 
-    What: one operator instead of three, also for · (1/h), and for Clip(x · a + b, 0, 1).
+    What: one operator instead of three, also for a factor 1/h, and for Clip(x · a + b, 0, 1).
     Why: measured 2.4 times faster on onnxruntime's CPU provider.
     Refuses when:
-    1. the clipped line does not end up between 0 and 1, or a number does not fit the attributes.
+    1. the result is not clipped to 0 and 1, or a number does not fit the attributes.
     2. the provider has no kernel of HardSigmoid for the type.
     """
 
@@ -140,8 +137,8 @@ class LeakyReluPattern(_OneOperator):
     What: one operator instead of three; the same for x < 0, x ≥ 0, x ≤ 0, and for Max(x, x · s).
     Why: measured 3.1 times faster on onnxruntime's CPU provider, 1.5 times for Max.
     Refuses when:
-    1. the slope is negative, above 1, 0 in the form with Max (which makes NaN of infinity), or does
-       not fit the attribute.
+    1. the slope is negative, above 1, 0 in the form with Max (∞ · 0 is NaN), or does not fit the
+       attribute.
     2. the provider has no kernel of LeakyRelu for the type.
     """
 
@@ -180,9 +177,9 @@ class LeakyReluPattern(_OneOperator):
 class MaxReluPattern(_OneOperator):
     """Max(x, 0) → Relu(x)
 
-    What: names the operation.
-    Why: measured 1.4 times faster on onnxruntime's CPU provider, and runtimes fuse Relu with the
-    node before it.
+    What: writes the maximum as Relu.
+    Why: measured 1.4 times faster on onnxruntime's CPU provider, and runtimes fuse Relu with its
+    producer.
     Refuses when:
     1. the zero may change the shape of the result by broadcasting (checked for all literals by the
        matcher).
@@ -209,11 +206,11 @@ class SigmoidExpPattern(_OneOperator):
     What: one operator instead of four.
     Why: measured 1.8 times faster on onnxruntime's CPU provider.
     Refuses when:
-    1. the exponential would overflow where the result is not yet negligible (16-bit floats).
+    1. the type is float16: Exp would overflow where the result is not yet negligible.
     2. the provider has no kernel of Sigmoid for the type.
 
-    Approximate: onnxruntime's Sigmoid is wrong by about 1e-7, and 0 below -18: a logarithm or a
-    division then differs.
+    Approximate: onnxruntime's Sigmoid has an error of about 1e-7, and is 0 below -18: a logarithm
+    or a division then differs.
     """
 
     exactness = "approximate"
@@ -238,12 +235,12 @@ class SigmoidExpPattern(_OneOperator):
 class SoftplusExpPattern(_OneOperator):
     """Relu(x) + Log(1 + Exp(-Abs(x))) → Softplus(x)
 
-    What: one operator instead of six; the same for Max(x, 0), and for Where(x > 20, x, Log(1 +
-    Exp(x))), which torch defines. Log(1 + Exp(x)) alone stays: it is infinite from 89 on.
+    What: one operator instead of six; the same for Max(x, 0), and for torch's definition Where(x >
+    20, x, Log(1 + Exp(x))). Log(1 + Exp(x)) alone stays: it is infinite from 89 on.
     Why: one kernel launch instead of six; not on the CPU, where it was measured 2.8 times slower.
     Refuses when:
     1. the provider has no kernel of Softplus for the type.
-    2. the numbers have 64 bits, while x beyond 20 is only their first 32.
+    2. the type is double: beyond 20, Softplus(x) equals x only in float32.
     """
 
     min_opset = 9
@@ -330,10 +327,10 @@ class ThresholdedReluPattern(_OneOperator):
 class EluMulPattern(_OneOperator):
     """Elu(x, alpha=a) · k → Selu(x, alpha=a, gamma=k)
 
-    What: one operator instead of two; with `EluPattern` one instead of six.
+    What: one operator instead of two; with `EluExpPattern` one instead of six.
     Why: saves one pass over the tensor.
     Refuses when:
-    1. a or k is not a positive number of moderate size, or k does not fit the attribute.
+    1. a or k is not between 0.001 and 1000, or k does not fit the attribute.
     2. the provider has no kernel of Selu for the type.
     """
 
@@ -366,7 +363,8 @@ class HardSigmoidMulPattern(_OneOperator):
     Why: saves one pass over the tensor, on providers with a kernel for it (onnxruntime's CPU
     provider has none).
     Refuses when:
-    1. the attributes differ from these, or the type has more digits than they have.
+    1. the attributes differ from these, or the type is double, which has more digits than they
+       have.
     2. the provider has no kernel of HardSwish for the type.
     """
 
@@ -377,7 +375,7 @@ class HardSigmoidMulPattern(_OneOperator):
     kernels = {"HardSwish": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        # The attribute as 32-bit floats hold it (1).
+        # The attribute is rounded to float32 (1).
         return g.op.Mul(
             x, g.op.HardSigmoid(x, alpha=lambda value: abs(6 * value - 1) < 1e-6, beta=0.5)
         )
@@ -402,7 +400,7 @@ class QuickGeluPattern(_OneOperator):
     """
 
     phase = "target"
-    priority = 7  # after the regions of other layouts, which do not carry operators of onnxruntime
+    priority = 7  # after patterns that change layouts, which do not pass contrib operators
     min_opset = 7
     produces = ("com.microsoft",)
     tags = ("onnxruntime",)

@@ -16,19 +16,21 @@ class ReduceMaxSubSoftmaxPattern(EasyPatternOptimization):
 
     What: drops the maximum, which Softmax subtracts itself. Exporters write it for attention with
     sinks (GPT-OSS).
-    Why: measured 0.78 of the time of the three operators with 8 rows of 513 numbers, and 0.46 with
+    Why: measured 0.78 of the time of the three operators with 8 rows of 513 elements, and 0.46 with
     4096 rows.
     Refuses when:
     1. the maximum is not taken along the axis of the Softmax, or its axis is removed.
-    2. a rank is needed and unknown: one axis is counted from the front, the other one from the end.
-    3. numbers may be infinite or NaN: a row of -∞ minus its maximum is NaN.
+    2. the rank is unknown, and one axis is counted from the front, the other one from the end.
+    3. (none: a row of -∞ minus its maximum is NaN, which is why the grade is ``finite``.)
     """
 
     exactness = "finite"  # (3)
     min_opset = 13
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        distance = g.op.Sub(x, g.op.ReduceMax(x, axes=g.capture("axes", lambda v: len(v) == 1)))
+        distance = g.op.Sub(
+            x, g.op.ReduceMax(x, axes=g.capture("axes", lambda value: len(value) == 1))
+        )
         axis = g.capture("axis", optional=True)
         return g.either(
             lambda: g.op.Softmax(distance, axis=axis),

@@ -12,25 +12,23 @@ from xoptim.match import (
     Symbol,
 )
 
-_LEAST: Final = 15
-"""From here on, Softplus(x) differs from x by less than half a unit in the last place of a 32-bit
-float.
-"""
+_MIN_THRESHOLD: Final = 15
+"""From here on, Softplus(x) differs from x by less than half an ulp in float32."""
 
 
 def _is_large(threshold: Any) -> bool:
-    return bool(threshold >= _LEAST)
+    return bool(threshold >= _MIN_THRESHOLD)
 
 
 class SoftplusThresholdPattern(EasyPatternOptimization):
     """Where(x > 20, x, Softplus(x)) → Softplus(x)
 
-    What: drops the choice, since Softplus of a large number is this number.
+    What: drops the Where, since Softplus of a large number is this number.
     Why: two nodes fewer. torch's exporters write ``softplus`` this way, in each layer of Mamba 2
     and Qwen3-Next.
     Refuses when:
-    1. the threshold is below 15, from where on the two are equal, or has more axes than x.
-    2. the type is not a 32-bit float: of 16 bits, Softplus overflows in onnxruntime.
+    1. the threshold is below 15, from which on both branches are equal, or has more axes than x.
+    2. the type is not float32: in float16, onnxruntime's Softplus overflows.
     """
 
     exactness = "rounding"

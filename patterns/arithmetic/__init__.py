@@ -1,1 +1,1 @@
-"""Numbers, element by element: Add, Mul, Neg, Pow, Max, ..."""
+"""Elementwise arithmetic and reductions: Add, Mul, Neg, Pow, Max, ..."""

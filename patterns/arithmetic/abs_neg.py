@@ -7,7 +7,7 @@ class AbsNegPattern(EasyPatternOptimization):
     What: drops a change of sign that Abs removes anyway.
     Why: one pass over the tensor less.
     Refuses when:
-    1. (never: Neg stays where something else reads it.)
+    1. (never: Neg stays where it has other consumers.)
     """
 
     interior = "keep"

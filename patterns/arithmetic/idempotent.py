@@ -4,7 +4,7 @@ from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, Patte
 class IdempotentPattern(EasyPatternOptimization):
     """f(f(x)) → f(x), f one of Abs, Ceil, Floor, Relu, Round, Sign
 
-    What: applies it once.
+    What: applies the operator once.
     Why: one pass over the tensor less.
     Refuses when:
     1. the two operators differ.

@@ -17,10 +17,9 @@ class MaxMinPattern(EasyPatternOptimization):
     What: one operator for both bounds.
     Why: measured 2 times faster on onnxruntime's CPU provider.
     Refuses when:
-    1. a bound is not a constant of one element, would change the shape (checked by the matcher), or
-       is NaN.
-    2. the maximum comes last and the bounds exclude each other: all become the lower bound then,
-       with Clip the upper one.
+    1. a bound is not a constant scalar, would change the shape (checked by the matcher), or is NaN.
+    2. Max comes last and the lower bound is above the upper one: Max then returns the lower bound,
+       Clip the upper one.
     3. the type is not a numeric type that Clip supports.
     4. (none: which zero is larger, +0 or -0, depends on the operator, which is why the grade is
        ``rounding``.)

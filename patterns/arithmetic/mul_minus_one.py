@@ -5,7 +5,7 @@ class MulMinusOnePattern(EasyPatternOptimization):
     """x · -1 or x / -1 → Neg(x)
 
     What: changes the sign, which gives the same bits.
-    Why: other patterns match Neg (Add of Neg becomes Sub), and it costs no more.
+    Why: other patterns match Neg (Add of Neg becomes Sub), and Neg is no slower.
     Refuses when:
     1. the constant may change the shape of the result by broadcasting (checked for all literals by
        the matcher).

@@ -21,21 +21,22 @@ _OPERATORS: Final = (
     "ReduceL2",
     "ReduceLogSumExp",
 )
-"""Reductions that may run over some axes first and over others later."""
+"""Reductions that give the same result over some axes first and over others later."""
 
 
 class ReduceReducePattern(EasyPatternOptimization):
     """ReduceMean(ReduceMean(x, a), b) → ReduceMean(x, a and b)
 
-    What: the same for ReduceSum, ReduceProd, ReduceL1, ReduceL2 and ReduceLogSumExp; not for
-    ReduceMax and ReduceMin, where it depends on the order whether onnxruntime finds a NaN.
+    What: reduces over all axes at once; the same for ReduceSum, ReduceProd, ReduceL1, ReduceL2 and
+    ReduceLogSumExp. Not for ReduceMax and ReduceMin: whether onnxruntime propagates a NaN depends
+    on the order.
     Why: measured 3 times faster on onnxruntime's CPU provider.
     Refuses when:
-    1. the shape of x is not known, or an axis may be empty: onnxruntime gives results of other
-       ranks then.
-    2. the axes of a reduction are not constants, or only one of them keeps its axes: the first one,
-       and not all of these are among those of the second one, or the second one.
-    3. the numbers are integers, which onnxruntime sums with rounding.
+    1. the shape of x is unknown, or a dimension may be 0: onnxruntime then gives results of other
+       ranks.
+    2. the axes of a reduction are not constants, or keepdims differs; the first one may keep its
+       axes if the second one reduces all of these.
+    3. x is an integer tensor, which onnxruntime sums with rounding.
     """
 
     phase = "specialize"

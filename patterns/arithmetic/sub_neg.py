@@ -4,11 +4,11 @@ from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, Patte
 class SubNegPattern(EasyPatternOptimization):
     """Neg(Sub(a, b)) → Sub(b, a)
 
-    What: subtracts the other way round.
+    What: swaps the operands of the subtraction.
     Why: one pass over the result less.
     Refuses when:
-    1. something else reads the difference: there would be two subtractions instead of one.
-    2. (none: the opposite of a zero difference is -0, a difference is +0, which is why the grade is
+    1. the difference has other consumers: there would be two subtractions instead of one.
+    2. (none: a difference of 0 is +0, and Neg makes it -0, which is why the grade is
        ``rounding``.)
     """
 

@@ -29,8 +29,8 @@ class AddAddPattern(_TwoConstants):
     What: adds one constant.
     Why: measured 1.6 times faster on onnxruntime's CPU provider: one pass over the tensor less.
     Refuses when:
-    1. something else reads the first result.
-    2. a + b is larger than a and b because these are broadcast to each other, or has very many
+    1. the first result has other consumers.
+    2. a + b is larger than a and b because these broadcast to each other, or has very many
        elements.
     3. floats cancel or overflow: (x + c) - c rounds x, perhaps on purpose. (Integers wrap around,
        and lose nothing.)
@@ -42,32 +42,32 @@ class AddAddPattern(_TwoConstants):
     derives = ("constant", "is_reversed")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Constant, b: Constant) -> Symbol:
-        # Each step is one of three: x + c, x - c, c - x (1).
-        for word, constant in (("first", a), ("second", b)):
-            if g.option(f"{word}_direct"):
+        # Each operator is one of three: x + c, x - c, c - x (1).
+        for position, constant in (("first", a), ("second", b)):
+            if g.option(f"{position}_direct"):
                 x = getattr(g.op, self.direct)(x, constant)
             else:
                 x = getattr(g.op, self.inverse)(
-                    *((x, constant) if g.option(f"{word}_inverse") else (constant, x))
+                    *((x, constant) if g.option(f"{position}_inverse") else (constant, x))
                 )
         return x
 
     def combine(
         self, a: np.ndarray, b: np.ndarray, signs: tuple[int, int], dtype: np.dtype
     ) -> np.ndarray:
-        """One constant for both steps (3); raises `Declined` when they cancel or overflow."""
+        """The combined constant (3); raises `Declined` on cancellation or overflow."""
         return added(a if signs[0] > 0 else -a, b if signs[1] > 0 else -b, dtype)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        # Each step gives ± x ± c; so do both together.
+        # Each operator computes ± x ± c; so do both together.
         pair = constant_pair(g, m.a, m.b)
         if pair is None:  # (2)
             return self.none(
                 m.nodes[1], msg="the constants differ in type, or would grow if combined"
             )
         (x, a), (flip, b) = (
-            (1, 1) if m[f"{word}_direct"] else (1, -1) if m[f"{word}_inverse"] else (-1, 1)
-            for word in ("first", "second")
+            (1, 1) if m[f"{position}_direct"] else (1, -1) if m[f"{position}_inverse"] else (-1, 1)
+            for position in ("first", "second")
         )
         return m.derive(
             constant=self.combine(*pair, (a * flip, b), numpy_dtype(g.get_type(m.a))),
@@ -98,10 +98,10 @@ class MulMulPattern(AddAddPattern):
     b) → (a / b) / x, ...
 
     What: multiplies by one constant.
-    Why: measured 1.6 to 3 times faster on onnxruntime's CPU provider: one pass less, and a product
-    instead of a quotient.
+    Why: measured 1.6 to 3 times faster on onnxruntime's CPU provider: one pass less, and a
+    multiplication instead of a division.
     Refuses when:
-    1. as AddAdd: something else reads the first result, or a · b is larger than a and b.
+    1. as AddAdd: the first result has other consumers, or a · b is larger than a and b.
     2. a constant is 0, infinite, NaN, or so large or small that the product could overflow or
        vanish in one form only.
     3. integers are divided: (x / 2) · 2 is not x.
@@ -118,7 +118,7 @@ class MulMulPattern(AddAddPattern):
     def combine(
         self, a: np.ndarray, b: np.ndarray, signs: tuple[int, int], dtype: np.dtype
     ) -> np.ndarray:
-        """Return one constant for both steps; a quotient multiplies by the reciprocal (2)."""
+        """The combined constant (2); a divisor counts as its reciprocal."""
         with np.errstate(all="ignore"):
             return multiplied(a if signs[0] > 0 else 1 / a, b if signs[1] > 0 else 1 / b, dtype)
 
@@ -134,7 +134,7 @@ class MulMulPattern(AddAddPattern):
 
 
 class _Larger(_TwoConstants):
-    """Two numbers of which the larger one counts, or the smaller one."""
+    """Max or Min of two constants."""
 
     min_opset = 8
     derives = ("constant",)
@@ -160,7 +160,7 @@ class MaxMaxPattern(_Larger):
     What: compares with one constant.
     Why: one pass over the tensor less.
     Refuses when:
-    1. something else reads the first result.
+    1. the first result has other consumers.
     2. a and b have different types, their combination is larger than both, or they contain NaN.
     3. (none: which zero is larger, +0 or -0, depends on the order, which is why the grade is
        ``rounding``.)
@@ -186,9 +186,9 @@ class MaxMaxPattern(_Larger):
 class MaxConstantsPattern(_Larger):
     """Max(x, a, b) → Max(x, the larger of a and b), and the same with Min
 
-    What: compares with one constant; the same for more operands that are not constant.
-    Why: measured 1.3 times faster on onnxruntime's CPU provider; Max and Min of two operands take
-    part in other rewrites.
+    What: compares with one constant; there may be several operands that are not constant.
+    Why: measured 1.3 times faster on onnxruntime's CPU provider; other patterns match Max and Min
+    of two operands.
     Refuses when:
     1. a and b have different types, their combination is larger than both, or they contain NaN.
     2. (none: which zero is larger, +0 or -0, depends on the order, which is why the grade is

@@ -13,8 +13,8 @@ class CastLikePattern(EasyPatternOptimization):
     """CastLike(x, like) → Cast(x, to=type of like), or x when it has that type
 
     What: names the type instead of a tensor of that type.
-    Why: the other tensor is not computed; runtimes without a kernel for CastLike expand it into
-    this very Cast.
+    Why: the other tensor need not be computed; runtimes without a kernel for CastLike expand it
+    into this Cast.
     Refuses when:
     1. the type is unknown.
     """

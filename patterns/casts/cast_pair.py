@@ -30,7 +30,7 @@ MOVES: Final = (
 
 
 class _CastPair(EasyPatternOptimization):
-    """Two casts, of which at most one is left."""
+    """Two casts, of which at most one remains."""
 
     min_opset = 6
 
@@ -42,9 +42,8 @@ class CastCastPattern(_CastPair):
     Why: each Cast copies the whole tensor.
     Refuses when:
     1. the type of x is unknown, or not one of the common ones.
-    2. the first cast may round, saturate or truncate the operand of the second one: float to
-       float16 and back, int64 to float and on, int32 to bool. Integers may lose bits that the
-       second cast drops anyway.
+    2. the first cast may round, saturate or truncate the values: float to float16 and back, int64
+       to float, int32 to bool. Integers may lose bits that the second cast drops anyway.
     """
 
     interior = "keep"
@@ -81,18 +80,20 @@ class CastMovementCastPattern(_CastPair):
     Slice, Expand, ...
 
     What: moves elements in the type that they have before and after.
-    Why: two nodes less, and half of the bytes are moved: models in mixed precision have such
-    islands. A single Cast is not moved after the operator: onnxruntime does not round to 16 bits
-    between another operator and a Cast to 32.
+    Why: two nodes less, and half the bytes are moved: mixed-precision models have such islands. A
+    single Cast is not moved after the operator: onnxruntime does not round to float16 between
+    another operator and a Cast to float32.
     Refuses when:
-    1. the type in between does not represent each number of the type of x, or the last Cast gives
+    1. the type in between does not represent all values of the type of x, or the last Cast has
        another type.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, rest: Variadic) -> Symbol:
         operator = getattr(g.op, g.choice("operator", *MOVES))
         return g.op.Cast(
-            operator(g.op.Cast(x, to=g.capture("middle")), rest, attributes=g.capture("given")),
+            operator(
+                g.op.Cast(x, to=g.capture("middle")), rest, attributes=g.capture("attributes")
+            ),
             to=g.capture("to"),
         )
 
@@ -105,9 +106,14 @@ class CastMovementCastPattern(_CastPair):
         )
 
     def apply_pattern(
-        self, g: PatternRewriter, x: str, rest: Sequence[str], operator: str, given: dict[str, Any]
+        self,
+        g: PatternRewriter,
+        x: str,
+        rest: Sequence[str],
+        operator: str,
+        attributes: dict[str, Any],
     ) -> str:
-        return str(getattr(g.op, operator)(x, *rest, **given))
+        return str(getattr(g.op, operator)(x, *rest, **attributes))
 
     _half = "agraph (float16[a,b] x) => (float16[b,a] y)"
     _whole = (

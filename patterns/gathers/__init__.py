@@ -1,1 +1,1 @@
-"""Positions that are looked up: Gather, GatherElements and GatherND."""
+"""Lookups by index: Gather, GatherElements and GatherND."""

@@ -6,22 +6,21 @@ from .._nodes import agree_elsewhere, axis_of, bounds_of, is_op, replaced_by
 
 
 class ConcatGatherPattern(PatternOptimization):
-    """Gather(Concat(a, b), i) → Gather(b, i - size of a), when all positions lie in b
+    """Gather(Concat(a, b), i) → Gather(b, i - size of a), when all indices lie in b
 
     What: reads the operand itself.
-    Why: the Concat copies all operands, and is often removed.
+    Why: the Concat copies all operands, and often becomes unused.
     Refuses when:
     1. the indices are not constant, there are none, or they are not on the axis of the Concat.
     2. the shapes of the operands are unknown or differ elsewhere.
-    3. the indices lie in several operands, or the sizes that they are counted across are not
-       numbers.
+    3. the indices lie in several operands, or the dimensions to add up are not static.
     """
 
     anchors = ("Gather",)
     near = ("Concat",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Positions are counted from the front, or all of them from the end."""
+        """The indices are all nonnegative, or all negative."""
         concat = g.node_before(node.input[0])
         indices = g.get_computed_constant(node.input[1]) if is_op(concat, "Concat") else None
         axis = axis_of(g, node)
@@ -41,32 +40,32 @@ class ConcatGatherPattern(PatternOptimization):
             )
         bounds = bounds_of(g, concat.input, axis)
         low, high = int(indices.min()), int(indices.max())
-        for place, name in enumerate(concat.input):
-            before, behind = bounds[place], bounds[place + 1] - bounds[-1]
-            size = bounds[place + 1] - before
+        for index, name in enumerate(concat.input):
+            start, end = bounds[index], bounds[index + 1] - bounds[-1]
+            size = bounds[index + 1] - start
             if (
                 low >= 0
-                and isinstance(before, int)
-                and before <= low
+                and isinstance(start, int)
+                and start <= low
                 and isinstance(size, int)
-                and high < before + size
+                and high < start + size
             ):
                 return MatchResult(
                     self,
                     [node],
-                    replaced_by("Gather", name, np.asarray(indices - before), **node.attribute),
+                    replaced_by("Gather", name, np.asarray(indices - start), **node.attribute),
                 )
             if (
                 high < 0
-                and isinstance(behind, int)
-                and high < behind
+                and isinstance(end, int)
+                and high < end
                 and isinstance(size, int)
-                and behind - size <= low
+                and end - size <= low
             ):
                 return MatchResult(
                     self,
                     [node],
-                    replaced_by("Gather", name, np.asarray(indices - behind), **node.attribute),
+                    replaced_by("Gather", name, np.asarray(indices - end), **node.attribute),
                 )
         return self.none(node, msg="the indices are not known to select from one operand")  # (3)
 

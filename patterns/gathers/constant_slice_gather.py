@@ -17,20 +17,19 @@ from .._folding import Array
 
 
 class ConstantSliceGatherPattern(EasyPatternOptimization):
-    """Gather(t, Slice(i, ...)) → Slice(t[i], ...) for a constant table t and constant positions i
+    """Gather(t, Slice(i, ...)) → Slice(t[i], ...) for a constant embedding t and constant indices i
 
-    What: looks all positions up ahead of time, and takes the part of the rows.
-    Why: saves a node, and a Slice copies rows that follow each other at once. Models that learn a
-    row for each position keep a constant with the numbers of all positions, and take as many of
-    them as there are words.
+    What: looks all indices up ahead of time, and slices the rows.
+    Why: saves a node, and a Slice copies adjacent rows at once. Models with learned position
+    embeddings store all position IDs, and slice them to the length of the sequence.
     Refuses when:
-    1. the table is used elsewhere, computed or in an external file, or would grow.
+    1. the embedding has other consumers, is computed or in external data, or would grow.
     2. the axes are not constant, or the number of ends is unknown.
-    3. a position lies outside of the table.
+    3. an index is out of range.
     """
 
     min_opset = 10
-    derives = ("rows", "places")
+    derives = ("rows", "slice_axes")
 
     def match_pattern(
         self,
@@ -45,13 +44,17 @@ class ConstantSliceGatherPattern(EasyPatternOptimization):
         return g.op.Gather(t, g.op.Slice(i, starts, ends, axes, steps), axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        shape, positions, count = g.static_shape(m.t), g.static_shape(m.i), g.static_shape(m.starts)
-        if not shape or not positions or not g.is_stored(m.t) or not g.is_exclusive(m.t):  # (1)
+        shape, indices_shape, count = (
+            g.static_shape(m.t),
+            g.static_shape(m.i),
+            g.static_shape(m.starts),
+        )
+        if not shape or not indices_shape or not g.is_stored(m.t) or not g.is_exclusive(m.t):  # (1)
             return self.none(
                 m.nodes[1], msg="the data is computed, in external data, or has other consumers"
             )
         axis = m.axis % len(shape)
-        if math.prod(positions) > shape[axis]:  # (1)
+        if math.prod(indices_shape) > shape[axis]:  # (1)
             return self.none(m.nodes[1], msg="the constant would grow")
         axes = g.get_ints(m.axes) if m.axes else list(range(count[0])) if count else None
         if axes is None or count is None:  # (2)
@@ -64,16 +67,16 @@ class ConstantSliceGatherPattern(EasyPatternOptimization):
             or ((indices < -shape[axis]) | (indices >= shape[axis])).any()
         ):
             return self.none(m.nodes[1], msg="an index is out of range")
-        places = np.array(
-            [axis + each % len(positions) for each in axes],
+        slice_axes = np.array(
+            [axis + index_axis % len(indices_shape) for index_axis in axes],
             dtype=numpy_dtype(g.try_infer_type(m.starts)),
         )
-        return m.derive(rows=np.take(table, indices, axis=axis), places=places)
+        return m.derive(rows=np.take(table, indices, axis=axis), slice_axes=slice_axes)
 
     def apply_pattern(
-        self, g: PatternRewriter, rows: Array, starts: str, ends: str, places: Array, steps: str
+        self, g: PatternRewriter, rows: Array, starts: str, ends: str, slice_axes: Array, steps: str
     ) -> str:
-        return g.op.Slice(rows, starts, ends, places, steps)
+        return g.op.Slice(rows, starts, ends, slice_axes, steps)
 
     examples = Example.pairs(
         "agraph (bool[b] x) => (float[1,c,2] y) <float[4,2] t = {1, 2, 3, 4, 5, 6, 7, 8}, "

@@ -15,38 +15,38 @@ from .._shapes import is_given_size, unstretched
 class GatherElementsPattern(EasyPatternOptimization):
     """GatherElements(x, Expand(i), axis=k) → Gather(x, Squeeze(i), axis=k)
 
-    What: takes whole rows, where the positions are the same for all elements of a row; the same for
-    a Tile.
-    Why: no index per element: rotary embeddings look sines and cosines up this way.
+    What: takes complete rows, where the index is the same for all elements of a row; the same for a
+    Tile.
+    Why: no index per element: rotary embeddings look up sines and cosines this way.
     Refuses when:
-    1. the positions are not repeated along axes of size 1, or a shape is unknown.
-    2. they differ along another axis than the one on which elements are taken.
+    1. the indices are not expanded along axes of size 1, or a shape is unknown.
+    2. they differ along another axis than that of GatherElements.
     3. along the other axes, not all elements are taken.
-    4. another axis may be empty: GatherElements then ignores positions that are out of range.
+    4. another dimension may be 0: GatherElements then ignores indices that are out of range.
     """
 
     interior = "keep"
     min_opset = 11
-    derives = ("place", "others")
+    derives = ("gather_axis", "others")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, index: Symbol, amounts: Symbol) -> Symbol:
         repeat = g.op.Tile if g.option("tiled") else g.op.Expand
         return g.op.GatherElements(x, repeat(index, amounts), axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        repeated = m.nodes[-1].input[1]
-        source, taken, index = (
+        indices = m.nodes[-1].input[1]
+        source, expanded, index = (
             g.try_infer_shape(m.x),
-            g.try_infer_shape(repeated),
+            g.try_infer_shape(indices),
             g.try_infer_shape(m.index),
         )
         # (1)
         if (
             not source
-            or not taken
+            or not expanded
             or index is None
             or len(index) < len(source)
-            or unstretched(g, repeated) is None
+            or unstretched(g, indices) is None
         ):
             return self.none(
                 m.nodes[0],
@@ -54,27 +54,27 @@ class GatherElementsPattern(EasyPatternOptimization):
             )
         axis, others = (
             m.axis % len(source),
-            [place for place in range(len(source)) if place != m.axis % len(source)],
+            [i for i in range(len(source)) if i != m.axis % len(source)],
         )
         # (2) (3)
-        if index[axis] != taken[axis] or any(
-            index[place] != 1 or source[place] != taken[place] for place in others
+        if index[axis] != expanded[axis] or any(
+            index[i] != 1 or source[i] != expanded[i] for i in others
         ):
             return self.none(
                 m.nodes[0],
                 msg="the indices differ along another axis, or do not cover it",
             )
         # (4)
-        if not all(
-            is_nonzero(source[place]) or is_given_size(g, source[place]) for place in others
-        ):
+        if not all(is_nonzero(source[i]) or is_given_size(g, source[i]) for i in others):
             return self.none(m.nodes[-1], msg="another dimension may be 0")
-        return m.derive(place=axis, others=others)
+        return m.derive(gather_axis=axis, others=others)
 
     def apply_pattern(
-        self, g: PatternRewriter, x: str, index: str, place: int, others: list[int]
+        self, g: PatternRewriter, x: str, index: str, gather_axis: int, others: list[int]
     ) -> str:
-        return g.op.Gather(x, g.op.Squeeze(index, axes=others) if others else index, axis=place)
+        return g.op.Gather(
+            x, g.op.Squeeze(index, axes=others) if others else index, axis=gather_axis
+        )
 
     examples = Example.only(
         "agraph (float[9,3] x, int64[b,1] i) => (float[b,3] y) <int64[2] c = {1, 3}> "

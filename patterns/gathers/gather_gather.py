@@ -13,17 +13,19 @@ from xoptim.match import (
 class GatherGatherPattern(EasyPatternOptimization):
     """Gather(Gather(x, i), j) → Gather(x, i[j]) for constant i and j on one axis
 
-    What: looks the positions up ahead of time.
+    What: looks the indices up ahead of time.
     Why: saves a copy.
     Refuses when:
     1. the axes differ, or cannot be compared because the rank is unknown.
-    2. i is not a vector, or j points outside of it.
+    2. i is not a vector, or j is out of range.
     """
 
     derives = ("indices",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Constant, j: Constant) -> Symbol:
-        return g.op.Gather(g.op.Gather(x, i, axis=g.capture("axis")), j, axis=g.capture("other"))
+        return g.op.Gather(
+            g.op.Gather(x, i, axis=g.capture("axis")), j, axis=g.capture("second_axis")
+        )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         rank, first, second = (
@@ -31,7 +33,7 @@ class GatherGatherPattern(EasyPatternOptimization):
             g.get_computed_constant(m.i),
             g.get_computed_constant(m.j),
         )
-        if m.axis != m.other and (not rank or m.axis % rank != m.other % rank):  # (1)
+        if m.axis != m.second_axis and (not rank or m.axis % rank != m.second_axis % rank):  # (1)
             return self.none(m.nodes[1], msg="the axes differ")
         if first is None or second is None or first.ndim != 1:  # (2)
             return self.none(m.nodes[0], msg="the first indices are not a vector")

@@ -1,4 +1,4 @@
-"""Gathers of all positions of a grid, or of a corner of a tensor."""
+"""Gathers of all elements of a tensor in order, or of a corner of it."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from .._shapes import is_given_size
 
 
 class _GatherGrid(PatternOptimization):
-    """A Gather or GatherND whose positions are all those of a grid, in order."""
+    """A Gather or GatherND whose indices enumerate a grid in order."""
 
     min_opset = 11
     radius = 8
@@ -25,40 +25,42 @@ class _GatherGrid(PatternOptimization):
         g: PatternRewriter,
         node: Node,
     ) -> list[Node]:
-        """The tensor with axes of size 1, cut at these ends of some axes, if there are any."""
-        # The last node writes the result itself, whose shape is known; the shape of a Slice alone
-        # is not.
-        made = []
+        """Add axes of size 1 to a tensor, and slice some axes to ends, if there are any."""
+        # The last node writes the result, whose shape is known, unlike that of another Slice.
+        new_nodes = []
         if ones:
             outputs = g.unique_name("unsqueezed") if ends else node.output
-            made.append(g.make_node_check_opset("Unsqueeze", [source], outputs, axes=ones))
-            source = made[-1].output[0]
+            new_nodes.append(g.make_node_check_opset("Unsqueeze", [source], outputs, axes=ones))
+            source = new_nodes[-1].output[0]
         if ends:
-            end, nodes = write_sizes(g, ends)
+            end, size_nodes = write_sizes(g, ends)
             zeros, axes = (
                 g.make_initializer("", values, source="places") for values in ([0] * len(cut), cut)
             )
-            made += [*nodes, g.make_node("Slice", [source, zeros, end, axes], node.output)]
-        return made or [g.make_node("Identity", [source], node.output)]
+            new_nodes += [
+                *size_nodes,
+                g.make_node("Slice", [source, zeros, end, axes], node.output),
+            ]
+        return new_nodes or [g.make_node("Identity", [source], node.output)]
 
 
 class GatherGridPattern(_GatherGrid):
-    """Gather(Flatten(x), i · m + j) → Unsqueeze(x), for all positions (i, j) of a matrix x with m
+    """Gather(Flatten(x), i · m + j) → Unsqueeze(x), for all indices (i, j) of a matrix x with m
     columns
 
-    What: recognizes positions that Range, Mul and Add make, in order, and takes the matrix itself,
+    What: recognizes indices that Range, Mul and Add compute in order, and takes the matrix itself,
     or its first columns.
-    Why: this is how torch's tracing exporter writes ``x[rows, columns]``, in the masks of
+    Why: torch's tracing exporter writes ``x[rows, columns]`` this way, in the masks of
     transformers: eleven nodes.
     Refuses when:
-    1. x is not flattened to one axis, but for an axis of size 1 after it, or is not a matrix; or
-       Gather takes another axis.
-    2. the indices are not known to be i · m + j, each counted from 0 along an axis of its own, in
-       this order.
-    3. the rows are not known to be those of x, or the columns have another number, or another axis
-       is longer than 1. (Where the number of columns is open, more of them than x has are an error
-       in the original: the last one is outside of x.)
-    4. there may be no positions, or the number of columns is not computed.
+    1. x is not a matrix, or not flattened to one axis (axes of size 1 may follow); or the Gather is
+       along another axis.
+    2. the indices are not known to be i · m + j, where i and j count from 0, each along an axis of
+       its own, in this order.
+    3. the rows are not known to be those of x, or the columns have another static number, or
+       another axis is longer than 1. (More columns than a dynamic x has are an error in the
+       original: the last index is out of range.)
+    4. there may be no indices, or the number of columns is not computed.
     """
 
     anchors = ("Gather",)
@@ -104,18 +106,18 @@ class GatherGridPattern(_GatherGrid):
 
     @staticmethod
     def _counted(g: GraphView, name: str, columns: object) -> tuple[int, int] | None:
-        """The axes along which rows and columns count."""
+        """The axes along which the row and the column index count."""
         total, rank = g.node_before(name), g.info(name).rank
         if rank is None or not is_op(total, "Add"):
             return None
-        for rows, place in (total.input, total.input[::-1]):
+        for rows, column in (total.input, total.input[::-1]):
             mul = g.node_before(rows)
             for row, factor in (mul.input, mul.input[::-1]) if is_op(mul, "Mul") else ():
-                known = g.info(factor).data or g.get_ints(factor)
-                first, second = counted_from_end(g, row), counted_from_end(g, place)
-                if first is None or second is None or known is None:
+                width = g.info(factor).data or g.get_ints(factor)
+                first, second = counted_from_end(g, row), counted_from_end(g, column)
+                if first is None or second is None or width is None:
                     continue
-                if first < second and tuple(known) == (columns,):
+                if first < second and tuple(width) == (columns,):
                     return rank + first, rank + second
         return None
 
@@ -129,35 +131,34 @@ class GatherGridPattern(_GatherGrid):
 
 
 class GatherNDGridPattern(_GatherGrid):
-    """GatherND(x, all positions (i, j) with i < n and j < m) → Slice(x, 0:n, 0:m)
+    """GatherND(x, all indices (i, j) with i < n and j < m) → Slice(x, 0:n, 0:m)
 
-    What: recognizes positions that Range, Expand and Concat make, and takes the corner of x at
-    once, or x where that is all; axes of size 1 of the positions are put in before that.
-    Why: eight nodes and a large tensor of indices, in the masks of all decoders that torch exports.
+    What: recognizes indices that Range, Expand and Concat compute, and slices the corner of x, or
+    takes all of x; adds axes of size 1 that the indices have.
+    Why: saves eight nodes and a large tensor of indices, in the masks of all decoders that torch
+    exports.
     Refuses when:
-    1. the indices are not known to be all positions of a grid in order, each number counted from 0
-       along an axis of its own, by Range, Unsqueeze, Reshape, Expand; or there are batch axes.
-    2. the rank of x is unknown, or the size of an axis of x is another number than the size of the
-       grid. (For other sizes, positions outside of x are an error in the original, unless there are
-       none.)
-    3. no nodes above compute the sizes of the grid (the target of an Expand, or numbers), and no
-       tensors have them.
-    4. the grid may have no positions, and then more columns than x; or it takes one position of an
-       axis.
+    1. the indices are not known to enumerate a grid in order, each component counted from 0 along
+       an axis of its own, by Range, Unsqueeze, Reshape, Expand; or batch_dims is set.
+    2. the rank of x is unknown, or a static dimension of x differs from that of the grid. (For
+       dynamic ones, indices out of range are an error in the original, unless there are none.)
+    3. no preceding node computes the dimensions of the grid (the target of an Expand, or numbers),
+       and no tensor has them.
+    4. the grid may be empty, and then have more columns than x; or it takes one index of an axis.
     """
 
     anchors = ("GatherND",)
     near = ("Concat",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Each part of the indices counts along the axis of its own number."""
+        """Component k of the indices counts along axis k of the grid."""
         grid, source = grid_of(g, node.input[1]), g.try_infer_shape(node.input[0])
         if grid is None or node.attribute.get("batch_dims", 0):  # (1)
             return self.none(
                 node, msg="the indices do not enumerate a grid in order, or batch_dims is set"
             )
         sizes = grid.sizes
-        # A symbolic size that is too small makes the original fail, so its results cannot differ.
+        # If a dynamic dimension is too small, the original fails: results cannot differ.
         # (2)
         if source is None or any(
             isinstance(a, int) and a != b for a, b in zip(source, sizes, strict=False)

@@ -9,20 +9,18 @@ from .._grids import columns_of, counted_column, grid_of
 class GatherNDBatchPattern(PatternOptimization):
     """GatherND(x, Concat(0, 1, 2, ..., i)) → GatherND(x, i, batch_dims=1)
 
-    What: leaves out the first columns of the indices, which count through the first axes of x.
+    What: drops the first columns of the indices, which enumerate the first axes of x.
     Why: ``x[torch.arange(n), i]`` exports this way, with four to six nodes for the first column.
     Refuses when:
-    1. the indices are not concatenated from columns, there are batch axes already, or a shape is
-       unknown.
-    2. the first column does not count along the first axis from 0 to the size of x, or no other
-       column is left.
-    3. all columns count so: `GatherNDGridPattern` takes a corner of x, as soon as its sizes are
+    1. the indices are not a Concat of columns, batch_dims is set already, or a shape is unknown.
+    2. the first column does not enumerate the first axis of x, or there is no other column.
+    3. all columns enumerate an axis: `GatherNDGridPattern` slices x as soon as its dimensions are
        known.
     """
 
     anchors = ("GatherND",)
     near = ("Concat",)
-    priority = 1  # after the patterns that shorten how columns count
+    priority = 1  # after the patterns that simplify the columns
     min_opset = 12
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
@@ -57,10 +55,10 @@ class GatherNDBatchPattern(PatternOptimization):
     def _shortened(
         self, columns: Sequence[str], count: int, g: PatternRewriter, node: Node
     ) -> list[Node]:
-        left = g.op.Concat(*columns, axis=-1) if len(columns) > 1 else columns[0]
+        indices = g.op.Concat(*columns, axis=-1) if len(columns) > 1 else columns[0]
         return [
             *g.created,
-            g.make_node("GatherND", [node.input[0], left], node.output, batch_dims=count),
+            g.make_node("GatherND", [node.input[0], indices], node.output, batch_dims=count),
         ]
 
     examples = Example.only(

@@ -7,34 +7,33 @@ from .._nodes import is_op, replaced_by
 class GatherNDRowsPattern(PatternOptimization):
     """GatherND(x, Unsqueeze(i, -1)) → Gather(x, i)
 
-    What: takes the same positions of the first axis by the simpler operator; the same where the
-    indices are a constant column.
-    Why: a node less, and Gather is known to more patterns.
+    What: uses the simpler operator; the same where the indices are a constant column.
+    Why: a node less, and more patterns match Gather.
     Refuses when:
-    1. there are batch axes, or the indices are neither constant nor the result of an Unsqueeze that
+    1. batch_dims is set, or the indices are neither constant nor the result of an Unsqueeze that
        adds their last axis.
     2. the indices are not known to be a column: more than the first axis may be indexed.
-    3. rows may be empty: onnxruntime's GatherND does not check the indices then.
+    3. rows may be empty: onnxruntime's GatherND then does not check the indices.
     """
 
     anchors = ("GatherND",)
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        shape, above = g.try_infer_shape(node.input[1]), g.node_before(node.input[1])
+        shape, producer = g.try_infer_shape(node.input[1]), g.node_before(node.input[1])
         if not shape or shape[-1] != 1 or node.attribute.get("batch_dims", 0):  # (1) (2)
             return self.none(
                 node, msg="the last dimension of the indices is not 1, or batch_dims is set"
             )
-        places, source = g.get_computed_constant(node.input[1]), g.try_infer_shape(node.input[0])
+        indices, source = g.get_computed_constant(node.input[1]), g.try_infer_shape(node.input[0])
         if not source or not all(map(is_nonzero, source[1:])):  # (3)
             return self.none(node, msg="the rows may be empty")
-        if places is not None:
-            return MatchResult(self, [node], replaced_by("Gather", node.input[0], places[..., 0]))
-        axes = g.get_argument(above, "axes") if is_op(above, "Unsqueeze") else None
-        if above is None or axes not in ([-1], [len(shape) - 1]):  # (1)
+        if indices is not None:
+            return MatchResult(self, [node], replaced_by("Gather", node.input[0], indices[..., 0]))
+        axes = g.get_argument(producer, "axes") if is_op(producer, "Unsqueeze") else None
+        if producer is None or axes not in ([-1], [len(shape) - 1]):  # (1)
             return self.none(node, msg="no Unsqueeze adds the last axis")
-        return MatchResult(self, [node], replaced_by("Gather", node.input[0], above.input[0]))
+        return MatchResult(self, [node], replaced_by("Gather", node.input[0], producer.input[0]))
 
     examples = Example.pairs(
         "agraph (float[9,4] x, int64[b] i) => (float[b,4] y) <int64[1] k = {-1}> { "

@@ -13,7 +13,7 @@ from xoptim.match import (
 class GatherSqueezePattern(EasyPatternOptimization):
     """Gather(x, 0, axis=k) → Squeeze(x, k), when the axis has size 1
 
-    What: removes the axis, since it has only one position.
+    What: removes the axis, since it has only one index.
     Why: Squeeze needs no copy, and cancels an Unsqueeze that often follows.
     Refuses when:
     1. the index is not a constant scalar of rank 0, 0 or -1.

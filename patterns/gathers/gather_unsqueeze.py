@@ -17,11 +17,11 @@ from .._folding import constant
 class GatherUnsqueezePattern(EasyPatternOptimization):
     """Unsqueeze(Gather(x, i, axis=k), axes=k) → Gather(x, [i], axis=k)
 
-    What: indices of rank 1 keep the axis.
+    What: gathers by a vector of one index, which keeps the axis.
     Why: one node less.
     Refuses when:
     1. the index is not a constant scalar of rank 0.
-    2. another axis is put back, or the axes cannot be compared because the rank is unknown.
+    2. the Unsqueeze adds another axis, or the rank is unknown.
     """
 
     derives = ("vector",)

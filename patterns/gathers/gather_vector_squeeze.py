@@ -14,20 +14,19 @@ from .._nodes import axis_of
 class GatherVectorSqueezePattern(EasyPatternOptimization):
     """Squeeze(Gather(x, Unsqueeze(i), axis=k), k) → Gather(x, i, axis=k)
 
-    What: gives the position as a number; where a Squeeze leaves one of the axes of i, it leaves
-    none.
-    Why: one or two nodes less; experts of a model are chosen this way.
+    What: gathers by a scalar index; a Squeeze of i to one element then removes all axes.
+    Why: one or two nodes less; models choose experts this way.
     Refuses when:
-    1. the rank of x or the position is unknown, or the position is not a vector of one element.
-    2. another axis is taken out.
+    1. the rank of x or of i is unknown, or the indices are not a vector of one element.
+    2. the last Squeeze removes another axis.
     """
 
     derives = ("rank",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol) -> Symbol:
-        above = g.op.Unsqueeze if g.option("unsqueezed") else g.op.Squeeze
+        reshape = g.op.Unsqueeze if g.option("unsqueezed") else g.op.Squeeze
         return g.op.Squeeze(
-            g.op.Gather(x, above(i, axes=g.capture("axes")), axis=g.capture("axis")),
+            g.op.Gather(x, reshape(i, axes=g.capture("axes")), axis=g.capture("axis")),
             axes=g.capture("dropped"),
         )
 

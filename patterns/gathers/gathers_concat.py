@@ -6,12 +6,11 @@ from .._nodes import axis_of, is_op
 class GathersConcatPattern(PatternOptimization):
     """Concat(Gather(x, i), Gather(x, j), ...) → Gather(x, Concat(i, j, ...))
 
-    What: takes all positions at once.
-    Why: the indices are smaller than what they take, often constants, or the parts of a Split whose
-    whole is at hand.
+    What: takes all indices at once.
+    Why: the indices are smaller than the results, and often constants, or all outputs of a Split.
     Refuses when:
     1. an operand is not a Gather from the same tensor, along the axis of the Concat, by a vector.
-    2. something else reads one of them: it would be taken twice.
+    2. a Gather has other consumers: its elements would be gathered twice.
     """
 
     anchors = ("Concat",)
@@ -19,14 +18,19 @@ class GathersConcatPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         axis = axis_of(g, node)
-        gathers = [n for name in node.input if is_op(n := g.node_before(name), "Gather")]
+        gathers = [gather for name in node.input if is_op(gather := g.node_before(name), "Gather")]
         if len(gathers) < max(len(node.input), 2):
             return self.none(node, msg="an operand is not the result of a Gather")
-        types = {
-            (n.input[0], axis_of(g, n), g.info(n.input[1]).rank, g.try_infer_type(n.input[1]))
-            for n in gathers
+        kinds = {
+            (
+                gather.input[0],
+                axis_of(g, gather),
+                g.info(gather.input[1]).rank,
+                g.try_infer_type(gather.input[1]),
+            )
+            for gather in gathers
         }
-        if len(types) > 1 or any(found[1:3] != (axis, 1) or not found[3] for found in types):  # (1)
+        if len(kinds) > 1 or any(kind[1:3] != (axis, 1) or not kind[3] for kind in kinds):  # (1)
             return self.none(
                 node, msg="the Gathers differ in tensor or axis, or an index is not a vector"
             )
@@ -36,12 +40,12 @@ class GathersConcatPattern(PatternOptimization):
 
     def _joined(self, g: PatternRewriter, *nodes: Node) -> list[Node]:
         *gathers, _ = nodes
-        places = g.make_node("Concat", [gather.input[1] for gather in gathers], axis=0)
+        indices = g.make_node("Concat", [gather.input[1] for gather in gathers], axis=0)
         return [
-            places,
+            indices,
             g.make_node(
                 "Gather",
-                [gathers[0].input[0], *places.output],
+                [gathers[0].input[0], *indices.output],
                 nodes[-1].output,
                 **gathers[0].attribute,
             ),

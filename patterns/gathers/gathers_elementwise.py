@@ -13,25 +13,25 @@ from .._nodes import is_op
 from .._operators import BROADCASTING, ELEMENTWISE
 from .._parts import all_positions, position_of
 
-_LARGEST: Final = 2048
-"""Most nodes of a region."""
+_MAX_NODES: Final = 2048
+"""Maximum nodes of a region."""
 _OPERATORS: Final = frozenset((*BROADCASTING, *ELEMENTWISE, "Concat", "MatMul"))
-_STEP: Final = -1
+_NEW_AXIS: Final = -1
 """The label of the new axis."""
 
 
 @dataclass
 class _Steps:
-    """Tensors that are taken apart, and nodes that can work with an axis of size 1 more.
+    """Tensors that are split into steps, and nodes that can work with an additional axis of size 1.
 
     Attributes:
         g: the graph.
         behind: the number of axes after that axis.
-        pieces: for each tensor that is taken apart its Gathers, by position.
-        raised: each Split whose results are to have the axis.
+        pieces: for each tensor its Gathers, by index.
+        raised: each Split whose outputs get the axis, and its changed parameters.
         kept: results that have the axis.
-        ends: nodes that read a result with the axis and give the same without it: a Reshape, or an
-            Unsqueeze in its place.
+        ends: consumers for which the axis makes no difference: a Reshape, or an Unsqueeze that adds
+            it.
         dropped: results that are read without it.
     """
 
@@ -44,25 +44,32 @@ class _Steps:
     dropped: list[str] = field(default_factory=list)
 
     def take(self, gather: Node | None) -> bool:
-        """Take in the Gathers of all positions, if as many axes follow theirs."""
-        found = None if gather is None else position_of(self.g, gather)
-        if gather is None or found is None or not found.drops or gather.input[0] in self.pieces:
+        """Add the Gathers of all indices of a tensor, if as many axes follow theirs."""
+        position = None if gather is None else position_of(self.g, gather)
+        if (
+            gather is None
+            or position is None
+            or not position.drops
+            or gather.input[0] in self.pieces
+        ):
             return False
-        fits = self.g.info(gather.input[0]).rank == found.axis + 1 + self.behind
+        fits = self.g.info(gather.input[0]).rank == position.axis + 1 + self.behind
         pieces = all_positions(self.g, gather) if fits else None
         self.pieces.update({gather.input[0]: pieces} if pieces else {})
         self.kept.update((piece.output[0], None) for piece in pieces or ())
         return pieces is not None
 
     def grow(self) -> AxisRegion:
-        """Follow the results until nodes cannot work with the axis."""
-        region = region_below(self.g, self.kept, self._carry, _LARGEST)
+        """Follow the results up to nodes that cannot work with the axis."""
+        region = region_below(self.g, self.kept, self._carry, _MAX_NODES)
         for name in self.kept:
-            others = [n for n in self.g.next_nodes(name) if n not in region.nodes]
-            ends = [n for n in others if self._ends(n, name)]
+            consumers = [
+                consumer for consumer in self.g.next_nodes(name) if consumer not in region.nodes
+            ]
+            ends = [consumer for consumer in consumers if self._ends(consumer, name)]
             self.ends += ends
             if (
-                len(ends) < len(others)
+                len(ends) < len(consumers)
                 or self.g.is_output(name)
                 or self.g.is_used_by_subgraph(name)
             ):
@@ -79,7 +86,7 @@ class _Steps:
             return None
         self.kept[node.output[0]] = None
         return Carried(
-            {place: None for place, name in enumerate(node.input) if name in self.kept},
+            {index: None for index, name in enumerate(node.input) if name in self.kept},
             self.changed(node, axes),
         )
 
@@ -87,15 +94,13 @@ class _Steps:
         """The parameters of a node with the axis."""
         labels = axes.results[0]
         if 0 < self.behind <= len(labels):
-            moved = axes.inserted(_STEP, labels[len(labels) - self.behind])
+            moved = axes.inserted(_NEW_AXIS, labels[len(labels) - self.behind])
         else:
-            moved = axes.replaced({label: (label, _STEP) for label in labels[-1:]})
+            moved = axes.replaced({label: (label, _NEW_AXIS) for label in labels[-1:]})
         return parameters(self.g, node, moved or axes)
 
     def _fits(self, name: str, operand: AxisOperand | None, node: Node) -> bool:
-        """Whether an operand has the axis, could have it, or has so few axes that it does not
-        matter.
-        """
+        """Whether an operand has the axis, can get it, or broadcasts with fewer axes."""
         if operand is None or name in self.kept:
             return (operand is None) != (name in self.kept)
         if operand.broadcasts and len(operand.labels) <= self.behind:
@@ -108,7 +113,7 @@ class _Steps:
         )
 
     def _raises(self, split: Node | None) -> bool:
-        """Whether a node takes a tensor apart that could have the axis."""
+        """Whether a node is a Split of a tensor that can get the axis; adds it."""
         axes = axes_of(self.g, split) if is_op(split, "Split") else None
         if split is None or axes is None or len(axes.results[0]) < max(self.behind, 3):
             return False
@@ -118,31 +123,31 @@ class _Steps:
 
     def _ends(self, node: Node, name: str) -> bool:
         g, rank = self.g, self.g.info(name).rank
-        place = -1 if rank is None else rank - self.behind
+        position = -1 if rank is None else rank - self.behind
         if is_op(node, "Unsqueeze"):
             axes = g.get_argument(node, "axes")
             return (
                 rank is not None
                 and isinstance(axes, list)
-                and [axis % (rank + 1) for axis in axes] == [place]
+                and [axis % (rank + 1) for axis in axes] == [position]
             )
         target = g.get_ints(node.input[1]) if is_op(node, "Reshape") else None
-        return target is not None and place >= 0 and 0 not in target[place:]
+        return target is not None and position >= 0 and 0 not in target[position:]
 
 
 class GathersElementwisePattern(PatternOptimization):
     """f(Gather(x, 0)), f(Gather(x, 1)), ... → f(a), f(b), ... of (a, b, ...) = Split(x), and
-    Squeeze of what else is read
+    Squeeze for other consumers
 
-    What: takes all positions at once, and leaves the axis of size 1 in place as long as elementwise
-    operators, MatMuls and Concat follow, from position to position too: scans that an
-    exporter unrolled. So do pieces of a Split.
-    Why: one node instead of one for each position of each tensor.
+    What: splits the tensor, and keeps the axis of size 1 as long as elementwise operators, MatMuls
+    and Concat follow, also from step to step: scans that an exporter unrolled. The outputs of
+    another Split get the axis as well.
+    Why: one node instead of one for each step of each tensor.
     Refuses when:
-    1. a position of the axis is missing, or the size of the axis is not a number.
-    2. no such operator follows, or as many results are read by others, each through a Squeeze, as
-       there are Gathers.
-    3. an operator reads another tensor that reaches to the axis: it ends the region.
+    1. an index of the axis is missing, or the axis is dynamic.
+    2. no such operator follows, or results need as many Squeezes for other consumers as there are
+       Gathers.
+    3. an operator reads another tensor whose rank includes the axis: it ends the region.
     """
 
     anchors = ("Gather",)
@@ -195,34 +200,36 @@ class GathersElementwisePattern(PatternOptimization):
 
 
 def _write(steps: _Steps, region: AxisRegion, g: PatternRewriter) -> list[Node]:
-    """The same nodes with the axis, and Squeeze where it must go."""
+    """The same nodes with the axis, and Squeezes for other consumers."""
     axis = -1 - steps.behind
     names = {name: g.unique_name(name) for name in steps.kept}
-    made: list[Node] = []
+    nodes: list[Node] = []
     for source, pieces in steps.pieces.items():
         outputs = [names[piece.output[0]] for piece in pieces]
-        place, sizes = g.get_rank(source) + axis, [1] * len(pieces)
-        made.append(g.make_node_check_opset("Split", [source], outputs, axis=place, split=sizes))
-    for node, changed in steps.raised.items():
-        made.append(g.make_node_check_opset("Unsqueeze", node.input[:1], 1, axes=[axis]))
-        made.append(
+        split_axis, sizes = g.get_rank(source) + axis, [1] * len(pieces)
+        nodes.append(
+            g.make_node_check_opset("Split", [source], outputs, axis=split_axis, split=sizes)
+        )
+    for node, changes in steps.raised.items():
+        nodes.append(g.make_node_check_opset("Unsqueeze", node.input[:1], 1, axes=[axis]))
+        nodes.append(
             rewritten(
                 g,
                 node,
-                [made[-1].output[0], *node.input[1:]],
+                [nodes[-1].output[0], *node.input[1:]],
                 [names[name] for name in node.output],
-                changed,
+                changes,
             )
         )
-    made += region.written(g, names, {name: [new] for name, new in names.items()})
+    nodes += region.written(g, names, {name: [new] for name, new in names.items()})
     for node in steps.ends:
         inputs = [names[node.input[0]], *node.input[1:]]
         if node.op_type == "Unsqueeze":
-            made.append(g.make_node("Identity", inputs[:1], node.output))
+            nodes.append(g.make_node("Identity", inputs[:1], node.output))
         else:
-            made.append(g.make_node("Reshape", inputs, node.output, **node.attribute))
-    made += [
+            nodes.append(g.make_node("Reshape", inputs, node.output, **node.attribute))
+    nodes += [
         g.make_node_check_opset("Squeeze", [names[name]], [name], axes=[axis])
         for name in steps.dropped
     ]
-    return made
+    return nodes

@@ -7,17 +7,15 @@ from .._parts import all_positions, position_of
 
 
 class GathersSplitPattern(PatternOptimization):
-    """Gather(x, 0), Gather(x, 1), ..., each with an axis of size 1 put back → Split(x), after a
-    Transpose if need be
+    """Unsqueeze(Gather(x, 0)), Unsqueeze(Gather(x, 1)), ... → Split(x), after a Transpose if needed
 
-    What: one node instead of two for each position; when the axis is put back in another place, x
-    is transposed once. The same for Gather(x, [0]), Gather(x, [1]), ..., which leave the axis in
-    place.
-    Why: scans unrolled by an exporter take each time step this way.
+    What: one node instead of two for each index; if the Unsqueezes add another axis, x is
+    transposed once. The same for Gather(x, [0]), Gather(x, [1]), ..., which keep the axis.
+    Why: scans unrolled by an exporter take each step this way.
     Refuses when:
-    1. a position of the axis is missing, or the size of the axis is not a number.
-    2. a Gather is not followed by exactly one Unsqueeze, all of the same axis. Without that a
-       Squeeze would have to follow each piece of the Split: as many nodes as before.
+    1. an index of the axis is missing, or the axis is dynamic.
+    2. a Gather is not followed by exactly one Unsqueeze, all of the same axis. Without these, each
+       output of the Split would need a Squeeze: as many nodes as before.
     """
 
     anchors = ("Gather",)
@@ -26,7 +24,7 @@ class GathersSplitPattern(PatternOptimization):
     min_opset = 2
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """At the Gather of position 0, look for the others."""
+        """Start at the Gather of index 0, and look for the others."""
         first = position_of(g, node)
         if first is None or first.place:
             return self.none(node, msg="not index 0 along an axis")
@@ -39,34 +37,34 @@ class GathersSplitPattern(PatternOptimization):
                 pieces,
                 partial(self._split, first.axis, first.axis, [n.output[0] for n in pieces]),
             )
-        readers = [g.next_node(piece.output[0]) for piece in pieces]
-        places = [self._place(g, reader) for reader in readers]
+        consumers = [g.next_node(piece.output[0]) for piece in pieces]
+        axes = [self._place(g, consumer) for consumer in consumers]
         exclusive = all(g.is_exclusive(piece.output[0]) for piece in pieces)
-        if not exclusive or places[0] is None or set(places) != {places[0]}:  # (2)
+        if not exclusive or axes[0] is None or set(axes) != {axes[0]}:  # (2)
             return self.none(node, msg="the results are not all unsqueezed along the same axis")
-        known = [reader for reader in readers if reader is not None]
-        outputs = [reader.output[0] for reader in known]
+        unsqueezes = [consumer for consumer in consumers if consumer is not None]
+        outputs = [consumer.output[0] for consumer in unsqueezes]
         return MatchResult(
-            self, [*pieces, *known], partial(self._split, first.axis, places[0], outputs)
+            self, [*pieces, *unsqueezes], partial(self._split, first.axis, axes[0], outputs)
         )
 
-    def _place(self, g: GraphView, reader: Node | None) -> int | None:
-        axes = g.get_argument(reader, "axes") if is_op(reader, "Unsqueeze") else None
-        rank = g.info(reader.output[0]).rank if reader is not None else None
+    def _place(self, g: GraphView, consumer: Node | None) -> int | None:
+        axes = g.get_argument(consumer, "axes") if is_op(consumer, "Unsqueeze") else None
+        rank = g.info(consumer.output[0]).rank if consumer is not None else None
         return axes[0] % rank if rank and isinstance(axes, list) and len(axes) == 1 else None
 
     def _split(
-        self, axis: int, place: int, outputs: list[str], g: PatternRewriter, *nodes: Node
+        self, axis: int, new_axis: int, outputs: list[str], g: PatternRewriter, *nodes: Node
     ) -> list[Node]:
-        whole = nodes[0].input[0]
-        if place != axis:
-            perm = [i for i in range(g.get_rank(whole)) if i != axis]
-            perm.insert(place, axis)
-            whole = g.op.Transpose(whole, perm=perm)
+        source = nodes[0].input[0]
+        if new_axis != axis:
+            perm = [i for i in range(g.get_rank(source)) if i != axis]
+            perm.insert(new_axis, axis)
+            source = g.op.Transpose(source, perm=perm)
         return [
             *g.created,
             g.make_node_check_opset(
-                "Split", [whole], outputs, axis=place, split=[1] * len(outputs)
+                "Split", [source], outputs, axis=new_axis, split=[1] * len(outputs)
             ),
         ]
 

@@ -13,8 +13,8 @@ class SliceGatherPattern(PatternOptimization):
     Why: saves the copy that the Slice makes.
     Refuses when:
     1. the bounds or the indices are not constant, the axes differ, or several are cut.
-    2. an index points outside of the part.
-    3. something else reads the Slice: nothing would be saved.
+    2. an index is out of range.
+    3. the Slice has other consumers: nothing would be saved.
     """
 
     anchors = ("Gather",)

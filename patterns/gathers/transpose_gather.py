@@ -12,15 +12,15 @@ from xoptim.match import (
 class TransposeGatherPattern(EasyPatternOptimization):
     """Gather(Transpose(x), i, axis=k) → Gather(x, i, axis=...)
 
-    What: takes the same positions of x, if the remaining axes are then in order.
+    What: gathers from x, if the remaining axes are then in order.
     Why: the Transpose copies the whole tensor, and only a part is read.
     Refuses when:
-    1. the rank of the indices is unknown, or it is not 0 and the axis is at another place in x.
-    2. the axes that remain are in another order than in x.
+    1. the rank of the indices is unknown, or it is not 0 and the Transpose moves the axis.
+    2. the Transpose reorders the axes that remain.
     """
 
     interior = "keep"
-    derives = ("place",)
+    derives = ("source_axis",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, indices: Symbol) -> Symbol:
         return g.op.Gather(
@@ -29,15 +29,15 @@ class TransposeGatherPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         axis, rank = m.axis % len(m.perm), g.info(m.indices).rank
-        remaining = [place for position, place in enumerate(m.perm) if position != axis]
+        remaining = [source_axis for index, source_axis in enumerate(m.perm) if index != axis]
         if rank is None or (rank and m.perm[axis] != axis):  # (1)
             return self.none(m.nodes[1], msg="the Transpose moves the axis of the Gather")
         if remaining != sorted(remaining):  # (2)
             return self.none(m.nodes[0], msg="the Transpose reorders the axes that remain")
-        return m.derive(place=m.perm[axis])
+        return m.derive(source_axis=m.perm[axis])
 
-    def apply_pattern(self, g: PatternRewriter, x: str, indices: str, place: int) -> str:
-        return g.op.Gather(x, indices, axis=place)
+    def apply_pattern(self, g: PatternRewriter, x: str, indices: str, source_axis: int) -> str:
+        return g.op.Gather(x, indices, axis=source_axis)
 
     examples = Example.only(
         "agraph (float[a,b,3,c] x) => (float[a,b,c] y) <int64 i = {1}> "

@@ -16,27 +16,25 @@ from .._shapes import same_dims
 class UnsqueezeGatherReshapePattern(EasyPatternOptimization):
     """Reshape(Gather(Unsqueeze(x), i)) → Gather(x, i), the same for Squeeze
 
-    What: takes the positions of the tensor without the new axes.
-    Why: two nodes less; torch writes ``x[None, i]`` this way, and the tokens of the experts of a
-    model.
+    What: gathers from the tensor without the new axes.
+    Why: two nodes less; torch writes ``x[None, i]`` this way, and the tokens of experts.
     Refuses when:
-    1. a shape is unknown, or the positions are taken along a new axis.
-    2. the result is not known to have the shape of the new Gather, whatever the sizes are at run
-       time.
+    1. a shape is unknown, or the Gather is along a new axis.
+    2. the result is not known to have the shape of the new Gather.
     """
 
     interior = "keep"
     min_opset = 5
-    derives = ("place",)
+    derives = ("source_axis",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol, target: Symbol) -> Symbol:
-        taken = g.op.Gather(g.op.Unsqueeze(x, axes=g.capture("axes")), i, axis=g.capture("axis"))
+        gathered = g.op.Gather(g.op.Unsqueeze(x, axes=g.capture("axes")), i, axis=g.capture("axis"))
         if g.option("squeezed"):
-            return g.op.Squeeze(taken, axes=g.capture("dropped"))
-        return g.op.Reshape(taken, target, attributes=ANY)
+            return g.op.Squeeze(gathered, axes=g.capture("dropped"))
+        return g.op.Reshape(gathered, target, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        x, i, wide = (
+        x, i, unsqueezed = (
             g.try_infer_shape(m.x),
             g.try_infer_shape(m.i),
             g.try_infer_shape(m.nodes[0].output[0]),
@@ -45,24 +43,24 @@ class UnsqueezeGatherReshapePattern(EasyPatternOptimization):
         if (
             x is None
             or i is None
-            or wide is None
-            or m.axis % len(wide) in {axis % len(wide) for axis in m.axes}
+            or unsqueezed is None
+            or m.axis % len(unsqueezed) in {axis % len(unsqueezed) for axis in m.axes}
         ):
             return self.none(
                 m.nodes[1], msg="a shape is unknown, or the Gather is along a new axis"
             )
-        place = m.axis % len(wide)
-        place -= sum(axis % len(wide) < place for axis in m.axes)
-        shape = (*x[:place], *i, *x[place + 1 :])
+        source_axis = m.axis % len(unsqueezed)
+        source_axis -= sum(axis % len(unsqueezed) < source_axis for axis in m.axes)
+        shape = (*x[:source_axis], *i, *x[source_axis + 1 :])
         # (2)
         if not same_dims(shape, g.try_infer_shape(m.outputs[0])) or not reshapes_as_inferred(
             g, m.nodes[2]
         ):
             return self.none(m.nodes[2], msg="the result has another shape")
-        return m.derive(place=place)
+        return m.derive(source_axis=source_axis)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, i: str, place: int) -> str:
-        return g.op.Gather(x, i, axis=place)
+    def apply_pattern(self, g: PatternRewriter, x: str, i: str, source_axis: int) -> str:
+        return g.op.Gather(x, i, axis=source_axis)
 
     examples = Example.only(
         "agraph (float[9,4] x, int64[n] i) "

@@ -31,27 +31,27 @@ _OPERATORS: Final = frozenset(
         "LessOrEqual",
     )
 )
-"""Operators whose results are the same in every place of a tensor, on every machine."""
+"""Operators whose results are the same at every index of a tensor, on every machine."""
 _COSTS: Final = {"Identity": 0, "Where": 3}
-"""Of a pass over a tensor, 1 for other operators: measured on onnxruntime's CPU provider."""
-_LONGEST: Final = 16
+"""Relative times, 1 for other operators, as measured on onnxruntime's CPU provider."""
+_MAX_CHAIN: Final = 16
 
 
 class BooleanArithmeticPattern(PatternOptimization):
     """(1 - Cast(c)) · k → Where(c, 0, k), Equal(Cast(c), 0) → Not(c), Where(c, 1, 0) → Cast(c)
 
-    What: follows a row of operators that combine a tensor of truth values with numbers, computes
-    its result for true and for false, and writes it at once: c, Not(c), Cast(c), or a choice
-    between the two numbers.
-    Why: one pass over the tensor; exporters and models convert masks back and forth. In onnxruntime
-    on the CPU, a Cast takes 0.22 of the time of Where(c, 1, 0); Where is as fast as three other
-    operators.
+    What: follows a chain of operators that combine a Boolean tensor with constant scalars, computes
+    its result for true and for false, and replaces it by c, Not(c), Cast(c), or a Where of the two
+    results.
+    Why: one pass over the tensor; exporters and models convert masks back and forth. On
+    onnxruntime's CPU provider, a Cast takes 0.22 of the time of Where(c, 1, 0), and a Where as long
+    as three other operators.
     Refuses when:
-    1. an operator is not a plain calculation: the row ends before it. (A result in another shape
-       than c ends it too.)
-    2. an intermediate result is read elsewhere: the row ends with it.
+    1. an operator is not in the list, or its result has another shape than c: the chain ends before
+       it.
+    2. an intermediate result is read elsewhere: the chain ends there.
     3. the result does not depend on c, or there is no kernel of Where for its type.
-    4. it would not be faster, and not less nodes at the same speed.
+    4. the replacement is not faster, and not fewer nodes at the same speed.
     5. (none: runtimes that select by adding lose the sign of a zero, which is why the grade is
        ``rounding``.)
     """
@@ -62,24 +62,26 @@ class BooleanArithmeticPattern(PatternOptimization):
     radius = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # From the first operator that reads truth values alone down to the last one.
+        # From the first operator, which reads a Boolean tensor, to the last one.
         condition = node.input[0]
         if g.try_infer_type(condition) != TensorProto.BOOL:
             return self.none(node, msg="the operand is not Boolean")
         chain: list[Node] = []
         values, name = np.array([False, True]), condition
-        here: Node | None = node
-        while here is not None and len(chain) < _LONGEST:
-            found = self._result(g, here, name, condition, values)
-            if found is None:  # (1)
+        current: Node | None = node
+        while current is not None and len(chain) < _MAX_CHAIN:
+            results = self._result(g, current, name, condition, values)
+            if results is None:  # (1)
                 break
-            chain.append(here)
-            values, name = found, here.output[0]
-            here = g.next_node(name) if g.is_exclusive(name) else None  # (2)
+            chain.append(current)
+            values, name = results, current.output[0]
+            current = g.next_node(name) if g.is_exclusive(name) else None  # (2)
         if not chain or values[0] == values[1]:  # (3)
-            return self.none(here or node, msg="the result does not depend on the Boolean operand")
+            return self.none(
+                current or node, msg="the result does not depend on the Boolean operand"
+            )
         op_type = self._operator(values)
-        before, after = sum(_COSTS.get(each.op_type, 1) for each in chain), _COSTS.get(op_type, 1)
+        before, after = sum(_COSTS.get(link.op_type, 1) for link in chain), _COSTS.get(op_type, 1)
         # (3) (4)
         if (after, 1) >= (before, len(chain)) or (
             op_type == "Where" and not runs(g, "Where", name)
@@ -93,7 +95,7 @@ class BooleanArithmeticPattern(PatternOptimization):
 
     @staticmethod
     def _operator(values: np.ndarray) -> str:
-        """The operator with these results for false and true."""
+        """The operator that returns these values for false and true."""
         if values.dtype == np.bool_:
             return "Identity" if values[1] else "Not"
         return (
@@ -104,17 +106,17 @@ class BooleanArithmeticPattern(PatternOptimization):
     def _result(
         g: GraphView, node: Node, name: str, like: str, values: np.ndarray
     ) -> np.ndarray | None:
-        """The results of a node for false and true, ``None`` when it is not such a calculation."""
+        """The results of a node for false and true, ``None`` when the chain ends before it."""
         if node.domain or node.op_type not in _OPERATORS or not g.same_shape(node.output[0], like):
             return None
         operands: list[np.ndarray] = []
-        for other in node.input:
-            number = None if other == name else g.get_computed_constant(other)
-            if other != name and (number is None or number.size != 1):
+        for operand in node.input:
+            number = None if operand == name else g.get_computed_constant(operand)
+            if operand != name and (number is None or number.size != 1):
                 return None
             operands.append(values if number is None else number.reshape(()))
-        found = g.evaluate(node, operands)
-        return found[0] if found is not None and found[0].shape == (2,) else None
+        results = g.evaluate(node, operands)
+        return results[0] if results is not None and results[0].shape == (2,) else None
 
     examples = Example.pairs(
         "agraph (bool[a,b] c) => (float[a,b] y) <float one = {1}, float low = {-10000}> "

@@ -11,13 +11,13 @@ _OPPOSITES = {
 
 
 class NotComparePattern(EasyPatternOptimization):
-    """Not(Greater(a, b)) → LessOrEqual(a, b), and the three like it
+    """Not(Greater(a, b)) → LessOrEqual(a, b), and so for Less, GreaterOrEqual and LessOrEqual
 
-    What: compares the other way round.
+    What: writes the opposite comparison.
     Why: one pass over the result less.
     Refuses when:
-    1. a and b are not integers of 32 or 64 bits: with NaN neither comparison is true, and narrower
-       ones have no kernels.
+    1. a and b are not int32 or int64: with NaN neither comparison is true, and narrower integers
+       have no kernels.
     """
 
     min_opset = 12

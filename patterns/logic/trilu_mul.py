@@ -7,25 +7,23 @@ from .._nodes import is_op
 from .._shapes import MIRRORED
 
 _FIRST: Final = {"Greater": 1, "GreaterOrEqual": 0}
-"""The least difference, column minus row, for which a comparison of the column with the row
-holds.
-"""
+"""The smallest difference, column minus row, for which column > row or column >= row holds."""
 _LAST: Final = {"Less": -1, "LessOrEqual": 0}
-"""The largest one."""
+"""The largest difference for which column < row or column <= row holds."""
 
 
 class TriluMulPattern(PatternOptimization):
     """Trilu(x, k) · Cast(column > row) → Trilu(x, k), when the comparison holds wherever Trilu
     keeps x
 
-    What: drops a mask of positions, which Range counts, that is 1 inside of the triangle; outside,
-    the product is 0 anyway.
-    Why: saves a comparison, a conversion and a product of full size: torch computes the mask of a
-    decoder twice.
+    What: drops a mask, a comparison of Ranges, that is 1 inside the triangle; outside, the product
+    is 0 anyway.
+    Why: saves a Cast, a comparison and a Mul of full size: torch computes the mask of a decoder
+    twice.
     Refuses when:
-    1. the operands are not a triangle and a comparison of columns with rows, counted from 0.
+    1. the operands are not a Trilu and a comparison of column with row indices, from 0 on.
     2. the shapes are not known to be equal.
-    3. the triangle is not known to lie inside of the mask.
+    3. the triangle is not known to lie inside the mask.
     """
 
     anchors = ("Mul",)
@@ -33,8 +31,8 @@ class TriluMulPattern(PatternOptimization):
     min_opset = 14
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        for name, other in (tuple(node.input), tuple(node.input)[::-1]):
-            triangle, cast = g.node_before(name), g.node_before(other)
+        for name, mask in (tuple(node.input), tuple(node.input)[::-1]):
+            triangle, cast = g.node_before(name), g.node_before(mask)
             if (
                 triangle is None
                 or cast is None
@@ -47,7 +45,7 @@ class TriluMulPattern(PatternOptimization):
             if operator is None:  # (1)
                 return self.none(cast, msg="the mask is not a comparison of row and column indices")
             # (2)
-            if not g.same_shape(name, other) or g.info(name).rank != g.info(node.output[0]).rank:
+            if not g.same_shape(name, mask) or g.info(name).rank != g.info(node.output[0]).rank:
                 return self.none(node, msg="the shapes are not known to be equal")
             k = (
                 g.get_constant_scalar(triangle.input[1])
@@ -65,16 +63,14 @@ class TriluMulPattern(PatternOptimization):
     def _without_mask(
         self, g: PatternRewriter, triangle: Node, comparison: Node, cast: Node, node: Node
     ) -> list[Node]:
-        kept = [] if g.is_used_only_by(cast.output[0], node) else [comparison, cast]
-        if not kept and not g.is_used_only_by(comparison.output[0], cast):
-            kept = [comparison]
-        return [triangle, *kept, g.make_node("Identity", triangle.output[:1], node.output)]
+        nodes = [] if g.is_used_only_by(cast.output[0], node) else [comparison, cast]
+        if not nodes and not g.is_used_only_by(comparison.output[0], cast):
+            nodes = [comparison]
+        return [triangle, *nodes, g.make_node("Identity", triangle.output[:1], node.output)]
 
     @staticmethod
     def _columns_to_rows(g: GraphView, node: Node | None) -> str | None:
-        """How a comparison of positions compares the column with the row, ``None`` for another
-        node.
-        """
+        """How a node compares column with row indices, ``None`` if it does not."""
         if node is None or node.op_type not in MIRRORED or node.domain:
             return None
         operators: dict[object, str] = {(-1, -2): node.op_type, (-2, -1): MIRRORED[node.op_type]}

@@ -1,4 +1,4 @@
-"""Where with conditions of constants, of Not, and of another Where."""
+"""Where with a constant condition, with Not, and with another Where."""
 
 from xoptim.match import (
     EasyPatternOptimization,
@@ -15,7 +15,7 @@ from .._shapes import broadcast_shape, same_dims
 
 
 class _Where(EasyPatternOptimization):
-    """A Where that is simpler by its condition."""
+    """A Where that its condition makes redundant or simpler."""
 
     exactness = "rounding"
     min_opset = 9
@@ -25,9 +25,9 @@ class ConstantWherePattern(_Where):
     """Where(true, a, b) → a, Where(false, a, b) → b, Where(c, a, a) → a
 
     What: takes the only branch that can be chosen.
-    Why: it copies the whole tensor, and the other branch is not computed.
+    Why: Where copies the whole tensor, and the other branch need not be computed.
     Refuses when:
-    1. the condition is not constant, or differs from place to place.
+    1. the condition is not constant, or not uniform.
     2. the branch may be broadcast to the shape of the condition or of the other branch.
     3. (none: runtimes that select by adding lose the sign of a zero, which is why the grade is
        ``rounding``.)
@@ -64,7 +64,7 @@ class NotWherePattern(_Where):
     What: swaps the branches instead of the condition.
     Why: one pass over the condition less.
     Refuses when:
-    1. Not gives a branch, not the condition (the form of the subgraph says so).
+    1. Not computes a branch, not the condition (the matcher checks this).
     2. (none: runtimes that select by adding lose the sign of a zero in one branch, which is why the
        grade is ``rounding``.)
     """
@@ -72,7 +72,7 @@ class NotWherePattern(_Where):
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, c: Symbol, a: Symbol, b: Symbol) -> Symbol:
-        return g.op.Where(g.op.Not(c), a, b)  # (1) the Not stays where something else reads it
+        return g.op.Where(g.op.Not(c), a, b)  # (1) the Not stays where it has other consumers
 
     def apply_pattern(self, g: PatternRewriter, c: str, a: str, b: str) -> str:
         return g.op.Where(c, b, a)
@@ -90,7 +90,7 @@ class WhereWherePattern(_Where):
     What: drops the branch that is never taken.
     Why: masks are applied twice, once by the model and once by its attention.
     Refuses when:
-    1. the shape is not known to stay: the branch that is dropped may broadcast the others.
+    1. the shape may change: the dropped branch may broadcast the others.
     2. (none: runtimes that select by adding lose the sign of a zero, which is why the grade is
        ``rounding``.)
     """
@@ -100,7 +100,7 @@ class WhereWherePattern(_Where):
     def match_pattern(
         self, g: PatternBuilder, c: Symbol, a: Symbol, b: Symbol, d: Symbol
     ) -> Symbol:
-        # The inner choice stays where something else reads it.
+        # The inner Where stays where it has other consumers.
         if g.option("first"):
             return g.op.Where(c, g.op.Where(c, a, b), d)
         return g.op.Where(c, a, g.op.Where(c, b, d))

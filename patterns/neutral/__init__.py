@@ -1,1 +1,1 @@
-"""Operators that change nothing: neutral elements, identities, one operand only."""
+"""Operators that change nothing: identities, neutral elements, pairs that cancel."""

@@ -23,7 +23,7 @@ from .._parts import far
 
 
 class _IdentityOperator(EasyPatternOptimization):
-    """An operator whose result is its operand ``x``.
+    """An operator that returns its operand ``x``.
 
     Why: it copies the whole tensor.
     """
@@ -137,13 +137,12 @@ class DropoutPattern(_IdentityOperator):
 
 
 class IdentityClipPattern(_IdentityOperator):
-    """Clip(x) between the ends of its type → x
+    """Clip(x) between the limits of its type → x
 
     What: drops a Clip whose bounds include every value.
     Refuses when:
     1. the type is unknown, or a bound is inside the range of the type or not constant.
-    2. a bound of floating-point numbers is omitted: it then is the largest finite number, and cuts
-       infinities.
+    2. a bound of floats is omitted: it is then the largest finite number, and clips infinities.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
@@ -157,8 +156,8 @@ class IdentityClipPattern(_IdentityOperator):
             if m.low == -math.inf and m.high == math.inf:
                 return True
             return self.none(m.nodes[0], msg="a bound is finite or missing")  # (1) (2)
-        ends = np.iinfo(numpy_dtype(dtype)) if is_integer(dtype) else None
-        spans = ends is not None and m.low in (None, ends.min) and m.high in (None, ends.max)
+        limits = np.iinfo(numpy_dtype(dtype)) if is_integer(dtype) else None
+        spans = limits is not None and m.low in (None, limits.min) and m.high in (None, limits.max)
         # (1)
         return spans or self.none(m.nodes[0], msg="a bound is inside the range of the type")
 
@@ -168,13 +167,12 @@ class IdentityClipPattern(_IdentityOperator):
 
 
 class IdentityGatherPattern(_IdentityOperator):
-    """Gather(x, 0, 1, ..., n - 1) → x, and Gather(x, Range(0, n, 1)) → x, when the axis has n
-    positions
+    """Gather(x, 0, 1, ..., n - 1) → x, and Gather(x, Range(0, n, 1)) → x, when the axis has size n
 
-    What: drops a Gather that takes every position of an axis in its place.
+    What: drops a Gather that takes all indices of an axis in order.
     Why: it copies the whole tensor, one slice at a time.
     Refuses when:
-    1. the size of the axis is not known to be the number of indices, or these are not a vector.
+    1. the axis is not known to be as long as the indices, or these are not a vector.
     2. the indices are not 0, 1, 2, ...
     """
 
@@ -186,16 +184,18 @@ class IdentityGatherPattern(_IdentityOperator):
         return g.op.Gather(x, indices, axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        # The sizes first, because they cost nothing; then the indices.
+        # The sizes first: reading the indices costs more.
         node, name = m.nodes[-1], m.nodes[-1].input[1]
         size = size_along(g, m.x, axis_of(g, node))
         if size is None or g.try_infer_shape(name) != (size,):  # (1)
             return self.none(
                 node, msg="the number of indices is not known to be the size of the axis"
             )
-        array = None if m.counted else g.get_computed_constant(name)
-        counts = m.counted or (array is not None and np.array_equal(array, np.arange(len(array))))
-        return counts or self.none(node, msg="the indices are not 0, 1, 2, ...")  # (2)
+        indices = None if m.counted else g.get_computed_constant(name)
+        in_order = m.counted or (
+            indices is not None and np.array_equal(indices, np.arange(len(indices)))
+        )
+        return in_order or self.none(node, msg="the indices are not 0, 1, 2, ...")  # (2)
 
     examples = Example.pairs(
         "agraph (float[a,3] x) => (float[a,3] y) <int64[3] i = {0, 1, 2}> { "
@@ -210,10 +210,10 @@ class IdentityGatherPattern(_IdentityOperator):
 class IdentityPadPattern(_IdentityOperator):
     """Pad(x, zeros) → x
 
-    What: drops a Pad by nothing, in any mode.
+    What: drops a Pad that adds nothing, in any mode.
     Refuses when:
-    1. an amount is not 0 or not constant. (One that is taken away at one end and added at the other
-       keeps the shape, too.)
+    1. an amount is not 0 or not constant. (An equal shape does not suffice: a negative amount at
+       one end may cancel a positive one at the other.)
     """
 
     min_opset = 2
@@ -235,10 +235,10 @@ class IdentityPadPattern(_IdentityOperator):
 class IdentityResizePattern(_IdentityOperator):
     """Resize(x) or Upsample(x) by scales of 1 → x
 
-    What: drops a resampling at the positions of the samples themselves.
+    What: drops a resampling that returns the samples themselves.
     Why: it copies the whole tensor, or computes each element anew.
     Refuses when:
-    1. a scale is not 1 or not constant, or sizes are given that are not known to be those of x.
+    1. a scale is not 1 or not constant, or the sizes are not known to be those of x.
     2. a region is cropped: the same sizes then show a part, magnified.
     """
 
@@ -247,8 +247,8 @@ class IdentityResizePattern(_IdentityOperator):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, first: Optional, scales: Optional, sizes: Optional
     ) -> Symbol:
-        # Scales were an attribute, then the only other operand; now a region of interest comes
-        # before them.
+        # Older Resizes and Upsample have scales as an attribute or second operand; from opset 11 on
+        # the region of interest precedes them.
         if g.option("resize"):
             return g.op.Resize(x, first, scales, sizes, attributes=ANY)
         return g.op.Upsample(x, first, attributes=ANY)
@@ -282,13 +282,13 @@ class IdentityResizePattern(_IdentityOperator):
 
 
 class IdentitySlicePattern(_IdentityOperator):
-    """Slice(x) from the first to the last position → x
+    """Slice(x) from the first to the last index → x
 
-    What: drops a Slice by steps of 1 whose bounds take whole axes, or whose result has the shape of
-    x: all of x, then.
-    Why: it copies the whole tensor, and a chain that computes its bounds is left without a reader.
+    What: drops a Slice with steps of 1 whose bounds include whole axes, or whose result has the
+    shape of x.
+    Why: it copies the whole tensor, and the nodes that compute its bounds become unused.
     Refuses when:
-    1. a step is not known to be 1: a reversed axis keeps its size too.
+    1. a step is not known to be 1: a reversed axis also keeps its size.
     2. an axis may lose elements: a bound is within the size, and the shape changes or is unknown.
     """
 
@@ -304,9 +304,11 @@ class IdentitySlicePattern(_IdentityOperator):
         # (1)
         if steps is not None and not (isinstance(steps, list) and all(step == 1 for step in steps)):
             return self.none(m.nodes[0], msg="the steps are not known to be 1")
-        known = isinstance(starts, list) and isinstance(ends, list)
+        are_constant = isinstance(starts, list) and isinstance(ends, list)
         everything = (
-            known and all(s == 0 or s <= -far(g) for s in starts) and all(e >= far(g) for e in ends)
+            are_constant
+            and all(s == 0 or s <= -far(g) for s in starts)
+            and all(e >= far(g) for e in ends)
         )
         # (2)
         return (
@@ -332,7 +334,7 @@ class IdentitySlicePattern(_IdentityOperator):
 class IdentityTilePattern(_IdentityOperator):
     """Tile(x, ones) → x
 
-    What: drops a Tile that takes everything once.
+    What: drops a Tile that repeats nothing.
     Refuses when:
     1. a number of repetitions is not 1 or not constant.
     """
@@ -340,7 +342,7 @@ class IdentityTilePattern(_IdentityOperator):
     min_opset = 6
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        # (1) none for a tensor of rank 0
+        # (1) a tensor of rank 0 has no repeats
         return g.op.Tile(x, g.constant("repeats", lambda repeats: (repeats == 1).all()))
 
     examples = Example.only(
@@ -351,12 +353,11 @@ class IdentityTilePattern(_IdentityOperator):
 
 
 class IdentityTransposePattern(_IdentityOperator):
-    """Transpose(x), every axis in its place → x
+    """Transpose(x), all axes in order → x
 
     What: drops a Transpose that moves nothing.
     Refuses when:
-    1. an axis moves, or the permutation is not written and the rank is unknown, so that its default
-       is unknown.
+    1. an axis moves, or perm is absent and the rank is unknown, so that its default is unknown.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
@@ -379,7 +380,7 @@ class SplitOnePattern(_IdentityOperator):
 
     What: drops a Split that does not split.
     Refuses when:
-    1. there are other parts, even unread ones: the first one is not all of x then.
+    1. there are other parts, even unread ones: the first one is then not all of x.
     """
 
     min_opset = 2
@@ -408,7 +409,7 @@ class SplitOnePattern(_IdentityOperator):
 
 
 class _OneOperand(_IdentityOperator):
-    """One of some `operators`, with a single operand.
+    """One of the `operators`, with a single operand.
 
     Refuses when:
     1. there is another operand.

@@ -12,7 +12,7 @@ class _Involution(_IdentityOperator):
 
     Why: two passes over the tensor less.
     Refuses when:
-    1. (never: the first one stays where something else reads it.)
+    1. (never: the first one stays where it has other consumers.)
     """
 
     interior = "keep"
@@ -25,8 +25,7 @@ class _Involution(_IdentityOperator):
 class NegNegPattern(_Involution):
     """Neg(Neg(x)) → x
 
-    What: drops a pair that cancels, bit for bit: the smallest integer is its own opposite both
-    times.
+    What: drops a pair that cancels, bit for bit: the smallest integer is its own negation.
     """
 
     operator = "Neg"

@@ -12,11 +12,7 @@ from .identity_operator import _IdentityOperator
 
 
 class _NeutralElement(_IdentityOperator):
-    """An operator whose constant operand leaves the other one unchanged.
-
-    Class attributes:
-        operator: its name.
-        element: the constant, a boolean for logical operators.
+    """An `operator` whose constant operand, its neutral `element`, leaves the other one unchanged.
 
     What: drops an operation whose constant operand changes nothing.
     Why: each one reads and writes the whole tensor.
@@ -47,8 +43,7 @@ class _NeutralElement(_IdentityOperator):
 class NeutralAddPattern(_NeutralElement):
     """x + 0 → x
 
-    What: drops an operation whose constant operand changes nothing; at most the sign of a zero is
-    lost, since -0 + 0 is 0.
+    What: drops an operation whose constant operand changes at most the sign of a zero: -0 + 0 is 0.
     """
 
     exactness = "rounding"
@@ -61,7 +56,7 @@ class NeutralSubPattern(_NeutralElement):
     Refuses when:
     1. the constant may change the shape of the result by broadcasting (checked for all literals by
        the matcher).
-    2. the constant is -0: x - (-0) is x + 0, which makes 0 of -0.
+    2. the constant is -0: x - (-0) is x + 0, which turns -0 into 0.
     """
 
     operator, element = "Sub", 0
@@ -91,8 +86,7 @@ class NeutralPowPattern(_NeutralElement):
     Refuses when:
     1. the constant may change the shape of the result by broadcasting (checked for all literals by
        the matcher).
-    2. x has integers of 64 bits, or an unknown type: onnxruntime computes the power of integers
-       with 53 bits.
+    2. x is int64 or of unknown type: onnxruntime computes integer powers with 53 bits.
     """
 
     operator, element = "Pow", 1

@@ -7,12 +7,12 @@ from xoptim.match import ANY, Example, GraphView, Match, PatternBuilder, Symbol
 from .._deductions import keeps_shape
 from .identity_operator import _IdentityOperator
 
-_WIDE = (TensorProto.INT64, TensorProto.UINT64)
-_CHOOSING = ("ReduceMax", "ReduceMin")
+_INTEGERS64 = (TensorProto.INT64, TensorProto.UINT64)
+_SELECTIONS = ("ReduceMax", "ReduceMin")
 
 
 class _SameShape(_IdentityOperator):
-    """An operator that is an identity when it keeps the shape."""
+    """An operator that is the identity when it keeps the shape."""
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # (1)
@@ -25,7 +25,7 @@ class ReshapePattern(_SameShape):
     """Reshape(x, shape of x) → x
 
     What: drops a Reshape that changes nothing; the dimensions may be symbols.
-    Why: one node less, and the nodes that compute the target are often left without a reader.
+    Why: one node less, and the nodes that compute the target often become unused.
     Refuses when:
     1. the shape is unknown, or the target is not known to restore it.
     """
@@ -46,10 +46,9 @@ class ReshapePattern(_SameShape):
 class ExpandPattern(_SameShape):
     """Expand(x, shape of x) → x
 
-    What: drops an Expand to a shape that x has already, ones included; the dimensions may be
-    symbols.
+    What: drops an Expand to a shape that x has already, or to ones; the dimensions may be symbols.
     Refuses when:
-    1. the shape is unknown, or an axis may be stretched.
+    1. the shape is unknown, or an axis may be broadcast.
     """
 
     min_opset = 8
@@ -82,7 +81,7 @@ class IdentityFlattenPattern(_SameShape):
 
 
 class IdentitySqueezePattern(_SameShape):
-    """Squeeze(x) or Unsqueeze(x) of no axis → x
+    """Squeeze(x) or Unsqueeze(x) without axes → x
 
     What: drops a Squeeze that removes nothing, and an Unsqueeze that adds nothing.
     Why: one node less.
@@ -111,22 +110,23 @@ class IdentityReducePattern(_SameShape):
     """ReduceSum, ReduceMean, ReduceMax, ReduceMin or ReduceProd of x over axes of size 1 → x
 
     What: drops a reduction of single elements that keeps the axes, and one over no axis. Some
-    kernels add up -0 alone to 0.
+    kernels sum a single -0 to 0.
     Refuses when:
-    1. the shape is unknown or changes: an axis that stays as it is although it was reduced had size
-       1.
+    1. the shape is unknown or changes. (A reduced axis that keeps its size has size 1.)
     2. it is another reduction: a norm is not the element itself.
-    3. it sums or multiplies integers of 64 bits, which onnxruntime does in double precision.
+    3. it sums or multiplies 64-bit integers, which onnxruntime does in double precision.
     """
 
     exactness = "rounding"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        operator = g.choice("operator", *_CHOOSING, "ReduceSum", "ReduceMean", "ReduceProd")  # (2)
+        operator = g.choice(
+            "operator", *_SELECTIONS, "ReduceSum", "ReduceMean", "ReduceProd"
+        )  # (2)
         return getattr(g.op, operator)(x, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if g.try_infer_type(m.x) in _WIDE and m.operator not in _CHOOSING:  # (3)
+        if g.try_infer_type(m.x) in _INTEGERS64 and m.operator not in _SELECTIONS:  # (3)
             return self.none(m.nodes[0], msg="onnxruntime rounds large integers in this reduction")
         return super().validate_mapping(g, m)
 

@@ -1,4 +1,4 @@
-"""A normalization of each channel followed by a sum or product with a constant for each channel."""
+"""A normalization of each channel, and an Add or Mul of a constant for each channel."""
 
 from typing import Any
 
@@ -18,26 +18,26 @@ from .._folding import Array, constant, doubles, rounded
 
 
 class _BatchNormalizationAffine(EasyPatternOptimization):
-    """BatchNormalization or InstanceNormalization, whose scale and bias take over a constant."""
+    """BatchNormalization or InstanceNormalization, into which a constant is folded."""
 
     phase = "specialize"
     exactness = "rounding"
     min_opset = 9
 
     def apply_pattern(
-        self, g: PatternRewriter, x: str, scale: str | Array, bias: Array, **others: Any
+        self, g: PatternRewriter, x: str, scale: str | Array, bias: Array, **operands: Any
     ) -> str:
-        if others["instance"]:
-            return g.op.InstanceNormalization(x, scale, bias, **others["attributes"])
+        if operands["instance"]:
+            return g.op.InstanceNormalization(x, scale, bias, **operands["attributes"])
         return g.op.BatchNormalization(
-            x, scale, bias, others["m"], others["v"], **others["attributes"]
+            x, scale, bias, operands["m"], operands["v"], **operands["attributes"]
         )
 
 
 class BatchNormalizationAddPattern(_BatchNormalizationAffine):
     """BatchNormalization(x, scale, bias, ...) + c → BatchNormalization(x, scale, bias + c, ...)
 
-    What: moves a constant for each channel into the bias; the same for InstanceNormalization.
+    What: folds a constant for each channel into the bias; the same for InstanceNormalization.
     Why: saves one pass over the result.
     Refuses when:
     1. the constant differs along another axis than the channels, would change the shape, or is not
@@ -61,9 +61,9 @@ class BatchNormalizationAddPattern(_BatchNormalizationAffine):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shift = per_channel(g, m.c, g.info(m.x).rank, constant(g, m.o).size)  # (1)
-        given, scale = doubles(g, m.o), doubles(g, m.s) if g.is_constant(m.s) else 0.0
+        biases, scale = doubles(g, m.o), doubles(g, m.s) if g.is_constant(m.s) else 0.0
         # (2)
-        bias = rounded(given + shift, constant(g, m.o).dtype, terms=(given, shift), other=scale)
+        bias = rounded(biases + shift, constant(g, m.o).dtype, terms=(biases, shift), other=scale)
         return m.derive(scale=m.s, bias=bias)
 
     examples = Example.only(
@@ -78,7 +78,7 @@ class BatchNormalizationAddPattern(_BatchNormalizationAffine):
 class BatchNormalizationMulPattern(_BatchNormalizationAffine):
     """BatchNormalization(x, scale, bias, ...) · c → BatchNormalization(x, scale · c, bias · c, ...)
 
-    What: moves a constant for each channel into the parameters; the same for InstanceNormalization.
+    What: folds a constant for each channel into scale and bias; the same for InstanceNormalization.
     Why: saves one pass over the result.
     Refuses when:
     1. the constant differs along another axis than the channels, would change the shape, or is not
@@ -124,10 +124,7 @@ class BatchNormalizationMulPattern(_BatchNormalizationAffine):
 def _any_normalization(
     g: PatternBuilder, x: Symbol, s: Symbol | Constant, o: Constant, m: Symbol, v: Symbol
 ) -> Symbol:
-    """BatchNormalization with mean and variance, or InstanceNormalization.
-
-    Captures all of its ``attributes``.
-    """
+    """BatchNormalization or InstanceNormalization, with its ``attributes``."""
     attributes = g.capture("attributes")
     if g.option("instance"):
         return g.op.InstanceNormalization(x, s, o, attributes=attributes)

@@ -1,4 +1,4 @@
-"""Normalizations in 32 bits between casts."""
+"""Normalizations in float32 between Casts."""
 
 from typing import ClassVar
 
@@ -19,12 +19,12 @@ from .._folding import Array, doubles, rounded
 
 
 class _CastNormalizationCast(EasyPatternOptimization):
-    """An `operator` with a scale, between casts.
+    """An `operator` with a scale, between Casts.
 
-    What: drops the casts around an operator that computes in 32 bits itself.
-    Why: each cast copies the whole tensor.
+    What: drops the Casts around an operator that computes in float32 itself.
+    Why: each Cast copies the whole tensor.
     Refuses when:
-    1. the type of x is not a 16-bit float, or the second cast goes to another one.
+    1. x is neither float16 nor bfloat16, or the second Cast has another type.
     2. the provider has no kernel for the type.
     3. the scale leaves the range of the type.
     """
@@ -40,7 +40,7 @@ class _CastNormalizationCast(EasyPatternOptimization):
     def between_casts(
         self, g: PatternBuilder, x: Symbol, *parameters: Symbol | Constant | Optional
     ) -> Symbol:
-        """The operator in 32 bits, and what it is cast from and to."""
+        """The operator in float32, between the two Casts."""
         normalize = getattr(g.op, self.operator)
         y = normalize(
             g.op.Cast(x, to=TensorProto.FLOAT),
@@ -70,7 +70,7 @@ class CastLayerNormalizationCastPattern(_CastNormalizationCast):
     scale, bias)
 
     Refuses when:
-    1. the type of x is not a 16-bit float, or the second cast goes to another one.
+    1. x is neither float16 nor bfloat16, or the second Cast has another type.
     2. the provider has no kernel for the type.
     3. the scale or the bias leaves the range of the type.
     4. the scale or the bias is not constant.
@@ -119,7 +119,7 @@ class CastSimplifiedLayerNormalizationCastPattern(_CastNormalizationCast):
     """Cast(SimplifiedLayerNormalization(Cast(x, float), scale), type of x) →
     SimplifiedLayerNormalization(x, scale)
 
-    What: drops the casts around an operator that computes in 32 bits itself, below operator set 23.
+    What: drops the Casts around an operator that computes in float32 itself, below operator set 23.
     """
 
     phase = "target"

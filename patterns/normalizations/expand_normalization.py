@@ -15,9 +15,9 @@ from xoptim.match import (
 class ExpandNormalizationPattern(EasyPatternOptimization):
     """RMSNormalization(Reshape(Expand(x))) → Reshape(Expand(RMSNormalization(x)))
 
-    What: normalizes each vector once, and then repeats it.
+    What: normalizes each vector once, before it is repeated.
     Why: Qwen3-Next repeats the heads of queries and keys before it normalizes them; LinearAttention
-    reads them without the repetition.
+    needs no repetition.
     Refuses when:
     1. the normalization is not along the last axis, or its scale is not a vector.
     2. Expand or Reshape may change the last axis.
@@ -37,8 +37,8 @@ class ExpandNormalizationPattern(EasyPatternOptimization):
         if m.written.get("axis", -1) != -1 or g.info(m.scale).rank != 1:  # (1)
             return self.none(node, msg="not along the last axis, or the scale is not a vector")
         names = (m.x, expand.output[0], reshape.output[0])
-        sizes = {shape[-1] if (shape := g.try_infer_shape(name)) else None for name in names}
-        is_row = len(sizes) == 1 and isinstance(size := sizes.pop(), int) and size > 1
+        last_dims = {shape[-1] if (shape := g.try_infer_shape(name)) else None for name in names}
+        is_row = len(last_dims) == 1 and isinstance(size := last_dims.pop(), int) and size > 1
         return is_row or self.none(reshape, msg="the last axis may change")  # (2)
 
     def apply_pattern(

@@ -6,7 +6,7 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 _HEAD: Final = (
     '<metadata_props: ["xoptim.assumptions" : "unit(x)"]> agraph (float[n,4] x) => (float[n,4] y)'
 )
-"""Of the examples: what the input is assumed to be."""
+"""The assumption about the input of the examples."""
 
 
 def _has_no_effect(least: float) -> bool:
@@ -16,13 +16,13 @@ def _has_no_effect(least: float) -> bool:
 class IdentityL2NormalizationPattern(EasyPatternOptimization):
     """x / max(‖x‖, ε) → x for vectors of length 1
 
-    What: drops the division, or LpNormalization, that gives vectors the length that they have.
-    Why: embeddings are often stored normalized, and are normalized again by the model that compares
+    What: drops an L2 normalization, by Div or LpNormalization, of vectors that have length 1.
+    Why: embeddings are often stored normalized, and normalized again by the model that compares
     them.
     Refuses when:
     1. x is not assumed to hold vectors of length 1 (``--assume 'unit(x)'``), to within 1 %; results
        may differ by 1 %.
-    2. the length is not the Euclidean one along the last axis, or its lower bound has an effect.
+    2. it is not the L2 norm along the last axis, or its lower bound has an effect.
     """
 
     exactness = "approximate"
@@ -42,10 +42,10 @@ class IdentityL2NormalizationPattern(EasyPatternOptimization):
         axes, rank = (m.axis,) if m.operator else m.axes, g.info(m.x).rank
         if len(axes) != 1 or axes[0] not in (-1, (rank or 0) - 1):  # (2)
             return self.none(m.nodes[0], msg="the norm is not along the last axis")
-        other = (
+        message = (
             f"the vectors may not have length 1: assume it of an input with --assume 'unit({m.x})'"
         )
-        return g.assumes("unit", m.x) or self.none(m.nodes[0], msg=other)  # (1)
+        return g.assumes("unit", m.x) or self.none(m.nodes[0], msg=message)  # (1)
 
     def apply_pattern(self, g: object, x: str) -> str:
         return x

@@ -19,13 +19,13 @@ class LRNConvPattern(EasyPatternOptimization):
     """LRN(x, alpha=a, beta=0.75, bias=k, size=n) → x / t ** 0.75 with t = Conv(x², a / n, k) over n
     channels
 
-    What: spells the operator out; the power is Sqrt(t) · Sqrt(Sqrt(t)).
+    What: decomposes the operator; the power is Sqrt(t) · Sqrt(Sqrt(t)).
     Why: measured 0.12 of the time of onnxruntime's CPU kernel, which takes half of the time of a
-    GoogLeNet. AveragePool in place of Conv takes longer, and ten times as long from operator set 19
+    GoogLeNet. AveragePool instead of Conv takes longer, and ten times as long from operator set 19
     on.
     Refuses when:
-    1. the power is another one, t may be 0 or negative, or the number of channels is 1 or even.
-    2. x is not an image of type float, or may be an empty one.
+    1. beta is not 0.75, t may be 0 or negative, or n is 1 or even.
+    2. x is not a float32 tensor of rank 4, or a dimension may be 0.
     """
 
     phase = "target"
@@ -69,8 +69,7 @@ class LRNConvPattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, x: str, size: int, weights: Array, offset: Array
     ) -> str:
-        # The operator, too, squares before it multiplies by a: both leave the range of the type at
-        # the same numbers.
+        # LRN also squares before it multiplies by a: both overflow for the same numbers.
         squares = g.op.Unsqueeze(g.op.Mul(x, x), axes=[1])
         sums = g.op.Conv(
             squares, weights, offset, kernel_shape=[size, 1, 1], pads=[size // 2, 0, 0] * 2

@@ -1,4 +1,4 @@
-"""Normalizations, spelled out."""
+"""Formulas of normalizations."""
 
 import math
 from typing import ClassVar, Final
@@ -24,8 +24,8 @@ from .._folding import Array, constant, doubles, rounded
 from .._shapes import may_be_empty
 from .normalization_scale import trailing_shape
 
-_RANGES: Final = 15
-"""Operator set in which a Shape may have a range."""
+_SHAPE_RANGES_OPSET: Final = 15
+"""First operator set in which Shape has start and end."""
 
 
 class _NormalizationFormula(EasyPatternOptimization):
@@ -34,14 +34,12 @@ class _NormalizationFormula(EasyPatternOptimization):
     exactness = "rounding"
     operator: ClassVar[str]
     least: ClassVar[float] = 0.0
-    """Epsilon must be larger."""
+    """Epsilon must be larger than this."""
 
     derives = ("ones", "lengths", "number")
 
     def normal(self, g: PatternBuilder, x: Symbol, variance: Symbol) -> Symbol:
-        """Divide by the root of the variance, or multiply by its inverse, which Pow may compute as
-        well.
-        """
+        """Divide x by √variance, in all forms."""
         if g.option("inverse"):
             return g.op.Mul(x, g.op.Pow(variance, -0.5))
         root = g.op.Pow(variance, 0.5) if g.option("half") else g.op.Sqrt(variance)
@@ -50,7 +48,7 @@ class _NormalizationFormula(EasyPatternOptimization):
         return g.op.Mul(x, g.op.Reciprocal(root) if g.option("reciprocal") else g.op.Div(1.0, root))
 
     def mean_square(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The squares are powers or products."""
+        """The mean of x², by Pow or Mul."""
         square = g.op.Pow(x, 2.0) if g.option("power") else g.op.Mul(x, x)
         return g.op.ReduceMean(square, axes=g.capture("axes"))
 
@@ -60,16 +58,16 @@ class _NormalizationFormula(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the mean is not over the last axes")
         if reason := may_be_empty(g, shape):  # (1)
             return self.none(m.nodes[0], msg=reason)
-        known = [length for length in shape if isinstance(length, int)]
-        if len(known) < len(shape) and g.opsets.get("", 1) < _RANGES:  # (1)
+        dims = [length for length in shape if isinstance(length, int)]
+        if len(dims) < len(shape) and g.opsets.get("", 1) < _SHAPE_RANGES_OPSET:  # (1)
             return self.none(
                 m.nodes[0], msg="a normalized dimension is dynamic, which needs opset 15"
             )
-        ones = np.ones(known if len(known) == len(shape) else 1, numpy_dtype(g.try_infer_type(m.x)))
+        ones = np.ones(dims if len(dims) == len(shape) else 1, numpy_dtype(g.try_infer_type(m.x)))
         return self.has_number(g, m) and m.derive(ones=ones, lengths=shape)
 
     def has_number(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the number that is added, 0 without one; require a kernel."""
+        """Derive epsilon as ``number``, 0 if absent; require a kernel."""
         number = float(g.get_constant_scalar(m.epsilon) or 0) if m.get("epsilon") else None
         if number is not None and not self.least < number < 1:  # (2)
             return self.none(m.nodes[-1], msg="epsilon is not a small positive number")
@@ -78,7 +76,7 @@ class _NormalizationFormula(EasyPatternOptimization):
         return m.derive(number=number or 0.0)
 
     def scale(self, g: PatternRewriter, x: str, ones: Array, lengths: Shape) -> Array | str:
-        """The scale 1 of the lengths of the last axes."""
+        """A scale of ones in the shape of the last axes."""
         if ones.shape == lengths:
             return ones
         filled: str = g.op.ConstantOfShape(
@@ -97,7 +95,7 @@ class _DistanceFormula(_NormalizationFormula):
     """The formula of an `operator` that subtracts the mean first."""
 
     def normalized(self, g: PatternBuilder, x: Symbol, epsilon: Scalar) -> Symbol:
-        """The distances from the mean, divided."""
+        """(x - mean) / √(mean of (x - mean)² + epsilon)."""
         distance = g.op.Sub(x, g.op.ReduceMean(x, axes=g.capture("axes")))
         return self.normal(g, distance, g.op.Add(self.mean_square(g, distance), epsilon))
 
@@ -118,15 +116,14 @@ class _LayerNormalization(_DistanceFormula):
     """The formulas of LayerNormalization.
 
     Refuses when:
-    1. the means are not both over the last axes, one of these may be empty, which onnxruntime's
-       kernel refuses, or their lengths are not known below operator set 15: the scale needs a Shape
-       of them.
-    2. epsilon is not a positive number; without it equal numbers give NaN or not, depending on how
-       the means are rounded.
+    1. the means are not both over the last axes, one of these may have size 0, which onnxruntime's
+       kernel rejects, or is dynamic below operator set 15: the scale then needs a Shape with start.
+    2. epsilon is not between 0 and 1; without it, rows of equal elements give NaN or not, depending
+       on how the mean is rounded.
     3. the provider has no kernel of LayerNormalization for the type, or the operator would compute
-       in less than its precision.
-    4. scale and bias, where they come in between, do not have the shape of the last axes, or the
-       scale is not a constant of moderate size.
+       in a lower precision.
+    4. scale and bias, where the formula contains them, do not have the shape of the last axes, or
+       the scale is not a constant of moderate size.
     """
 
     operator = "LayerNormalization"
@@ -169,9 +166,8 @@ class _LayerNormalization(_DistanceFormula):
 class LayerNormalizationPattern(_LayerNormalization):
     """(x - mean) / √(mean of (x - mean)² + epsilon) → LayerNormalization(x, 1)
 
-    What: one operator instead of seven; other patterns merge the factor and the shift of the result
-    into it. The same for x · a + (bias - mean · a) with a = scale / √(...), as TensorFlow writes
-    it.
+    What: one operator instead of seven, into which other patterns fold scale and bias. The same for
+    x · a + (bias - mean · a) with a = scale / √(...), as TensorFlow exports it.
     Why: measured 2 to 3.5 times faster on onnxruntime's CPU provider.
     """
 
@@ -211,11 +207,10 @@ class LayerNormalizationOrtPattern(_LayerNormalization):
     """(x - mean) / √(mean of (x - mean)² + epsilon) → LayerNormalization(x, 1), below operator set
     17
 
-    What: one operator instead of seven. onnxruntime has it in the standard domain in every operator
-    set, the standard from operator set 17 on: other runtimes and ``onnx.checker`` do not support it
-    in older ones.
+    What: one operator instead of seven. ONNX has it from operator set 17 on, onnxruntime in all
+    operator sets: other runtimes and ``onnx.checker`` do not support the result.
     Why: measured 2 to 3.5 times faster on onnxruntime's CPU provider, where onnxruntime does not
-    make it itself; and `LayerNormalizationRowPattern` needs it.
+    fuse it itself; and `LayerNormalizationRowPattern` needs it.
     """
 
     phase = "specialize"
@@ -244,10 +239,10 @@ class InstanceNormalizationPattern(_DistanceFormula):
     Refuses when:
     1. the means are not over all axes after the channels, one of these may be empty, at which
        onnxruntime's kernel ends the process, or the number of channels is not known.
-    2. epsilon is not a positive number, or so small that the sums of the kernel cancel where a
-       channel is constant: x · a + (bias - mean · a) with a = scale / root.
-    3. the provider has no kernel of InstanceNormalization for the type, or it would compute in less
-       than its precision.
+    2. epsilon is not between 9e-7 and 1. The kernel computes x · a + (bias - mean · a) with a =
+       scale / root, which cancels for constant channels if epsilon is smaller.
+    3. the provider has no kernel of InstanceNormalization for the type, or it would compute in a
+       lower precision.
     4. scale or bias is not one number of moderate size for each channel.
     """
 
@@ -274,14 +269,14 @@ class InstanceNormalizationPattern(_DistanceFormula):
             return self.none(m.nodes[0], msg="the mean is not over all axes after the channels")
         if reason := may_be_empty(g, shape[2:]):  # (1)
             return self.none(m.nodes[0], msg=reason)
-        channels, given = shape[1], constant(g, m.scale)
+        channels, scale = shape[1], constant(g, m.scale)
         if not isinstance(channels, int):  # (1)
             return self.none(m.nodes[0], msg="the number of channels is unknown")
         # (4)
         factors, shift = (per_channel(g, name, len(shape), channels) for name in (m.scale, m.bias))
-        if given.size != channels:  # (4)
+        if scale.size != channels:  # (4)
             return self.none(m.nodes[-1], msg="scale or bias is not one value per channel")
-        factors, shift = rounded(factors, given.dtype), rounded(shift, given.dtype, terms=())  # (4)
+        factors, shift = rounded(factors, scale.dtype), rounded(shift, scale.dtype, terms=())  # (4)
         return self.has_number(g, m) and m.derive(factors=factors, shift=shift)
 
     def apply_pattern(  # type: ignore[override]
@@ -308,17 +303,15 @@ class InstanceNormalizationPattern(_DistanceFormula):
 
 
 class _MeanSquareFormula(_NormalizationFormula):
-    """The formula of an `operator` that divides by the root of the mean square, or by the length of
-    a vector, which is this root times that of the number of elements.
+    """The formula of an `operator` that divides by the root of the mean square, or of the sum of
+    squares: the L2 norm.
 
     Refuses when:
-    1. the mean is not over the last axes, one of these may be empty, which onnxruntime's kernel
-       refuses, or their lengths are not known below operator set 15: the scale needs a Shape of
-       them.
-    2. epsilon is there, but is not a positive number.
-    3. the provider has no kernel for the type, or the operator would compute in less than its
-       precision.
-    4. the squares are added up, and their number is not known.
+    1. the mean is not over the last axes, one of these may have size 0, which onnxruntime's kernel
+       rejects, or is dynamic below operator set 15: the scale then needs a Shape with start.
+    2. epsilon is present, but not between 0 and 1.
+    3. the provider has no kernel for the type, or the operator would compute in a lower precision.
+    4. the squares are summed, and their number is not known.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, epsilon: Scalar) -> Symbol:
@@ -346,11 +339,10 @@ class _MeanSquareFormula(_NormalizationFormula):
 class RMSNormalizationPattern(_MeanSquareFormula):
     """x / √(mean of x² + epsilon) → RMSNormalization(x, 1)
 
-    What: one operator instead of six, with or without epsilon; `RMSNormalizationMulPattern` merges
-    a factor of the result. Vectors that are given length 1, x / √(sum of x² + epsilon), are
-    normalized with the scale 1 / √n.
-    Why: measured 2.3 times faster on onnxruntime's CPU provider; vectors 1.3 times (8 of 64) to 2.1
-    times (4096 of 128).
+    What: one operator instead of six, with or without epsilon; `RMSNormalizationMulPattern` folds a
+    factor into it. An L2 normalization, x / √(sum of x² + epsilon), gets the scale 1 / √n.
+    Why: measured 2.3 times faster on onnxruntime's CPU provider; L2 normalization 1.3 times (8
+    vectors of 64) to 2.1 times (4096 of 128).
     """
 
     phase = "specialize"
@@ -386,10 +378,9 @@ class RMSNormalizationPattern(_MeanSquareFormula):
 class SimplifiedLayerNormalizationPattern(_MeanSquareFormula):
     """x / √(mean of x² + epsilon) → SimplifiedLayerNormalization(x, 1)
 
-    What: one operator instead of six; `SimplifiedLayerNormalizationMulPattern` merges a factor of
-    the result into it. It belongs to onnxruntime, although its domain is the standard one: other
-    runtimes and ``onnx.checker`` do not support it. From operator set 23 on RMSNormalization
-    replaces it.
+    What: one operator instead of six; `SimplifiedLayerNormalizationMulPattern` folds a factor into
+    it. It is an operator of onnxruntime, although in the standard domain: other runtimes and
+    ``onnx.checker`` do not support it. From operator set 23 on, RMSNormalization replaces it.
     Why: measured 2.3 times faster on onnxruntime's CPU provider.
     """
 

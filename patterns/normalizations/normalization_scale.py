@@ -1,4 +1,4 @@
-"""Normalizations whose result is multiplied."""
+"""Normalizations whose result is multiplied or divided."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ from .._shapes import uniform_value
 
 
 def trailing_shape(g: GraphView, x: str, axes: Sequence[int]) -> Shape | None:
-    """Lengths of the last axes when a reduction is over just these, else ``None``."""
+    """Shape of the last axes if a reduction is over just these, else ``None``."""
     shape = g.try_infer_shape(x)
     if shape is None or not axes:
         return None
@@ -33,20 +33,20 @@ def trailing_shape(g: GraphView, x: str, axes: Sequence[int]) -> Shape | None:
 
 
 def same_trailing(g: GraphView, parameter: str, like: str, x: str) -> bool:
-    """Whether a parameter of the normalized tensor x has the shape of another one, or is a constant
-    that broadcasts to it.
+    """Whether a parameter of the normalized tensor x has the shape of the parameter ``like``, or is
+    a constant that broadcasts to it.
     """
-    given, wanted, rank = g.try_infer_shape(parameter), g.try_infer_shape(like), g.info(x).rank
-    if given is None or wanted is None or rank is None or len(wanted) > rank:
+    shape, target, rank = g.try_infer_shape(parameter), g.try_infer_shape(like), g.info(x).rank
+    if shape is None or target is None or rank is None or len(target) > rank:
         return False
-    if given == wanted:
+    if shape == target:
         return True
-    if not g.is_constant(parameter) or len(given) > rank:
+    if not g.is_constant(parameter) or len(shape) > rank:
         return False
-    aligned = given[max(0, len(given) - len(wanted)) :]
-    leading = given[: len(given) - len(aligned)]
-    return all(d == 1 for d in leading) and all(
-        d in (1, w) for d, w in zip(aligned[::-1], wanted[::-1], strict=False)
+    aligned = shape[max(0, len(shape) - len(target)) :]
+    leading = shape[: len(shape) - len(aligned)]
+    return all(dim == 1 for dim in leading) and all(
+        dim in (1, target_dim) for dim, target_dim in zip(aligned[::-1], target[::-1], strict=False)
     )
 
 
@@ -54,10 +54,11 @@ def same_trailing(g: GraphView, parameter: str, like: str, x: str) -> bool:
 def multiplied(
     g: GraphView, parameter: str, factor: str, *, is_divisor: bool = False
 ) -> Array | str:
-    """A parameter of a normalization times a factor, or by a divisor, that `same_trailing` accepts.
+    """A parameter of a normalization times a factor (``is_divisor``: divided by it), which
+    `same_trailing` accepts.
 
     Returns:
-        A constant; or the factor when either of them is computed and the parameter is all ones.
+        A constant; or the factor if one of them is computed and the parameter is all ones.
 
     Raises:
         Declined: when neither applies, or the constant leaves the range of its type.
@@ -74,17 +75,17 @@ def multiplied(
                 f"{factor!r} or {parameter!r} is not constant, and the scale is not all ones"
             )
         return factor
-    given = constant(g, parameter)
+    array = constant(g, parameter)
     factors = 1 / doubles(g, factor) if is_divisor else doubles(g, factor)
-    return rounded(np.asarray(doubles(g, parameter) * factors).reshape(given.shape), given.dtype)
+    return rounded(np.asarray(doubles(g, parameter) * factors).reshape(array.shape), array.dtype)
 
 
 @np.errstate(all="ignore")
 def shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str:
-    """A bias of a normalization, or none, plus a shift that `same_trailing` accepts, as a constant
-    of the shape of the scale.
+    """The bias of a normalization, if any, plus a shift that `same_trailing` accepts.
 
-    It is the shift itself when that is computed and there is no bias.
+    Returns:
+        A constant in the shape of the scale; or the shift if it is computed and there is no bias.
 
     Raises:
         Declined: when the shift is computed and there is a bias, or the constant leaves the range
@@ -95,17 +96,17 @@ def shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str:
     shape = g.static_shape(like)
     if shape is None or not g.is_constant(shift) or (bias and not g.is_constant(bias)):
         raise Declined("a bias is not constant, or its shape is unknown")
-    given, more = doubles(g, bias), doubles(g, shift)
-    total = np.asarray(given + more)
+    biases, shifts = doubles(g, bias), doubles(g, shift)
+    total = np.asarray(biases + shifts)
     scale = doubles(g, like) if g.is_constant(like) else 0.0
-    found = rounded(total, constant(g, shift).dtype, terms=(given, more), other=scale)
-    return np.broadcast_to(found.reshape(total.shape[-len(shape) :]), shape)
+    sums = rounded(total, constant(g, shift).dtype, terms=(biases, shifts), other=scale)
+    return np.broadcast_to(sums.reshape(total.shape[-len(shape) :]), shape)
 
 
 class _NormalizationScale(EasyPatternOptimization):
-    """A normalization by an `operator` that has a scale, times a factor or by a divisor.
+    """A normalization by an `operator` with a scale, multiplied by a factor or divided.
 
-    What: multiplies while the tensor is normalized, or divides by a constant.
+    What: folds a factor, or a constant divisor, into the scale.
     Why: saves one pass over the tensor.
     Refuses when:
     1. the factor does not have the shape of the scale, and is not a constant that broadcasts to it.
@@ -177,8 +178,8 @@ class SimplifiedLayerNormalizationMulPattern(_NormalizationScale):
     """SimplifiedLayerNormalization(x, scale) · factor → SimplifiedLayerNormalization(x, scale ·
     factor)
 
-    What: multiplies while the tensor is normalized, by the operator that onnxruntime has below
-    operator set 23.
+    What: folds a factor, or a constant divisor, into the scale of the operator that onnxruntime has
+    below operator set 23.
     """
 
     phase = "target"

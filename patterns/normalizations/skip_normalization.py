@@ -1,4 +1,4 @@
-"""A sum that is normalized."""
+"""Sums that are normalized."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -18,9 +18,7 @@ from xoptim.match.trace import Optional, Symbol
 
 
 class _SkipNormalization(EasyPatternOptimization):
-    """A sum of two or three tensors and its normalization, for which onnxruntime has one
-    `operator`.
-    """
+    """A sum of two or three tensors and its normalization, as one `operator` of onnxruntime."""
 
     phase = "target"
     priority = 2
@@ -33,7 +31,7 @@ class _SkipNormalization(EasyPatternOptimization):
     derives = ("alone",)
 
     def total(self, g: PatternBuilder, x: Symbol, skip: Symbol, added: Symbol) -> Symbol:
-        """The sum, in any arrangement; it may be read elsewhere too."""
+        """The sum, in any order; it may have other consumers."""
         return (
             g.op.Add(x, skip, added, associative=True) if g.option("biased") else g.op.Add(x, skip)
         )
@@ -62,14 +60,14 @@ class _SkipNormalization(EasyPatternOptimization):
     def fused(
         self, g: PatternRewriter, operands: Sequence[str | None], epsilon: float, alone: bool
     ) -> tuple[str | None, str]:
-        """The fourth result is the sum, where something else reads it.
+        """Write the operator; its fourth output is the sum, if that has other consumers.
 
-        The second and third are for training.
+        The second and third outputs are for training.
         """
         outputs = [g.unique_name("normalized"), "", "", g.unique_name("sum")]
-        given = outputs[:1] if alone else outputs
+        names = outputs[:1] if alone else outputs
         getattr(g.op, self.operator)(
-            *operands, domain="com.microsoft", outputs=given, epsilon=epsilon
+            *operands, domain="com.microsoft", outputs=names, epsilon=epsilon
         )
         return (None if alone else outputs[3]), outputs[0]
 
@@ -82,8 +80,8 @@ class SkipLayerNormalizationPattern(_SkipNormalization):
     Why: one kernel launch instead of two or three; not on the CPU, where it was measured 8 times
     slower.
     Refuses when:
-    1. the operands of the sum are not known to have the same two or three axes (the first of three
-       may be 1 in one of them, or missing), or it is not the last one that is normalized.
+    1. the operands of the sum are not known to have the same shape of rank 2 or 3 (in one of them,
+       the batch dimension may be 1 or missing), or the normalization is not along the last axis.
     2. scale, bias or b are not vectors as long as that axis.
     3. the provider has no kernel for the type.
     """
@@ -91,9 +89,11 @@ class SkipLayerNormalizationPattern(_SkipNormalization):
     operator = "SkipLayerNormalization"
 
     def adds(self, g: GraphView, x: str, skip: str) -> bool:
-        """The positions of a batch may be given once."""
-        shape, given = g.try_infer_shape(x), g.try_infer_shape(skip)
-        repeated = shape is not None and len(shape) == 3 and given in (shape[1:], (1, *shape[1:]))
+        """The second tensor may lack the batch, as position embeddings do."""
+        shape, skip_shape = g.try_infer_shape(x), g.try_infer_shape(skip)
+        repeated = (
+            shape is not None and len(shape) == 3 and skip_shape in (shape[1:], (1, *shape[1:]))
+        )
         return repeated or super().adds(g, x, skip)
 
     def match_pattern(
@@ -148,8 +148,8 @@ class SkipSimplifiedLayerNormalizationPattern(_SkipNormalization):
     Why: one kernel launch instead of two or three; not on the CPU, where it was measured 2 times
     slower.
     Refuses when:
-    1. the operands of the sum are not known to have the same two or three axes, or it is not the
-       last one that is normalized.
+    1. the operands of the sum are not known to have the same shape of rank 2 or 3, or the
+       normalization is not along the last axis.
     2. scale or b are not vectors as long as that axis.
     3. the provider has no kernel for the type.
     """

@@ -1,1 +1,1 @@
-"""Quantization of operands to integers, which changes results; only where it is asked for."""
+"""Quantization and float16 conversion, which change results; only on request (--precision)."""

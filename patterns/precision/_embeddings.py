@@ -1,4 +1,4 @@
-"""Embeddings: constant float32 matrices that are read by rows."""
+"""Embeddings: constant float32 matrices that a Gather reads by rows."""
 
 from onnx import TensorProto
 
@@ -9,11 +9,11 @@ from .._folding import constant
 from ._quantization import is_quantizable
 
 ROWS = 256
-"""Fewest rows of an embedding."""
+"""Minimum number of rows of an embedding."""
 
 
 class _QuantizedEmbedding(QuantizationPattern, EasyPatternOptimization):
-    """An embedding that is quantized. Refusals have the numbers of `Int8EmbeddingPattern`."""
+    """An embedding to quantize. Refusals are numbered as in `Int8EmbeddingPattern`."""
 
     phase = "target"
     providers = ("cpu",)
@@ -34,5 +34,5 @@ class _QuantizedEmbedding(QuantizationPattern, EasyPatternOptimization):
         return m.derive(table=table)
 
     def fits(self, columns: int) -> bool:
-        """Whether rows of so many numbers can be quantized."""
+        """Whether rows of this length can be quantized."""
         raise NotImplementedError

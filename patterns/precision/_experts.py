@@ -1,4 +1,4 @@
-"""Mixtures of experts as `ExpertsScan` writes them: a Scan over the weights of all experts."""
+"""Mixtures of experts (MoE) as `ExpertsScan` writes them: a Scan over the experts' weights."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -19,19 +19,19 @@ _VIEWS: Final = operators_with(Trait.VIEW)
 _NONNEGATIVE: Final = frozenset(
     ("Abs", "Exp", "HardSigmoid", "Relu", "Sigmoid", "Softmax", "Softplus", "Sqrt")
 )
-"""Operators whose results are not negative."""
+"""Operators whose results are nonnegative."""
 _KEEPING_SIGN: Final = operators_with(Trait.MOVES) | {
     *("Add", "Div", "GatherElements", "Max", "Mul", "ReduceMax", "ReduceMean", "ReduceSum"),
     "TopK",
 }
-"""Operators whose first result is not negative where no operand of floats is."""
+"""Operators whose first result is nonnegative if all float operands are."""
 _ACTIVATIONS: Final = {"Relu": "relu", "Gelu": "gelu"}
-"""What QMoE calls an activation; its Gelu is the one by Tanh, which differs by 2e-4."""
+"""The activation types of QMoE; its Gelu is the approximation by Tanh, which differs by 2e-4."""
 _MAX_PARAMETER: Final = 1024.0
-"""Largest parameter of an activation, with which its results stay far from the largest numbers."""
+"""Largest parameter of an activation, so that results stay far from overflow."""
 _DEPTH: Final = 12
 _RANK: Final = 3
-"""Of the weights of all experts."""
+"""Rank of the stacked weights."""
 
 
 class Projection(NamedTuple):
@@ -40,8 +40,8 @@ class Projection(NamedTuple):
     Attributes:
         x: the rows, in the body.
         weights: name of the weights of all experts, of shape (experts, terms, columns).
-        bias: name of their biases, of shape (experts, columns); empty where there are none.
-        columns: the places of the columns that are read.
+        bias: name of their biases, of shape (experts, columns); empty if there are none.
+        columns: the indices of the columns that are read.
     """
 
     x: str
@@ -50,7 +50,7 @@ class Projection(NamedTuple):
     columns: Array
 
     def shape(self, g: GraphView) -> tuple[int, int, int]:
-        """The number of experts, and the rows and columns of their weights."""
+        """The shape of the weights: (experts, rows, columns)."""
         shape = g.static_shape(self.weights)
         if shape is None or len(shape) != _RANK:
             raise Declined("the weights of the experts are not matrices")
@@ -61,9 +61,9 @@ class Routing(NamedTuple):
     """Which experts compute which tokens.
 
     Attributes:
-        scores: of which a TopK chooses the largest, of shape (tokens, experts).
-        experts: the chosen ones, of shape (tokens, choices).
-        factors: by which results are multiplied, in the order of the experts.
+        scores: the router scores that a TopK reads, of shape (tokens, experts).
+        experts: the chosen experts, of shape (tokens, choices).
+        factors: the weights of the experts' results, in the order of the experts.
     """
 
     scores: str
@@ -76,11 +76,11 @@ class Experts(NamedTuple):
 
     Attributes:
         x: the tokens, of shape (tokens, 1, ...).
-        routing: of the tokens.
-        choices: number of experts of each token.
-        inner: one MatMul, or those of a gate and of what it is multiplied by.
+        routing: the routing of the tokens.
+        choices: number of experts of each token (top-k).
+        inner: one MatMul, or those of the gate and of the up projection.
         outer: the MatMul after the activation.
-        activation: attributes of QMoE.
+        activation: the attributes of QMoE for the activation.
     """
 
     x: str
@@ -104,23 +104,23 @@ def experts_of(g: GraphView, scan: Node) -> Experts:
     """
     body = _Body(g, scan)
     scatter = body.node(body.result, "ScatterND")
-    places, choices = body.places(scatter)
-    scores, chosen = _choice(g, body.chosen(places))
-    product, factors = body.weighted(scatter.input[2], places)
+    indices, choices = body.row_indices(scatter)
+    scores, selection = _choice(g, body.choice_mask(indices))
+    product, factors = body.weighted(scatter.input[2], indices)
     outer = body.projection(product)
     leaves, activation = body.activation(outer.x)
     inner = [body.projection(leaf) for leaf in leaves]
-    x = body.rows(inner[0].x, places)
+    x = body.rows(inner[0].x, indices)
     if x is None or len({projection.x for projection in inner}) > 1:
         raise Declined("the first MatMul of an expert does not read rows of one tensor")
-    routing = Routing(scores, chosen, factors)
+    routing = Routing(scores, selection, factors)
     experts = Experts(_tokens(g, x, choices), routing, choices, inner, outer, activation)
     _check_sizes(g, scan, experts)
     return experts
 
 
 def is_nonnegative(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
-    """Whether a tensor of floats is known to have no negative number."""
+    """Whether a float tensor is known to have no negative elements."""
     array = g.get_computed_constant(name)
     if array is not None:
         return bool((array >= 0).all())
@@ -156,16 +156,14 @@ class _Body:
         self._state, self.result = body.inputs[0], body.outputs[0]
 
     def node(self, name: str, *op_types: str) -> Node:
-        """The node that computes a value, which has one of some operators."""
+        """The producer of a value, which must be one of these operators."""
         node = self._g.node_before(name)
         if not is_op(node, *op_types):
             raise Declined(f"{name!r} of the body is not the result of a {' or '.join(op_types)}")
         return node
 
-    def places(self, scatter: Node) -> tuple[str, int]:
-        """The places of the rows of an expert whose results are added to the tokens, and the number
-        of rows of a token.
-        """
+    def row_indices(self, scatter: Node) -> tuple[str, int]:
+        """The indices of an expert's rows, and the number of rows of a token."""
         column = self.node(scatter.input[1], "Unsqueeze")
         if scatter.input[0] != self._state:
             raise Declined("the results of an expert are not added to the state")
@@ -183,26 +181,24 @@ class _Body:
             raise Declined("the results of an expert are not added to the state")
         return tokens.input[0], choices
 
-    def chosen(self, places: str) -> str:
-        """The matrix of Booleans that tells whether each row has chosen each expert."""
-        squeeze = self.node(places, "Squeeze")
-        chosen = self.node(squeeze.input[0], "NonZero").input[0]
-        if chosen not in self._operands or self._g.get_argument(squeeze, "axes") != [0]:
+    def choice_mask(self, indices: str) -> str:
+        """The Boolean matrix (experts, rows) of the choices of all rows."""
+        squeeze = self.node(indices, "Squeeze")
+        mask = self.node(squeeze.input[0], "NonZero").input[0]
+        if mask not in self._operands or self._g.get_argument(squeeze, "axes") != [0]:
             raise Declined("the places are not those of the rows that have chosen an expert")
-        return self._operands[chosen]
+        return self._operands[mask]
 
-    def weighted(self, name: str, places: str) -> tuple[str, str]:
-        """The results of an expert before they are multiplied by their factors, and the factors of
-        all rows.
-        """
-        for product, gathered in _orders(self.node(name, "Mul")):
-            factors = self.rows(gathered, places)
+    def weighted(self, name: str, indices: str) -> tuple[str, str]:
+        """The results of an expert before the multiplication by factors, and all rows' factors."""
+        for result, factor in _orders(self.node(name, "Mul")):
+            factors = self.rows(factor, indices)
             if factors is not None:
-                return product, factors
+                return result, factors
         raise Declined("the result of an expert is not multiplied by a factor of each row")
 
-    def rows(self, name: str, places: str) -> str | None:
-        """The tensor whose rows at some places form a matrix, or ``None``."""
+    def rows(self, name: str, indices: str) -> str | None:
+        """The tensor of which a matrix has the rows at these indices, or ``None``."""
         if self._g.info(name).rank != 2:
             return None
         gather = self._g.node_before(_source(self._g, name))
@@ -211,23 +207,23 @@ class _Body:
         is_outside = gather.input[0] not in self._operands and not self._g.node_before(
             gather.input[0]
         )
-        return gather.input[0] if is_outside and gather.input[1] == places else None
+        return gather.input[0] if is_outside and gather.input[1] == indices else None
 
     def projection(self, name: str) -> Projection:
-        """The MatMul that gives a matrix, or some columns of it."""
-        part = self._g.node_before(name)
-        if not is_op(part, "Split", "Slice"):
+        """The MatMul that computes a matrix, or some columns of it."""
+        selection = self._g.node_before(name)
+        if not is_op(selection, "Split", "Slice"):
             return self._linear(name)
-        product = self._linear(part.input[0])
-        axes = self._g.get_argument(part, "axes" if part.op_type == "Slice" else "axis")
-        constants = [self._g.get_computed_constant(operand) for operand in part.input[1:]]
-        parts = self._g.evaluate(part, [product.columns[None], *constants])
-        if axes not in ([1], [-1], 1, -1) or parts is None:
+        projection = self._linear(selection.input[0])
+        axes = self._g.get_argument(selection, "axes" if selection.op_type == "Slice" else "axis")
+        constants = [self._g.get_computed_constant(operand) for operand in selection.input[1:]]
+        columns = self._g.evaluate(selection, [projection.columns[None], *constants])
+        if axes not in ([1], [-1], 1, -1) or columns is None:
             raise Declined("the columns of a MatMul are divided in another way")
-        return product._replace(columns=parts[part.output.index(name)][0])
+        return projection._replace(columns=columns[selection.output.index(name)][0])
 
     def activation(self, name: str) -> tuple[tuple[str, ...], dict[str, Any]]:
-        """The operands of an activation, and its attributes: those of a gate come first."""
+        """The operands of an activation, the gate first, and the attributes of QMoE for it."""
         node = self._g.node_before(name)
         for gate, factor in _orders(node) if is_op(node, "Mul") else ():
             swiglu = self._swiglu(gate, factor)
@@ -241,8 +237,8 @@ class _Body:
         return (name,), {"activation_type": "identity"}
 
     def _swiglu(self, gate: str, factor: str) -> tuple[tuple[str, ...], dict[str, Any]] | None:
-        """The operands and attributes of x · sigmoid(alpha · x) · (z + beta), where x and z may
-        have limits.
+        """The operands and attributes of x · sigmoid(alpha · x) · (z + beta); x and z may be
+        clipped.
         """
         silu = self._silu(gate)
         if silu is None:
@@ -272,15 +268,15 @@ class _Body:
             inside = sigmoid.input[0] if is_op(sigmoid, "Sigmoid") else ""
             if inside == x:
                 return x, 1.0
-            product = self._g.node_before(inside)
-            for operand, scale in _orders(product) if is_op(product, "Mul") else ():
+            multiplied = self._g.node_before(inside)
+            for operand, scale in _orders(multiplied) if is_op(multiplied, "Mul") else ():
                 alpha = self._g.get_constant_scalar(scale)
                 if operand == x and alpha is not None:
                     return x, float(alpha)
         return None
 
     def _plus(self, name: str) -> tuple[str, float]:
-        """The operand of a sum with a constant, and the constant: 0 where there is none."""
+        """The operand of an Add of a constant, and the constant; the tensor and 0 if none."""
         node = self._g.node_before(name)
         for operand, number in _orders(node) if is_op(node, "Add") else ():
             beta = self._g.get_constant_scalar(number)
@@ -289,7 +285,7 @@ class _Body:
         return name, 0.0
 
     def _clipped(self, name: str) -> tuple[str, float | None, float | None]:
-        """The operand of a Clip, and its limits."""
+        """The operand of a Clip, and its bounds; the tensor itself if there is no Clip."""
         node = self._g.node_before(name)
         if not is_op(node, "Clip"):
             return name, None, None
@@ -298,11 +294,11 @@ class _Body:
         return node.input[0], low, high
 
     def _linear(self, name: str) -> Projection:
-        """The MatMul of rows by the weights of an expert that gives a matrix."""
+        """The MatMul of rows by the weights of an expert that computes a matrix."""
         node, bias = self._g.node_before(name), ""
-        for product, summand in _orders(node) if is_op(node, "Add") else ():
+        for operand, summand in _orders(node) if is_op(node, "Add") else ():
             if summand in self._operands:
-                node, bias = self._g.node_before(product), summand
+                node, bias = self._g.node_before(operand), summand
                 break
         if not is_op(node, "Gemm", "MatMul") or (bias and node.op_type == "Gemm"):
             raise Declined(f"{name!r} of the body is not the result of a MatMul")
@@ -329,7 +325,7 @@ def _orders(node: Node) -> Iterator[tuple[str, str]]:
 
 
 def _source(g: GraphView, name: str) -> str:
-    """The tensor that has the elements of another one in the same order."""
+    """The tensor before all operators that only change the shape."""
     node = g.node_before(name)
     while node is not None and not node.domain and node.op_type in _VIEWS:
         name = node.input[0]
@@ -337,20 +333,18 @@ def _source(g: GraphView, name: str) -> str:
     return name
 
 
-def _choice(g: GraphView, chosen: str) -> tuple[str, str]:
-    """The scores and the results of the TopK that chooses experts, from the matrix that tells
-    whether rows have chosen experts.
-    """
-    equal = g.node_before(chosen)
+def _choice(g: GraphView, mask: str) -> tuple[str, str]:
+    """The scores and the indices of the TopK that chooses experts, from the matrix of choices."""
+    equal = g.node_before(mask)
     for operand, name in _orders(equal) if is_op(equal, "Equal") else ():
-        numbers = g.get_computed_constant(operand)
-        if numbers is not None:
-            experts, count = _source(g, name), len(numbers)
+        ids = g.get_computed_constant(operand)
+        if ids is not None:
+            experts, count = _source(g, name), len(ids)
             break
     else:
         raise Declined("the choices of the rows are not compared with the numbers of the experts")
     node = g.node_before(experts)
-    if not np.array_equal(numbers, np.arange(count)[:, None]):
+    if not np.array_equal(ids, np.arange(count)[:, None]):
         raise Declined("the experts are not numbered in order")
     if not is_op(node, "TopK") or experts != node.output[1]:
         raise Declined("the experts are not chosen by a TopK")
@@ -361,31 +355,31 @@ def _choice(g: GraphView, chosen: str) -> tuple[str, str]:
 
 
 def _tokens(g: GraphView, rows: str, choices: int) -> str:
-    """The tensor with one row for each token, where each of its rows is repeated for each choice.
+    """The tensor with one row for each token, from the rows that repeat it for each choice.
 
     Raises:
-        Declined: the rows are others.
+        Declined: the rows are not repeated in this way.
     """
     if choices == 1:
         return rows
     expand = g.node_before(_source(g, rows))
     if not is_op(expand, "Expand"):
         raise Declined("the rows are not known to be those of tokens")
-    before, after = g.try_infer_shape(expand.input[0]), g.try_infer_shape(expand.output[0])
-    if before is None or after is None or before[1:2] != (1,):
+    tokens, repeated = g.try_infer_shape(expand.input[0]), g.try_infer_shape(expand.output[0])
+    if tokens is None or repeated is None or tokens[1:2] != (1,):
         raise Declined("the rows are not known to be those of tokens")
-    if after != (before[0], choices, *before[2:]):
+    if repeated != (tokens[0], choices, *tokens[2:]):
         raise Declined("the rows are not known to be those of tokens")
     return expand.input[0]
 
 
 def _check_sizes(g: GraphView, scan: Node, experts: Experts) -> None:
-    """Raise `Declined` unless all operands are of the same tokens and experts."""
-    (scores, chosen, factors), (*inner, outer) = experts.routing, experts.projections
+    """Raise `Declined` unless all operands belong to the same tokens and experts."""
+    (scores, selection, factors), (*inner, outer) = experts.routing, experts.projections
     tokens, count = g.try_infer_shape(scores) or (0, 0)
     width, hidden = outer.shape(g)[1], len(outer.columns)
     shapes = [
-        (chosen, (tokens, experts.choices)),
+        (selection, (tokens, experts.choices)),
         (factors, (tokens * experts.choices, 1)),
         (scan.input[0], (tokens, hidden)),
     ]
@@ -394,7 +388,13 @@ def _check_sizes(g: GraphView, scan: Node, experts: Experts) -> None:
         raise Declined("the rows are not known to be one for each token")
     if any(g.try_infer_shape(name) != shape for name, shape in shapes):
         raise Declined("the state, the choices and the factors are not known to be of the tokens")
-    if any(each.shape(g)[:2] != (count, hidden) for each in inner) or outer.shape(g)[0] != count:
+    if (
+        any(projection.shape(g)[:2] != (count, hidden) for projection in inner)
+        or outer.shape(g)[0] != count
+    ):
         raise Declined("the weights are not those of all experts for the same rows")
-    if any(len(each.columns) != width or bool(each.bias) != bool(inner[0].bias) for each in inner):
+    if any(
+        len(projection.columns) != width or bool(projection.bias) != bool(inner[0].bias)
+        for projection in inner
+    ):
         raise Declined("the gate and its factor have different sizes, or one of them has no bias")

@@ -55,14 +55,14 @@ _SWIGLU: Final = (
     'activation_type = "swiglu", swiglu_fusion = 1, activation_alpha = 1.5, '
     "activation_beta = 1.0, swiglu_limit = 320.0"
 )
-_IN_TURNS: Final = [
+_INTERLEAVED: Final = [
     expert + gate + part for expert in (0, 64) for gate in range(32) for part in (0, 32)
 ]
-"""The places of biases after a gate and its factor were put in turns, for two experts."""
+"""The order of biases after gate and up projection are interleaved, for two experts."""
 
 
 def examples_of(integers: Sequence[int], bits: int) -> tuple[Example, ...]:
-    """Examples with two experts, of whose weights each column has the same 32 integers."""
+    """Examples with two experts whose weights have the same 32 integers in each column."""
     zero = 1 << bits - 2
     column = packed(np.array([integers], np.uint8), bits)[0]
     rest = (
@@ -87,7 +87,7 @@ def examples_of(integers: Sequence[int], bits: int) -> tuple[Example, ...]:
     )
     biases = (
         f"float[2,64] b = {{{_text(number + 256 for number in numbers)}}}"
-        for numbers in (range(128), _IN_TURNS)
+        for numbers in (range(128), _INTERLEAVED)
     )
     bias = f"float[2,32] b = {{{_text(range(256, 320))}}}"
     return Example.pairs(

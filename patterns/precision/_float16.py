@@ -1,6 +1,4 @@
-"""Operators that are computed in 16 bits, and the operands and results that have this type
-there.
-"""
+"""Operators that are computed in float16, and their operands and results of this type."""
 
 from typing import Final, NamedTuple
 
@@ -25,7 +23,7 @@ SUMS: Final = (
     "com.microsoft::FusedMatMul",
     "com.microsoft::MultiHeadAttention",
 )
-"""Operators for whose sake others are computed in 16 bits."""
+"""The expensive operators, for which others are computed in float16 as well."""
 OTHERS: Final = (
     "Abs",
     "Add",
@@ -102,23 +100,21 @@ OTHERS: Final = (
     "com.microsoft::SkipLayerNormalization",
     "com.microsoft::SkipSimplifiedLayerNormalization",
 )
-"""Operators that are computed in 16 bits around `SUMS`.
+"""Operators that are computed in float16 around `SUMS`.
 
-Not among them are those that leave the range or lose digits of small numbers (Exp, Pow, Reciprocal,
-Sqrt), that turn small errors into large ones (Sin and Cos of large angles, Log), that count
-(CumSum, Range), or that jump (Floor).
+Excluded are those that overflow or lose digits of small numbers (Exp, Pow, Reciprocal, Sqrt), that
+amplify errors (Sin and Cos of large angles, Log), that count (CumSum, Range), or that are
+discontinuous (Floor).
 """
 LARGEST: Final = 2.0**15
 """Larger numbers are near the limit of float16, which is 65504."""
 _MASKING: Final = ("Add", "Mul", "Sub", "Where")
 _MASKED = 2.0**14
-"""Takes the place of the numbers of a mask: Softmax is 0 there, and the sum of two stays within the
-range.
-"""
+"""Replaces the numbers of a mask: Softmax is still 0, and the sum of two stays finite."""
 _SMALLEST_NORMAL = 2.0**-14
-"""Smaller numbers have fewer digits in 16 bits.
+"""Smaller numbers have fewer digits in float16.
 
-They matter where a constant has no larger ones, as an epsilon that prevents a division by 0.
+This matters for constants without larger ones, such as an epsilon that prevents a division by 0.
 """
 _TYPES = (TensorProto.FLOAT, TensorProto.FLOAT16)
 
@@ -131,9 +127,9 @@ class Float16Places(NamedTuple):
 
 
 def float16_places(g: GraphView, node: Node) -> Float16Places | None:
-    """The operands and results of a node that are 32-bit floats, and may be 16-bit floats.
+    """The float32 operands and results of a node that can be float16.
 
-    ``None`` when there is no such operand, a result cannot change, or there is no such kernel.
+    ``None`` when there is no such operand, a result cannot change, or there is no float16 kernel.
     """
     counts = len(node.input), len(node.output)
     free = convertible_places(node.op_type, node.domain, node.opset, counts, _TYPES)
@@ -154,9 +150,7 @@ def float16_places(g: GraphView, node: Node) -> Float16Places | None:
 
 
 def float16_of(g: GraphView, name: str) -> str | Array | None:
-    """A 32-bit tensor in 16 bits, where that loses nothing: the tensor that a Cast reads, or a
-    constant.
-    """
+    """A float32 tensor in float16 if lossless, a Cast's operand or a constant, else ``None``."""
     node = g.node_before(name)
     if is_op(node, "Cast") and g.try_infer_type(node.input[0]) == TensorProto.FLOAT16:
         return node.input[0]
@@ -169,9 +163,7 @@ def float16_of(g: GraphView, name: str) -> str | Array | None:
 
 
 def fits(g: GraphView, name: str, reader: Node) -> bool:
-    """Whether a tensor may be rounded: not a constant that 16 bits do not hold, nor whole numbers,
-    which must stay exact.
-    """
+    """Whether a tensor may be rounded to float16: neither constants out of range, nor integers."""
     node = g.node_before(name)
     if is_op(node, "Cast") and g.try_infer_type(node.input[0]) not in (
         *_TYPES,
@@ -183,23 +175,23 @@ def fits(g: GraphView, name: str, reader: Node) -> bool:
 
 
 def _is_held(numbers: Array, reader: Node) -> bool:
-    """Whether 16 bits hold a constant, except the numbers of a mask."""
+    """Whether a constant, except the numbers of a mask, is in the range of float16."""
     largest = _magnitude(numbers)
     if largest >= MASK:
-        sizes = np.abs(numbers)
-        if not is_op(reader, *_MASKING) and (sizes[np.isfinite(sizes)] >= MASK).any():
+        magnitudes = np.abs(numbers)
+        if not is_op(reader, *_MASKING) and (magnitudes[np.isfinite(magnitudes)] >= MASK).any():
             return False
-        largest = sizes.max(initial=0, where=sizes < MASK)  # not infinite
+        largest = magnitudes.max(initial=0, where=magnitudes < MASK)  # not infinite
     return bool(largest == 0 or _SMALLEST_NORMAL <= largest <= LARGEST)  # false for a NaN
 
 
 def _magnitude(numbers: Array) -> float:
-    """The largest size of some numbers, NaN if one is; without a copy of large tensors."""
+    """The largest magnitude, NaN if a number is; without a copy of large tensors."""
     return float(max(numbers.max(), -numbers.min())) if numbers.size else 0.0
 
 
 def rounded(numbers: Array) -> Array:
-    """A constant in 16 bits, which hold it; numbers of a mask become smaller ones."""
+    """A constant in float16; the numbers of a mask become smaller ones."""
     if _magnitude(numbers) < MASK:
         return numbers.astype(np.float16)
     is_masked = np.isfinite(numbers) & (np.abs(numbers) >= MASK)
@@ -212,16 +204,17 @@ def is_square(node: Node) -> bool:
 
 
 def is_read_in_float16(g: GraphView, name: str) -> bool:
-    """Whether only Casts to 16 bits read a result."""
-    readers = g.next_nodes(name)
-    is_inside = bool(readers) and not g.is_output(name) and not g.is_used_by_subgraph(name)
+    """Whether only Casts to float16 read a result."""
+    consumers = g.next_nodes(name)
+    is_inside = bool(consumers) and not g.is_output(name) and not g.is_used_by_subgraph(name)
     return is_inside and all(
-        is_op(each, "Cast") and each.get_attribute("to") == TensorProto.FLOAT16 for each in readers
+        is_op(consumer, "Cast") and consumer.get_attribute("to") == TensorProto.FLOAT16
+        for consumer in consumers
     )
 
 
 def recreated(g: PatternRewriter, node: Node, operands: list[str], results: list[str]) -> Node:
     """The same operator with other operands and results; it keeps its name for reports."""
-    made = g.make_node(node.op_type, operands, results, domain=node.domain, **node.attribute)
-    made.name = node.name
-    return made
+    copy = g.make_node(node.op_type, operands, results, domain=node.domain, **node.attribute)
+    copy.name = node.name
+    return copy

@@ -1,6 +1,4 @@
-"""MatMuls of a tensor by constant weights, in all forms in which exporters and optimizers write
-them.
-"""
+"""MatMuls of a tensor by constant weights, in all forms that exporters and optimizers write."""
 
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
@@ -30,7 +28,7 @@ from .._pairs import pair_scales
 from ._quantization import QuantizedMatrix, columns_to_int8, is_quantizable
 
 FEWEST_TERMS = 16
-"""Sums of fewer terms were not measured to be faster with integers of 8 bits."""
+"""Sums of fewer terms were not measured to be faster in int8."""
 
 
 class WeightedMatMul(NamedTuple):
@@ -38,9 +36,9 @@ class WeightedMatMul(NamedTuple):
 
     Attributes:
         weights: name of the matrix.
-        is_transposed: whether its rows, and not its columns, belong to elements of a result.
-        terms: number of terms of a sum.
-        columns: number of elements of a row of the result.
+        is_transposed: whether its rows, not its columns, are the columns of the result.
+        terms: number of terms of a sum (K).
+        columns: number of columns of the result (N).
     """
 
     weights: str
@@ -61,13 +59,13 @@ class WeightedMatMul(NamedTuple):
 def weighted_matmul(g: GraphView, node: Node) -> WeightedMatMul | None:
     """The MatMul that a node computes.
 
-    ``None`` unless it is one of 32-bit floats by constant weights, and not scaled.
+    ``None`` unless it is float32, by constant weights, and without alpha and beta.
     """
     x, name = node.input[:2]
     is_transposed = bool(node.get_attribute("transB", 0))
-    above = g.node_before(name)
-    if is_op(above, "Transpose") and permutation(g, above) == [1, 0]:
-        name, is_transposed = above.input[0], not is_transposed
+    producer = g.node_before(name)
+    if is_op(producer, "Transpose") and permutation(g, producer) == [1, 0]:
+        name, is_transposed = producer.input[0], not is_transposed
     shape, rank = g.static_shape(name), g.info(x).rank
     if not g.is_constant(name) or shape is None or len(shape) != 2 or rank is None or rank < 2:
         return None
@@ -77,21 +75,18 @@ def weighted_matmul(g: GraphView, node: Node) -> WeightedMatMul | None:
     transposes = [node.get_attribute(key, 0) for key in ("transA", "transBatchA", "transBatchB")]
     if any(scale != 1.0 for scale in scales) or any(transposes):
         return None
-    if any(g.try_infer_type(each) != TensorProto.FLOAT for each in (x, name)):
+    if any(g.try_infer_type(tensor) != TensorProto.FLOAT for tensor in (x, name)):
         return None
     return WeightedMatMul(name, is_transposed, shape[is_transposed], shape[not is_transposed])
 
 
 class _QuantizedMatMul(QuantizationPattern, EasyPatternOptimization):
-    """A MatMul whose operands are quantized. Refusals have the numbers of `Int8OperandsPattern`.
-
-    Class attributes:
-        integers: types that are dequantized.
-    """
+    """A MatMul whose operands are quantized. Refusals are numbered as in `Int8OperandsPattern`."""
 
     phase = "target"
     providers = ("cpu",)
     integers: ClassVar[tuple[int, ...]]
+    """The integer types that are dequantized."""
     derives: ClassVar[tuple[str, ...]] = ("matmul",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional) -> Symbol:
@@ -132,7 +127,7 @@ class _QuantizedMatMul(QuantizationPattern, EasyPatternOptimization):
         raise NotImplementedError
 
     def computed(self, g: PatternRewriter, x: str, matmul: WeightedMatMul) -> str:
-        """The MatMul of quantized numbers."""
+        """The MatMul of quantized operands."""
         raise NotImplementedError
 
 
@@ -149,8 +144,8 @@ class _Int8MatMul(_QuantizedMatMul):
         return matmul.terms >= FEWEST_TERMS
 
     def weights(self, g: PatternRewriter, matmul: WeightedMatMul) -> str:
-        """The weights as integers that are dequantized, stored as the floats are, so that an
-        embedding has the same ones.
+        """The dequantized weights; the integers are stored in the layout of the floats, so that an
+        embedding can share them.
         """
         matrix = matmul.matrix(g)
         numbers = columns_to_int8(matrix, pair_scales(g, matrix))
@@ -160,7 +155,7 @@ class _Int8MatMul(_QuantizedMatMul):
 def stored_weights(
     g: PatternRewriter, matmul: WeightedMatMul, numbers: QuantizedMatrix
 ) -> tuple[str, str]:
-    """The integers of weights, stored as the floats are, and their scales."""
+    """The integers of weights, stored in the layout of the floats, and their scales."""
     integers, source = numbers.integers, matmul.weights
     if matmul.is_transposed:
         transposed = g.make_initializer("", np.ascontiguousarray(integers.T), source=source)

@@ -1,4 +1,4 @@
-"""Numbers quantized to integers."""
+"""Quantization of numbers to integers."""
 
 from typing import NamedTuple
 
@@ -15,9 +15,7 @@ from .._folding import Array
 _quantizers = lazy_module("onnxruntime.quantization.quant_utils")
 
 INT8_ENDS = (-127, 127)
-"""The limits of the int8 values that weights take: with -128, the product of two would need
-another bit.
-"""
+"""The limits of int8 weights: with -128, a product of two would need another bit."""
 
 
 _MAX_BIAS = 2.0**29
@@ -37,13 +35,12 @@ class QuantizedMatrix(NamedTuple):
 
 
 def is_quantizable(numbers: Array) -> bool:
-    """Whether all numbers are finite, and far from the largest ones of the type."""
+    """Whether all numbers are finite, and far from overflow."""
     return bool((np.abs(numbers) <= LARGEST).all())  # a NaN fails the comparison
 
 
 def columns_to_int8(weights: Array, least: Array | float = 0.0) -> QuantizedMatrix:
-    """Round a matrix of finite 32-bit floats to 8 bits, with a scale for each column and no zero
-    points.
+    """Quantize a finite float32 matrix to int8, with a scale for each column and no zero points.
 
     Args:
         weights: the matrix.
@@ -60,8 +57,7 @@ def columns_to_int8(weights: Array, least: Array | float = 0.0) -> QuantizedMatr
 
 
 def least_scales(bias: Array, step: float) -> Array:
-    """The smallest scales of weights with which the integers of a bias leave room for the sums of
-    products, which have 32 bits.
+    """The smallest scales of weights with which an int32 bias leaves room for the sums.
 
     Args:
         bias: one number for each column.
@@ -72,14 +68,12 @@ def least_scales(bias: Array, step: float) -> Array:
 
 
 def bias_to_int32(bias: Array, scales: Array) -> QuantizedMatrix:
-    """A bias as integers of 32 bits, with the scales of the sums to which it is added."""
+    """A bias in int32, with the scales of the sums to which it is added."""
     return QuantizedMatrix(np.rint(bias / scales).astype(np.int32), scales.astype(np.float32))
 
 
 def rows_to_int8(weights: Array) -> QuantizedMatrix:
-    """Round a matrix of finite 32-bit floats to 8 bits, with a bfloat16 scale for each row, of
-    shape (rows, 1).
-    """
+    """Quantize a finite float32 matrix to int8, with a bfloat16 scale for each row: (rows, 1)."""
     least = np.abs(weights).max(axis=1, initial=0) / np.float32(INT8_ENDS[1])
     columns = columns_to_int8(weights.T, _rounded_up(least))
     return QuantizedMatrix(
@@ -88,8 +82,8 @@ def rows_to_int8(weights: Array) -> QuantizedMatrix:
 
 
 def rows_to_int4(weights: Array) -> Blocks:
-    """Round a matrix of finite 32-bit floats to 4 bits, with a bfloat16 scale and a zero point for
-    each row, both of shape (rows, 1).
+    """Quantize a finite float32 matrix to uint4, with a bfloat16 scale and a zero point for each
+    row, both of shape (rows, 1).
     """
     low, high = weights.min(axis=1, initial=0), weights.max(axis=1, initial=0)
     scales = _rounded_up((high - low) / np.float32(15))
@@ -103,7 +97,7 @@ def rows_to_int4(weights: Array) -> Blocks:
 
 
 def _rounded_up(numbers: Array) -> Array:
-    """Positive 32-bit floats, rounded up to numbers that bfloat16 holds."""
+    """Positive float32 numbers, rounded up to bfloat16."""
     upper: Array = (
         numbers.view(np.uint32) + np.uint32(0xFFFF) >> np.uint32(16) << np.uint32(16)
     ).view(np.float32)

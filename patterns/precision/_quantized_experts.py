@@ -1,4 +1,4 @@
-"""Mixtures of experts as one operator of onnxruntime that reads integers."""
+"""Mixtures of experts as the contrib operator QMoE, with quantized weights."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -20,13 +20,13 @@ from ._quantization import is_quantizable
 
 
 class _Stack(NamedTuple):
-    """The weights of all experts, as QMoE reads them: names of constants.
+    """The names of the stacked weights of all experts, as QMoE reads them.
 
     Attributes:
         integers: of shape (experts, columns, bytes of a column).
         scales: of shape (experts, columns, blocks).
-        bias: of shape (experts, columns); empty where there is none.
-        zeros: the zero points, as the scales, in bytes.
+        bias: of shape (experts, columns); empty if there is none.
+        zeros: the zero points of the blocks, packed into bytes.
     """
 
     integers: str
@@ -36,13 +36,11 @@ class _Stack(NamedTuple):
 
 
 class _QuantizedExperts(QuantizationPattern, PatternOptimization):
-    """A Scan over experts that is replaced by QMoE. Refusals have the numbers of
-    `Int4ExpertsPattern`.
-    """
+    """A Scan over experts to replace by QMoE. Refusals are numbered as in `Int4ExpertsPattern`."""
 
     phase = "target"
     providers = ("cpu",)
-    onnxruntime = ">=1.32"  # earlier kernels do not read factors beside scores
+    onnxruntime = ">=1.32"  # earlier kernels do not read factors separately from scores
     produces = ("com.microsoft",)
     anchors = ("Scan",)
     quantizes_activations = True
@@ -50,7 +48,7 @@ class _QuantizedExperts(QuantizationPattern, PatternOptimization):
 
     @property
     def blocks(self) -> BlockFormat:
-        """How the weights are divided and rounded."""
+        """The format of the block-wise quantized weights."""
         raise NotImplementedError
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
@@ -59,10 +57,15 @@ class _QuantizedExperts(QuantizationPattern, PatternOptimization):
         except Declined as reason:  # (1)
             return self.none(node, msg=str(reason))
         projections = experts.projections
-        names = [name for each in projections for name in (each.weights, each.bias) if name]
+        names = [
+            name
+            for projection in projections
+            for name in (projection.weights, projection.bias)
+            if name
+        ]
         if any(g.try_infer_type(name) != TensorProto.FLOAT for name in (experts.x, *names)):  # (2)
             return self.none(node, msg="the weights are not float32")
-        if any(each.shape(g)[1] % self.blocks.size for each in projections):
+        if any(projection.shape(g)[1] % self.blocks.size for projection in projections):
             return self.none(node, msg="the rows of the weights are not complete blocks")  # (2)
         if not all(is_quantizable(constant(g, name)) for name in names):  # (2)
             return self.none(node, msg="a weight is not finite, or too large")
@@ -76,9 +79,9 @@ class _QuantizedExperts(QuantizationPattern, PatternOptimization):
         routing, choices = experts.routing, experts.choices
         x = g.op.Reshape(experts.x, [-1, len(experts.outer.columns)])
         zero = helper.make_tensor("", TensorProto.FLOAT, [1], [0])
-        nothing = g.op.ConstantOfShape(g.op.Shape(routing.scores), value=zero)
+        zeros = g.op.ConstantOfShape(g.op.Shape(routing.scores), value=zero)
         factors = g.op.Reshape(routing.factors, [-1, choices])
-        weights = g.op.ScatterElements(nothing, routing.experts, factors, axis=1)
+        weights = g.op.ScatterElements(zeros, routing.experts, factors, axis=1)
         first, last = self._stored(g, experts.inner), self._stored(g, [experts.outer])
         operands = [x, weights, *first[:3], *last[:3], "", "", "", first.zeros, last.zeros]
         attributes = {
@@ -95,9 +98,11 @@ class _QuantizedExperts(QuantizationPattern, PatternOptimization):
         return [*g.created, operator]
 
     def _stored(self, g: PatternRewriter, projections: Sequence[Projection]) -> _Stack:
-        """Store the weights of MatMuls by the same rows, whose columns take turns."""
+        """Store the weights of MatMuls by the same rows, with interleaved columns."""
         form, name = self.blocks, projections[0].weights
-        stacks = [constant(g, each.weights)[:, :, each.columns] for each in projections]
+        stacks = [
+            constant(g, projection.weights)[:, :, projection.columns] for projection in projections
+        ]
         parts = list[tuple[Array, Array, Array]]()
         for matrices in zip(*stacks, strict=True):
             matrix = np.stack(matrices, axis=-1).reshape(len(matrices[0]), -1)
@@ -107,7 +112,9 @@ class _QuantizedExperts(QuantizationPattern, PatternOptimization):
         integers, scales, zeros = (np.stack(arrays) for arrays in zip(*parts, strict=True))
         bias = ""
         if projections[0].bias:
-            biases = [constant(g, each.bias)[:, each.columns] for each in projections]
+            biases = [
+                constant(g, projection.bias)[:, projection.columns] for projection in projections
+            ]
             columns = np.stack(biases, axis=-1).reshape(len(biases[0]), -1)
             bias = g.make_initializer("", columns, source=projections[0].bias)
         return _Stack(

@@ -1,4 +1,4 @@
-"""Tensors that are quantized with scales that samples determine, once for all runs."""
+"""Static quantization of tensors, with scales from samples."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ _RANGES: Final = {
 
 def known_steps(g: GraphView, observed: Observed, name: str) -> QuantizationParameters | None:
     """The scale and zero point of a tensor, from its range on samples or the bounds of its
-    operator; ``None`` where neither is known, or unusable.
+    producer; ``None`` if neither is known, or it is not usable.
     """
     limits = observed.ranges.get(name) or _operator_range(g, name)
     return None if limits is None else activation_parameters(*limits)
@@ -32,7 +32,7 @@ def quantized_tensor(
 
 
 def _operator_range(g: GraphView, name: str) -> tuple[float, float] | None:
-    """The range of a tensor that its operator guarantees."""
+    """The range of a tensor that its producer guarantees."""
     node = g.node_before(name)
     if is_op(node, "Clip") and len(node.input) == 3:
         low, high = (g.get_constant_scalar(bound) for bound in node.input[1:])

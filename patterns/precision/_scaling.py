@@ -1,6 +1,4 @@
-"""Scales of channels that are moved from a tensor to the next weights, so that quantization errs
-less.
-"""
+"""Scales of channels that are moved from a tensor to its weights, to reduce quantization errors."""
 
 from typing import Final
 
@@ -14,40 +12,43 @@ from xoptim.match.quantization import Channels, Numbers
 from .._folding import Array
 
 _SHARES: Final = (0.25, 0.5, 0.75)
-"""Parts of the differences between channels that weights take over from the tensor."""
+"""Shares of the differences between channels to move to the weights."""
 _LEAST_GAIN: Final = 0.9
-"""Scales are moved only where less than this part of the error is expected to remain."""
+"""Scales are moved only if less than this share of the error is expected to remain."""
 _MAX_SCALE: Final = 2.0**12
 
 
 def scales(channels: Channels, weights: Array) -> Numbers:
-    """A number of each channel, 1 at least, by which the tensor is divided, and its weights are
-    multiplied.
+    """A scale for each channel by which to divide the tensor, and multiply its weights.
 
-    As the tensor only becomes smaller, it overflows nowhere. The numbers are expected to leave the
-    least error when the tensor is quantized to 8 bits with one scale, and weights with one for each
-    column (G. Xiao et al., "SmoothQuant", 2022, section 4). Powers of two, which would change no
-    digit, leave more of the error.
+    It is at least 1, so that the tensor does not overflow. The scales have the least expected error
+    when the tensor is quantized to 8 bits with one scale, and weights with one for each column
+    (G. Xiao et al., "SmoothQuant", 2022, section 4). Powers of two would be exact, but reduce the
+    error less.
 
     Args:
-        channels: of the tensor.
-        weights: of all MatMuls that read it, of shape (channels, columns).
+        channels: statistics of the tensor.
+        weights: the weights of all its MatMuls, of shape (channels, columns).
 
     Raises:
-        Declined: when no numbers are expected to help.
+        Declined: when no scales are expected to reduce the error.
     """
     sizes, largest = (
         np.maximum(np.abs(channels.low), np.abs(channels.high)),
         np.abs(weights).max(axis=1, initial=0.0),
     )
-    counts = (sizes > 0) & (largest > 0)
-    if not counts.any():
+    is_used = (sizes > 0) & (largest > 0)
+    if not is_used.any():
         raise Declined("every channel is 0")
-    sizes, largest = (np.where(counts, each, np.median(each[counts])) for each in (sizes, largest))
+    sizes, largest = (
+        np.where(is_used, magnitudes, np.median(magnitudes[is_used]))
+        for magnitudes in (sizes, largest)
+    )
     ratios = [sizes**share / largest ** (1 - share) for share in _SHARES]
-    candidates = [np.minimum(each / each.min(), _MAX_SCALE) for each in ratios]
+    candidates = [np.minimum(ratio / ratio.min(), _MAX_SCALE) for ratio in ratios]
     errors = [
-        expected_error(channels, weights, each) for each in (np.ones(len(sizes)), *candidates)
+        expected_error(channels, weights, candidate)
+        for candidate in (np.ones(len(sizes)), *candidates)
     ]
     best = int(np.argmin(errors))
     if not errors[best] < _LEAST_GAIN**2 * errors[0]:
@@ -56,43 +57,45 @@ def scales(channels: Channels, weights: Array) -> Numbers:
 
 
 def expected_error(channels: Channels, weights: Array, scale: Numbers) -> float:
-    """The expected square of the error of a row of results, for independent rounding errors, up to
-    a factor.
+    """The expected squared error of a row of results, up to a factor, for independent errors.
 
-    The steps of integers are 1 / 255 of the range of the tensor, and 1 / 127 of the largest weight
+    The quantization steps are 1 / 255 of the range of the tensor, and 1 / 127 of the largest weight
     of a column.
     """
     step = (
         (channels.high / scale).max(initial=0.0) - (channels.low / scale).min(initial=0.0)
     ) / 255
-    moved = weights * scale[:, None]
-    steps = np.abs(moved).max(axis=0) / 127
+    scaled = weights * scale[:, None]
+    steps = np.abs(scaled).max(axis=0) / 127
     return float(
-        step**2 * np.square(moved).sum()
+        step**2 * np.square(scaled).sum()
         + np.square(steps).sum() * (channels.square / scale**2).sum()
     )
 
 
 def block_scale(channels: Channels, weights: Array) -> Numbers:
-    """The scale of each channel with which weights that are rounded to nearest in blocks are
-    expected to err least, for independent channels.
+    """The scale of each channel that minimizes the expected error of block-wise quantized weights.
+
+    Channels are assumed to be independent.
 
     Args:
-        channels: of the tensor.
-        weights: of all MatMuls that read it, of shape (channels, columns).
+        channels: statistics of the tensor.
+        weights: the weights of all its MatMuls, of shape (channels, columns).
 
     Raises:
-        Declined: when the rows are no multiple of the block size, or no scales are expected to
-            help.
+        Declined: when the rows are not a multiple of the block size, or no scales are expected to
+            reduce the error.
     """
     form = BlockFormat()
     if channels.square.shape != (len(weights),) or len(weights) % form.size:
         raise Declined(f"the weights are not in blocks of {form.size} rows")
 
     def error(scale: Numbers) -> float:
-        larger = weights * scale[:, None]
-        rest = larger - nearest_blocks(larger.astype(np.float32), form).dequantized(form.size)
-        return float((np.square(rest) * (channels.square / scale**2)[:, None]).sum())
+        scaled = weights * scale[:, None]
+        error_matrix = scaled - nearest_blocks(scaled.astype(np.float32), form).dequantized(
+            form.size
+        )
+        return float((np.square(error_matrix) * (channels.square / scale**2)[:, None]).sum())
 
     scale = best_scale(np.sqrt(channels.square), error)
     if scale is None:

@@ -21,18 +21,16 @@ class ActivationAwareNormalizationPattern(BlockScalingPattern, SmoothedNormaliza
     """MatMul(LayerNormalization(x, g, b), w) → MatMul(LayerNormalization(x, g / s, b / s), w · s)
 
     What: moves a scale of each channel from a normalization to the weights of all MatMuls that
-    read it (AWQ). Other forms: Gemm; RMSNormalization, SimplifiedLayerNormalization,
-    SkipLayerNormalization; and where there are samples, x · g + b and x · g, such as the end of a
-    normalization or of a Gelu that is written in single steps.
-    Why: the rows of the weights that large channels are multiplied by are rounded more finely. It
-    is applied before weights are quantized in blocks (int4), where the error on samples becomes
-    smaller (docs/quantization.md).
+    read it (AWQ). Also for Gemm; for RMSNormalization, SimplifiedLayerNormalization and
+    SkipLayerNormalization; and with samples, for x · g + b and x · g, such as the end of a
+    decomposed normalization or Gelu.
+    Why: the weights of large channels are quantized more finely. It is applied before block-wise
+    quantization of weights (int4), if that reduces the error on samples (docs/quantization.md).
     Refuses when:
-    1. the parameters are not constants, one number for each channel of the last axis.
-    2. something else than MatMuls by constant matrices of 32-bit floats reads the result, or the
-       matrices.
-    3. samples give no scales for the channels; or without samples, the parameters lead to no scales
-       that are expected to reduce the error of weights that are rounded to nearest.
+    1. the parameters are not constant, with one number for each channel of the last axis.
+    2. the result or the weights have consumers other than MatMuls by constant float32 matrices.
+    3. there are no scales for the channels from samples; or without samples, no scales are expected
+       to reduce the error of weights that are rounded to nearest.
     """
 
     tags = ("int4", "extra")

@@ -17,18 +17,18 @@ class Float16ComputePattern(PatternOptimization):
     """Cast(MatMul(Cast(x, to=FLOAT), Cast(w, to=FLOAT)), to=FLOAT16) → MatMul(x, w), and so for
     most operators
 
-    What: computes in 16 bits what begins and ends there.
-    Why: GPUs take half of the time or less, by the makers' figures. (CPUs compute in 32 bits, with
-    a Cast at each end.)
+    What: computes in float16 what is read and written in float16.
+    Why: GPUs take half of the time or less, according to their vendors. (CPUs compute in float32,
+    with a Cast at each end.)
     Refuses when:
-    1. an operand or a result of 32-bit floats has no form of 16 bits in this operator, or the
-       provider has no kernel.
-    2. an operand loses digits in 16 bits, or a result has consumers that read 32.
+    1. a float32 operand or result cannot be float16 in this operator, or the provider has no
+       kernel.
+    2. an operand loses digits in float16, or a result is read in float32.
     """
 
-    priority = -1  # before others move the casts
+    priority = -1  # before other patterns move the Casts
     providers = ("cuda",)
-    exactness = "approximate"  # the rounding of 16 bits, by which large numbers err more
+    exactness = "approximate"  # float16 rounds large numbers by larger amounts
     min_opset = 13
     tags = ("float16_compute", "extra")
     anchors = (*SUMS, *OTHERS)
@@ -43,7 +43,7 @@ class Float16ComputePattern(PatternOptimization):
             return self.none(
                 node, msg="an operand would lose precision, or a result is read in float32"
             )
-        casts = [each for name in results for each in g.next_nodes(name)]
+        casts = [cast for name in results for cast in g.next_nodes(name)]
         return MatchResult(self, [node, *casts], partial(self._replace, places))
 
     def _replace(
@@ -58,12 +58,12 @@ class Float16ComputePattern(PatternOptimization):
         first = {cast.input[0]: cast for cast in reversed(casts)}
         for index in places.results:
             results[index] = first[results[index]].output[0]
-        copies = [each for each in casts if each is not first[each.input[0]]]
+        duplicates = [cast for cast in casts if cast is not first[cast.input[0]]]
         return [
             recreated(g, node, names, results),
             *(
-                g.make_node("Identity", [first[each.input[0]].output[0]], each.output)
-                for each in copies
+                g.make_node("Identity", [first[copy.input[0]].output[0]], copy.output)
+                for copy in duplicates
             ),
         ]
 

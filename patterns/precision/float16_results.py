@@ -25,19 +25,19 @@ class Float16ResultsPattern(RangedPattern):
     """MatMul(x, w) → Cast(Cast(MatMul(Cast(Cast(x)), Cast(w16)), to=FLOAT16), to=FLOAT), and so for
     most operators
 
-    What: rounds operands, constants and results to 16 bits, in the form that `Float16Compute` turns
-    into operators of 16 bits. Everything is still computed in 32 bits, so that the error can be
-    measured on a CPU without such operators.
-    Why: GPUs compute in 16 bits in half of the time or less, and weights take half of the bytes.
+    What: rounds operands, constants and results to float16, in the form that `Float16Compute`
+    converts to float16 operators. Everything is still computed in float32, so that the error can be
+    measured on a CPU without float16 kernels.
+    Why: GPUs compute in float16 in half of the time or less, and weights take half of the bytes.
     Refuses when:
-    1. an operand or a result of 32-bit floats has no form of 16 bits in this operator, or the
-       provider has no kernel, or it squares a tensor, which doubles the exponents.
-    2. a constant is not within 16 bits, or a tensor holds whole numbers, such as positions, which
-       16 bits hold exactly only to 2048.
-    3. numbers of an operand or a result are near the limit of the type on a sample. Those beyond
-       10^8 are assumed to be masks, which mean infinity: constants of this size become 16384, for
-       which Softmax is 0 as well.
-    4. everything is rounded already.
+    1. a float32 operand or result cannot be float16 in this operator, the provider has no kernel,
+       or the node squares a tensor, which doubles the exponents.
+    2. a constant is out of the range of float16, or a tensor holds integers, such as position IDs,
+       which float16 represents exactly only up to 2048.
+    3. an operand or a result has values near the float16 limit on a sample. Values beyond 10^8 are
+       assumed to be masks that mean infinity: such constants become 16384, for which Softmax is 0
+       as well.
+    4. everything is float16 already.
     """
 
     phase = "target"
@@ -105,10 +105,10 @@ class Float16ResultsPattern(RangedPattern):
 
 
 def _rounded(g: PatternRewriter, name: str) -> str:
-    """A tensor rounded to 16 bits, as 32-bit floats."""
+    """A tensor rounded to float16, as float32."""
     if isinstance(float16_of(g, name), str):
         return name
-    # a computed constant is stored in lower precision, or too large to be stored
+    # a constant that nodes compute is stored in lower precision already, or too large to store
     if g.is_constant(name) and g.node_before(name) is None:
         return g.op.Cast(
             g.make_initializer("", rounded(constant(g, name)), source=name), to=TensorProto.FLOAT

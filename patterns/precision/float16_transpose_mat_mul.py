@@ -12,15 +12,15 @@ from xoptim.match import (
 
 
 class Float16TransposeMatMulPattern(EasyPatternOptimization):
-    """MatMul(Transpose(x), W) → Transpose(MatMul(x, W)), in 16 bits
+    """MatMul(Transpose(x), W) → Transpose(MatMul(x, W)), in float16
 
-    What: multiplies first where the last axis stays; otherwise swaps the two axes before it, and
-    back after the MatMul. The same for a FusedMatMul with ``transA``.
-    Why: onnxruntime 1.32 ends the process when it loads a Transpose of 16 bits, for a CPU, that
-    moves the first axis to one of the last two positions.
+    What: multiplies first if the last axis stays; otherwise swaps the two axes before it, and back
+    after the MatMul. The same for a FusedMatMul with ``transA``.
+    Why: onnxruntime 1.32 crashes when it loads a float16 Transpose for the CPU that moves the first
+    axis to one of the last two positions.
     Refuses when:
-    1. the type is another one, there are fewer than three axes, or the Transpose keeps the first
-       axis, or moves the last one but is no rotation.
+    1. the type is not float16, the rank is below 3, or the Transpose keeps the first axis, or moves
+       the last one but is no rotation.
     2. W is not a constant matrix.
     """
 

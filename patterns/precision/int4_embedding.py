@@ -18,14 +18,14 @@ _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, ROWS * _BLOC
 class Int4EmbeddingPattern(BlockPattern, _QuantizedEmbedding):
     """Gather(w, i) → com.microsoft.GatherBlockQuantized(Reshape(w4), i, s, z)
 
-    What: quantizes an embedding to 4 bits, with a scale and a zero point for each 32 numbers of a
-    row. Only where contrib operators are included: Gather of ONNX reads no integers of 4 bits.
+    What: quantizes an embedding to 4 bits, with a scale and a zero point for each 32 elements of a
+    row. Only with contrib operators: the ONNX Gather reads no 4-bit integers.
     Why: the embedding takes 0.16 of the bytes. Reading one row takes 1.1 of the time, 16 rows 2.5,
-    128 rows 5.6 (768 numbers; lab/payoff.md), which is little compared with MatMuls. A Gather of a
+    128 rows 5.6 (768 columns; lab/payoff.md), which is little compared with MatMuls. A Gather of a
     dequantized embedding would dequantize all rows in each run.
     Refuses when:
-    1. the embedding is not a constant matrix of finite 32-bit floats, of 256 rows or more of whole
-       blocks, that is read by rows.
+    1. the embedding is not a finite constant float32 matrix, read by rows, with at least 256 rows
+       in complete blocks.
     2. the provider has no kernel.
     """
 
@@ -51,7 +51,7 @@ class Int4EmbeddingPattern(BlockPattern, _QuantizedEmbedding):
     def apply_pattern(self, g: PatternRewriter, w: str, i: str, table: Array) -> str:
         numbers, (_, size) = self.rounded.of(w, table.T, is_transposed=True), self.rounded.format
         bits = self.rounded.format.stored_bits
-        # as `Int4MatMulNBits` stores them
+        # in the layout of `Int4MatMulNBits`, so that both share them
         blocks = packed(numbers.integers.T, bits).reshape(len(table), -1, size * bits // 8)
         integers = g.op.Reshape(
             g.make_initializer("", blocks, source=w), [len(table), table.shape[1] * bits // 8]
@@ -60,8 +60,10 @@ class Int4EmbeddingPattern(BlockPattern, _QuantizedEmbedding):
             "", np.ascontiguousarray(numbers.scales.T), source=f"{w}_scales"
         )
         zeros = g.make_initializer("", packed(numbers.zeros.T, bits), source=f"{w}_zeros")
-        read = {"bits": bits, "block_size": size, "gather_axis": 0, "quantize_axis": 1}
-        return g.op.GatherBlockQuantized(integers, i, scales, zeros, domain="com.microsoft", **read)
+        attributes = {"bits": bits, "block_size": size, "gather_axis": 0, "quantize_axis": 1}
+        return g.op.GatherBlockQuantized(
+            integers, i, scales, zeros, domain="com.microsoft", **attributes
+        )
 
     examples = Example.only(
         f"agraph (int64[n] i) => (float[n,32] y) <float[{ROWS},32] w = {{{_FLOATS}}}> {{ "

@@ -11,15 +11,15 @@ class Int4ExpertsPattern(BlockPattern, _QuantizedExperts):
     What: quantizes the weights of a mixture of experts, as `ExpertsScan` writes it, to 4 bits,
     rounded to nearest, with a scale and a zero point for each 32 rows of a column; options choose
     2 to 8 bits, and 16 to 256 rows. The model keeps its TopK: d is a matrix of the factors of the
-    chosen experts, 0 elsewhere, from which QMoE takes the choice and the factors. Activations are
-    SwiGLU, also with limits, Relu, Gelu, SiLU, or none. Only where contrib operators are included.
-    Why: weights take 0.16 of the bytes, and a token waits for those of its experts: a mixture of 16
-    experts, 4 for each token, takes a quarter of the time for one token.
+    chosen experts, 0 elsewhere, from which QMoE reads the choice and the factors. Activations are
+    SwiGLU, also clipped, Relu, Gelu, SiLU, or none. Only with contrib operators.
+    Why: weights take 0.16 of the bytes, and reading them takes most of the time of a token: with 16
+    experts, 4 for each token, one token takes a quarter of the time.
     Refuses when:
-    1. the Scan is another one, the weights are not constant, or the rows are not tokens that are
+    1. the Scan computes something else, the weights are not constant, or the rows are not tokens
        repeated for each choice of a TopK.
-    2. a weight is not a finite 32-bit float, or the rows are no complete blocks.
-    3. a factor may be negative: QMoE skips such experts. Results of Softmax and Sigmoid are not.
+    2. a weight is not a finite float32, or the rows are not complete blocks.
+    3. a factor may be negative: QMoE skips such experts. Softmax and Sigmoid are nonnegative.
     4. the provider has no kernel.
     """
 

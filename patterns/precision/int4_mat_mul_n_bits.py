@@ -17,14 +17,13 @@ class Int4MatMulNBitsPattern(BlockPattern, _QuantizedMatMul):
 
     What: quantizes constant weights to 4 bits, with a scale and a zero point for each 32 rows of a
     column; options choose 2 to 8 bits, and 16 to 256 rows. The blocks are those of `Int4Embedding`,
-    so that an embedding that serves as weights is stored once. Only where contrib operators are
-    included.
-    Why: weights take 0.16 of the bytes; the operator is the one that onnxruntime makes of
-    `Int4Weights` when it loads a model, and it is one node.
+    so that tied embedding weights are stored once. Only with contrib operators.
+    Why: weights take 0.16 of the bytes; onnxruntime fuses `Int4Weights` to the same operator at
+    load time, but this is one node.
     Refuses when:
-    1. the weights are not a constant matrix of finite 32-bit floats whose number of rows is a
-       multiple of 32.
-    2. x is transposed, or not known to be a matrix, or the result is scaled.
+    1. the weights are not a finite constant float32 matrix whose number of rows is a multiple of
+       32.
+    2. x is transposed, or not known to be a matrix, or alpha or beta is set.
     3. the provider has no kernel.
     """
 

@@ -7,22 +7,22 @@ from ._matmul import WeightedMatMul, _QuantizedMatMul
 
 _COLUMN = ", ".join(str(n % 16 - 8) for n in range(32))
 _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, 32, 2))
-"""The same numbers, two to a byte, which is how onnx.parser expects integers of 4 bits."""
+"""The same numbers, two in a byte, as onnx.parser expects 4-bit integers."""
 
 
 class Int4WeightsPattern(BlockPattern, _QuantizedMatMul):
     """MatMul(x, w) → MatMul(x, DequantizeLinear(w4, s, z, block_size=32)), and so for Gemm
 
     What: quantizes constant weights to 4 bits, with a scale and a zero point for each 32 rows of a
-    column; options choose 2 to 8 bits, and 16 to 256 rows. onnxruntime makes one operator of both
-    nodes when it loads the model. Results change by about a tenth of the largest one.
-    Why: weights take a seventh of the bytes, and reading them is most of the time of a MatMul of
+    column; options choose 2 to 8 bits, and 16 to 256 rows. onnxruntime fuses both nodes at load
+    time. Results change by about a tenth of the largest one.
+    Why: weights take a seventh of the bytes, and reading them takes most of the time of a MatMul of
     few rows (lab/payoff.md).
     Refuses when:
-    1. the weights are not a constant matrix of finite 32-bit floats whose number of rows is a
-       multiple of 32.
-    2. x is transposed, or not known to be a matrix, or the MatMul is scaled.
-    3. the provider has no kernel that dequantizes.
+    1. the weights are not a finite constant float32 matrix whose number of rows is a multiple of
+       32.
+    2. x is transposed, or not known to be a matrix, or alpha or beta is set.
+    3. the provider has no kernel of DequantizeLinear.
     """
 
     bits = 4

@@ -17,14 +17,13 @@ class Int8BlocksPattern(_QuantizedMatMul):
 
     What: quantizes constant weights to 8 bits, with a scale for each 32 rows of a column; the other
     operand stays in float32.
-    Why: weights take a quarter of the bytes. It is for operators that compute in 16 bits, where
-    runtimes of GPUs read such weights (docs/quantization.md); CPUs are faster with both operands
-    quantized.
+    Why: weights take a quarter of the bytes. It is for float16 operators, for which GPU runtimes
+    read such weights (docs/quantization.md); CPUs are faster with both operands quantized.
     Refuses when:
-    1. the weights are not a constant matrix of finite 32-bit floats whose number of rows is a
-       multiple of 32.
-    2. x is transposed, or not known to be a matrix, or the MatMul is scaled.
-    3. the provider has no kernel that dequantizes.
+    1. the weights are not a finite constant float32 matrix whose number of rows is a multiple of
+       32.
+    2. x is transposed, or not known to be a matrix, or alpha or beta is set.
+    3. the provider has no kernel of DequantizeLinear.
     """
 
     bits = 8
@@ -65,9 +64,7 @@ class Int8BlocksPattern(_QuantizedMatMul):
 
 
 def _in_blocks(matrix: Array) -> Array:
-    """A matrix with a column for each block of rows of each column, of shape (32, blocks ·
-    columns).
-    """
+    """A matrix with a column for each block of each column: (32, blocks · columns)."""
     rows, columns = matrix.shape
     blocks: Array = matrix.reshape(rows // _BLOCK, _BLOCK, columns).transpose(1, 0, 2)
     return np.ascontiguousarray(blocks.reshape(_BLOCK, -1))

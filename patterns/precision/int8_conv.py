@@ -23,32 +23,30 @@ from ._quantization import (
 from ._ranges import known_steps, quantized_tensor
 
 _WITHOUT_WEIGHTS: Final = ("Add", "Mul", "Concat", "Sigmoid", "LeakyRelu", "GlobalAveragePool")
-"""Operators without weights, which have kernels for integers."""
+"""Operators without weights that have integer kernels."""
 _ACTIVATIONS: Final = ("Relu", "Clip")
-"""Functions that runtimes fuse with the preceding operator: their results are quantized, and not
-their operands.
-"""
+"""Activations that runtimes fuse with their producer: the result is quantized, not the operand."""
 
 
 class Int8ConvPattern(RangedPattern):
     """Conv(x, w, b) → DequantizeLinear(QuantizeLinear(Conv(x8, w8, b32)))
 
     What: quantizes a tensor, constant weights and the result of a convolution to 8 bits, the bias
-    to 32 bits, in the form from which runtimes make convolutions of integers. Add, Mul, Concat,
+    to 32 bits, in the QDQ form that runtimes fuse to integer convolutions. Add, Mul, Concat,
     Sigmoid, LeakyRelu and GlobalAveragePool are quantized as well, so that nothing between two
     convolutions stays in float32. If only a Relu or Clip reads the result, its result is quantized
-    instead. Weights have a scale for each channel; tensors have one that samples determine, or the
-    bounds of a Clip, Sigmoid, Softmax or Tanh. Where samples give the mean of each input channel,
-    the bias makes up for what quantized weights add to the mean of the result.
+    instead. Weights have a scale for each channel; tensors have one from samples, or from the
+    bounds of a Clip, Sigmoid, Softmax or Tanh. If samples give the mean of each input channel, the
+    bias corrects the mean error of quantized weights.
     Why: where the CPU multiplies int8, CNNs take a third of the time (lab/payoff.md). Weights take
     a quarter of the bytes.
     Refuses when:
-    1. a tensor is constant or not of 32-bit floats, or weights and bias are not constants that are
-       finite.
-    2. an activation that is quantized instead follows, or it is an activation of another operator.
-    3. the range of a tensor is not known, or one point, or leaves the type; or the range of the
-       result is so small that a step of an operand is more than 2^8 of its steps.
-    4. the provider has no kernel that quantizes.
+    1. a tensor is constant or not float32, or weights and bias are not finite constants.
+    2. the result of an activation that follows is quantized instead, or the node is an activation
+       of another operator.
+    3. the range of a tensor is unknown, a single point, or too large; or the range of the result is
+       so small that a step of an operand is more than 2^8 of its steps.
+    4. the provider has no kernel of QuantizeLinear.
     """
 
     phase = "target"
@@ -85,7 +83,7 @@ class Int8ConvPattern(RangedPattern):
         ):
             return self.none(node, msg="a tensor is constant, or not float32")
         optional = [known_steps(g, self.observed, name) for name in names]
-        steps = [each for each in optional if each is not None]
+        steps = [tensor_steps for tensor_steps in optional if tensor_steps is not None]
         if len(steps) < len(optional):  # (3)
             return self.none(
                 node, msg="the range of a tensor is unknown, or too small or too large"
@@ -99,8 +97,8 @@ class Int8ConvPattern(RangedPattern):
             return self.none(
                 layer, msg="the weight or bias is not a finite constant, or cannot be quantized"
             )
-        *read, result = (each.scale for each in steps)
-        scales = [*read, *(each.scales for each in stored[:1]), result]
+        *operand_scales, result = (tensor_steps.scale for tensor_steps in steps)
+        scales = [*operand_scales, *(matrix.scales for matrix in stored[:1]), result]
         if not are_moderate(scales, is_multiplied=bool(stored) or layer.op_type == "Mul"):  # (3)
             return self.none(
                 node, msg="the range of the result is too small for the integer kernels"
@@ -115,23 +113,23 @@ class Int8ConvPattern(RangedPattern):
         stored: list[QuantizedMatrix],
         g: PatternRewriter,
         layer: Node,
-        *after: Node,
+        *activation: Node,
     ) -> list[Node]:
-        *read, result = steps
+        *operand_steps, result = steps
         operands = [
-            g.op.DequantizeLinear(*quantized_tensor(g, name, each))
-            for name, each in zip(_tensors(layer), read, strict=True)
+            g.op.DequantizeLinear(*quantized_tensor(g, name, tensor_steps))
+            for name, tensor_steps in zip(_tensors(layer), operand_steps, strict=True)
         ]
-        names = [*layer.input[len(read) :], f"{layer.output[0]}_bias"]
+        names = [*layer.input[len(operand_steps) :], f"{layer.output[0]}_bias"]
         for name, numbers in zip(names, stored, strict=False):
             integers = g.make_initializer("", numbers.integers, source=name)
             scales = g.make_initializer("", numbers.scales, source=f"{name}_scales")
             operands.append(g.op.DequantizeLinear(integers, scales, axis=0))
         y = _written(g, layer, operands)
-        for node in after:
+        for node in activation:
             y = _written(g, node, [y, *node.input[1:]])
         last = quantized_tensor(g, y, result)
-        return [*g.created, g.make_node("DequantizeLinear", last, (*after, layer)[0].output)]
+        return [*g.created, g.make_node("DequantizeLinear", last, (*activation, layer)[0].output)]
 
     _given = (
         "agraph (float[n,1,h,w] a) => (float[n,2,h,w] y) <float low = {-128}, float high = {127}, "
@@ -187,16 +185,16 @@ class Int8ConvPattern(RangedPattern):
 
 
 def _tensors(layer: Node) -> Sequence[str]:
-    """The operands that are quantized with scales of samples."""
+    """The operands that are quantized with scales from samples."""
     return layer.input[:1] if layer.op_type in Int8ConvPattern.operators else layer.input
 
 
 def _weights(
     g: GraphView, layer: Node, x: QuantizationParameters, means: Numbers | None
 ) -> list[QuantizedMatrix] | None:
-    """Weights and bias, with a scale for each channel; ``None`` where they do not fit.
+    """Quantized weights and bias, with a scale for each channel; ``None`` if they do not fit.
 
-    With means there is always a bias.
+    With ``means``, there is always a bias.
     """
     names = [name for name in layer.input[1:] if name]
     if not all(
@@ -206,7 +204,7 @@ def _weights(
     weights, bias = [*(constant(g, name).astype(np.float64) for name in names), None][:2]
     assert weights is not None
     if not weights.size or not all(
-        is_quantizable(each) for each in (weights, bias) if each is not None
+        is_quantizable(array) for array in (weights, bias) if array is not None
     ):
         return None
     step = float(x.scale)
@@ -215,39 +213,39 @@ def _weights(
         least = np.maximum(least, least_scales(bias, step))
     columns = columns_to_int8(weights.reshape(len(weights), -1).T, least)
     integers = np.ascontiguousarray(columns.integers.T).reshape(weights.shape)
-    products = columns.scales * np.float64(step)
-    if not ((products > 1 / LARGEST) & (products < LARGEST)).all():
+    bias_scales = columns.scales * np.float64(step)
+    if not ((bias_scales > 1 / LARGEST) & (bias_scales < LARGEST)).all():
         return None
     quantized = QuantizedMatrix(integers, columns.scales)
     if means is not None:
         bias = (0.0 if bias is None else bias) + _lost(weights, quantized, means)
     if bias is None:
         return [quantized]
-    return [quantized, bias_to_int32(bias, products)]
+    return [quantized, bias_to_int32(bias, bias_scales)]
 
 
 def _lost(weights: Array, quantized: QuantizedMatrix, means: Numbers) -> Array:
-    """What the mean of each channel of the result loses by rounding the weights, away from borders
-    (bias correction).
+    """The error of the mean of each channel that quantized weights cause, away from borders (bias
+    correction).
 
     After M. Nagel et al., "Data-free quantization through weight equalization and bias correction",
     2019, section 4.2.
 
     Args:
         weights: of shape (outputs, inputs / groups, ...).
-        quantized: the same, with a scale for each output.
-        means: of each input, over samples and positions.
+        quantized: the quantized weights, with a scale for each output.
+        means: the mean of each input channel.
     """
     scales = quantized.scales.astype(np.float64).reshape(-1, *[1] * (weights.ndim - 1))
     errors = (weights - quantized.integers * scales).reshape(*weights.shape[:2], -1).sum(axis=2)
     groups = means.size // errors.shape[1]
-    lost: Array = np.einsum(
+    loss: Array = np.einsum(
         "goi,gi->go", errors.reshape(groups, -1, errors.shape[1]), means.reshape(groups, -1)
     ).reshape(-1)
-    return lost
+    return loss
 
 
 def _written(g: PatternRewriter, node: Node, operands: Sequence[str]) -> str:
-    """The result of a copy of a node that reads other operands."""
+    """The result of a copy of a node with other operands."""
     write: Callable[..., str] = getattr(g.op, node.op_type)
     return write(*(name or None for name in operands), **node.attribute)

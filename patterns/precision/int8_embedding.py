@@ -18,18 +18,18 @@ class Int8EmbeddingPattern(_QuantizedEmbedding):
     """Gather(w, i) → Cast(Gather(w8, i)) · Gather(s, i)
 
     What: quantizes an embedding to 8 bits, with a scale for each row; also with ``--precision
-    int4``, where 4 bits err too much, or contrib operators are not included.
+    int4``, if 4 bits are too inaccurate, or contrib operators are not allowed.
     Why: the embedding takes a quarter of the bytes. Reading takes 1.2 to 1.9 of the time, which is
     little compared with MatMuls.
     Refuses when:
-    1. the embedding is not a constant matrix of finite 32-bit floats with at least 256 rows of
-       several numbers, or is not read by rows.
-    2. the provider has no kernel that reads integers.
+    1. the embedding is not a finite constant float32 matrix, read by rows, with at least 256 rows
+       and 2 columns.
+    2. the provider has no kernel of Gather for int8.
     """
 
     bits = 8
     min_opset = 13
-    priority = -1  # before MatMuls by the same embedding, which it looks for
+    priority = -1  # before MatMuls by the same embedding, which it checks for
     tags = ("int8", "int4", "extra")
     kernels = {"Gather": "w"}  # (2)
     is_alternative = True
@@ -47,7 +47,7 @@ class Int8EmbeddingPattern(_QuantizedEmbedding):
         return g.op.Mul(numbers, g.op.Gather(scales, i))
 
     def _is_multiplied(self, g: GraphView, table: str) -> bool:
-        """Whether MatMuls read the embedding as well; they have the same integers."""
+        """Whether MatMuls read the embedding as well, which share its integers."""
         return any(not is_op(reader, "Gather") for reader in g.next_nodes(table))
 
     examples = (

@@ -12,7 +12,7 @@ from .._pairs import pair_scales
 from ._quantization import columns_to_int8, is_quantizable
 
 _MIN_HIDDEN = 16
-"""Hidden states of fewer numbers were not measured to be faster."""
+"""Smaller hidden sizes were not measured to be faster."""
 
 
 _TERMS = (127, -64, 31, 8, -16, 0, 3, -127, 100, 5, 77, -2, 1, 50, -90, 12)
@@ -43,14 +43,14 @@ class Int8LSTMPattern(QuantizationPattern):
     """LSTM(x, w, r, ...) → com.microsoft.DynamicQuantizeLSTM(x, w8, r8, ..., s, 0, t, 0)
 
     What: quantizes the weights of an LSTM to 8 bits, with a scale for each row of a gate; the
-    tensor, and in each step the hidden state, are quantized with a scale that the operator
-    computes. Only where contrib operators are included.
-    Why: weights take a quarter of the bytes, and one thread takes 0.3 to 0.4 of the time (states of
-    256 to 512 numbers, 1 to 8 sequences), with states of 64 numbers 0.6 to 0.9 (lab/payoff.md).
-    Errors add up over the steps: 2 to 5 % of the largest number with random weights.
+    operator quantizes the tensor, and in each step the hidden state, with scales that it computes.
+    Only with contrib operators.
+    Why: weights take a quarter of the bytes, and one thread takes 0.3 to 0.4 of the time (hidden
+    sizes of 256 to 512, 1 to 8 sequences), with a hidden size of 64, 0.6 to 0.9 (lab/payoff.md).
+    Errors accumulate over the steps: 2 to 5 % of the largest value with random weights.
     Refuses when:
-    1. the weights are not constants of finite 32-bit floats with at least 16 numbers of a state.
-    2. sequences are the first axis of the tensor (``layout`` 1).
+    1. the weights are not finite float32 constants, or the hidden size is below 16.
+    2. ``layout`` is 1 (batch first).
     3. the provider has no kernel.
     """
 
@@ -84,7 +84,7 @@ class Int8LSTMPattern(QuantizationPattern):
                 node, msg="the hidden size is small, or a weight is not finite, or too large"
             )
         return MatchResult(
-            self, [node], partial(self._replace, [_rounded(g, each) for each in weights])
+            self, [node], partial(self._replace, [_rounded(g, matrix) for matrix in weights])
         )
 
     def _replace(self, weights: list[_Weights], g: PatternRewriter, node: Node) -> list[Node]:
@@ -93,9 +93,9 @@ class Int8LSTMPattern(QuantizationPattern):
             integers.append(g.make_initializer("", rounded.integers, source=name))
             parameters.append(g.make_initializer("", rounded.scales, source=f"{name}_scales"))
             parameters.append(g.make_initializer("", np.zeros(rounded.scales.shape, np.int8)))
-        others = [*node.input[3:], *[""] * (8 - len(node.input))]
+        rest = [*node.input[3:], *[""] * (8 - len(node.input))]
         attributes = {key: value for key, value in node.attribute.items() if key != "layout"}
-        operands = [node.input[0], *integers, *others, *parameters]
+        operands = [node.input[0], *integers, *rest, *parameters]
         return [
             *g.created,
             g.make_node(

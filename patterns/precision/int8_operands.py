@@ -12,16 +12,16 @@ class Int8OperandsPattern(_Int8MatMul):
     """MatMul(x, w) → MatMul(DequantizeLinear(DynamicQuantizeLinear(x)), DequantizeLinear(w8, s)),
     and so for Gemm
 
-    What: quantizes both operands of a MatMul with constant weights to 8 bits, in the form from
-    which runtimes and `DequantizeLinearMatMul` make MatMuls of integers. Weights have a scale for
-    each column, and x has one, which each run computes. Results change by about a hundredth of the
+    What: quantizes both operands of a MatMul with constant weights to 8 bits, in the form that
+    runtimes and `DequantizeLinearMatMul` fuse to integer MatMuls. Weights have a scale for each
+    column, and x has one, which each run computes. Results change by about a hundredth of the
     largest one.
-    Why: weights take a quarter of the bytes, and MatMuls a third of the time where the CPU
-    multiplies integers of 8 bits (lab/payoff.md).
+    Why: weights take a quarter of the bytes, and MatMuls a third of the time on CPUs that multiply
+    8-bit integers (lab/payoff.md).
     Refuses when:
-    1. the weights are not a constant matrix of finite 32-bit floats, or have fewer than 16 rows.
-    2. x is transposed, or not known to be a matrix, or the MatMul is scaled.
-    3. the provider has no kernel that dequantizes.
+    1. the weights are not a finite constant float32 matrix, or have fewer than 16 rows.
+    2. x is transposed, or not known to be a matrix, or alpha or beta is set.
+    3. the provider has no kernel of DequantizeLinear.
     """
 
     def computed(self, g: PatternRewriter, x: str, matmul: WeightedMatMul) -> str:

@@ -17,15 +17,14 @@ class Int8RowsPattern(_Int8MatMul):
     s for each row of x
 
     What: quantizes both operands of a MatMul with constant weights to 8 bits, as `Int8Operands`
-    does, but each row of x with a scale of its own, which each run computes. onnxruntime makes a
-    MatMul of integers of it when it loads the model.
-    Why: where a few rows have large numbers, one scale for all rows leaves no digits to the others.
-    The MatMul takes 1.1 to 1.3 of the time that it takes with `Int8Operands` (lab/payoff.md), and
-    narrow ones up to 1.4.
+    does, but with a scale for each row of x, which each run computes. onnxruntime fuses it to an
+    integer MatMul at load time.
+    Why: if few rows have large values, a single scale leaves no digits for the others. The MatMul
+    takes 1.1 to 1.3 of the time of `Int8Operands` (lab/payoff.md), narrow ones up to 1.4.
     Refuses when:
-    1. the weights are not a constant matrix of finite 32-bit floats, or have fewer than 16 rows.
-    2. x is transposed, or not known to be a matrix, or the MatMul is scaled.
-    3. the provider has no kernel that dequantizes.
+    1. the weights are not a finite constant float32 matrix, or have fewer than 16 rows.
+    2. x is transposed, or not known to be a matrix, or alpha or beta is set.
+    3. the provider has no kernel of DequantizeLinear.
     """
 
     priority = 1

@@ -20,17 +20,17 @@ class Int8StaticOperandsPattern(RangedPattern, _Int8MatMul):
     """MatMul(x, w) → MatMul(DequantizeLinear(QuantizeLinear(x)), DequantizeLinear(w8, s)), and so
     for Gemm
 
-    What: quantizes both operands of a MatMul with constant weights to 8 bits, with a scale of x
-    that samples determine, once for all runs. Weights have a scale for each column. A constant bias
-    of a Gemm gets 32 bits: onnxruntime has no Gemm of integers with another one. The result stays
-    in float32: it is quantized where the next MatMul reads it.
-    Why: NPU compilers, TensorRT and OpenVINO make MatMuls of integers of this form only
+    What: quantizes both operands of a MatMul with constant weights to 8 bits, with a static scale
+    of x from samples. Weights have a scale for each column. A constant bias of a Gemm becomes
+    int32: onnxruntime has no integer Gemm with another one. The result stays in float32: it is
+    quantized where the next MatMul reads it.
+    Why: NPU compilers, TensorRT and OpenVINO fuse integer MatMuls from this form only
     (docs/quantization.md). Weights take a quarter of the bytes.
     Refuses when:
-    1. the weights are not a constant matrix of finite 32-bit floats, or have fewer than 16 rows.
-    2. x is transposed, or not known to be a matrix, or the MatMul is scaled.
-    3. the provider has no kernel that quantizes.
-    4. the range of x is not known, or one point, or it or the result leaves the type.
+    1. the weights are not a finite constant float32 matrix, or have fewer than 16 rows.
+    2. x is transposed, or not known to be a matrix, or alpha or beta is set.
+    3. the provider has no kernel of QuantizeLinear or DequantizeLinear.
+    4. the range of x is unknown, a single point, or too large, or the result may overflow.
     """
 
     tags = ("static", "extra")
@@ -71,7 +71,7 @@ class Int8StaticOperandsPattern(RangedPattern, _Int8MatMul):
         least = np.maximum(least_scales(bias, float(steps.scale)), pair_scales(g, matrix))
         numbers = columns_to_int8(matrix, least)
         weights = stored_weights(g, matmul, numbers)
-        # onnxruntime makes no QGemm of weights without zero points
+        # onnxruntime fuses no QGemm if the weights have no zero points
         zeros = g.make_initializer("", np.zeros(matmul.columns, np.int8))
         sums = bias_to_int32(bias, numbers.scales * np.float64(steps.scale))
         integers = g.make_initializer("", sums.integers, source=b)
@@ -116,7 +116,7 @@ class Int8StaticOperandsPattern(RangedPattern, _Int8MatMul):
 def _bias(
     g: PatternRewriter, name: str, matmul: WeightedMatMul, steps: QuantizationParameters
 ) -> Array | None:
-    """A constant bias with a number for each column, which integers of 32 bits hold."""
+    """A constant bias with one value per column that int32 can represent, else ``None``."""
     if not name or not g.is_constant(name) or g.static_shape(name) != (matmul.columns,):
         return None
     bias = constant(g, name).astype(np.float64)

@@ -18,14 +18,13 @@ _CROPPING: Final = "tf_crop_and_resize"
 class ResizeAxesPattern(EasyPatternOptimization):
     """Resize(x, sizes=c, axes=(2, 3)) → Resize(x, sizes=Concat(Shape(x, 0, 2), c))
 
-    What: gives scales or sizes of all axes in place of those of the last axes.
-    Why: onnxruntime 1.32 changes the layout around quantized convolutions to NHWC, where it
-    permutes scales and sizes as if they had an element for each axis: it does not load the model,
-    or the run fails.
+    What: writes scales or sizes of all axes instead of the last axes.
+    Why: onnxruntime 1.32 converts the layout around quantized convolutions to NHWC, and permutes
+    scales and sizes as if they had an element for each axis: the model does not load, or the run
+    fails.
     Refuses when:
     1. the rank is unknown, or the axes are not the last ones in order.
-    2. the Resize crops, keeps the aspect ratio, or has neither constant scales nor a list of
-       sizes.
+    2. the Resize crops, keeps the aspect ratio, or has neither constant scales nor sizes.
     """
 
     providers = ("cpu",)
@@ -45,7 +44,7 @@ class ResizeAxesPattern(EasyPatternOptimization):
             sizes,
             axes=g.capture("axes"),
             keep_aspect_ratio_policy=g.any_of(None, "stretch"),  # (2)
-            attributes=g.capture("others"),
+            attributes=g.capture("attributes"),
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -59,7 +58,7 @@ class ResizeAxesPattern(EasyPatternOptimization):
         factors = (
             None if scales is None or not scales.size else [1.0] * first + scales.ravel().tolist()
         )
-        is_cropped = m.others.get("coordinate_transformation_mode") == _CROPPING
+        is_cropped = m.attributes.get("coordinate_transformation_mode") == _CROPPING
         has_sizes = bool(m.sizes) and g.info(m.sizes).rank == 1
         if is_cropped or (factors is None and not has_sizes):  # (2)
             return self.none(
@@ -74,14 +73,14 @@ class ResizeAxesPattern(EasyPatternOptimization):
         sizes: str,
         first: int,
         factors: list[float] | None,
-        others: dict[str, Any],
+        attributes: dict[str, Any],
     ) -> str:
         if factors is not None:
-            return g.op.Resize(x, None, np.array(factors, np.float32), **others)
+            return g.op.Resize(x, None, np.array(factors, np.float32), **attributes)
         if not first:
-            return g.op.Resize(x, None, None, sizes, **others)
+            return g.op.Resize(x, None, None, sizes, **attributes)
         all_sizes = g.op.Concat(g.op.Shape(x, end=first), sizes, axis=0)
-        return g.op.Resize(x, None, None, all_sizes, **others)
+        return g.op.Resize(x, None, None, all_sizes, **attributes)
 
     _image = "agraph (float[n,3,h,w] x) => (float[n,3,k,l] y)"
     examples = Example.pairs(

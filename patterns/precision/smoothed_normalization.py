@@ -22,9 +22,9 @@ _PARAMETERS: Final = {
     "com.microsoft::SkipLayerNormalization": (2, 3),
     "com.microsoft::SkipSimplifiedLayerNormalization": (2,),
 }
-"""The operands of normalizations that hold a factor, and then a summand, of each channel."""
+"""The operands of normalizations that are the scale and the bias of each channel."""
 _SPREAD: Final = 4.0
-"""Standard deviations that normalized numbers are assumed to reach where there are no samples."""
+"""Standard deviations that normalized values are assumed to reach without samples."""
 Place: TypeAlias = tuple[Node, int]
 """An operand of a node."""
 
@@ -42,18 +42,17 @@ class SmoothedNormalizationPattern(ScalingPattern):
     """MatMul(LayerNormalization(x, g, b), w) → MatMul(LayerNormalization(x, g / s, b / s), w · s)
 
     What: moves a scale of each channel from a normalization to the weights of all MatMuls that
-    read it (SmoothQuant). Other forms: Gemm; RMSNormalization, SimplifiedLayerNormalization,
-    SkipLayerNormalization; and where there are samples, x · g + b and x · g, such as the end of a
-    normalization or of a Gelu that is written in single steps.
-    Why: where few channels are much larger than the others, one scale for all leaves few integers
-    to the others. It is applied before MatMuls are quantized to 8 bits, where the error on samples
-    becomes smaller (docs/quantization.md).
+    read it (SmoothQuant). Also for Gemm; for RMSNormalization, SimplifiedLayerNormalization and
+    SkipLayerNormalization; and with samples, for x · g + b and x · g, such as the end of a
+    decomposed normalization or Gelu.
+    Why: if few channels are much larger than the others, a single scale leaves few integers for the
+    others. It is applied before MatMuls are quantized to 8 bits, if that reduces the error on
+    samples (docs/quantization.md).
     Refuses when:
-    1. the parameters are not constants, one number for each channel of the last axis.
-    2. something else than MatMuls by constant matrices of 32-bit floats reads the result, or the
-       matrices.
-    3. no scales are expected to reduce the error, judged by the channels on samples, or without
-       samples by the parameters.
+    1. the parameters are not constant, with one number for each channel of the last axis.
+    2. the result or the weights have consumers other than MatMuls by constant float32 matrices.
+    3. no scales are expected to reduce the error, by the channels on samples, or without samples by
+       the parameters.
     """
 
     phase = "target"
@@ -63,45 +62,49 @@ class SmoothedNormalizationPattern(ScalingPattern):
     anchors = (*_PARAMETERS, "Mul", "Add")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        y, readers = node.output[0], g.next_nodes(node.output[0])
+        y, consumers = node.output[0], g.next_nodes(node.output[0])
         # (2)
         if (
-            not readers
-            or not g.is_used_only_by(y, *readers)
-            or any(not _is_matmul(each, y) for each in readers)
+            not consumers
+            or not g.is_used_only_by(y, *consumers)
+            or any(not _is_matmul(consumer, y) for consumer in consumers)
         ):
             return self.none(node, msg="the result has consumers other than MatMul")
-        matmuls = [matmul for each in readers if (matmul := weighted_matmul(g, each)) is not None]
-        if len(matmuls) < len(readers):  # (2)
+        matmuls = [
+            matmul for consumer in consumers if (matmul := weighted_matmul(g, consumer)) is not None
+        ]
+        if len(matmuls) < len(consumers):  # (2)
             return self.none(node, msg="a MatMul that reads the result cannot be quantized")
-        if not all(g.is_used_only_by(each.input[1], *readers) for each in readers):  # (2)
+        if not all(
+            g.is_used_only_by(consumer.input[1], *consumers) for consumer in consumers
+        ):  # (2)
             return self.none(node, msg="a weight has other consumers")
         places, width = _parameter_places(g, node), matmuls[0].terms
         optional = [_parameter(g, place, width) for place in places]
-        parameters = [each for each in optional if each is not None]
+        parameters = [parameter for parameter in optional if parameter is not None]
         if not parameters or len(parameters) < len(places):  # (1)
             return self.none(node, msg="scale or bias is not one constant per channel")
-        matrices = [each.matrix(g) for each in matmuls]
-        if not all(is_quantizable(each) for each in (*parameters, *matrices)):  # (3)
+        matrices = [matmul.matrix(g) for matmul in matmuls]
+        if not all(is_quantizable(array) for array in (*parameters, *matrices)):  # (3)
             return self.none(node, msg="a weight is not finite, or too large")
         weights = np.concatenate(matrices, axis=1).astype(np.float64)
         scale = self.scale_of(node, parameters, weights)
         if scale is None or scale.shape != (width,):  # (3)
             return self.none(node, msg="no sample has values of the channels")
-        writers = list(dict.fromkeys(each for each, _ in places))
-        return MatchResult(self, [*writers, *readers], partial(self._replace, scale, places))
+        writers = list(dict.fromkeys(writer for writer, _ in places))
+        return MatchResult(self, [*writers, *consumers], partial(self._replace, scale, places))
 
     def scale_of(self, node: Node, parameters: Sequence[Array], weights: Array) -> Numbers | None:
-        """The number of each channel by which a result is divided, ``None`` where nothing is known
-        about the channels.
+        """The scale of each channel by which to divide a result, ``None`` if nothing is known about
+        the channels.
 
         Args:
-            node: that computes the result.
-            parameters: its factor and its summand, of shape (channels,).
-            weights: of all MatMuls that read the result, of shape (channels, columns).
+            node: the producer of the result.
+            parameters: its scale and its bias, of shape (channels,).
+            weights: the weights of all MatMuls of the result, of shape (channels, columns).
 
         Raises:
-            Declined: when no numbers are expected to make the error smaller.
+            Declined: when no scales are expected to reduce the error.
         """
         channels = self.channels_of(node, parameters)
         if channels is None or channels.low.shape != (len(weights),):
@@ -109,15 +112,15 @@ class SmoothedNormalizationPattern(ScalingPattern):
         return scales(channels, weights)
 
     def channels_of(self, node: Node, parameters: Sequence[Array]) -> Channels | None:
-        """The channels of the result on samples, or by the parameters: normalized numbers have a
-        deviation of 1.
+        """The channels of the result on samples, or by the parameters, as normalized values have a
+        standard deviation of 1.
         """
         if self.channels is not None:
             return self.channels.get(node.output[0])
         if is_op(node, "Mul", "Add"):
             return None
         factor, shift = [
-            *(each.astype(np.float64) for each in parameters),
+            *(parameter.astype(np.float64) for parameter in parameters),
             np.zeros(len(parameters[0])),
         ][:2]
         reach = _SPREAD * np.abs(factor)
@@ -127,17 +130,17 @@ class SmoothedNormalizationPattern(ScalingPattern):
     def _replace(
         scale: Numbers, places: Sequence[Place], g: PatternRewriter, *nodes: Node
     ) -> list[Node]:
-        writers = list(dict.fromkeys(each for each, _ in places))
-        names, made = dict[str, str](), list[Node]()
+        writers = list(dict.fromkeys(writer for writer, _ in places))
+        names, new_nodes = dict[str, str](), list[Node]()
         for writer in writers:
             operands = [names.get(name, name) for name in writer.input]
-            for index in (index for each, index in places if each is writer):
+            for index in (index for producer, index in places if producer is writer):
                 stored = constant(g, writer.input[index])
-                wide = stored.astype(np.float64) / scale.reshape(*[1] * (stored.ndim - 1), -1)
-                smaller = rounded(wide, stored.dtype, summed=tuple(range(wide.ndim)))
-                operands[index] = g.make_initializer("", smaller, source=writer.input[index])
+                divided = stored.astype(np.float64) / scale.reshape(*[1] * (stored.ndim - 1), -1)
+                new_parameter = rounded(divided, stored.dtype, summed=tuple(range(divided.ndim)))
+                operands[index] = g.make_initializer("", new_parameter, source=writer.input[index])
             y = names[writer.output[0]] = g.unique_name(f"{writer.output[0]}_smoothed")
-            made.append(
+            new_nodes.append(
                 g.make_node(
                     writer.op_type,
                     operands,
@@ -146,20 +149,28 @@ class SmoothedNormalizationPattern(ScalingPattern):
                     **writer.attribute,
                 )
             )
-        for each in nodes[len(writers) :]:
+        for matmul in nodes[len(writers) :]:
             weights, is_transposed = (
-                constant(g, each.input[1]),
-                bool(each.get_attribute("transB", 0)),
+                constant(g, matmul.input[1]),
+                bool(matmul.get_attribute("transB", 0)),
             )
-            wide = weights.astype(np.float64) * (scale if is_transposed else scale[:, None])
-            larger = rounded(wide, weights.dtype, summed=1 if is_transposed else 0)
-            operands = [y, g.make_initializer("", larger, source=each.input[1]), *each.input[2:]]
-            made.append(
+            multiplied = weights.astype(np.float64) * (scale if is_transposed else scale[:, None])
+            new_weights = rounded(multiplied, weights.dtype, summed=1 if is_transposed else 0)
+            operands = [
+                y,
+                g.make_initializer("", new_weights, source=matmul.input[1]),
+                *matmul.input[2:],
+            ]
+            new_nodes.append(
                 g.make_node(
-                    each.op_type, operands, each.output, domain=each.domain, **each.attribute
+                    matmul.op_type,
+                    operands,
+                    matmul.output,
+                    domain=matmul.domain,
+                    **matmul.attribute,
                 )
             )
-        return [*g.created, *made]
+        return [*g.created, *new_nodes]
 
     _head = "agraph (float[n,16] x, float[1] c) => (float[n,1] y)"
     _matmul = "{ l = LayerNormalization(x, g, b) m = MatMul(l, w) y = Add(m, c) }"
@@ -173,7 +184,7 @@ class SmoothedNormalizationPattern(ScalingPattern):
 
 
 def _is_matmul(node: Node, x: str) -> bool:
-    """Whether a node multiplies a tensor by another one from the right."""
+    """Whether a node multiplies x by another tensor from the right."""
     return (
         node.op_type in ("MatMul", "Gemm", "FusedMatMul")
         and node.input[0] == x
@@ -182,9 +193,7 @@ def _is_matmul(node: Node, x: str) -> bool:
 
 
 def _parameter_places(g: GraphView, node: Node) -> list[Place]:
-    """The operands that are the parameters of the channels of a result, the factor first; empty
-    where the node does not have this form.
-    """
+    """The operands that are parameters of channels, the scale first; empty if there are none."""
     if not is_op(node, "Mul", "Add"):
         key = operator_label(node.op_type, node.domain)
         places = [
@@ -201,15 +210,15 @@ def _parameter_places(g: GraphView, node: Node) -> list[Place]:
     index = next((index for index, name in enumerate(node.input) if g.is_constant(name)), None)
     if index is None or node.op_type == "Mul":
         return [] if index is None else [(node, index)]
-    above = g.node_before(node.input[1 - index])
-    if not is_op(above, "Mul") or not g.is_exclusive(above.output[0]):
+    mul = g.node_before(node.input[1 - index])
+    if not is_op(mul, "Mul") or not g.is_exclusive(mul.output[0]):
         return []
-    factor = _parameter_places(g, above)
+    factor = _parameter_places(g, mul)
     return [*factor, (node, index)] if factor else []
 
 
 def _parameter(g: GraphView, place: Place, width: int) -> Array | None:
-    """The number of each channel; ``None`` where a parameter is something else."""
+    """The number of each channel; ``None`` if the parameter is something else."""
     node, index = place
     name = node.input[index]
     if not g.is_constant(name) or g.try_infer_type(name) != TensorProto.FLOAT:

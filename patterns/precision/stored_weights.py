@@ -34,12 +34,12 @@ _NUMBERS = _INTEGERS / 2
 
 
 class _Weights(NamedTuple):
-    """Constant weights that are stored in lower precision.
+    """Constant weights to store in lower precision.
 
     Attributes:
-        name: of the initializer.
-        numbers: its floats.
-        perm: how they are transposed afterwards; ``None`` where they are not.
+        name: the name of the initializer.
+        numbers: its values.
+        perm: the permutation of the Transpose that follows, if there is one.
     """
 
     name: str
@@ -48,14 +48,14 @@ class _Weights(NamedTuple):
 
 
 def _texts(numbers: Array) -> str:
-    """Numbers as onnx.parser expects them, which reads 16-bit numbers as integers."""
+    """Numbers in the syntax of onnx.parser, which reads 16-bit floats as integers."""
     return ", ".join(map(str, numbers if numbers.dtype.itemsize != 2 else numbers.view(np.uint16)))
 
 
 class _StoredWeights(StoringPattern, EasyPatternOptimization):
-    """Weights that become float32 when a runtime loads the model.
+    """Weights that a runtime converts to float32 at load time.
 
-    Refusals have the numbers of `Float16WeightsPattern`.
+    Refusals are numbered as in `Float16WeightsPattern`.
     """
 
     phase = "target"
@@ -86,11 +86,15 @@ class _StoredWeights(StoringPattern, EasyPatternOptimization):
         return getattr(g.op, operator)(*operands, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        above = g.node_before(m.w)
-        perm = permutation(g, above) if above is not None and above.op_type == "Transpose" else None
-        # an embedding may serve as weights, transposed
-        name = above.input[0] if above is not None and perm else m.w
-        # (1), without computing all weights that are stored so already
+        producer = g.node_before(m.w)
+        perm = (
+            permutation(g, producer)
+            if producer is not None and producer.op_type == "Transpose"
+            else None
+        )
+        # tied embedding weights are transposed
+        name = producer.input[0] if producer is not None and perm else m.w
+        # (1); does not fold weights that are stored this way already
         if g.node_before(name) is not None:
             return self.none(m.nodes[0], msg="the weights are computed at run time")
         numbers = constant(g, name)
@@ -113,21 +117,21 @@ class _StoredWeights(StoringPattern, EasyPatternOptimization):
     ) -> str:
         if operator == "Gather":
             return self.rows(g, weights, x, attributes)
-        floats, others = self.floats(g, weights), [b, axes, steps]
-        while others and not others[-1]:
-            others.pop()
+        floats, rest = self.floats(g, weights), [b, axes, steps]
+        while rest and not rest[-1]:
+            rest.pop()
         operands = [floats, x] if operator == "Slice" else [x, floats]
-        result: str = getattr(g.op, operator)(*operands, *others, **attributes)
+        result: str = getattr(g.op, operator)(*operands, *rest, **attributes)
         return result
 
     def floats(self, g: PatternRewriter, weights: _Weights) -> str:
-        """The weights as 32-bit floats."""
+        """The weights as float32."""
         return self.transposed(g, self.stored(g.op, _storing(g, weights), weights.numbers), weights)
 
     def rows(
         self, g: PatternRewriter, weights: _Weights, indices: str, attributes: dict[str, Any]
     ) -> str:
-        """Rows of the weights as 32-bit floats."""
+        """Rows of the weights as float32."""
         return g.op.Gather(self.floats(g, weights), indices, **attributes)
 
     def transposed(self, g: PatternRewriter, name: str, weights: _Weights) -> str:
@@ -136,14 +140,14 @@ class _StoredWeights(StoringPattern, EasyPatternOptimization):
 
 
 def _storing(g: PatternRewriter, weights: _Weights) -> Callable[[Array, str], str]:
-    """Stores arrays, named after the weights."""
-    return lambda array, word: g.make_initializer(
-        "", array, source=f"{weights.name}_{word}" if word else weights.name
+    """A function that stores arrays, named after the weights."""
+    return lambda array, suffix: g.make_initializer(
+        "", array, source=f"{weights.name}_{suffix}" if suffix else weights.name
     )
 
 
 class _BlockWeights(_StoredWeights):
-    """Weights as integers with a scale for each block of numbers."""
+    """Block-wise quantized weights."""
 
     priority = 2
     is_alternative = True
@@ -156,14 +160,13 @@ class _BlockWeights(_StoredWeights):
 class Int8WeightsPattern(_BlockWeights):
     """MatMul(x, w) → MatMul(x, Reshape(Cast(w8, to=FLOAT) · Cast(s, to=FLOAT), shape))
 
-    What: stores constant weights in 8 bits, with a scale for each 32 numbers. The same for Gemm,
-    Conv, ConvTranspose, an embedding that Gather or Slice read, and the constant of an Add.
-    Everything is computed in 32 bits; results change by about a hundredth of the largest one.
-    Why: weights take 0.27 of the bytes, at no cost in time: onnxruntime computes them once, when it
-    loads the model. Results err about half as much as with the other operand quantized as well.
+    What: stores constant weights in 8 bits, with a scale for each 32 elements. The same for Gemm,
+    Conv, ConvTranspose, an embedding that Gather or Slice reads, and the constant of an Add.
+    Everything is computed in float32; results change by about a hundredth of the largest one.
+    Why: weights take 0.27 of the bytes, at no cost in time: onnxruntime computes them once, at load
+    time. Errors are about half of those with the other operand quantized as well.
     Refuses when:
-    1. the weights are not a constant of 32-bit floats with 1024 numbers or more, in whole blocks of
-       32.
+    1. the weights are not a float32 constant of 1024 elements or more, in complete blocks of 32.
     2. a number is not finite, or too large.
     """
 
@@ -174,8 +177,8 @@ class Int8WeightsPattern(_BlockWeights):
     @classmethod
     def stored(cls, op: Any, store: Callable[[Array, str], str], numbers: Array) -> str:
         rows = rows_to_int8(numbers.reshape(-1, _BLOCK))
-        both = store(rows.integers, ""), store(rows.scales, "scales")
-        floats = op.Mul(*(op.Cast(each, to=TensorProto.FLOAT) for each in both))
+        tensors = store(rows.integers, ""), store(rows.scales, "scales")
+        floats = op.Mul(*(op.Cast(tensor, to=TensorProto.FLOAT) for tensor in tensors))
         return str(op.Reshape(floats, store(np.array(numbers.shape, np.int64), "shape")))
 
     @classmethod
@@ -203,15 +206,14 @@ class Int4ConstantsPattern(_BlockWeights):
     """MatMul(x, w) → MatMul(x, Reshape((Cast(w4, to=FLOAT) - Cast(z, to=FLOAT)) · Cast(s,
     to=FLOAT), shape))
 
-    What: stores constant weights in 4 bits, with a scale and a zero point for each 32 numbers, as
-    `Int8Weights` does in 8. Everything is computed in 32 bits; results change by about a tenth of
+    What: stores constant weights in 4 bits, with a scale and a zero point for each 32 elements, as
+    `Int8Weights` does in 8. Everything is computed in float32; results change by about a tenth of
     the largest one.
-    Why: weights take 0.15 of the bytes, at no cost in time: onnxruntime computes them once, when it
-    loads the model. So weights can be stored in 4 bits where `Int4Weights` would make the model
-    slower, or does not know the operator.
+    Why: weights take 0.15 of the bytes, at no cost in time: onnxruntime computes them once, at load
+    time. So weights can be stored in 4 bits where `Int4Weights` would make the model slower, or
+    does not support the operator.
     Refuses when:
-    1. the weights are not a constant of 32-bit floats with 1024 numbers or more, in whole blocks of
-       32.
+    1. the weights are not a float32 constant of 1024 elements or more, in complete blocks of 32.
     2. a number is not finite, or too large.
     """
 
@@ -223,9 +225,9 @@ class Int4ConstantsPattern(_BlockWeights):
     @classmethod
     def stored(cls, op: Any, store: Callable[[Array, str], str], numbers: Array) -> str:
         rows = rows_to_int4(numbers.reshape(-1, _BLOCK))
-        integers, zeros = (each.astype(ml_dtypes.uint4) for each in (rows.integers, rows.zeros))
+        integers, zeros = (array.astype(ml_dtypes.uint4) for array in (rows.integers, rows.zeros))
         parts = store(integers, ""), store(zeros, "zeros"), store(rows.scales, "scales")
-        wide, zero, scale = (op.Cast(each, to=TensorProto.FLOAT) for each in parts)
+        wide, zero, scale = (op.Cast(part, to=TensorProto.FLOAT) for part in parts)
         return str(
             op.Reshape(
                 op.Mul(op.Sub(wide, zero), scale), store(np.array(numbers.shape, np.int64), "shape")
@@ -255,16 +257,11 @@ class Int4ConstantsPattern(_BlockWeights):
 
 
 class _Float16Weights(_StoredWeights):
-    """Weights in 16 bits.
-
-    Class attributes:
-        dtype: the type of 16 bits.
-        ends: between these, the largest number, and those that matter compared with it, keep all
-            digits of the type.
-    """
+    """Weights in float16 or bfloat16."""
 
     dtype: ClassVar[type]
     ends: ClassVar[tuple[float, float]]
+    """Limits of the largest magnitude, between which numbers that matter keep all digits."""
 
     width = 16
 
@@ -291,10 +288,10 @@ class _Float16Weights(_StoredWeights):
 
 def _float16_examples(dtype: type) -> tuple[Example, ...]:
     floats, stored = (
-        f"<{np.dtype(each).name}[256,4] w = {{{_texts(_NUMBERS.astype(each))}}}>".replace(
+        f"<{np.dtype(kind).name}[256,4] w = {{{_texts(_NUMBERS.astype(kind))}}}>".replace(
             "float32", "float"
         )
-        for each in (np.float32, dtype)
+        for kind in (np.float32, dtype)
     )
     return Example.pairs(
         f"{_SUMS} {floats} {{ y = MatMul(x, w) }}",
@@ -312,14 +309,13 @@ def _float16_examples(dtype: type) -> tuple[Example, ...]:
 class Float16WeightsPattern(_Float16Weights):
     """MatMul(x, w) → MatMul(x, Cast(w16, to=FLOAT))
 
-    What: stores constant weights in 16 bits. The same for Gemm, Conv, ConvTranspose, an embedding
-    that Gather or Slice read, and the constant of an Add. Everything is computed in 32 bits;
+    What: stores constant weights in float16. The same for Gemm, Conv, ConvTranspose, an embedding
+    that Gather or Slice reads, and the constant of an Add. Everything is computed in float32;
     results change by about a thousandth of the largest one.
-    Why: weights take half of the bytes, at no cost: onnxruntime casts them once, when it loads the
-    model.
+    Why: weights take half of the bytes, at no cost: onnxruntime casts them once, at load time.
     Refuses when:
-    1. the weights are not a constant of 32-bit floats with 1024 numbers or more.
-    2. a number is not finite, or too large for 16 bits, or all are too small.
+    1. the weights are not a float32 constant of 1024 elements or more.
+    2. a number is not finite, or too large for float16, or all are too small.
     """
 
     bits = 11
@@ -333,12 +329,12 @@ class Bfloat16WeightsPattern(_Float16Weights):
     """MatMul(x, w) → MatMul(x, Cast(w16, to=FLOAT)), w16 in bfloat16
 
     What: stores constant weights in bfloat16, as `Float16Weights` does in float16: with the range
-    of float32, and fewer digits. Everything is computed in 32 bits; results change by about a
+    of float32, and fewer digits. Everything is computed in float32; results change by about a
     hundredth of the largest one.
-    Why: weights of any magnitude take half of the bytes, at no cost. onnxruntime has no kernels for
-    CPUs that compute in bfloat16.
+    Why: weights of any magnitude take half of the bytes, at no cost. onnxruntime has no CPU kernels
+    that compute in bfloat16.
     Refuses when:
-    1. the weights are not a constant of 32-bit floats with 1024 numbers or more.
+    1. the weights are not a float32 constant of 1024 elements or more.
     2. a number is not finite, or near the limits of the type.
     """
 

@@ -18,31 +18,27 @@ _STEPS: Final[dict[int, int]] = {
     **dict.fromkeys((TensorProto.INT8, TensorProto.UINT8), 255),
     **dict.fromkeys((TensorProto.INT16, TensorProto.UINT16), 65535),
 }
-"""Difference between the largest and the smallest integer of the types that tensors are quantized
-to.
-"""
+"""Difference between the limits of each type that tensors are quantized to."""
 
 _LIMITS: Final[dict[int, tuple[int, int]]] = {
     TensorProto.UINT8: (0, 255),
     TensorProto.INT8: (-128, 127),
 }
 _MARGIN: Final = 0.25
-"""A part of a step: more than the rounding of a quotient by the scale, less than the half that
-rounds to the next integer.
+"""In units of the scale: more than the error of a division by it, less than the half that rounds to
+the next integer.
 """
 
 
 class Parameters(NamedTuple):
-    """How a tensor is quantized: with a scale and a zero point for each index along an axis, which
-    is not negative, or with one of each.
-    """
+    """How a tensor is quantized: per axis, which is nonnegative, or per tensor (``axis`` None)."""
 
     scales: np.ndarray
     zeros: np.ndarray
     axis: int | None
 
     def equals(self, other: Parameters) -> bool:
-        """Whether they are equal bit by bit."""
+        """Whether all parameters are equal, bit by bit."""
         return (
             self.scales.dtype == other.scales.dtype
             and self.axis == other.axis
@@ -76,47 +72,49 @@ def parameters(g: GraphView, node: Node) -> Parameters | None:
 
 
 def are_kept(scales: np.ndarray, dtype: int) -> bool:
-    """Whether all integers of a type are the same after they were dequantized and quantized again.
+    """Whether dequantizing and quantizing again returns all integers of a type.
 
-    An integer times its scale is rounded, and so is the quotient by the scale: together, both
-    roundings may not move it by a half, nor may the product leave the range of normal numbers.
+    The product with the scale and the quotient by it are rounded: together, both errors must stay
+    below a half, and the product in the range of normal numbers.
     """
     steps = _STEPS.get(dtype)
     if steps is None or not scales.size or not is_float(element_type(scales.dtype)):
         return False
     limits = ml_dtypes.finfo(scales.dtype)  # type: ignore[no-untyped-call]
-    sizes = np.abs(scales.astype(np.float64))
-    normal = (sizes >= float(limits.smallest_normal)) & (sizes * steps < float(limits.max))
+    magnitudes = np.abs(scales.astype(np.float64))
+    normal = (magnitudes >= float(limits.smallest_normal)) & (
+        magnitudes * steps < float(limits.max)
+    )
     return bool(normal.all()) and 2 * float(limits.eps) * steps < 1
 
 
-def gives_same(g: GraphView, reader: Node, above: Node) -> bool:
-    """Whether a QuantizeLinear of parts of a tensor gives the integers that a DequantizeLinear of
-    the whole tensor read.
-    """
-    before, after = parameters(g, above), parameters(g, reader)
-    if before is None or after is None or before.axis is not None or not before.equals(after):
+def gives_same(g: GraphView, quantize: Node, dequantize: Node) -> bool:
+    """Whether a QuantizeLinear of elements of a dequantized tensor returns the same integers."""
+    first, second = parameters(g, dequantize), parameters(g, quantize)
+    if first is None or second is None or first.axis is not None or not first.equals(second):
         return False
-    dtype = g.try_infer_type(above.input[0])
-    return are_kept(before.scales, dtype) and g.try_infer_type(reader.output[0]) == dtype
+    dtype = g.try_infer_type(dequantize.input[0])
+    return are_kept(first.scales, dtype) and g.try_infer_type(quantize.output[0]) == dtype
 
 
 def saturates(g: GraphView, node: Node, low: float | None, high: float | None) -> bool:
-    """Whether a QuantizeLinear to 8 bits maps two bounds, and all numbers beyond them, to the
-    limits of the integers.
+    """Whether a QuantizeLinear to 8 bits maps both bounds, and all numbers beyond, to the limits of
+    the type.
     """
-    used, limits = parameters(g, node), _LIMITS.get(g.try_infer_type(node.output[0]))
+    quantization, limits = parameters(g, node), _LIMITS.get(g.try_infer_type(node.output[0]))
     if (
-        used is None
+        quantization is None
         or limits is None
-        or not are_kept(used.scales, TensorProto.UINT8)
-        or not (used.scales > 0).all()
+        or not are_kept(quantization.scales, TensorProto.UINT8)
+        or not (quantization.scales > 0).all()
     ):
         return False
-    scales = used.scales.astype(np.float64)
-    below = low is None or (low / scales + used.zeros <= limits[0] + _MARGIN).all()
-    above = high is None or (high / scales + used.zeros >= limits[1] - _MARGIN).all()
-    return bool(below and above)
+    scales = quantization.scales.astype(np.float64)
+    low_saturates = low is None or (low / scales + quantization.zeros <= limits[0] + _MARGIN).all()
+    high_saturates = (
+        high is None or (high / scales + quantization.zeros >= limits[1] - _MARGIN).all()
+    )
+    return bool(low_saturates and high_saturates)
 
 
 def parts_pair(g: GraphView, source: str, result: str, dtype: int) -> bool:
@@ -126,9 +124,9 @@ def parts_pair(g: GraphView, source: str, result: str, dtype: int) -> bool:
     On most CPUs, onnxruntime has its fast kernels for uint8 and changes int8 to it, but only in
     adjacent pairs.
     """
-    readers = g.next_nodes(result)
+    consumers = g.next_nodes(result)
     is_paired = is_op(g.node_before(source), "QuantizeLinear") or any(
-        is_op(each, "DequantizeLinear") for each in readers
+        is_op(consumer, "DequantizeLinear") for consumer in consumers
     )
     return dtype == TensorProto.INT8 and is_paired
 
@@ -139,9 +137,7 @@ def is_one(g: GraphView, name: str) -> bool:
 
 
 def is_one_or_columns(g: GraphView, name: str, matrix: str) -> bool:
-    """Whether a scale or zero point is a single number, absent, or a vector of one for each column
-    of a matrix.
-    """
+    """Whether a scale or zero point is a single number, absent, or one per column of a matrix."""
     shape = g.try_infer_shape(matrix)
     if shape is None or len(shape) < 2:
         return False

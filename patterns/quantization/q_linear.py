@@ -1,6 +1,4 @@
-"""Operators between dequantized operands and a quantized result, as operators on integers of 8
-bits.
-"""
+"""Operators between dequantized operands and a quantized result, as 8-bit integer operators."""
 
 import math
 from functools import partial
@@ -23,13 +21,13 @@ _Role: TypeAlias = Literal["tensor", "weight", "bias"]
 
 
 class _Kind(NamedTuple):
-    """The operator on integers that replaces an operator.
+    """The integer operator that replaces an operator.
 
     Attributes:
-        op_type: its name.
+        op_type: its operator type.
         domain: its domain.
-        roles: of the operands of the original; all further operands have the last one.
-        attributes: those that both have, with the same meaning and the same default.
+        roles: roles of the operands of the original; further operands have the last one.
+        attributes: attributes that both have, with the same meaning and default.
     """
 
     op_type: str
@@ -50,18 +48,16 @@ _KINDS: Final[dict[str, _Kind]] = {
     "Mul": _Kind("QLinearMul"),
     "Sigmoid": _Kind("QLinearSigmoid"),
 }
-_MOST_TERMS: Final = 1 << 14
-"""This many products of integers of 8 bits, and a bias of less than `_MOST_BIAS`, add up to less
-than 2^31.
-"""
-_MOST_BIAS: Final = 1 << 30
+_MAX_TERMS: Final = 1 << 14
+"""A sum of as many 8-bit products and a bias below `_MAX_BIAS` stays below 2^31."""
+_MAX_BIAS: Final = 1 << 30
 _CHANNELS: Final = {"Conv": 0, "MatMul": 1}
-"""The axis of the weights along which the channels of the result lie."""
+"""The axis of the output channels of the weights."""
 
 
 class _Operand(NamedTuple):
     """A quantized operand or result: the names of the tensor that is dequantized or quantized, of
-    its scales, and of its zero points, ``""`` where these are 0.
+    its scales, and of its zero points (``""`` if absent).
     """
 
     role: _Role
@@ -74,8 +70,7 @@ class _Operand(NamedTuple):
 class _QLinear(PatternOptimization):
     """An operator of `_KINDS` on integers.
 
-    Refusals have the numbers of `QLinearPattern`; for Concat, 5 is the one of
-    `QLinearElementPattern`.
+    Refusals are numbered as in `QLinearPattern`; for Concat, 5 is that of `QLinearElementPattern`.
     """
 
     phase = "target"
@@ -89,84 +84,92 @@ class _QLinear(PatternOptimization):
     """Types of the integers."""
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        above = g.node_before(node.input[0])
-        if not is_op(above, *self.near) or not g.is_exclusive(node.input[0]):  # (1)
+        operator = g.node_before(node.input[0])
+        if not is_op(operator, *self.near) or not g.is_exclusive(node.input[0]):  # (1)
             return self.none(
                 node, msg="the operator has no QLinear form, or its result has other consumers"
             )
-        kind = _KINDS[above.op_type]
-        if not above.attribute.keys() <= {*kind.attributes}:  # (4)
-            return self.none(above, msg="the QLinear operator lacks one of the attributes")
-        roles = [kind.roles[min(i, len(kind.roles) - 1)] for i in range(len(above.input))]
+        kind = _KINDS[operator.op_type]
+        if not operator.attribute.keys() <= {*kind.attributes}:  # (4)
+            return self.none(operator, msg="the QLinear operator lacks one of the attributes")
+        roles = [kind.roles[min(i, len(kind.roles) - 1)] for i in range(len(operator.input))]
         result = _described(g, node, "tensor")
-        optional = [_operand(g, name, role) for name, role in zip(above.input, roles, strict=True)]
-        operands = [each for each in optional if each is not None]
+        optional = [
+            _operand(g, name, role) for name, role in zip(operator.input, roles, strict=True)
+        ]
+        operands = [operand for operand in optional if operand is not None]
         if result is None or len(operands) < len(optional):  # (1) (2) (5)
-            return self.none(above, msg="a scale or zero point is not constant, or not supported")
-        scales = [each.numbers.scales for each in (*operands, result)]
+            return self.none(
+                operator, msg="a scale or zero point is not constant, or not supported"
+            )
+        scales = [operand.numbers.scales for operand in (*operands, result)]
         # (2)
         if not are_moderate(
             scales, is_multiplied=kind.roles == _WEIGHTED or kind.op_type == "QLinearMul"
         ):
             return self.none(
-                above, msg="the scales differ so much that the sums would lose precision"
+                operator, msg="the scales differ so much that the sums would lose precision"
             )
         # (3)
         if g.try_infer_type(node.output[0]) not in self.types or not _have_kernel(
-            g, kind, operands, node, above
+            g, kind, operands, node, operator
         ):
-            return self.none(above, msg="no kernel for the integer types")
+            return self.none(operator, msg="no kernel for the integer types")
         # (5)
-        if above.op_type == "Concat" and not agree_elsewhere(
-            g, above.input, axis_of(g, above) or 0
+        if operator.op_type == "Concat" and not agree_elsewhere(
+            g, operator.input, axis_of(g, operator) or 0
         ):
-            return self.none(above, msg="the operands' shapes may not match along the other axes")
-        if "weight" in roles and not _is_weighted(g, above, operands):  # (5) (6) (7)
             return self.none(
-                above, msg="the weights or the bias are not supported, or sums might overflow int32"
+                operator, msg="the operands' shapes may not match along the other axes"
             )
-        if "weight" in roles and not _is_exact(g, above, operands):  # (8)
+        if "weight" in roles and not _is_weighted(g, operator, operands):  # (5) (6) (7)
             return self.none(
-                above, msg="CPUs without VNNI would saturate sums of two products of these weights"
+                operator,
+                msg="the weights or the bias are not supported, or sums might overflow int32",
             )
-        return MatchResult(self, [above, node], partial(self._replace, operands, result))
+        if "weight" in roles and not _is_exact(g, operator, operands):  # (8)
+            return self.none(
+                operator,
+                msg="CPUs without VNNI would saturate sums of two products of these weights",
+            )
+        return MatchResult(self, [operator, node], partial(self._replace, operands, result))
 
     def _replace(
         self,
         operands: list[_Operand],
         result: _Operand,
         g: PatternRewriter,
-        above: Node,
+        operator: Node,
         node: Node,
     ) -> list[Node]:
-        kind = _KINDS[above.op_type]
+        kind = _KINDS[operator.op_type]
 
-        def written(each: _Operand, integers: str) -> list[str]:
+        def names_of(operand: _Operand, integers: str) -> list[str]:
             """The integers, their scales and their zero points."""
-            absent = np.zeros(
-                constant(g, each.scales).shape, numpy_dtype(g.try_infer_type(integers))
+            zeros = np.zeros(
+                constant(g, operand.scales).shape, numpy_dtype(g.try_infer_type(integers))
             )
             return [
                 integers,
-                each.scales,
-                each.zeros or g.make_initializer("", absent, source="zero"),
+                operand.scales,
+                operand.zeros or g.make_initializer("", zeros, source="zero"),
             ]
 
-        following = written(result, node.output[0])[1:]
-        bias = [each.integers for each in operands if each.role == "bias"]
+        result_names = names_of(result, node.output[0])[1:]
+        bias = [operand.integers for operand in operands if operand.role == "bias"]
         inputs = [
             name
-            for each in operands
-            if each.role != "bias"
-            for name in written(each, each.integers)
+            for operand in operands
+            if operand.role != "bias"
+            for name in names_of(operand, operand.integers)
         ]
         inputs = (
-            [*following, *inputs]
+            [*result_names, *inputs]
             if kind.op_type == "QLinearConcat"
-            else [*inputs, *following, *bias]
+            else [*inputs, *result_names, *bias]
         )
         return [
-            g.make_node(kind.op_type, inputs, node.output, domain=kind.domain, **above.attribute)
+            g.make_node(kind.op_type, inputs, node.output, domain=kind.domain, **operator.attribute)
         ]
 
 
@@ -175,25 +178,23 @@ class QLinearPattern(_QLinear):
     y)
 
     What: computes with the integers. The same for Conv, MatMul, Mul and GlobalAveragePool. It is
-    approximate: where a result lies close to the middle between two integers, rounding errors of
-    the original decide which one it becomes, so that a result may differ by one, which is more than
-    rounding. (onnxruntime forms the same operators when it loads a model, unless its optimizations
-    are off.)
-    Why: without those optimizations, one thread takes 0.24 of the time for a resnet50 (and gives,
-    bit for bit, what it gives with them), 0.17 to 0.27 for a MatMul, 0.27 for Conv, 0.36 for Add,
-    0.45 for Mul, 0.31 for GlobalAveragePool; but 2.96 for AveragePool, which is excluded.
+    approximate: close to the middle between two integers, rounding errors of the original decide,
+    so that a result may differ by one, which is more than rounding. (onnxruntime fuses the same
+    operators at load time, unless ORT graph optimizations are disabled.)
+    Why: with these disabled, one thread takes 0.24 of the time for a resnet50 (with the bits that
+    onnxruntime's fusion gives), 0.17 to 0.27 for a MatMul, 0.27 for Conv, 0.36 for Add, 0.45 for
+    Mul, 0.31 for GlobalAveragePool; but 2.96 for AveragePool, which is excluded.
     Refuses when:
-    1. something else reads the result before it is quantized, or an operand is not dequantized.
-    2. a parameter is not constant or belongs to blocks, a scale is not a positive normal number of
-       32 bits, or scales are so far apart that the kernels lose digits.
-    3. the types of the integers have no kernel.
-    4. an attribute has no counterpart.
-    5. tensors have a scale for each channel, or weights have one along another axis or different
-       zero points.
-    6. the bias is not a constant of 32-bit integers whose scale is the product of the scales of
-       tensor and weights.
-    7. sums might exceed 32 bits, or the number of terms is not known.
-    8. tensors are uint8 and weights int8, and sums of two neighbouring products may leave 16 bits,
+    1. the result has other consumers before it is quantized, or an operand is not dequantized.
+    2. a scale or zero point is not constant, or is block-wise, a scale is not a positive normal
+       float32, or scales are so far apart that the kernels lose digits.
+    3. the integer types have no kernel.
+    4. the QLinear operator lacks an attribute.
+    5. tensors have scales per channel, or weights along another axis, or different zero points.
+    6. the bias is not a constant int32 vector whose scale is the product of the scales of tensor
+       and weights.
+    7. sums might overflow int32, or the number of terms is not known.
+    8. tensors are uint8 and weights int8, and sums of two adjacent products may overflow int16,
        which CPUs without VNNI saturate.
     """
 
@@ -230,20 +231,20 @@ class QLinearPattern(_QLinear):
 class QLinearElementPattern(_QLinear):
     """QuantizeLinear(Sigmoid(DequantizeLinear(x))) → com.microsoft.QLinearSigmoid(x)
 
-    What: looks up each integer in a table of 256 results. The same for LeakyRelu, and for Concat,
-    whose operands have other parameters than the result. The table is computed as the original
-    computes its elements: all integers are the same.
-    Why: without onnxruntime's own optimizations, which do the same, one thread takes 0.46 to 0.81
-    of the time for Sigmoid, 0.70 for LeakyRelu, 0.45 for Concat; 1.41 for Where, which is therefore
-    omitted.
+    What: looks up each integer in a table of 256 results. The same for LeakyRelu, and for Concat
+    with other scales than the result. The table is computed as the original computes its elements:
+    all integers are the same.
+    Why: with ORT graph optimizations disabled, which do the same, one thread takes 0.46 to 0.81 of
+    the time for Sigmoid, 0.70 for LeakyRelu, 0.45 for Concat; 1.41 for Where, which is therefore
+    excluded.
     Refuses when:
-    1. something else reads the result before it is quantized, or an operand is not dequantized.
-    2. a parameter is not constant or belongs to blocks or to an axis, or a scale is not a positive
-       normal number of 32 bits.
-    3. the types of the integers have no kernel, or they are int8: onnxruntime changes pairs of
-       QuantizeLinear and DequantizeLinear to uint8, but not the operators between them.
-    4. an attribute has no counterpart.
-    5. operands of a Concat may not fit: onnxruntime joins empty tensors of any shape, with
+    1. the result has other consumers before it is quantized, or an operand is not dequantized.
+    2. a scale or zero point is not constant, or is block-wise or per axis, or a scale is not a
+       positive normal float32.
+    3. the integer types have no kernel, or are int8: onnxruntime converts QDQ pairs to uint8, but
+       not the operators between them.
+    4. the QLinear operator lacks an attribute.
+    5. the operands of a Concat may not match: onnxruntime joins empty tensors of any shape, with
        undefined elements.
     """
 
@@ -264,13 +265,13 @@ class QLinearElementPattern(_QLinear):
 
 
 def _operand(g: GraphView, name: str, role: _Role) -> _Operand | None:
-    """An operand, ``None`` unless it is dequantized as its role demands."""
-    above = g.node_before(name)
-    return _described(g, above, role) if is_op(above, "DequantizeLinear") else None
+    """An operand, ``None`` unless it is dequantized as its role requires."""
+    producer = g.node_before(name)
+    return _described(g, producer, role) if is_op(producer, "DequantizeLinear") else None
 
 
 def _described(g: GraphView, node: Node, role: _Role) -> _Operand | None:
-    """The parameters of a node that quantizes or dequantizes, ``None`` unless they are usable."""
+    """The parameters of a QuantizeLinear or DequantizeLinear, ``None`` if they are not usable."""
     numbers = parameters(g, node)
     if (
         numbers is None
@@ -286,23 +287,24 @@ def _described(g: GraphView, node: Node, role: _Role) -> _Operand | None:
 
 
 def _have_kernel(
-    g: GraphView, kind: _Kind, operands: list[_Operand], node: Node, above: Node
+    g: GraphView, kind: _Kind, operands: list[_Operand], node: Node, operator: Node
 ) -> bool:
     dtype, opset = g.try_infer_type(node.output[0]), g.opsets.get(kind.domain, 1)
-    types = [g.try_infer_type(each.integers) for each in operands]
-    if g.try_infer_type(above.output[0]) != TensorProto.FLOAT:
+    types = [g.try_infer_type(operand.integers) for operand in operands]
+    if g.try_infer_type(operator.output[0]) != TensorProto.FLOAT:
         return False
     weights = types[1:2] if "weight" in kind.roles else []
     tensors = types[:1] if weights else types
-    fits = all(each == dtype for each in tensors) and all(
-        each == TensorProto.INT8 or each == dtype == TensorProto.UINT8 for each in weights
+    fits = all(integer_type == dtype for integer_type in tensors) and all(
+        integer_type == TensorProto.INT8 or integer_type == dtype == TensorProto.UINT8
+        for integer_type in weights
     )
     return fits and has_kernel(g.provider, kind.domain, kind.op_type, dtype, opset) is True
 
 
 def _is_exact(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
-    """Whether kernels compute the sums exactly on the CPUs that the model is for."""
-    names = [each.integers for each in operands[:2]]
+    """Whether kernels compute the sums exactly on the target CPU."""
+    names = [operand.integers for operand in operands[:2]]
     if [g.try_infer_type(name) for name in names] != [TensorProto.UINT8, TensorProto.INT8]:
         return True
     weights = g.get_computed_constant(names[1])
@@ -314,9 +316,7 @@ def _is_exact(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
 
 
 def _is_weighted(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
-    """Whether weights and bias are such that sums of 32-bit integers replace the sums of the
-    MatMul.
-    """
+    """Whether int32 sums with these weights and this bias can replace those of the operator."""
     x, w, *rest = operands
     shape = g.try_infer_shape(w.integers)
     channels = _CHANNELS[node.op_type]
@@ -328,13 +328,13 @@ def _is_weighted(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
     # (7)
     if (
         len(terms) < (len(shape) - 1 if channels == 0 else 1)
-        or not 0 < math.prod(terms) <= _MOST_TERMS
+        or not 0 < math.prod(terms) <= _MAX_TERMS
     ):
         return False
     if not rest:
         return True
     bias = g.get_computed_constant(rest[0].integers)
-    product = x.numbers.scales.astype(np.float64) * w.numbers.scales
+    products = x.numbers.scales.astype(np.float64) * w.numbers.scales
     # (6)
     if (
         bias is None
@@ -344,8 +344,8 @@ def _is_weighted(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
     ):
         return False
     scales = rest[0].numbers.scales
-    if product.size != scales.size and 1 not in (product.size, scales.size):
+    if products.size != scales.size and 1 not in (products.size, scales.size):
         return False
-    return bool(np.allclose(scales, product, rtol=2.0**-20, atol=0.0)) and bool(
-        (np.abs(bias.astype(np.int64)) < _MOST_BIAS).all()
+    return bool(np.allclose(scales, products, rtol=2.0**-20, atol=0.0)) and bool(
+        (np.abs(bias.astype(np.int64)) < _MAX_BIAS).all()
     )

@@ -22,7 +22,7 @@ from .._operators import ELEMENTWISE
 from .._parts import far, part_of
 from .._shapes import may_be_empty
 
-_DEEPEST: Final = 12
+_MAX_STEPS: Final = 12
 
 
 @dataclass
@@ -30,10 +30,10 @@ class Half:
     """How to compute one half, along the last axis, of a tensor whose halves are equal.
 
     Attributes:
-        start: a result or a constant that is half of a tensor from which the whole one is computed.
-        steps: the nodes that compute it, the last one first, each with the place of the operand
+        start: a result or a constant, half of the tensor from which the full one is computed.
+        steps: the nodes that compute it, the last one first, each with the index of the operand
             that is halved.
-        inserted: new axes of the start, before all steps.
+        inserted: axes to add to the start before all steps.
     """
 
     start: str | Array = ""
@@ -49,21 +49,21 @@ class Half:
         )
         if self.inserted:
             name = g.op.Unsqueeze(name, axes=self.inserted)
-        for node, place in reversed(self.steps):
+        for node, index in reversed(self.steps):
             operands = [*node.input]
-            operands[place] = name
+            operands[index] = name
             name = getattr(g.op, node.op_type)(*operands, **node.attribute)
         return name
 
 
 def half_of(g: GraphView, name: str, interleaved: bool) -> Half | None:
-    """The half of a tensor whose halves are equal: a constant, one that joins a tensor with itself,
+    """The half of a tensor whose halves are equal: a constant, a tensor concatenated with itself,
     or computed from either.
 
-    Where they are interleaved, the halves are the even and the odd elements along the last axis.
+    Interleaved halves are the even and the odd elements along the last axis.
     """
     half = Half()
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_STEPS):
         array, node = g.get_computed_constant(name), g.node_before(name)
         if array is not None:
             first = _half_of_constant(array, interleaved)
@@ -77,11 +77,11 @@ def half_of(g: GraphView, name: str, interleaved: bool) -> Half | None:
         if joined is not None:
             half.start = joined
             return half
-        place = _halved_operand(g, node)
-        if place is None:
+        index = _halved_operand(g, node)
+        if index is None:
             return None
-        half.steps.append((node, place))
-        name = node.input[place]
+        half.steps.append((node, index))
+        name = node.input[index]
     return None
 
 
@@ -95,7 +95,7 @@ def _half_of_constant(array: Array, interleaved: bool) -> Array | None:
 
 
 def _repeated(g: GraphView, node: Node) -> str | None:
-    """The operand of a Concat of twice the same along the last axis."""
+    """The operand of a Concat of a tensor with itself along the last axis."""
     is_repeated = (
         node.op_type == "Concat" and len(node.input) == 2 and node.input[0] == node.input[1]
     )
@@ -103,41 +103,41 @@ def _repeated(g: GraphView, node: Node) -> str | None:
 
 
 def _doubled(g: GraphView, node: Node) -> tuple[str | None, list[int]]:
-    """The tensor whose elements stand twice in a row after a Reshape of its copies along a new last
-    axis, and new axes.
+    """The tensor of which a Reshape of two copies along a new last axis holds each element twice in
+    a row, and the other axes that an Unsqueeze adds.
     """
     is_paired = is_op(node, "Reshape") and _are_pairs(g, node.input[0], node.output[0])
     copies = g.node_before(node.input[0]) if is_paired else None
     if copies is None:
         return None, []
     if is_op(copies, "Expand", "Tile"):
-        alone, pairs = g.try_infer_shape(copies.input[0]), g.try_infer_shape(copies.output[0])
+        source, pairs = g.try_infer_shape(copies.input[0]), g.try_infer_shape(copies.output[0])
         single = (
             copies.input[0]
-            if alone is not None and pairs is not None and alone == (*pairs[:-1], 1)
+            if source is not None and pairs is not None and source == (*pairs[:-1], 1)
             else None
         )
     else:
         single = _repeated(g, copies)
-    before = None if single is None else g.node_before(single)
-    if single is None or not is_op(before, "Unsqueeze"):
+    unsqueeze = None if single is None else g.node_before(single)
+    if single is None or not is_op(unsqueeze, "Unsqueeze"):
         return None, []
-    axes, rank = g.get_argument(before, "axes"), g.info(single).rank
+    axes, rank = g.get_argument(unsqueeze, "axes"), g.info(single).rank
     if (
         rank is None
         or not isinstance(axes, list)
-        or rank - 1 not in (places := [axis % rank for axis in axes])
+        or rank - 1 not in (positions := [axis % rank for axis in axes])
     ):
         return None, []
-    return before.input[0], sorted(place for place in places if place != rank - 1)
+    return unsqueeze.input[0], sorted(axis for axis in positions if axis != rank - 1)
 
 
-def _are_pairs(g: GraphView, name: str, whole: str) -> bool:
+def _are_pairs(g: GraphView, name: str, merged: str) -> bool:
     """Whether a tensor has the shape (..., n, 2), and another one the shape (..., 2n)."""
     pairs = g.try_infer_shape(name) or ()
     if len(pairs) < 2 or pairs[-1] != 2 or not isinstance(pairs[-2], int):
         return False
-    return g.try_infer_shape(whole) == (*pairs[:-2], 2 * pairs[-2])
+    return g.try_infer_shape(merged) == (*pairs[:-2], 2 * pairs[-2])
 
 
 def _last(g: GraphView, name: str) -> int | None:
@@ -146,15 +146,12 @@ def _last(g: GraphView, name: str) -> int | None:
 
 
 def _halved_operand(g: GraphView, node: Node) -> int | None:
-    """The place of the operand that has the last axis of the result, element for element.
-
-    ``None`` if there is none.
-    """
+    """The index of the operand whose last axis is that of the result, ``None`` if there is none."""
     if node.op_type in ELEMENTWISE:
         return 0
     if node.op_type in ("Mul", "Add", "Sub", "Div"):
         return next(
-            (place for place in (0, 1) if _is_number(g, node.input[1 - place], node.input[place])),
+            (index for index in (0, 1) if _is_number(g, node.input[1 - index], node.input[index])),
             None,
         )
     last = _last(g, node.input[0])
@@ -167,19 +164,19 @@ def _halved_operand(g: GraphView, node: Node) -> int | None:
         axis = axis_of(g, node)
         return 0 if axis is not None and axis < last else None
     if node.op_type in ("Unsqueeze", "Squeeze", "Slice"):
-        of = _last(g, node.output[0]) if node.op_type == "Unsqueeze" else last
-        return None if of is None or _cuts(g.get_argument(node, "axes"), of) else 0
+        axis = _last(g, node.output[0]) if node.op_type == "Unsqueeze" else last
+        return None if axis is None or _cuts(g.get_argument(node, "axes"), axis) else 0
     return None
 
 
 def _is_number(g: GraphView, number: str, tensor: str) -> bool:
-    """Whether an operand is a constant number that does not add axes to the other one."""
-    rank, other = g.info(number).rank, g.info(tensor).rank
+    """Whether an operand is a constant scalar that does not add axes to the other operand."""
+    rank, tensor_rank = g.info(number).rank, g.info(tensor).rank
     return (
         g.get_constant_scalar(number) is not None
         and rank is not None
-        and other is not None
-        and rank <= other
+        and tensor_rank is not None
+        and rank <= tensor_rank
     )
 
 
@@ -191,9 +188,7 @@ def _cuts(axes: Any, last: int) -> bool:
 
 
 class Heads(NamedTuple):
-    """The positions from ``start`` to before ``end`` along the last axis of a tensor with four
-    axes.
-    """
+    """A slice from ``start`` to before ``end`` along the last axis of a tensor of rank 4."""
 
     name: str
     start: int
@@ -201,10 +196,10 @@ class Heads(NamedTuple):
 
 
 def heads_of(g: GraphView, first: str, second: str, interleaved: bool) -> Heads | None:
-    """The heads that two tensors with four axes are the halves of, ``None`` when they are not.
+    """The heads of which two tensors of rank 4 are the halves, ``None`` if they are not.
 
-    The size of the first half is a number. Where the halves are interleaved, they are the even and
-    the odd elements, and the first one may have a fifth axis of size 1.
+    The half size is a number. Interleaved halves are the even and the odd elements; they may have a
+    fifth axis of size 1.
     """
     shape = g.try_infer_shape(first)
     if shape is None or g.try_infer_shape(second) != shape or not isinstance(shape[3], int):
@@ -220,9 +215,7 @@ def heads_of(g: GraphView, first: str, second: str, interleaved: bool) -> Heads 
 
 
 def _every_second(g: GraphView, name: str, start: int) -> str | None:
-    """The tensor that a result holds every second element of along the last axis, from ``start``
-    on.
-    """
+    """The tensor of which a result is every second element, from ``start``, of the last axis."""
     if g.info(name).rank == 5:
         return _column(g, name, start)
     node = g.node_before(name)
@@ -264,13 +257,13 @@ def _every_second(g: GraphView, name: str, start: int) -> str | None:
 
 
 def _column(g: GraphView, name: str, start: int) -> str | None:
-    """The tensor that a result holds one element of each pair of."""
-    pairs, place, _ = part_of(g, name, 4) if size_along(g, name, 4) == 1 else ("", None, None)
-    return _paired(g, g.node_before(pairs)) if place == start else None
+    """The tensor of which a result is one element of each pair."""
+    pairs, column, _ = part_of(g, name, 4) if size_along(g, name, 4) == 1 else ("", None, None)
+    return _paired(g, g.node_before(pairs)) if column == start else None
 
 
 def _paired(g: GraphView, node: Node | None) -> str | None:
-    """The tensor of four axes, (..., 2n), that a Reshape makes (..., n, 2) of."""
+    """The operand (..., 2n), of rank 4, of a Reshape to (..., n, 2)."""
     is_paired = (
         is_op(node, "Reshape")
         and g.info(node.output[0]).rank == 5
@@ -280,13 +273,13 @@ def _paired(g: GraphView, node: Node | None) -> str | None:
 
 
 class _Cache(NamedTuple):
-    """Cosines or sines.
+    """A cosine or sine cache.
 
     Attributes:
-        half: the numbers of half a head.
-        heads: the axis for the heads, ``None`` when there is none.
-        has_batch: whether there is an axis for the batch.
-        is_shared: whether all sequences of a batch share them.
+        half: its values for half a head.
+        heads: the axis of the heads, ``None`` if there is none.
+        has_batch: whether there is a batch axis.
+        is_shared: whether all sequences of a batch share it.
     """
 
     half: Half
@@ -299,18 +292,18 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
     """x · cos + (-x₂ ++ x₁) · sin, x₁ and x₂ the halves of x → RotaryEmbedding(x, half of cos, half
     of sin)
 
-    What: turns each pair of elements that are half a head apart by an angle of its position; also
-    written as (x₁ · cos - x₂ · sin) ++ (x₂ · cos + x₁ · sin).
+    What: one operator for a rotary position embedding; also for (x₁ · cos - x₂ · sin) ++ (x₂ · cos
+    + x₁ · sin).
     Why: one pass over the heads instead of six. With one thread, 64 tokens and operator set 23, a
     Llama of four layers takes 0.92 of the time of the original instead of 0.95, Phi 0.92 instead of
     0.97, Mistral 0.83 instead of 0.87.
     Refuses when:
-    1. x does not have the axes batch, heads, positions (or the other way round) and elements, or x₁
-       and x₂ are not its halves.
-    2. the cosines or sines differ between heads, or have other positions than x.
+    1. x does not have the axes batch, heads, sequence (or sequence, heads) and head size, or x₁ and
+       x₂ are not its halves.
+    2. the cosines or sines differ between heads, or have another sequence length than x.
     3. the two halves of the cosines or sines may differ.
     4. the provider has no kernel of the operator.
-    5. an axis may be empty, which the kernel of CUDA refuses.
+    5. a dimension may be 0, which the CUDA kernel rejects.
     """
 
     phase = "specialize"
@@ -322,8 +315,8 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, first: Symbol, second: Symbol, cos: Symbol, sin: Symbol
     ) -> Symbol:
-        # Whole heads times cosines, or halves; the halves one after the other, or interleaved, also
-        # as columns of pairs.
+        # Cosines multiply full heads or halves. The halves follow one another or are interleaved,
+        # also as columns of pairs.
 
         def joined(left: Symbol, right: Symbol) -> Symbol:
             if form == "halves":
@@ -380,48 +373,48 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
     def _cache(
         g: GraphView, name: str, half: Shape, heads: int, form: tuple[bool, bool]
     ) -> _Cache | None:
-        """The cosines or sines for heads whose halves have this shape, with the heads along this
-        axis.
+        """The cosine or sine cache for heads whose halves have the shape ``half``.
 
-        The form says whether they belong to whole heads, and whether the halves are interleaved.
+        ``heads`` is the axis of the heads; ``form`` says whether the cache has full heads, and
+        whether their halves are interleaved.
         """
         whole, interleaved = form
         dims = g.try_infer_shape(name)
         if dims is None or not 2 <= len(dims) <= 4:
             return None
-        absent = 4 - len(dims)
-        full: Shape = (*[1] * absent, *dims)
+        missing = 4 - len(dims)
+        full: Shape = (*[1] * missing, *dims)
         if (
             full[heads] != 1
             or full[3 - heads] != half[3 - heads]
             or full[3] != half[3] * (1 + whole)
         ):
             return None
-        found = half_of(g, name, interleaved) if whole else Half(name)
-        if found is None or full[0] not in (1, half[0]):
+        half_cache = half_of(g, name, interleaved) if whole else Half(name)
+        if half_cache is None or full[0] not in (1, half[0]):
             return None
-        place = None if heads < absent else heads - absent
-        last = found.steps[0][0] if found.steps else None
+        axis = None if heads < missing else heads - missing
+        last = half_cache.steps[0][0] if half_cache.steps else None
         if (
             last is not None
             and last.op_type == "Unsqueeze"
-            and g.get_argument(last, "axes") in ([place], [heads - 4])
+            and g.get_argument(last, "axes") in ([axis], [heads - 4])
         ):
-            del found.steps[0]  # the operator does not need the axis
-            place = None
-        elif not found.steps and found.inserted == [place]:
-            found.inserted, place = [], None
-        return _Cache(found, place, absent == 0, full[0] != half[0])
+            del half_cache.steps[0]  # the operator does not need the axis
+            axis = None
+        elif not half_cache.steps and half_cache.inserted == [axis]:
+            half_cache.inserted, axis = [], None
+        return _Cache(half_cache, axis, missing == 0, full[0] != half[0])
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, caches: list[_Cache], part: Heads | None, **m: Any
     ) -> str:
-        # The operator requires cosines and sines of shape (batch, positions, half of the elements).
+        # The operator requires caches of shape (batch, sequence, half of the head size).
         if part is not None:
             shape = g.try_infer_shape(part.name)
             is_all = shape is not None and (part.start, part.end) == (0, shape[3])
-            ends = np.array([part.start]), np.array([part.end])
-            x = part.name if is_all else g.op.Slice(part.name, *ends, np.array([3]))
+            bounds = np.array([part.start]), np.array([part.end])
+            x = part.name if is_all else g.op.Slice(part.name, *bounds, np.array([3]))
         angles = [self._written(g, cache, x) for cache in caches]
         count, size, interleaved = m["count"], m["size"], int(m["interleaved"])
         if count is None:

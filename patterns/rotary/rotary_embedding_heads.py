@@ -18,14 +18,14 @@ from .._nodes import is_op
 class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
     """RotaryEmbedding(Transpose(x)) → Transpose(Reshape(RotaryEmbedding(Reshape(x), num_heads=h)))
 
-    What: turns the heads while they are side by side in the last axis, where a Reshape has split
-    them, or an Attention splits them itself, as behind a normalization of each head; a single head
-    before its axis is put in.
+    What: rotates the heads while they are merged in the last axis, where a Reshape has split them,
+    or an Attention can split them itself, as after a normalization of each head; a single head
+    before its axis is added.
     Why: an Attention after it can split the heads itself; 195 µs instead of 232 µs for 512 tokens
     in 8 heads of 64.
     Refuses when:
     1. a shape is unknown.
-    2. no Reshape is before it, and no Attention between it and a Transpose of the result: nothing
+    2. no Reshape precedes it, and no Attention with a Transpose of the result follows: nothing
        would cancel.
     """
 
@@ -36,7 +36,7 @@ class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
     derives = ("heads", "size")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, cos: Symbol, sin: Symbol) -> Symbol:
-        # (batch, positions, heads, elements) become (batch, heads, positions, elements).
+        # (batch, sequence, heads, size) becomes (batch, heads, sequence, size).
         heads = (
             g.op.Unsqueeze(x, axes=[1])
             if g.option("single")

@@ -19,13 +19,13 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
     """RotaryEmbedding(x[..., :r], cos, sin) ++ x[..., r:] → RotaryEmbedding(x, cos, sin,
     rotary_embedding_dim=r)
 
-    What: leaves the rest of each head unchanged; the same where the heads are merged around the
-    operator.
-    Why: does not cut the heads in two and put them together again.
+    What: rotates the first r elements of each head by rotary_embedding_dim; the same where the
+    heads are merged around the operator.
+    Why: saves the slices of the heads and the Concat.
     Refuses when:
-    1. x does not have four axes of known sizes of heads, or the parts are not its first elements
-       and the rest.
-    2. only a part of the part is rotated.
+    1. x does not have rank 4 and a static head size, or the slices are not its first elements and
+       the rest.
+    2. the operator itself rotates only a part (rotary_embedding_dim).
     3. the heads are merged in another way than the operator splits them.
     """
 
@@ -73,7 +73,7 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
             )
         if not m.merged:
             return m.derive(heads=cut.input[0], size=size, whole=whole)
-        joined, split = (g.try_infer_shape(m.nodes[place].output[0]) for place in (0, 2))
+        joined, split = (g.try_infer_shape(m.nodes[index].output[0]) for index in (0, 2))
         if part[2] != m.count or joined != (*part[:2], m.count * size) or split != part:  # (3)
             return self.none(m.nodes[1], msg="the heads are merged in an unsupported way")
         return m.derive(heads=cut.input[0], size=size, whole=whole)
@@ -81,18 +81,18 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, heads: str, cos: str, sin: str, count: int | None, **m: Any
     ) -> str:
-        chosen, whole = (
+        attributes, whole = (
             {"interleaved": m["interleaved"] or 0, "rotary_embedding_dim": m["size"]},
             m["whole"],
         )
         if count is None:
-            return g.op.RotaryEmbedding(heads, cos, sin, **chosen)
+            return g.op.RotaryEmbedding(heads, cos, sin, **attributes)
         rotated = g.op.RotaryEmbedding(
             g.op.Reshape(heads, np.array([0, 0, count * whole])),
             cos,
             sin,
             num_heads=count,
-            **chosen,
+            **attributes,
         )
         return g.op.Reshape(rotated, np.array([0, 0, count, whole]))
 

@@ -1,1 +1,1 @@
-"""Parts of a tensor that are written: ScatterElements and ScatterND."""
+"""Updates of a part of a tensor: ScatterElements and ScatterND."""

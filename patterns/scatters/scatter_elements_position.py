@@ -8,11 +8,11 @@ class ScatterElementsPositionPattern(EasyPatternOptimization):
     """ScatterElements(x, 0, u) → u, when the axis has size 1
 
     What: takes the updates, since they replace all of x.
-    Why: torch's exporters write ``out[:, :, i] = y`` this way; decode steps of linear attention
-    have a single position.
+    Why: torch's exporters write ``out[:, :, i] = y`` this way; in a decode step of linear
+    attention, this axis has size 1.
     Refuses when:
     1. the axis is not known to have size 1, or the indices are not known to be 0.
-    2. the updates are not known to have the shape of x, or are added to it.
+    2. the updates are not known to have the shape of x, or reduction is set.
     """
 
     min_opset = 11

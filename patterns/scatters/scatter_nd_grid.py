@@ -5,13 +5,12 @@ from .._nodes import replaced_by
 
 
 class ScatterNDGridPattern(PatternOptimization):
-    """ScatterND(x, all positions of x, updates) → updates
+    """ScatterND(x, all indices of x, updates) → updates
 
-    What: recognizes positions that Range and its neighbours make, up to the sizes of x.
+    What: recognizes indices that Range, Expand and Concat compute, up to the sizes of x.
     Why: assignments to a whole tensor, such as ``cache[:] = x``, export this way.
     Refuses when:
-    1. the indices are not known to count through all positions of the first axes, in order, or the
-       updates are added.
+    1. the indices are not known to enumerate the first axes in order, or reduction is set.
     2. the shapes of x and the updates are not known to be equal.
     """
 

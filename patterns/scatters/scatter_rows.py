@@ -1,6 +1,4 @@
-"""Rows of an axis that are written at given positions, such as the new tokens of a cache of fixed
-length.
-"""
+"""Rows that are written along an axis, such as the new tokens of a static KV cache."""
 
 import math
 from collections.abc import Sequence
@@ -21,14 +19,12 @@ from xoptim.match import (
 
 from .._nodes import axis_of
 
-_SHORTEST = 8
-"""Adjacent elements from which on a row is written faster at its position than otherwise."""
+_MIN_ROW = 8
+"""Elements of a row from which on ScatterND along each axis is faster."""
 
 
 class _ScatterRows(EasyPatternOptimization):
-    """Writes rows by one ScatterND, whose indices hold a position for each axis up to the one that
-    the rows lie along.
-    """
+    """Writes rows by one ScatterND, with indices for each axis up to that of the rows."""
 
     min_opset = 15
     providers = ("cpu",)
@@ -36,9 +32,9 @@ class _ScatterRows(EasyPatternOptimization):
     def check_rows(
         self, g: GraphView, m: Match, axis: int, new: Sequence[Dim] | None
     ) -> bool | None:
-        """Refuse rows along an axis of x that are short or not whole.
+        """Refuse rows along an axis of x that are short or incomplete.
 
-        ``new`` is their shape, the axes in the order of x.
+        ``new`` is the shape of the updates, the axes in the order of x.
         """
         x = g.try_infer_shape(m.x)
         if (
@@ -49,27 +45,25 @@ class _ScatterRows(EasyPatternOptimization):
         ):
             return self.none(msg="the updates are not known to replace complete rows")
         sizes = [size for size in x[axis + 1 :] if isinstance(size, int)]
-        if not axis or len(sizes) < len(x) - axis - 1 or math.prod(sizes) < _SHORTEST:
+        if not axis or len(sizes) < len(x) - axis - 1 or math.prod(sizes) < _MIN_ROW:
             return self.none(
                 msg="the axis is the first one, or rows are short or of unknown length"
             )
         return True
 
     def write_rows(self, g: PatternRewriter, x: str, positions: str, rows: str, axis: int) -> str:
-        """Count along each axis before the one that the rows lie along, where the position is
-        given.
-        """
+        """Write rows at positions along ``axis``, and at all indices of the axes before it."""
         sizes = g.op.Concat(g.op.Shape(rows, start=0, end=axis + 1), np.array([1]), axis=0)
         columns = []
-        for place, size in enumerate(g.get_shape(rows)[:axis]):
-            ones = [1] * (axis + 1 - place)
+        for dim, size in enumerate(g.get_shape(rows)[:axis]):
+            ones = [1] * (axis + 1 - dim)
             if isinstance(size, int):
                 columns.append(
                     g.op.Expand(np.arange(size, dtype=np.int64).reshape([size, *ones]), sizes)
                 )
                 continue
             counted = g.op.Range(
-                np.array(0), g.op.Squeeze(g.op.Shape(rows, start=place, end=place + 1)), np.array(1)
+                np.array(0), g.op.Squeeze(g.op.Shape(rows, start=dim, end=dim + 1)), np.array(1)
             )
             columns.append(g.op.Expand(g.op.Reshape(counted, np.array([-1, *ones])), sizes))
         columns.append(g.op.Expand(g.op.Reshape(positions, np.array([-1, 1])), sizes))
@@ -80,15 +74,15 @@ class TransposeScatterNDTransposePattern(_ScatterRows):
     """Transpose(ScatterND(Transpose(x), i, u)) → ScatterND(x, positions along each axis,
     Transpose(u))
 
-    What: writes rows of an inner axis, and does not move this axis to the front and back.
+    What: writes rows along an inner axis without moving it to the front and back.
     Why: torch's dynamo exporter writes ``cache.index_copy_(2, positions, new)`` this way. The cache
     is copied once and not three times: 0.35 of the time for one token, 0.39 for 128 and 0.71 for
-    2048 (4 heads of 64, a length of 2048); with 8 elements a head 0.14 to 0.83. All layers share
-    the positions.
+    2048 (4 heads of 64, a length of 2048); with head size 8, 0.14 to 0.83. All layers share the
+    indices.
     Refuses when:
-    1. the second Transpose does not undo the first one, or the indices are not a column of
-       positions.
-    2. the axis is the first one of x, a row is not known to have 8 elements, or not to be whole.
+    1. the second Transpose does not undo the first one, or the indices are not a column.
+    2. the axis is the first one of x, or a row is not known to be complete and of 8 elements or
+       more.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol, u: Symbol) -> Symbol:
@@ -127,34 +121,33 @@ class TransposeScatterNDTransposePattern(_ScatterRows):
 class ScatterElementsExpandPattern(_ScatterRows):
     """ScatterElements(x, Expand(i), u) → ScatterND(x, positions along each axis, u)
 
-    What: writes whole rows, in place of single elements whose positions are repeated along each
-    row.
+    What: writes complete rows instead of single elements, whose index is the same along each row.
     Why: torch's tracing exporter writes ``cache.index_copy_(2, positions, new)`` this way. A row of
     a head is copied at once: 0.94 of the time for one token, 0.56 for 128 and 0.15 for 2048 (4
-    heads of 64); with 8 elements 0.99 to 0.53.
+    heads of 64); with head size 8, 0.99 to 0.53.
     Refuses when:
-    1. the positions differ along another axis than the one of ScatterElements, or are not 64-bit
-       integers.
-    2. the axis is the first one of x, a row is not known to have 8 elements, or not to be whole.
+    1. the indices differ along another axis than that of ScatterElements, or are not int64.
+    2. the axis is the first one of x, or a row is not known to be complete and of 8 elements or
+       more.
     """
 
-    interior = "keep"  # layers share the positions
+    interior = "keep"  # layers share the indices
     derives = ("axis",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol, u: Symbol) -> Symbol:
         return g.op.ScatterElements(x, g.op.Expand(i, g.symbol()), u, axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        axis, new, given = axis_of(g, m.nodes[-1]), g.try_infer_shape(m.u), g.try_infer_shape(m.i)
+        axis, new, dims = axis_of(g, m.nodes[-1]), g.try_infer_shape(m.u), g.try_infer_shape(m.i)
         # (1)
         if (
             axis is None
             or new is None
-            or given is None
+            or dims is None
             or g.try_infer_type(m.i) != TensorProto.INT64
         ):
             return self.none(msg="the indices are not int64, or a shape is unknown")
-        aligned = (1,) * (len(new) - len(given)) + given
+        aligned = (1,) * (len(new) - len(dims)) + dims
         # (1)
         if aligned[axis] != new[axis] or any(
             size != 1 for size in (*aligned[:axis], *aligned[axis + 1 :])

@@ -10,12 +10,12 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 from .._folding import FOLD_LIMIT
 from .._nodes import axis_of, is_op, size_along
 
-_LONGEST: Final = 4096
-"""Longest axis whose positions are followed one by one."""
+_MAX_AXIS: Final = 4096
+"""Longest axis whose indices are followed one by one."""
 
 
 class _Block(NamedTuple):
-    """Positions along an axis that a node replaces, with all that lies in them."""
+    """A slice of an axis that a node replaces completely."""
 
     axis: int
     start: int
@@ -23,7 +23,7 @@ class _Block(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Positions in a row of one tensor along the axis; ``end`` is the last one."""
+    """A slice of a tensor along the axis, from ``start`` to before ``end``."""
 
     name: str
     start: int
@@ -34,45 +34,49 @@ class ScattersConcatPattern(PatternOptimization):
     """ScatterElements(ScatterElements(x, 0, a), 1, b) → Concat(a, b, rest of x), or b where it
     replaces all of x
 
-    What: puts together what each ScatterElements or ScatterND in a row left, where they replace
-    whole positions of one axis.
+    What: concatenates what remains of x and of each update, where a chain of ScatterElements or
+    ScatterND replaces complete slices of one axis.
     Why: each of them copies the tensor and reads an index for each row or element; unrolled loops
     assemble results this way, and torch's ``x[..., a:b] = y``. Two parts with a gap between them
     take 0.44 to 0.97 of the time, and 0.07 to 0.45 with the Transposes that exporters add.
     Refuses when:
-    1. indices are not constant, or not positions in a row of one axis with all that lies in them,
-       or they add to what is there.
+    1. the indices are not constant, or not those of a complete slice of one axis, or reduction is
+       set.
     2. the axis is very long.
-    3. it takes more nodes than before; or as many in place of a single one, unless it is one Concat
-       with parts of a small constant.
+    3. it takes more nodes than before; or a single node becomes a single one, unless that is a
+       Concat with parts of a small constant.
     """
 
     anchors = ("ScatterElements", "ScatterND")
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The last one, and those above it that nothing else reads."""
+        """Start at the last node, and add producers without other consumers."""
         block = last = _block_of(g, node)
         size = None if last is None else size_along(g, node.input[0], last.axis)
-        if last is None or not isinstance(size, int) or size > _LONGEST:  # (1) (2)
+        if last is None or not isinstance(size, int) or size > _MAX_AXIS:  # (1) (2)
             return self.none(
                 node, msg="the updates do not replace consecutive indices of a short axis"
             )
-        below = g.next_node(node.output[0]) if g.is_exclusive(node.output[0]) else None
-        behind = None if below is None or below.input[0] != node.output[0] else _block_of(g, below)
-        if behind is not None and behind.axis == last.axis:
-            return self.none(below, msg="only the last node of a chain is tried")
+        consumer = g.next_node(node.output[0]) if g.is_exclusive(node.output[0]) else None
+        next_block = (
+            None
+            if consumer is None or consumer.input[0] != node.output[0]
+            else _block_of(g, consumer)
+        )
+        if next_block is not None and next_block.axis == last.axis:
+            return self.none(consumer, msg="only the last node of a chain is tried")
         owners: list[tuple[str, int] | None] = [None] * size
         chain: list[Node] = []
-        here: Node | None = node
-        while here is not None and block is not None and block.axis == last.axis:
-            chain.append(here)
-            for place in range(block.start, block.end):
-                owners[place] = owners[place] or (here.input[2], place - block.start)
-            rest = here.input[0]
-            here = g.node_before(rest)
-            block = _block_of(g, here) if here is not None and g.is_exclusive(rest) else None
-        pieces = _pieces([owner or (rest, place) for place, owner in enumerate(owners)])
+        current: Node | None = node
+        while current is not None and block is not None and block.axis == last.axis:
+            chain.append(current)
+            for index in range(block.start, block.end):
+                owners[index] = owners[index] or (current.input[2], index - block.start)
+            rest = current.input[0]
+            current = g.node_before(rest)
+            block = _block_of(g, current) if current is not None and g.is_exclusive(rest) else None
+        pieces = _pieces([owner or (rest, index) for index, owner in enumerate(owners)])
         parts = [
             piece
             for piece in pieces
@@ -126,24 +130,24 @@ class ScattersConcatPattern(PatternOptimization):
 
 
 def _pieces(owners: Sequence[tuple[str, int]]) -> list[_Piece]:
-    """Runs of positions of one tensor."""
+    """Runs of consecutive indices of one tensor."""
     pieces: list[_Piece] = []
-    for name, place in owners:
-        if pieces and pieces[-1].name == name and pieces[-1].end == place:
-            pieces[-1] = pieces[-1]._replace(end=place + 1)
+    for name, index in owners:
+        if pieces and pieces[-1].name == name and pieces[-1].end == index:
+            pieces[-1] = pieces[-1]._replace(end=index + 1)
         else:
-            pieces.append(_Piece(name, place, place + 1))
+            pieces.append(_Piece(name, index, index + 1))
     return pieces
 
 
 def _block_of(g: GraphView, node: Node) -> _Block | None:
-    """The block that a node replaces, ``None`` where it does not replace one (1)."""
+    """The block that a node replaces, ``None`` if it replaces none (1)."""
     if (
         not is_op(node, "ScatterND", "ScatterElements")
         or g.get_attribute(node, "reduction", "none") != "none"
     ):
         return None
-    shape, updates = (g.try_infer_shape(node.input[place]) for place in (0, 2))
+    shape, updates = (g.try_infer_shape(node.input[operand]) for operand in (0, 2))
     indices = g.get_computed_constant(node.input[1])
     if shape is None or indices is None or not indices.size:
         return None
@@ -159,7 +163,7 @@ def _block_of(g: GraphView, node: Node) -> _Block | None:
         extent = extent if indices.shape == extent else ()
     if updates != extent:
         return None
-    blocks = [_run(found, axis, shape[axis]) for axis, found in along.items()]
+    blocks = [_run(array, axis, shape[axis]) for axis, array in along.items()]
     partial_ = [
         block for block in blocks if block is None or block.end - block.start != shape[block.axis]
     ]
@@ -167,14 +171,14 @@ def _block_of(g: GraphView, node: Node) -> _Block | None:
 
 
 def _run(indices: np.ndarray, axis: int, size: object) -> _Block | None:
-    """The block of an axis that indices count through along that axis, ``None`` when they do
-    not.
-    """
+    """The block of an axis that indices enumerate along that axis, ``None`` if they do not."""
     if not isinstance(size, int) or (indices < -size).any() or (indices >= size).any():
         return None
-    places = indices % size
-    start = int(places.flat[0])
+    positions = indices % size
+    start = int(positions.flat[0])
     counted = start + np.arange(indices.shape[axis]).reshape(
         [-1 if i == axis else 1 for i in range(indices.ndim)]
     )
-    return _Block(axis, start, start + indices.shape[axis]) if (places == counted).all() else None
+    return (
+        _Block(axis, start, start + indices.shape[axis]) if (positions == counted).all() else None
+    )

@@ -1,3 +1,1 @@
-"""Sizes that a model computes, and tensors that are expanded to them: Shape, Expand and their
-neighbours.
-"""
+"""Shapes that a model computes, and operators that read them: Shape, Expand, Reshape, Resize."""

@@ -14,22 +14,21 @@ from .._shapes import COMBINING, broadcast_shape, same_dims, uniform_value, unst
 
 
 class _BroadcastOperand(PatternOptimization):
-    """An operator that reads a smaller tensor in place of an operand, and has the same result."""
+    """An operator that reads a smaller tensor instead of an operand, with the same result."""
 
     anchors = BROADCASTING
     reason: ClassVar[str]
 
-    def smaller(self, g: GraphView, node: Node, place: int) -> str | Array | None:
-        """The tensor, or the constant, to read in place of an operand."""
+    def smaller(self, g: GraphView, node: Node, index: int) -> str | Array | None:
+        """The tensor, or the constant, to read in index of an operand."""
         raise NotImplementedError
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # One operand at a time: of two, one may have to stay to give the result its shape or its
-        # rank.
-        for place in range(len(node.input)):
-            operand = self.smaller(g, node, place)
+        # One operand at a time: another one may have to stay to give the result its shape or rank.
+        for index in range(len(node.input)):
+            operand = self.smaller(g, node, index)
             if operand is not None:
-                inputs = [*node.input[:place], operand, *node.input[place + 1 :]]
+                inputs = [*node.input[:index], operand, *node.input[index + 1 :]]
                 return MatchResult(
                     self, [node], replaced_by(node.op_type, *inputs, **node.attribute)
                 )
@@ -39,9 +38,9 @@ class _BroadcastOperand(PatternOptimization):
 class ShapeBasedExpandBroadcastPattern(_BroadcastOperand):
     """op(Expand(x), y) → op(x, y)
 
-    What: an elementwise operator broadcasts its operands itself, those that Tile repeats along axes
-    of size 1 included.
-    Why: saves a tensor of the full size, and the chain that computes the shape.
+    What: drops an Expand, or a Tile of axes of size 1: an elementwise operator broadcasts its
+    operands itself.
+    Why: saves a tensor of the full size, and the nodes that compute the shape.
     Refuses when:
     1. the other operands are not known to give the result its shape.
     """
@@ -50,11 +49,11 @@ class ShapeBasedExpandBroadcastPattern(_BroadcastOperand):
     min_opset = 8
     reason = "the other operands are not known to give the result its shape"
 
-    def smaller(self, g: GraphView, node: Node, place: int) -> str | None:
-        small = unstretched(g, node.input[place])
+    def smaller(self, g: GraphView, node: Node, index: int) -> str | None:
+        small = unstretched(g, node.input[index])
         if small is None:
             return None
-        shape = broadcast_shape(g, [*node.input[:place], small, *node.input[place + 1 :]])
+        shape = broadcast_shape(g, [*node.input[:index], small, *node.input[index + 1 :]])
         return small if same_dims(shape, g.try_infer_shape(node.output[0])) else None  # (1)
 
     examples = Example.pairs(
@@ -71,12 +70,12 @@ class UniformBroadcastPattern(_BroadcastOperand):
     """op(ConstantOfShape(s, value), y) → op(value, y), op(Gather(t, ConstantOfShape(s, i)), y) →
     op(t[i], y)
 
-    What: gives an elementwise operator the number instead of a tensor full of it, which
-    ConstantOfShape or Expand made and which may be cast or reshaped afterwards; and the row of a
-    constant table that all positions take.
-    Why: saves a tensor of the full size, and the chain that computes its shape.
+    What: an elementwise operator reads a scalar instead of a uniform tensor of ConstantOfShape or
+    Expand, which may be cast or reshaped afterwards; or the row of a constant that a Gather
+    repeats.
+    Why: saves a tensor of the full size, and the nodes that compute its shape.
     Refuses when:
-    1. the tensor is not known to hold one number only, or it is a constant already.
+    1. the tensor is not known to be uniform, or it is a constant already.
     2. the other operands are not known to give the result its shape.
     """
 
@@ -97,12 +96,12 @@ class UniformBroadcastPattern(_BroadcastOperand):
     min_opset = 9
     reason = "no operand is a uniform tensor that the result does not need for its shape"
 
-    def smaller(self, g: GraphView, node: Node, place: int) -> Array | None:
-        name = node.input[place]
+    def smaller(self, g: GraphView, node: Node, index: int) -> Array | None:
+        name = node.input[index]
         number = None if g.is_constant(name) else _repeated(g, name)  # (1)
         if number is None:
             return None
-        others = broadcast_shape(g, [*node.input[:place], *node.input[place + 1 :]])
+        others = broadcast_shape(g, [*node.input[:index], *node.input[index + 1 :]])
         # (2)
         return (
             number
@@ -127,9 +126,9 @@ class UniformBroadcastPattern(_BroadcastOperand):
 class UnsqueezeBroadcastPattern(_BroadcastOperand):
     """op(Unsqueeze(x, leading axes), y) → op(x, y)
 
-    What: reads the tensor before Unsqueeze, or Reshape, put axes of size 1 in front of it.
+    What: drops an Unsqueeze, or a Reshape, that adds leading axes of size 1.
     Why: elementwise operators align shapes from the last axis on: one node less, in the masks of
-    most decoders; fusions that look at the rank of a mask run before.
+    most decoders; fusions that check the rank of a mask run first.
     Refuses when:
     1. the axes are not the first ones, or a shape is unknown.
     2. no other operand has the rank of the result.
@@ -141,13 +140,13 @@ class UnsqueezeBroadcastPattern(_BroadcastOperand):
     min_opset = 7
     reason = "no operand has leading axes of size 1 that the result does not need"
 
-    def smaller(self, g: GraphView, node: Node, place: int) -> str | None:
-        movement, rank = g.node_before(node.input[place]), g.info(node.output[0]).rank
+    def smaller(self, g: GraphView, node: Node, index: int) -> str | None:
+        movement, rank = g.node_before(node.input[index]), g.info(node.output[0]).rank
         if not is_op(movement, "Unsqueeze", "Reshape"):
             return None
-        shape, source = g.try_infer_shape(node.input[place]), g.try_infer_shape(movement.input[0])
+        shape, source = g.try_infer_shape(node.input[index]), g.try_infer_shape(movement.input[0])
         ones = [1] * (len(shape or ()) - len(source or ()))
-        others = [g.info(each).rank for other, each in enumerate(node.input) if other != place]
+        others = [g.info(name).rank for i, name in enumerate(node.input) if i != index]
         leads = source is not None and ones and same_dims(shape, (*ones, *source))  # (1)
         return movement.input[0] if leads and rank is not None and rank in others else None  # (2)
 
@@ -159,7 +158,7 @@ class UnsqueezeBroadcastPattern(_BroadcastOperand):
 
 
 def _repeated(g: GraphView, name: str) -> Array | None:
-    """The number that a tensor is full of, or the row of a constant table that it repeats."""
+    """The value of a uniform tensor, or the row of a constant that a Gather repeats."""
     node = g.node_before(name)
     number = uniform_value(g, name)
     if number is not None or node is None or not is_op(node, "Gather"):

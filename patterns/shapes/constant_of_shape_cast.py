@@ -28,11 +28,11 @@ class ConstantOfShapeCastPattern(EasyPatternOptimization):
     """Cast(ConstantOfShape(s, value)) → ConstantOfShape(s, converted value), the same for Not and
     Neg
 
-    What: converts one number instead of a tensor full of it.
+    What: converts the value instead of a uniform tensor.
     Why: one pass over the tensor less.
     Refuses when:
-    1. the result has a type that ConstantOfShape does not have in every operator set, or its number
-       cannot be computed.
+    1. the result has a type that ConstantOfShape does not support in every operator set, or its
+       value cannot be computed.
     """
 
     interior = "keep"

@@ -12,13 +12,11 @@ from .._shapes import results_above, uniform_value
 class ConstantOfShapeCumSumPattern(PatternOptimization):
     """CumSum(ConstantOfShape(s, 1), k) → Expand([1, 2, 3, ...], s)
 
-    What: counts ahead of time; the number may be moved, cast or resized first.
-    Why: positions of images are counted in a mask that hides nothing: DETR and its relatives export
-    this way.
+    What: computes the sums ahead of time; the uniform tensor may be moved, cast or resized first.
+    Why: DETR and similar models count the positions of an image in a mask that hides nothing.
     Refuses when:
-    1. the tensor is not known to hold one number only, or it is a constant already.
-    2. the size of the axis is not a number up to 4096, or another size does not follow from the
-       sizes of the inputs.
+    1. the tensor is not known to be uniform, or it is a constant already.
+    2. the size of the axis is not a number up to 4096, or another dimension is unknown.
     3. a sum is not exact, so that it would depend on the order.
     """
 
@@ -30,35 +28,36 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
         value, shape = uniform_value(g, name), g.try_infer_shape(name)
         if value is None or not shape or axis is None or g.is_constant(name):  # (1)
             return self.none(node, msg="the tensor is not known to be uniform")
-        place = int(axis) % len(shape)
-        size = shape[place]
-        known = all(not isinstance(dim, SymbolicDim) or not dim.is_anonymous for dim in shape)
-        if not isinstance(size, int) or not 0 < size <= 4096 or not known:  # (2)
+        along = int(axis) % len(shape)
+        size = shape[along]
+        are_known = all(not isinstance(dim, SymbolicDim) or not dim.is_anonymous for dim in shape)
+        if not isinstance(size, int) or not 0 < size <= 4096 or not are_known:  # (2)
             return self.none(node, msg="the axis is too long, or a dimension is unknown")
-        line = np.full([size if i == place else 1 for i in range(len(shape))], value)
+        line = np.full([size if i == along else 1 for i in range(len(shape))], value)
         sums, wide = (
-            g.evaluate(node, [each, np.array(place, np.int64)])
-            for each in (line, line.astype(np.float64))
+            g.evaluate(node, [array, np.array(along, np.int64)])
+            for array in (line, line.astype(np.float64))
         )
         # (3)
         if not sums or not wide or not (sums[0] == wide[0]).all() or np.abs(wide[0]).max() >= 2**52:
             return self.none(node, msg="a sum is not exact")
-        makers = [
-            g.node_before(each)
-            for each in results_above(g, node)
-            if uniform_value(g, each) is not None
+        nodes = [
+            g.node_before(name)
+            for name in results_above(g, node)
+            if uniform_value(g, name) is not None
         ]
-        kept = sorted(
-            {maker for maker in makers if maker is not None}, key=lambda maker: maker.label
+        producers = sorted(
+            {producer for producer in nodes if producer is not None},
+            key=lambda producer: producer.label,
         )
-        return MatchResult(self, [*kept, node], partial(self._count, sums[0]))
+        return MatchResult(self, [*producers, node], partial(self._count, sums[0]))
 
     def _count(self, sums: Array, g: PatternRewriter, *nodes: Node) -> list[Node]:
-        """The nodes that the number follows from stay: their result has the other sizes."""
-        *kept, node = nodes
+        """Keep the producers of the uniform tensor, whose shape gives the other dimensions."""
+        *producers, node = nodes
         sizes = g.op.Shape(node.input[0])
         line = g.make_initializer("", sums, source="sums")
-        return [*kept, *g.created, g.make_node("Expand", [line, sizes], node.output)]
+        return [*producers, *g.created, g.make_node("Expand", [line, sizes], node.output)]
 
     examples = Example.only(
         "agraph (float[b,3,2] x) => (float[b,3,2] y) <int64 k = {1}> "

@@ -22,8 +22,8 @@ _MAX_NODES: Final = 32
 _MAX_ELEMENTS: Final = 1 << 22
 """Constants of more elements are not compared."""
 _SPAN_COST: Final = 64
-"""Time of a span, in elements: onnxruntime computes spans, the last axes along which each operand
-either has all elements or is broadcast (measured: 10 to 20 ns a span).
+"""Time of a span, in elements: onnxruntime computes spans, trailing axes along which each operand
+is either complete or broadcast (measured: 10 to 20 ns a span).
 """
 
 
@@ -35,15 +35,15 @@ class _EqualAxis(PatternOptimization):
     min_opset = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        for place in range(len(node.input)):
-            for small in _smaller_constants(g, node, place):  # (1)
-                match = self.with_constant(g, node, place, small)
+        for index in range(len(node.input)):
+            for small in _smaller_constants(g, node, index):  # (1)
+                match = self.with_constant(g, node, index, small)
                 if match is not None:
                     return match
         return self.none(node, msg="no constant that is equal along an axis can be smaller there")
 
     def with_constant(
-        self, g: GraphView, node: Node, place: int, small: Array
+        self, g: GraphView, node: Node, index: int, small: Array
     ) -> MatchResult | None:
         """The match that replaces one operand by a smaller constant."""
         raise NotImplementedError
@@ -52,12 +52,12 @@ class _EqualAxis(PatternOptimization):
 class EqualAxisBroadcastPattern(_EqualAxis):
     """op(x, constant equal along an axis) → op(x, constant of size 1 there)
 
-    What: an elementwise operator broadcasts the constant itself. All elements along the axis have
-    the same bits.
+    What: shrinks a constant whose elements along an axis have the same bits; the elementwise
+    operator broadcasts it.
     Why: reads less memory: measured 0.75 of the time of the operator. Many short spans are slower:
     1.6 for a constant of 1000x64 that becomes 1000x1.
     Refuses when:
-    1. no constant of two axes or more, of up to 4 million elements, is equal along one.
+    1. no constant of rank 2 or more, of up to 4 million elements, is equal along an axis.
     2. the other operands are not known to give the result its shape.
     3. the operator would compute too many short spans.
     4. the operator is Where: in onnxruntime, the sign of a 0 that it copies depends on the shapes.
@@ -67,17 +67,17 @@ class EqualAxisBroadcastPattern(_EqualAxis):
     providers = ("cpu",)
 
     def with_constant(
-        self, g: GraphView, node: Node, place: int, small: Array
+        self, g: GraphView, node: Node, index: int, small: Array
     ) -> MatchResult | None:
         """The match, if the result keeps its shape."""
         before = [g.try_infer_shape(name) for name in node.input]
-        after = [*before[:place], small.shape, *before[place + 1 :]]
+        after = [*before[:index], small.shape, *before[index + 1 :]]
         shape = broadcast_all(after)
         if not same_dims(shape, g.try_infer_shape(node.output[0])):  # (2)
             return self.none(node, msg="the other operands do not give the result its shape")
         if _cost(after) >= _cost(before):  # (3)
             return self.none(node, msg="the operator would compute too many short spans")
-        return MatchResult(self, [node], partial(_with_constant, place, small, {}))
+        return MatchResult(self, [node], partial(_with_constant, index, small, {}))
 
     examples = Example.pairs(
         "agraph (float[b,2,3] x) => (float[b,2,3] y) <float[2,3] c = {5, 5, 5, 5, 5, 5}> { "
@@ -92,27 +92,27 @@ class EqualAxisBroadcastPattern(_EqualAxis):
 class EqualAxisElementwisePattern(_EqualAxis):
     """g(... op(x, constant equal along an axis) ..., y) → g(... op(x, constant of size 1) ..., y)
 
-    What: the elementwise operators after the constant compute one element where they computed
-    equal ones, until an operator that broadcasts restores the shape.
-    Why: measured 0.84 of the time of a decode step of Mamba 2, whose factors of the state are
-    stored for each of its elements: Exp took most of it.
+    What: the elementwise operators after the constant compute one element instead of equal ones,
+    until an operator that broadcasts restores the shape.
+    Why: measured 0.84 of the time of a decode step of Mamba 2, which stores the factors of its
+    state for each element: Exp took most of the time.
     Refuses when:
-    1. no constant of two axes or more, of up to 4 million elements, is equal along one.
+    1. no constant of rank 2 or more, of up to 4 million elements, is equal along an axis.
     2. the result of the operator does not get smaller.
-    3. a reader is another operator, or there are too many.
-    4. a result that would shrink is an output, or a subgraph reads it.
-    5. the readers are too far apart to be replaced together.
+    3. a consumer is another operator, or there are too many.
+    4. a result that would shrink is a graph output, or a subgraph reads it.
+    5. the consumers are too far apart to be replaced together.
     6. the operators would compute too many short spans.
     """
 
     exactness = "rounding"
 
     def with_constant(
-        self, g: GraphView, node: Node, place: int, small: Array
+        self, g: GraphView, node: Node, index: int, small: Array
     ) -> MatchResult | None:
-        """The match, if all that reads the smaller result can."""
+        """The match, if all consumers can read the smaller result."""
         shapes = [g.try_infer_shape(name) for name in node.input]
-        shapes[place] = small.shape
+        shapes[index] = small.shape
         shape, result = broadcast_all(shapes), node.output[0]
         if shape is None or same_dims(shape, g.try_infer_shape(result)):  # (2)
             return self.none(node, msg="the result does not get smaller")
@@ -127,7 +127,7 @@ class EqualAxisElementwisePattern(_EqualAxis):
         return MatchResult(
             self,
             [node, *region.nodes],
-            partial(_with_constant, place, small, dict.fromkeys(shrunk)),
+            partial(_with_constant, index, small, dict.fromkeys(shrunk)),
         )
 
     examples = Example.pairs(
@@ -137,11 +137,9 @@ class EqualAxisElementwisePattern(_EqualAxis):
     )
 
 
-def _smaller_constants(g: GraphView, node: Node, place: int) -> Iterator[Array]:
-    """An operand with size 1 along all axes where it is equal, then along each of them; none if it
-    is no constant, or only along axes of size 1.
-    """
-    name = node.input[place]
+def _smaller_constants(g: GraphView, node: Node, operand_index: int) -> Iterator[Array]:
+    """A constant operand with size 1 along all axes where it is equal, then along each of them."""
+    name = node.input[operand_index]
     shape = g.static_shape(name) if g.is_constant(name) else None
     if shape is None or len(shape) < 2 or not 1 < math.prod(shape) <= _MAX_ELEMENTS:
         return
@@ -162,7 +160,7 @@ def _equal_axes(array: Array) -> list[int]:
 
 
 def _is_equal(lines: Array) -> bool:
-    """Whether all elements of each line along the last axis are equal; looks at a few first."""
+    """Whether all elements of each line along the last axis are equal; compares a few first."""
     size = lines.shape[-1]
     if size == 1 or lines.flat[0] != lines.flat[size - 1]:
         return False
@@ -171,13 +169,11 @@ def _is_equal(lines: Array) -> bool:
 
 
 def _cost(shapes: Sequence[Shape | None]) -> float:
-    """Estimated time of an operator on operands that broadcast, in elements; symbols and 0 count as
-    1.
-    """
+    """Estimated time of an operator on broadcast operands, in elements; symbols count as 1."""
     result = broadcast_all(shapes)
     if result is None:
         return math.inf
-    sizes = [[1] * (len(result) - len(s or ())) + _numbers(s or ()) for s in shapes]
+    sizes = [[1] * (len(result) - len(shape or ())) + _numbers(shape or ()) for shape in shapes]
     total = _numbers(result)
     span, pattern = 1, None
     for axis in reversed(range(len(total))):
@@ -203,14 +199,14 @@ def _is_faster(
     region: AxisRegion,
     shrunk: dict[str, Shape],
 ) -> bool:
-    """Whether a node and those below it take less time with the smaller operands."""
+    """Whether a node and its region take less time with the smaller operands."""
     before = _cost([g.try_infer_shape(name) for name in node.input])
     after = _cost(shapes)
-    for reader in region.nodes:
-        operands = [name for name in reader.input if name]
+    for consumer in region.nodes:
+        operands = [name for name in consumer.input if name]
         old = [g.try_infer_shape(name) for name in operands]
         new = [shrunk.get(name, shape) for name, shape in zip(operands, old, strict=True)]
-        if reader.op_type in BROADCASTING:
+        if consumer.op_type in BROADCASTING:
             before, after = before + _cost(old), after + _cost(new)
         else:
             before, after = before + _cost(old[:1]), after + _cost(new[:1])
@@ -218,16 +214,16 @@ def _is_faster(
 
 
 def _with_constant(
-    place: int,
+    index: int,
     small: Array,
     shrunk: dict[str, None],
     g: PatternRewriter,
     node: Node,
     *region: Node,
 ) -> list[Node]:
-    """The nodes, where the first one reads another constant; results that shrink get new names."""
+    """The nodes, the first with another constant; results that shrink get new names."""
     inputs = [*node.input]
-    inputs[place] = g.make_initializer("", small, source=inputs[place])
+    inputs[index] = g.make_initializer("", small, source=inputs[index])
     names = {name: g.unique_name(name) for name in shrunk}
     outputs = [names.get(name, name) for name in node.output]
     first = g.make_node(node.op_type, inputs, outputs, **node.attribute)

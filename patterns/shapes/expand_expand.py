@@ -15,7 +15,7 @@ from .._shapes import same_dims
 class ExpandExpandPattern(EasyPatternOptimization):
     """Expand(Expand(x, s), t) → Expand(x, t)
 
-    What: stretches once.
+    What: expands once.
     Why: saves a copy.
     Refuses when:
     1. the elements of t are unknown, or t alone does not give the result its shape.
@@ -29,8 +29,8 @@ class ExpandExpandPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         sizes = g.info(m.t).data or g.get_ints(m.t)
-        alone = broadcast_shapes(g.try_infer_shape(m.x), None if sizes is None else tuple(sizes))
-        fits = same_dims(alone, g.try_infer_shape(m.outputs[0]))
+        shape = broadcast_shapes(g.try_infer_shape(m.x), None if sizes is None else tuple(sizes))
+        fits = same_dims(shape, g.try_infer_shape(m.outputs[0]))
         return fits or self.none(
             m.nodes[1], msg="the second shape alone may not give the result its shape"
         )  # (1)

@@ -13,29 +13,22 @@ from .._operators import BROADCASTING, ELEMENTWISE, POSITIONAL
 from .._shapes import same_dims, unstretched
 
 _ALIGNED: Final = frozenset((*BROADCASTING, *(ELEMENTWISE - POSITIONAL), "CastLike"))
-"""Operators of operands of any rank.
+"""Operators that align shapes of any rank, and round each element independently of its index."""
+_INDEXING: Final = ("Gather", "Transpose", "Unsqueeze")
 
-(onnxruntime rounds the others by places, which change when there are fewer elements.)
-"""
-_OTHERS: Final = ("Gather", "Transpose", "Unsqueeze")
-
-_LARGEST = 32
+_MAX_NODES = 32
 
 
 class _ExpandRegion(PatternOptimization):
-    """An Expand and the elementwise operators after it.
-
-    Class attributes:
-        rounds: whether one of them is an operator that onnxruntime rounds by the place of an
-            element.
-    """
+    """An Expand and the elementwise operators after it."""
 
     min_opset = 8
     radius = 8
     rounds: ClassVar[bool] = False
+    """Whether onnxruntime rounds one of them depending on the index of an element."""
 
     def is_own(self, region: Iterable[Node]) -> bool:
-        """Whether the operators round as this pattern says; another one applies otherwise."""
+        """Whether ``rounds`` is true of the operators; otherwise, another pattern applies."""
         return self.rounds == any(node.op_type in POSITIONAL for node in region)
 
 
@@ -44,22 +37,20 @@ class ExpandElementwisePattern(_ExpandRegion):
 
     What: drops an Expand, so that elementwise operators, Unsqueeze, Transpose and the indices of
     Gather work on the small tensor, until operators that broadcast restore the shape.
-    Why: masks are expanded for the batch long before the first sum that broadcasts anyway; all
-    results in between shrink too.
+    Why: masks are expanded to the batch long before the first Add, which broadcasts anyway; all
+    intermediate results shrink as well.
     Refuses when:
-    1. a reader is another operator, one that onnxruntime rounds by the place of an element, or
-       there are too many.
-    2. a result that would shrink is an output, or a subgraph reads it.
+    1. a consumer is another operator, one that onnxruntime rounds depending on the index of an
+       element, or there are too many.
+    2. a result that would shrink is a graph output, or a subgraph reads it.
     3. a shape is unknown.
-    4. the readers are too far apart to be replaced together.
+    4. the consumers are too far apart to be replaced together.
     """
 
     anchors = ("Expand", "Tile")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Walk down in the order of the graph, so that all operands of a node are settled before
-        it.
-        """
+        """Follow the consumers in graph order, so that the operands of a node precede it."""
         small = unstretched(g, node.output[0])
         shape = None if small is None else g.try_infer_shape(small)
         if small is None or shape is None:
@@ -68,7 +59,7 @@ class ExpandElementwisePattern(_ExpandRegion):
             )
         shrunk: dict[str, Shape] = {node.output[0]: shape}
         carry = partial(carried, g, shrunk, rounds=self.rounds)
-        region = region_below(g, shrunk, carry, _LARGEST)
+        region = region_below(g, shrunk, carry, _MAX_NODES)
         reason = obstacle(g, node, region, shrunk)
         if reason is not None:  # (1) (2) (3) (4)
             return self.none(reason[0], msg=reason[1])
@@ -100,14 +91,14 @@ class ExpandElementwisePattern(_ExpandRegion):
 
 
 class ExpandPositionalPattern(ExpandElementwisePattern):
-    """g(... f(Expand(x)) ..., y) → g(... f(x) ..., y), f rounded by the place of an element
+    """g(... f(Expand(x)) ..., y) → g(... f(x) ..., y), f rounded depending on the index
 
     What: the same as ExpandElementwise with operators such as Softplus, Log, Sin or Elu, whose last
-    bit depends on the place of an element in the tensor.
-    Why: measured 0.38 of the time of Mul(z, Softplus(Expand(x))) where x has 16 numbers and z 1024,
-    and 0.85 where z has 64.
+    bit depends on the index of an element in the tensor.
+    Why: measured 0.38 of the time of Mul(z, Softplus(Expand(x))) where x has 16 elements and z
+    1024, and 0.85 where z has 64.
     Refuses when:
-    1. no operator is rounded by the place of an element, or ExpandElementwise refuses.
+    1. no operator rounds depending on the index, or ExpandElementwise refuses.
     """
 
     exactness = "rounding"
@@ -123,23 +114,22 @@ class ExpandPositionalPattern(ExpandElementwisePattern):
 class ShapeBasedExpandSwapPattern(_ExpandRegion):
     """g(f(Expand(x, s))) → Expand(g(f(x)), s)
 
-    What: elementwise operators work on the small tensor and their result is stretched, even where
+    What: elementwise operators work on the small tensor and their result is expanded, even where
     several read the Expand and one operator reads their results.
-    Why: less to compute; and the reader of the result often broadcasts anyway, so that the Expand
-    is removed altogether.
+    Why: less to compute; and the consumer of the result often broadcasts anyway, so that the Expand
+    is then removed.
     Refuses when:
-    1. the shape s or one of those concerned is unknown.
-    2. more than one result would have to be stretched, or the Expand itself is still read.
+    1. s or a shape is unknown.
+    2. more than one result would have to be expanded, or the Expand keeps a consumer.
     3. the result has another shape than the Expand.
-    4. an operator is one that onnxruntime rounds by the place of an element.
+    4. onnxruntime rounds an operator depending on the index of an element.
     """
 
     anchors = ("Expand",)
     priority = 1
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # Add readers, in the order of the graph, as long as all their operands come before the
-        # Expand.
+        # Add consumers, in graph order, whose other operands come before the Expand.
         shape, sizes = (
             g.try_infer_shape(node.input[0]),
             g.info(node.input[1]).data or g.get_ints(node.input[1]),
@@ -148,13 +138,14 @@ class ShapeBasedExpandSwapPattern(_ExpandRegion):
             return self.none(node, msg="a shape is unknown")
         shrunk: dict[str, Shape] = {node.output[0]: shape}
         carry = partial(_carry, g, node, shrunk, self.rounds)
-        region = region_below(g, shrunk, carry, _LARGEST).nodes
+        region = region_below(g, shrunk, carry, _MAX_NODES).nodes
         if not self.is_own(region):  # (4)
             return self.none(node, msg="another pattern has operators of this rounding")
         leaves = [
-            n
-            for n in shrunk
-            if is_read_from_outside(g, n) or any(r not in region for r in g.next_nodes(n))
+            name
+            for name in shrunk
+            if is_read_from_outside(g, name)
+            or any(consumer not in region for consumer in g.next_nodes(name))
         ]
         if len(leaves) != 1 or leaves[0] == node.output[0]:  # (2)
             return self.none(node, msg="not exactly one other result would have to be expanded")
@@ -184,13 +175,13 @@ class ShapeBasedExpandSwapPattern(_ExpandRegion):
 
 
 class ExpandPositionalSwapPattern(ShapeBasedExpandSwapPattern):
-    """g(f(Expand(x, s))) → Expand(g(f(x)), s), f rounded by the place of an element
+    """g(f(Expand(x, s))) → Expand(g(f(x)), s), f rounded depending on the index
 
     What: the same as ShapeBasedExpandSwap with operators such as Softplus, Log, Sin or Elu, whose
-    last bit depends on the place of an element in the tensor.
-    Why: measured 0.42 of the time of Softplus(Expand(x)) from 16 to 1024 numbers, and 0.93 to 64.
+    last bit depends on the index of an element in the tensor.
+    Why: measured 0.42 of the time of Softplus(Expand(x)) from 16 to 1024 elements, and 0.93 to 64.
     Refuses when:
-    1. no operator is rounded by the place of an element, or ShapeBasedExpandSwap refuses.
+    1. no operator rounds depending on the index, or ShapeBasedExpandSwap refuses.
     """
 
     exactness = "rounding"
@@ -206,9 +197,7 @@ class ExpandPositionalSwapPattern(ShapeBasedExpandSwapPattern):
 def obstacle(
     g: GraphView, node: Node, region: AxisRegion, shrunk: Mapping[str, Shape]
 ) -> tuple[Node | None, str] | None:
-    """Why a node and the region below it cannot work on smaller tensors: the node that does not
-    fit, and the reason. ``None`` if they can.
-    """
+    """The node that cannot work on smaller tensors, and the reason; ``None`` if all can."""
     if region.stopped is not None:
         return region.stopped, "a consumer cannot run on the smaller tensor"
     outside = next((name for name in shrunk if is_read_from_outside(g, name)), None)
@@ -221,47 +210,47 @@ def obstacle(
 
 
 def _are_together(g: GraphView, nodes: list[Node]) -> bool:
-    """Whether all operands of the nodes come before all readers of their results."""
+    """Whether all operands of the nodes come before all consumers of their results."""
     producers = [g.node_before(name) for node in nodes for name in node.input]
-    readers = [
-        reader
+    consumers = [
+        consumer
         for node in nodes
         for name in node.output
-        for reader in g.next_nodes(name)
-        if reader not in nodes
+        for consumer in g.next_nodes(name)
+        if consumer not in nodes
     ]
     needed = [
         producer.label for producer in producers if producer is not None and producer not in nodes
     ]
-    return max(needed, default=0) < min((reader.label for reader in readers), default=1 << 62)
+    return max(needed, default=0) < min((consumer.label for consumer in consumers), default=1 << 62)
 
 
 def _carry(
-    g: GraphView, node: Node, shrunk: dict[str, Shape], rounds: bool, reader: Node
+    g: GraphView, node: Node, shrunk: dict[str, Shape], rounds: bool, consumer: Node
 ) -> Carried | None:
-    """How an elementwise reader works on small operands, if its other operands are computed before
-    the Expand. (4)
+    """How an elementwise consumer works on small operands, if its other operands are computed
+    before the Expand (4).
     """
-    producers = [g.node_before(name) for name in reader.input if name not in shrunk]
-    is_elementwise = reader.op_type in BROADCASTING or reader.op_type in ELEMENTWISE
+    producers = [g.node_before(name) for name in consumer.input if name not in shrunk]
+    is_elementwise = consumer.op_type in BROADCASTING or consumer.op_type in ELEMENTWISE
     if not is_elementwise or not all(
         producer is None or producer.label < node.label for producer in producers
     ):
         return None
-    known = len(shrunk)
-    found = carried(g, shrunk, reader, rounds=rounds)
-    return found if len(shrunk) > known else None
+    count = len(shrunk)
+    carry = carried(g, shrunk, consumer, rounds=rounds)
+    return carry if len(shrunk) > count else None
 
 
 def shape_with(
     g: GraphView, node: Node, shrunk: Mapping[str, Shape], *, rounds: bool = False
 ) -> Shape | None:
-    """Shape of the result of a node when some operands are as small as given.
+    """Shape of the result of a node whose operands have the ``shrunk`` shapes.
 
-    ``None`` where it cannot take them, or would round elsewhere; ``rounds`` allows that.
+    ``None`` if it cannot take them, or would round differently, which ``rounds`` allows.
     """
     aligned = _ALIGNED | POSITIONAL if rounds else _ALIGNED
-    axes = axes_of(g, node, shrunk) if node.op_type in (*aligned, *_OTHERS) else None
+    axes = axes_of(g, node, shrunk) if node.op_type in (*aligned, *_INDEXING) else None
     if axes is None:
         return None
     sizes: dict[int, Dim] = {}
@@ -273,7 +262,7 @@ def shape_with(
                 for label, size in zip(operand.labels, shape, strict=True)
             )
         if name in shrunk and node.op_type != "CastLike":
-            # An axis less would move the axes of the result that are in front of it.
+            # A lower rank would move the preceding axes of the result.
             is_moved = (
                 node.op_type not in aligned
                 and len(shrunk[name]) != g.info(name).rank
@@ -287,20 +276,20 @@ def shape_with(
 def carried(
     g: GraphView, shrunk: dict[str, Shape], node: Node, *, rounds: bool = False
 ) -> Carried | None:
-    """How a node works on operands as small as given; adds its result if that shrinks too.
+    """How a node works on operands of the ``shrunk`` shapes; adds its result if that shrinks.
 
-    ``rounds`` allows operators that onnxruntime rounds by the place of an element.
+    ``rounds`` allows operators that onnxruntime rounds depending on the index of an element.
     """
-    found, result = shape_with(g, node, shrunk, rounds=rounds), node.output[0]
-    if found is None:
+    shape, result = shape_with(g, node, shrunk, rounds=rounds), node.output[0]
+    if shape is None:
         return None
-    if not same_dims(found, g.try_infer_shape(result)):
-        shrunk[result] = found
+    if not same_dims(shape, g.try_infer_shape(result)):
+        shrunk[result] = shape
     return Carried(
-        {place: shrunk[name] for place, name in enumerate(node.input) if name in shrunk}, {}
+        {index: shrunk[name] for index, name in enumerate(node.input) if name in shrunk}, {}
     )
 
 
 def is_read_from_outside(g: GraphView, name: str) -> bool:
-    """Whether a result is an output, or a subgraph reads it."""
+    """Whether a result is a graph output, or a subgraph reads it."""
     return g.is_output(name) or g.is_used_by_subgraph(name)

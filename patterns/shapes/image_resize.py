@@ -1,4 +1,4 @@
-"""Images enlarged in a form for which kernels are faster."""
+"""Resizes of images in a form for which kernels are faster."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
@@ -18,9 +18,9 @@ from xoptim.match.trace import Optional, Symbol
 
 _RANK: Final = 4
 _POWERS: Final = (1, 2, 4, 8)
-"""Scales by which coordinates are computed without rounding."""
+"""Scales for which coordinates are exact."""
 _EXACT: Final = ("half_pixel", "pytorch_half_pixel", "asymmetric")
-"""Coordinates that both kernels compute without rounding, by scales that are powers of two."""
+"""Coordinate modes that both kernels compute exactly for these scales."""
 _SAME: Final = {
     "mode": ("nearest",),
     "coordinate_transformation_mode": ("half_pixel", "pytorch_half_pixel"),
@@ -36,26 +36,31 @@ class _ImageResize(EasyPatternOptimization):
     form: ClassVar[Mapping[str, Any]]
 
     def apply_pattern(
-        self, g: PatternRewriter, x: str, roi: str, scales: str, sizes: str, others: dict[str, Any]
+        self,
+        g: PatternRewriter,
+        x: str,
+        roi: str,
+        scales: str,
+        sizes: str,
+        attributes: dict[str, Any],
     ) -> str:
-        return g.op.Resize(x, roi or None, scales or None, sizes or None, **self.form, **others)
+        return g.op.Resize(x, roi or None, scales or None, sizes or None, **self.form, **attributes)
 
 
 class CubicResizePattern(_ImageResize):
     """Resize(x, 2, mode=cubic) → Resize(x, 2, mode=cubic, antialias=1)
 
-    What: asks for the filter against aliasing, which is the filter of the interpolation itself
-    where no axis shrinks.
-    Why: measured 0.03 to 0.09 of the time: onnxruntime's kernel for it goes axis by axis, the plain
-    one reads 16 elements each.
+    What: sets antialias, which changes nothing where no axis shrinks.
+    Why: measured 0.03 to 0.09 of the time: onnxruntime's antialias kernel works axis by axis, the
+    other one reads 16 elements for each result.
     Refuses when:
-    1. the last two axes of four are not resized by 1, 2, 4 or 8: the kernels round the coordinates
-       of others differently.
-    2. coordinates are computed from the corners, or a part is cropped.
+    1. the last two axes of four are not resized by 1, 2, 4 or 8: for other scales, the kernels
+       round coordinates differently.
+    2. coordinate_transformation_mode aligns corners, or crops.
     3. the type is not float.
     """
 
-    exactness = "finite"  # an infinity times a weight of 0 is NaN in one of them
+    exactness = "finite"  # an infinity times a weight of 0 is NaN in one of the kernels
     min_opset = 18
     form = {"mode": "cubic", "antialias": 1}
     operand_types = {"x": {TensorProto.FLOAT}}  # (3)
@@ -70,12 +75,12 @@ class CubicResizePattern(_ImageResize):
             sizes,
             mode="cubic",
             antialias=g.any_of(None, 0),
-            attributes=g.capture("others"),
+            attributes=g.capture("attributes"),
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node = m.nodes[0]
-        if m.others.get("coordinate_transformation_mode", "half_pixel") not in _EXACT:  # (2)
+        if m.attributes.get("coordinate_transformation_mode", "half_pixel") not in _EXACT:  # (2)
             return self.none(node, msg="coordinate_transformation_mode aligns corners, or crops")
         scales = _factors(g, node)
         # (1)
@@ -106,14 +111,12 @@ class CubicResizePattern(_ImageResize):
 class NearestResizePattern(_ImageResize):
     """Resize(x, 2, mode=nearest, half_pixel) → Resize(x, 2, mode=nearest, asymmetric, floor)
 
-    What: names the other coordinates that repeat each element twice: element i of the result is at
-    i / 2 - 1 / 4, which is nearest to the integer part of i / 2.
-    Why: onnxruntime's CPU kernel has a path of its own for these coordinates: measured 0.1 to 0.2
-    of the time.
+    What: sets the asymmetric mode, which also repeats each element twice: element i of the result
+    is at i / 2 - 1 / 4, whose nearest integer is the integer part of i / 2.
+    Why: onnxruntime's CPU kernel has a fast path for this mode: measured 0.1 to 0.2 of the time.
     Refuses when:
-    1. coordinates are others, or an integer is not taken to be the nearest of the two.
-    2. scales are not known to be 1 and 1 for the batch and the channels, 2 and 2 for the other
-       axes.
+    1. coordinate_transformation_mode is not a half_pixel mode, or nearest_mode does not round.
+    2. the scales are not known to be 1 for batch and channels, and 2 for height and width.
     """
 
     min_opset = 11
@@ -126,9 +129,9 @@ class NearestResizePattern(_ImageResize):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, roi: Optional, scales: Optional, sizes: Optional
     ) -> Symbol:
-        # Ties do not occur, so either way of rounding them will do (1).
+        # Ties do not occur, so both ways to round them are equal (1).
         same = {key: g.any_of(None, *values) for key, values in _SAME.items()}
-        return g.op.Resize(x, roi, scales, sizes, **same, attributes=g.capture("others"))
+        return g.op.Resize(x, roi, scales, sizes, **same, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # (2)
@@ -151,29 +154,32 @@ class NearestResizePattern(_ImageResize):
 
 
 def _factors(g: GraphView, node: Node) -> list[float] | None:
-    """The scale of each of the four axes of a Resize, ``None`` where one is unknown.
+    """The scale of each of the four axes of a Resize, ``None`` if one is unknown.
 
-    Sizes in place of scales are read as powers of two only: by other factors, runtimes round
+    Sizes instead of scales are accepted for powers of two only: for other scales, runtimes round
     coordinates differently.
     """
     name = node.input[2] if len(node.input) > 2 else ""
-    before, after = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
-    if before is None or len(before) != _RANK:
+    source, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
+    if source is None or len(source) != _RANK:
         return None
-    given = g.get_computed_constant(name) if name else None
-    if given is not None and given.size:
+    scales = g.get_computed_constant(name) if name else None
+    if scales is not None and scales.size:
         axes = node.get_attribute("axes") or range(_RANK)
-        if len(axes) != given.size or not all(-_RANK <= axis < _RANK for axis in axes):
+        if len(axes) != scales.size or not all(-_RANK <= axis < _RANK for axis in axes):
             return None
-        found = dict(zip((axis % _RANK for axis in axes), map(float, given.ravel()), strict=True))
-        return [found.get(axis, 1.0) for axis in range(_RANK)]
+        by_axis = dict(
+            zip((axis % _RANK for axis in axes), map(float, scales.ravel()), strict=True)
+        )
+        return [by_axis.get(axis, 1.0) for axis in range(_RANK)]
     if (
-        after is None
-        or (name and given is None)
+        result is None
+        or (name and scales is None)
         or node.get_attribute("keep_aspect_ratio_policy", "stretch") != "stretch"
     ):
         return None
     powers = [
-        next((n for n in _POWERS if b == a * n), 0.0) for a, b in zip(before, after, strict=True)
+        next((power for power in _POWERS if new == old * power), 0.0)
+        for old, new in zip(source, result, strict=True)
     ]
     return powers if all(powers) else None

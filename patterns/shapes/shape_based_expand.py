@@ -16,12 +16,12 @@ from .._shapes import expand_target, same_dims
 class ShapeBasedExpandPattern(EasyPatternOptimization):
     """Expand(x, computed shape) → Expand(x, constant), or x
 
-    What: writes 1 where the size of x stays, and the number where it is stretched; drops an Expand
-    that stretches nothing.
-    Why: the chain that computes the shape is left without a reader.
+    What: writes 1 for dimensions that x keeps, and the size for those that are broadcast; drops an
+    Expand that changes nothing.
+    Why: the nodes that compute the shape become unused.
     Refuses when:
-    1. a shape is unknown, or an axis is stretched to a size that is not a number.
-    2. the shape is constant already and something is stretched.
+    1. a shape is unknown, or a dimension is broadcast to a dynamic size.
+    2. the shape is constant already, and a dimension is broadcast.
     """
 
     min_opset = 8

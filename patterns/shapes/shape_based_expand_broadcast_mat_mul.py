@@ -20,9 +20,9 @@ class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
     Why: saves a copy of the operand for each matrix of the batch.
     Refuses when:
     1. a shape is unknown, or an operand is a vector, so that its axis is not a batch axis.
-    2. the two axes of the matrix are stretched too.
-    3. the other operand may not give the batch its shape, or may have an empty batch axis:
-       onnxruntime does not broadcast it.
+    2. the last two axes are expanded as well.
+    3. the other operand may not have the batch shape, or a batch dimension may be 0, which
+       onnxruntime does not broadcast.
     """
 
     interior = "keep"
@@ -44,8 +44,8 @@ class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
         )
         if a is None or b is None or result is None or min(len(a), len(b)) < 2:  # (1)
             return self.none(matmul, msg="a shape is unknown, or an operand is a vector")
-        stretched = g.try_infer_shape(m.nodes[0].output[0])
-        if stretched is None or stretched[-2:] != (a if m.left else b)[-2:]:  # (2)
+        expanded = g.try_infer_shape(m.nodes[0].output[0])
+        if expanded is None or expanded[-2:] != (a if m.left else b)[-2:]:  # (2)
             return self.none(matmul, msg="the last two axes are expanded as well")
         batch = broadcast_shapes(a[:-2], b[:-2])
         fits = same_dims(batch, result[:-2]) and all(map(is_nonzero, batch or ()))

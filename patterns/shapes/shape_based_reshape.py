@@ -18,17 +18,16 @@ from .._shapes import inserted_ones, reshape_target
 class ShapeBasedReshapePattern(EasyPatternOptimization):
     """Reshape(x, computed shape) → Reshape(x, constant), or Unsqueeze, or Squeeze
 
-    What: writes sizes that are numbers as numbers, sizes of x in the same place as 0, and at most
-    one other as -1. Where more sizes are unknown, but only axes of size 1 are added or removed,
-    writes Unsqueeze or Squeeze.
-    Why: the chain of Shape, Gather, Concat and similar operators that computes the shape is left
-    without a reader.
+    What: writes static dimensions as numbers, dimensions of x at the same index as 0, and at most
+    one other as -1. Where more are dynamic, but only axes of size 1 are added or removed, writes
+    Unsqueeze or Squeeze.
+    Why: the Shape, Gather, Concat, ... that compute the shape become unused.
     Refuses when:
     1. the shape is constant already.
-    2. a shape is unknown, or two sizes are neither numbers nor copied.
-    3. -1 would come next to a copied size that may be 0 at run time, because onnxruntime cannot
-       solve for it then.
-    4. a computed size may be 0 at run time: it would copy another size of x in its place.
+    2. a shape is unknown, or two dimensions are neither static nor copied.
+    3. the target would have -1 and a copied dimension that may be 0 at run time: onnxruntime then
+       cannot infer the -1.
+    4. a computed dimension may be 0 at run time: in the target, 0 copies a dimension of x.
     """
 
     min_opset = 5
@@ -45,7 +44,7 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
             return self.none(
                 m.nodes[0], msg="the target shape may contain a 0, which copies an input dimension"
             )
-        # A declared shape is not enough: it may follow from a default that a caller overrides.
+        # A declared shape does not suffice: it may follow from a default that a caller overrides.
         source, result = g.try_infer_shape(m.x), g.infer(m.nodes[0])[0].shape
         if source is None or result is None:  # (2)
             return self.none(m.nodes[0], msg="a shape is unknown")

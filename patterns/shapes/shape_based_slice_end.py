@@ -17,9 +17,8 @@ _END = np.iinfo(np.int64).max
 class ShapeBasedSliceEndPattern(EasyPatternOptimization):
     """Slice(x, start, size of x) → Slice(x, start, end)
 
-    What: writes the largest integer, which means the end, where the end is computed from the shape
-    of x.
-    Why: the chain that computes it is left without a reader.
+    What: writes the largest integer as the end, where it is computed from the shape of x.
+    Why: the nodes that compute the end become unused.
     Refuses when:
     1. the ends are constant already, or not all known to be numbers or the size of their axis.
     2. the axes are not constant, or a step is not known to be positive.
@@ -50,10 +49,14 @@ class ShapeBasedSliceEndPattern(EasyPatternOptimization):
             return self.none(
                 m.nodes[0], msg="the axes are unknown, or a step is not known to be positive"
             )
-        whole = [end == shape[axis] for end, axis in zip(ends, axes, strict=True)]
-        if not all(w or isinstance(end, int) for w, end in zip(whole, ends, strict=True)):  # (1)
+        is_full = [end == shape[axis] for end, axis in zip(ends, axes, strict=True)]
+        if not all(
+            full or isinstance(end, int) for full, end in zip(is_full, ends, strict=True)
+        ):  # (1)
             return self.none(m.nodes[0], msg="an end is neither a number nor the size of its axis")
-        return m.derive(last=[_END if w else end for w, end in zip(whole, ends, strict=True)])
+        return m.derive(
+            last=[_END if full else end for full, end in zip(is_full, ends, strict=True)]
+        )
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, starts: str, last: list[int], axes: str, steps: str

@@ -10,21 +10,21 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 from .._shapes import axes_part, find_run, measured_tensors, results_above
 
 _Part = tuple[str, int, int] | list[int] | str
-"""A run of axes of a tensor, numbers, or the name of a result with one element."""
+"""Consecutive axes of a tensor, numbers, or the name of a result with one element."""
 
 
 class ShapeConcatPattern(PatternOptimization):
     """Where(Equal(Concat(...), -1), 1, Concat(...)), and the like → Concat(Shape(t, i, j), numbers,
     ...)
 
-    What: concatenates a vector of known elements from as few pieces as possible: runs of axes of
-    one tensor, and numbers.
-    Why: exporters write ten nodes to keep a size where the source has -1.
+    What: concatenates a vector of known dimensions from as few parts as possible: consecutive axes
+    of a tensor, and numbers.
+    Why: exporters write ten nodes to keep a dimension where the source has -1.
     Refuses when:
     1. the elements are not all known, or none is a symbol.
-    2. an element is neither a size of an input or of a tensor whose Shape the chain reads, nor
-       alone in a result above.
-    3. the pieces take as many nodes as the rewrite makes superfluous.
+    2. an element is neither a dimension of an input, nor of a tensor whose Shape the chain reads,
+       nor an intermediate result by itself.
+    3. the parts take as many nodes as become unused.
     """
 
     anchors = (
@@ -47,20 +47,20 @@ class ShapeConcatPattern(PatternOptimization):
     radius = 6
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # The longest pieces come first.
+        # Prefer the longest parts.
         info = g.info(node.output[0])
         # (1)
         if (
             info.data is None
             or info.rank != 1
             or info.dtype != 7
-            or all(type(d) is int for d in info.data)
+            or all(type(dim) is int for dim in info.data)
         ):
             return self.none(
                 node, msg="not a vector of known dimensions that includes a dynamic one"
             )
         tensors = [
-            *g.given_tensors(d for d in info.data if not isinstance(d, int)),
+            *g.given_tensors(dim for dim in info.data if not isinstance(dim, int)),
             *measured_tensors(g, node),
         ]
         single = {
@@ -76,13 +76,13 @@ class ShapeConcatPattern(PatternOptimization):
                 return self.none(node, msg=f"{rest[0]} is no dimension of a tensor")
             parts.append(part)
             rest = rest[_length(part) :]
-        made = sum(not isinstance(part, list) for part in parts) + (len(parts) > 1)
-        read = {
+        new_nodes = sum(not isinstance(part, list) for part in parts) + (len(parts) > 1)
+        sources = {
             part if isinstance(part, str) else part[0]
             for part in parts
             if not isinstance(part, list)
         }
-        if not _frees_more(g, node, read, made):  # (3)
+        if not _frees_more(g, node, sources, new_nodes):  # (3)
             return self.none(node, msg="the number of nodes would not decrease")
         return MatchResult(self, [node], partial(self._join, parts))
 
@@ -113,9 +113,7 @@ class ShapeConcatPattern(PatternOptimization):
 
 
 def _first_part(data: Sequence[Dim], tensors: Sequence[tuple[str, Shape]]) -> _Part | None:
-    """The leading numbers of the data, or else the longest run of axes of a tensor at their
-    beginning.
-    """
+    """The leading numbers of the data, else the most consecutive axes of a tensor that match."""
     numbers: list[int] = []
     for value in data:
         if not isinstance(value, int):
@@ -139,20 +137,18 @@ def _length(part: _Part) -> int:
 
 
 def _frees_more(g: GraphView, node: Node, kept: set[str], count: int) -> bool:
-    """Whether more than ``count`` nodes become unused with a node: itself, and those that only
-    these read, but not ``kept``.
-    """
-    gone = {node}
+    """Whether more than ``count`` nodes become unused without ``node``, while ``kept`` is read."""
+    unused = {node}
     pending = [node]
-    while pending and len(gone) <= count:
+    while pending and len(unused) <= count:
         for name in pending.pop().input:
             producer = g.node_before(name) if name else None
-            if producer is None or producer in gone:
+            if producer is None or producer in unused:
                 continue
             if all(
-                result not in kept and g.is_used_only_by(result, *gone)
+                result not in kept and g.is_used_only_by(result, *unused)
                 for result in producer.output
             ):
-                gone.add(producer)
+                unused.add(producer)
                 pending.append(producer)
-    return len(gone) > count
+    return len(unused) > count

@@ -9,12 +9,12 @@ class ShapeResizePattern(PatternOptimization):
     """Resize(x, sizes=Concat(Shape(x, 0, 2), c)) → Resize(x, sizes=c, axes=(2, 3))
 
     What: lists the axes that are resized, and their sizes as a constant.
-    Why: the nodes that compute the sizes of the other axes are removed. Scales in place of sizes
-    would do so too, but runtimes compute the sizes from them with rounding.
+    Why: the nodes that compute the sizes of the other axes become unused. Scales would also achieve
+    this, but runtimes round the sizes that they compute from scales.
     Refuses when:
-    1. the sizes are constants, or not known, or there are none.
-    2. they are the sizes of listed axes only, or keep the aspect ratio, or a part is cropped.
-    3. the size of an axis is neither a number nor the size of the operand, or no axis is left.
+    1. the sizes are constant, unknown or missing.
+    2. the Resize lists axes already, keeps the aspect ratio, or crops.
+    3. a size is neither a number nor that of the operand, or no axis is resized.
     4. `ResizeAxes` wrote the node.
     """
 

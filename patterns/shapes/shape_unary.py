@@ -15,17 +15,16 @@ from xoptim.match import (
 )
 from xoptim.operators.registry import Trait, operators_with
 
-_KEEPING = tuple(sorted(operators_with(Trait.SAME_SHAPE)))
+_SHAPE_PRESERVING = tuple(sorted(operators_with(Trait.SAME_SHAPE)))
 
 
 class ShapeUnaryPattern(EasyPatternOptimization):
     """Shape(f(x)) → Shape(x), where f keeps the shape
 
     What: reads the shape of an earlier tensor.
-    Why: a tensor that is read only for its shape is not computed; the others can be freed earlier.
+    Why: a tensor that is read only for its shape need not be computed; others can be freed earlier.
     Refuses when:
-    1. the tensor is not the first result of an operator whose result has the shape of its first
-       operand.
+    1. f is not an operator whose first result has the shape of its first operand.
     2. the provider has no kernel for the type of the earlier tensor, such as Size for bfloat16.
     """
 
@@ -33,7 +32,9 @@ class ShapeUnaryPattern(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, rest: Variadic) -> Symbol:
         # (1)
-        y = getattr(g.op, g.choice("operator", *_KEEPING))(x, rest, attributes=g.capture("given"))
+        y = getattr(g.op, g.choice("operator", *_SHAPE_PRESERVING))(
+            x, rest, attributes=g.capture("operator_attributes")
+        )
         return getattr(g.op, g.choice("reader", "Shape", "Size"))(
             y, attributes=g.capture("attributes")
         )

@@ -7,14 +7,14 @@ from .._shapes import axes_part, find_run, measured_tensors
 class ShapeVectorPattern(PatternOptimization):
     """Concat, Unsqueeze, Gather, ... of sizes → Shape(t, start, end)
 
-    What: reads the sizes that a chain of nodes computes from one tensor, an input of the graph if
-    possible.
-    Why: one small node instead of a chain; and a tensor in between that is read only for its shape
-    is not computed at all.
+    What: reads dimensions that a chain of nodes computes from one tensor, if possible a graph
+    input.
+    Why: one small node instead of a chain; and an intermediate tensor that is read only for its
+    shape need not be computed.
     Refuses when:
     1. the elements are not all known, or none is a symbol: such a vector is a constant.
-    2. no available tensor has these axes in a row, or the vector is only a part of its axes before
-       operator set 15.
+    2. no available tensor has these consecutive axes, or they are not all its axes below operator
+       set 15.
     3. the node is the Shape of an input already, or no input has the axes.
     """
 
@@ -39,7 +39,7 @@ class ShapeVectorPattern(PatternOptimization):
             info.data is None
             or info.rank != 1
             or info.dtype != 7
-            or all(type(d) is int for d in info.data)
+            or all(type(dim) is int for dim in info.data)
         ):
             return self.none(
                 node, msg="not a vector of known dimensions that includes a dynamic one"

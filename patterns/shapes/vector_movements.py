@@ -6,19 +6,18 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._nodes import is_op, replaced_by
 
-_LONGEST, _MOST = 64, 8  # elements, and nodes
+_MAX_ELEMENTS, _MAX_NODES = 64, 8
 
 
 class VectorMovementsPattern(PatternOptimization):
-    """Reshape(Transpose(Slice(Reshape(x, [-1, 2])))) → Gather(x, positions)
+    """Reshape(Transpose(Slice(Reshape(x, [-1, 2])))) → Gather(x, indices)
 
     What: takes the elements of a short vector in their new order.
     Why: a node instead of four, and the elements become known: torch rearranges the amounts of
     ``F.pad`` this way.
     Refuses when:
-    1. the first tensor or the result is not a vector of known length, up to 64, or one node leads
-       to it.
-    2. in between is another operator, one whose other operands are not constants, or more than 8.
+    1. x or the result is not a vector of static length, up to 64, or there is only one node.
+    2. there are other operators, computed operands, or more than 8 nodes.
     """
 
     anchors = ("Reshape", "Squeeze")
@@ -26,19 +25,19 @@ class VectorMovementsPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         chain = [node]
-        while (above := g.node_before(chain[-1].input[0])) is not None and g.info(
+        while (producer := g.node_before(chain[-1].input[0])) is not None and g.info(
             chain[-1].input[0]
         ).rank != 1:
-            chain.append(above)
-            if len(chain) > _MOST or not is_op(above, *self.near):  # (2)
+            chain.append(producer)
+            if len(chain) > _MAX_NODES or not is_op(producer, *self.near):  # (2)
                 return self.none(
-                    above, msg="not a Slice, Reshape, Transpose, ..., or more than 8 of them"
+                    producer, msg="not a Slice, Reshape, Transpose, ..., or more than 8 of them"
                 )
         source = chain[-1].input[0]
         sizes = [g.static_shape(name) or () for name in (source, node.output[0])]
         # (1)
         if (
-            any(len(size) != 1 or size[0] > _LONGEST for size in sizes)
+            any(len(size) != 1 or size[0] > _MAX_ELEMENTS for size in sizes)
             or g.is_constant(source)
             or len(chain) < 2
         ):
@@ -47,10 +46,10 @@ class VectorMovementsPattern(PatternOptimization):
             )
         results: Sequence[np.ndarray] = [np.arange(*sizes[0])]
         for step in reversed(chain):
-            others = [g.get_computed_constant(name) for name in step.input[1:]]
+            operands = [g.get_computed_constant(name) for name in step.input[1:]]
             # (2)
-            if any(each is None for each in others) or not (
-                results := g.evaluate(step, [results[0], *others]) or ()
+            if any(operand is None for operand in operands) or not (
+                results := g.evaluate(step, [results[0], *operands]) or ()
             ):
                 return self.none(node, msg="another operand is not a constant")
         return MatchResult(self, [node], replaced_by("Gather", source, results[0]))

@@ -1,1 +1,1 @@
-"""Spans of axes: Slice, and operators of which only a part is read."""
+"""Slice, and operators of which only a slice is read."""

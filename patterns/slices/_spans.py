@@ -11,10 +11,10 @@ from .._nodes import is_op
 from .._parts import far
 
 Span: TypeAlias = tuple[int, int, int]
-"""Start, end and step as written."""
+"""Start, end and step as in the Slice."""
 
-_DEEPEST: Final = 3
-"""Maximal number of Slices in a row that are followed."""
+_MAX_SLICES: Final = 3
+"""Maximum number of consecutive Slices that are followed."""
 
 
 def spans_by_axis(
@@ -24,38 +24,36 @@ def spans_by_axis(
     axes: Sequence[int] | None,
     steps: Sequence[int] | None,
 ) -> dict[int, Span] | None:
-    """The span that a Slice takes along each axis of an operand whose shape may be known.
+    """The span that a Slice takes along each axis, given the shape of its operand if known.
 
-    ``None`` for a malformed Slice, and for a negative axis of a tensor of unknown rank next to
-    another axis.
+    ``None`` for a malformed Slice, and for a negative axis of a tensor of unknown rank.
     """
-    written = range(len(starts)) if axes is None else axes
-    places: list[int] = []
-    for axis in written:
-        place = normalized(axis, len(shape)) if shape is not None else axis if axis >= 0 else None
-        if place is None or place in places:
+    listed = range(len(starts)) if axes is None else axes
+    positions: list[int] = []
+    for axis in listed:
+        position = (
+            normalized(axis, len(shape)) if shape is not None else axis if axis >= 0 else None
+        )
+        if position is None or position in positions:
             return None
-        places.append(place)
+        positions.append(position)
     steps = [1] * len(starts) if steps is None else steps
-    if not len(starts) == len(ends) == len(places) == len(steps) or 0 in steps:
+    if not len(starts) == len(ends) == len(positions) == len(steps) or 0 in steps:
         return None
-    return dict(zip(places, zip(starts, ends, steps, strict=True), strict=True))
+    return dict(zip(positions, zip(starts, ends, steps, strict=True), strict=True))
 
 
 def composed(size: Dim | None, first: Span, second: Span, end: int) -> Span | None:
-    """One span equal to ``first`` followed by ``second`` on its result.
+    """One span equal to ``first`` followed by ``second``, ``None`` if none is equal for all sizes.
 
-    ``None`` where no span is equal for all sizes.
-
-    An axis whose size is a number is counted out. Of any other, steps must be 1 and starts at least
-    0, and the ends must be both counted from the front, both from the back, or one of them the end
-    of the axis, which is ``end`` or beyond: then starts and ends add up.
+    For a dynamic size, steps must be 1 and starts nonnegative; the ends must have the same sign, or
+    one of them is the end of the axis (``end`` or beyond).
     """
-    (a, b, step), (c, d, other) = first, second
-    if type(size) is int and step > 0 and other > 0:
-        found = range(size)[a:b:step][c:d:other]
-        return (found.start, found.stop, found.step) if found else (0, 0, 1)
-    if step != 1 or other != 1 or a < 0 or c < 0:
+    (a, b, step), (c, d, second_step) = first, second
+    if type(size) is int and step > 0 and second_step > 0:
+        selected = range(size)[a:b:step][c:d:second_step]
+        return (selected.start, selected.stop, selected.step) if selected else (0, 0, 1)
+    if step != 1 or second_step != 1 or a < 0 or c < 0:
         return None
     if max(a, c) >= end or min(b, d) <= -end:
         return (0, 0, 1)
@@ -69,31 +67,27 @@ def composed(size: Dim | None, first: Span, second: Span, end: int) -> Span | No
 
 
 class SliceSteps(NamedTuple):
-    """The elements that Slices in a row take: for each axis that they cut, the first position and
-    the step, to its end.
-    """
+    """The elements that consecutive Slices take: for each axis, the start and the step."""
 
     source: str
-    taken: dict[int, tuple[int, int]]
+    by_axis: dict[int, tuple[int, int]]
     nodes: tuple[Node, ...]
 
 
 def steps_of(g: GraphView, name: str) -> SliceSteps | None:
-    """The elements of a tensor that a result has, by Slices with steps, each to the end of
-    different axes.
-    """
-    taken: dict[int, tuple[int, int]] = {}
+    """The elements that Slices with steps take, each to the end of different axes."""
+    by_axis: dict[int, tuple[int, int]] = {}
     nodes: list[Node] = []
-    while is_op(node := g.node_before(name), "Slice") and len(nodes) < _DEEPEST:
+    while is_op(node := g.node_before(name), "Slice") and len(nodes) < _MAX_SLICES:
         bounds = [g.get_argument(node, key) for key in ("starts", "ends", "axes", "steps")]
         shape = g.try_infer_shape(node.input[0])
-        if shape is None or not all(isinstance(each, list) for each in bounds):
+        if shape is None or not all(isinstance(bound, list) for bound in bounds):
             return None
         for axis, (start, end, step) in (spans_by_axis(shape, *bounds) or {}).items():
             size = shape[axis]
-            whole = end >= far(g) or (isinstance(size, int) and end >= size)
-            if axis in taken or not whole or not 0 <= start < step:
+            to_end = end >= far(g) or (isinstance(size, int) and end >= size)
+            if axis in by_axis or not to_end or not 0 <= start < step:
                 return None
-            taken[axis] = start, step
+            by_axis[axis] = start, step
         nodes, name = [node, *nodes], node.input[0]
-    return SliceSteps(name, taken, tuple(nodes)) if nodes else None
+    return SliceSteps(name, by_axis, tuple(nodes)) if nodes else None

@@ -13,22 +13,19 @@ class ConcatSlicePattern(PatternOptimization):
 
     What: reads only the operands that the Slice takes elements from: an operand, a part of one, or
     a Concat of fewer.
-    Why: each of the two copies; the Concat is often removed too.
+    Why: both nodes copy; the Concat often becomes unused.
     Refuses when:
     1. the bounds are not known, even as symbols, several axes are sliced, or steps are not 1.
     2. the axes differ, or the shapes of the operands are unknown or differ elsewhere.
-    3. it takes elements from all operands, or it is not known from which, or at which numbers
-       within them.
-    4. a part of several operands is taken, and something else reads the Concat: there would be two.
+    3. it takes elements from all operands, or it is unknown from which or between which indices.
+    4. a part of several operands is taken, and the Concat has other consumers: there would be two.
     """
 
     anchors = ("Slice",)
     near = ("Concat",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Find the last operand that begins before the part, and the first one that ends after
-        it.
-        """
+        """Find the last operand that begins before the slice, and the first that ends after it."""
         concat, span = g.node_before(node.input[0]), span_of(g, node)
         if not is_op(concat, "Concat") or span is None:  # (1)
             return self.none(node, msg="the operand is not a Concat, or the bounds are unknown")

@@ -14,8 +14,8 @@ from xoptim.operators.registry import axes_of
 from .._nodes import is_op
 from .._operators import BROADCASTING, ELEMENTWISE, REDUCTIONS
 
-_LARGEST: Final = 64
-"""Most nodes of a region."""
+_MAX_NODES: Final = 64
+"""Maximum nodes of a region."""
 _COMPUTING: Final = (
     *(*BROADCASTING, *REDUCTIONS, *sorted(ELEMENTWISE - {"Cast"})),
     "Gemm",
@@ -26,16 +26,16 @@ _COMPUTING: Final = (
     "Softmax",
 )
 _MOVING: Final = ("Cast", "Reshape", "Transpose")
-"""Operators that compute nothing."""
+"""Operators that a region may contain, but not consist of."""
 
 
 class _Part(NamedTuple):
-    """Some positions of one axis of a result.
+    """A slice of one axis of a result.
 
     Attributes:
         axis: counted from the front.
-        drops: whether the axis goes: one position is taken.
-        may_be_empty: whether it is not known that there is a position.
+        drops: whether the axis is removed: one index is taken.
+        may_be_empty: whether the slice may have size 0.
     """
 
     axis: int
@@ -46,18 +46,17 @@ class _Part(NamedTuple):
 class GatherSliceRegionPattern(PatternOptimization):
     """Gather(f(x), i) → f(Gather(x, i)), and Slice
 
-    What: takes one position of an axis, or at most half of them, before all operators that compute
-    the positions one by one: elementwise ones, rows of MatMuls, normalizations and Softmax along
+    What: takes one index of an axis, or at most half of them, before all operators that compute the
+    indices independently: elementwise operators, rows of MatMuls, normalizations and Softmax along
     other axes, Transpose, Reshape.
-    Why: the rest is not computed. A language model computes the scores of the last token only, a
-    classifier the last layer of its first token only: an image classifier of four layers takes 0.90
-    of the time.
+    Why: the rest is not computed. A language model then computes the logits of the last token only,
+    a classifier the last layer of its first token only: an image classifier of four layers takes
+    0.90 of the time.
     Refuses when:
-    1. it is not a part of one axis with a known number of positions: one, or at most half of a
-       known size.
-    2. something else reads the results, or an operator needs several positions for one: the region
-       ends there.
-    3. the part would have to be taken of several tensors: the region ends before.
+    1. it does not take a slice of one axis: one index, or at most half of a static size.
+    2. results have other consumers, or an operator needs several indices for one: the region ends
+       there.
+    3. several tensors would have to be sliced: the region ends before.
     4. nothing is computed in the region.
     """
 
@@ -73,11 +72,11 @@ class GatherSliceRegionPattern(PatternOptimization):
         part = _part_of(g, node)
         if part is None:  # (1)
             return self.none(node, msg="not a small slice of one axis")
-        largest = region_above(g, node, part.axis, partial(_carry, g, part), _LARGEST)
-        region = _of_one_source(g, node, largest)
+        full_region = region_above(g, node, part.axis, partial(_carry, g, part), _MAX_NODES)
+        region = _of_one_source(g, node, full_region)
         if region is None:  # (2) (3) (4)
             return self.none(
-                largest.stopped or node,
+                full_region.stopped or node,
                 msg="no preceding operator could run on the slice alone",
             )
         return MatchResult(self, [*reversed(region.nodes), node], partial(_write, region, part))
@@ -96,7 +95,7 @@ class GatherSliceRegionPattern(PatternOptimization):
 
 
 def _part_of(g: GraphView, node: Node) -> _Part | None:
-    """The part that a Slice or Gather takes, if it is small."""
+    """The slice that a Slice or Gather takes, if it is small."""
     shape, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
     if shape is None or result is None:
         return None
@@ -115,29 +114,29 @@ def _part_of(g: GraphView, node: Node) -> _Part | None:
         ):
             return None
         axis = axes[0] % len(shape)
-    size, taken = shape[axis], 1 if drops else result[axis]
-    most, least = upper_bound(taken), lower_bound(taken)
-    if most is None or not (2 * most <= size if isinstance(size, int) else most <= 1):
+    size, count = shape[axis], 1 if drops else result[axis]
+    upper, lower = upper_bound(count), lower_bound(count)
+    if upper is None or not (2 * upper <= size if isinstance(size, int) else upper <= 1):
         return None
-    return _Part(axis, drops, may_be_empty=not least)
+    return _Part(axis, drops, may_be_empty=not lower)
 
 
 def _of_one_source(g: GraphView, node: Node, region: AxisRegion) -> AxisRegion | None:
-    """The largest part of a region that computes, and takes its part of one value, besides
-    constants if the part is known.
+    """The largest start of a region that computes something and slices one tensor, and constants if
+    the indices are constant.
     """
     is_free = all(g.is_constant(name) for name in node.input[1:] if name)
     for count in range(len(region.nodes), 0, -1):
-        found = region.first(count)
-        needed = [name for name in found.sources if not (is_free and g.is_constant(name))]
-        if len(needed) <= 1 and any(n.op_type not in _MOVING for n in found.nodes):
-            return found
+        subregion = region.first(count)
+        needed = [name for name in subregion.sources if not (is_free and g.is_constant(name))]
+        if len(needed) <= 1 and any(n.op_type not in _MOVING for n in subregion.nodes):
+            return subregion
     return None
 
 
-def _carry(g: GraphView, part: _Part, node: Node, place: int) -> Carried | None:
-    """How a node computes the part of its result, whose axis is given, if it needs the same
-    positions of its operands.
+def _carry(g: GraphView, part: _Part, node: Node, axis: int) -> Carried | None:
+    """How a node computes a slice of its result along an axis, if it needs the same slice of its
+    operands.
     """
     shape, axes = (
         g.try_infer_shape(node.output[0]),
@@ -145,29 +144,29 @@ def _carry(g: GraphView, part: _Part, node: Node, place: int) -> Carried | None:
     )
     if axes is None or shape is None or (part.drops and axes.swaps):
         return None
-    label = axes.results[0][place]
-    found = axes.parts(
-        [g.try_infer_shape(name) for name in node.input], label, shape[place], part.drops
+    label = axes.results[0][axis]
+    parts = axes.parts(
+        [g.try_infer_shape(name) for name in node.input], label, shape[axis], part.drops
     )
     targets = axes.numbers["shape"].entries if node.op_type == "Reshape" else {}
-    if found is None or (
-        part.may_be_empty and any(size == -1 for each, size in targets.items() if each != label)
+    if parts is None or (
+        part.may_be_empty and any(size == -1 for key, size in targets.items() if key != label)
     ):
-        return None  # onnxruntime refuses -1 next to an empty axis
+        return None  # onnxruntime refuses -1 next to a dimension of size 0
     return Carried(
-        found, parameters(g, node, axes.replaced({label: ()} if part.drops else {}), cut=label)
+        parts, parameters(g, node, axes.replaced({label: ()} if part.drops else {}), cut=label)
     )
 
 
 def _write(region: AxisRegion, part: _Part, g: PatternRewriter, *nodes: Node) -> list[Node]:
     node = nodes[-1]
     names: dict[str, str] = {}
-    made: list[Node] = []
+    slices: list[Node] = []
     for name, axis in region.sources.items():
         if is_op(node, "Gather"):
-            made.append(g.make_node("Gather", [name, node.input[1]], 1, axis=axis))
+            slices.append(g.make_node("Gather", [name, node.input[1]], 1, axis=axis))
         else:
             axes = g.make_initializer("axes", np.array([axis], np.int64))
-            made.append(g.make_node("Slice", [name, *node.input[1:3], axes, *node.input[4:]], 1))
-        names[name] = made[-1].output[0]
-    return [*made, *region.written(g, names, {node.input[0]: node.output})]
+            slices.append(g.make_node("Slice", [name, *node.input[1:3], axes, *node.input[4:]], 1))
+        names[name] = slices[-1].output[0]
+    return [*slices, *region.written(g, names, {node.input[0]: node.output})]

@@ -18,14 +18,12 @@ _KEYS = ("starts", "ends", "axes", "steps")
 class SliceSlicePattern(EasyPatternOptimization):
     """Slice(Slice(x, ...), ...) → Slice(x, both)
 
-    What: takes the final part at once: different axes are listed together, spans of one axis are
-    added up.
+    What: one Slice: lists different axes together, and combines the spans of one axis.
     Why: each Slice copies its result.
     Refuses when:
-    1. a bound or a step is not constant, or an axis is counted from the end and the rank is
-       unknown.
-    2. both slice one axis of unknown size and the sum of the spans depends on it (see `composed`).
-    3. something else than Slices reads the part in between: its Slice stays.
+    1. a bound or a step is not constant, or an axis is negative and the rank unknown.
+    2. both slice one axis of dynamic size, on which the combined span depends (see `composed`).
+    3. the intermediate result has consumers other than Slice.
     """
 
     interior = "keep"
@@ -42,10 +40,10 @@ class SliceSlicePattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         middle = m.nodes[0].output[0]
-        readers = g.next_nodes(middle)
+        consumers = g.next_nodes(middle)
         # (3)
-        if not g.is_used_only_by(middle, *readers) or not all(
-            is_op(reader, "Slice") for reader in readers
+        if not g.is_used_only_by(middle, *consumers) or not all(
+            is_op(consumer, "Slice") for consumer in consumers
         ):
             return self.none(m.nodes[0], msg="the first Slice has consumers other than Slice")
         shape = g.try_infer_shape(m.x)

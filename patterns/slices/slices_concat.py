@@ -8,22 +8,21 @@ from .._nodes import axis_of, replaced_by
 from .._parts import cut_of
 
 _BLOCK = 16
-"""Fewest elements that must follow each position: Gather copies them as blocks."""
-_LONGEST = 4096
+"""Minimum elements per index: Gather copies them as a block."""
+_MAX_INDICES = 4096
 
 
 class SlicesConcatPattern(PatternOptimization):
-    """Concat(Slice(x, a:), Slice(x, :a)) → Gather(x, positions)
+    """Concat(Slice(x, a:), Slice(x, :a)) → Gather(x, indices)
 
-    What: takes the positions in their new order at once; ``torch.roll`` exports this way.
+    What: takes the indices in their new order at once; ``torch.roll`` exports this way.
     Why: copies the tensor once instead of twice, measured 1.1 to 1.7 times faster on onnxruntime's
     CPU provider.
     Refuses when:
     1. an operand is not a Slice of the same tensor along the axis of the Concat between constant
        bounds.
-    2. something else reads a Slice.
-    3. the size of the axis is not a number or very large, or the block after a position is too
-       small for a copy of its own.
+    2. a Slice has other consumers.
+    3. the axis is dynamic or very long, or there are too few elements per index to copy as a block.
     """
 
     anchors = ("Concat",)
@@ -32,27 +31,31 @@ class SlicesConcatPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         producers = [g.node_before(name) for name in node.input]
-        cuts = [cut for p in producers if p is not None and (cut := cut_of(g, p)) is not None]
+        cuts = [
+            cut
+            for producer in producers
+            if producer is not None and (cut := cut_of(g, producer)) is not None
+        ]
         sources = {cut.node.input[0] for cut in cuts}
         # (1)
         if (
             len(cuts) < max(2, len(node.input))
             or len(sources) > 1
-            or {c.axis for c in cuts} != {axis_of(g, node)}
+            or {cut.axis for cut in cuts} != {axis_of(g, node)}
         ):
             return self.none(node, msg="not all operands are slices of one tensor along this axis")
         if not all(g.is_used_only_by(name, node) for name in node.input):  # (2)
             return self.none(node, msg="a Slice has other consumers")
-        behind = (g.try_infer_shape(cuts[0].node.input[0]) or ())[cuts[0].axis + 1 :]
-        sizes = [d for d in behind if isinstance(d, int)]
-        positions = [i for cut in cuts for i in range(cut.start, cut.end)]
-        if len(sizes) < len(behind) or prod(sizes) < _BLOCK or len(positions) > _LONGEST:  # (3)
+        trailing = (g.try_infer_shape(cuts[0].node.input[0]) or ())[cuts[0].axis + 1 :]
+        sizes = [dim for dim in trailing if isinstance(dim, int)]
+        indices = [i for cut in cuts for i in range(cut.start, cut.end)]
+        if len(sizes) < len(trailing) or prod(sizes) < _BLOCK or len(indices) > _MAX_INDICES:  # (3)
             return self.none(node, msg="too few elements per index, or too many indices")
         nodes = list(dict.fromkeys(cut.node for cut in cuts))
-        taken = replaced_by(
-            "Gather", cuts[0].node.input[0], np.array(positions, np.int64), axis=cuts[0].axis
+        gather = replaced_by(
+            "Gather", cuts[0].node.input[0], np.array(indices, np.int64), axis=cuts[0].axis
         )
-        return MatchResult(self, [*nodes, node], taken)
+        return MatchResult(self, [*nodes, node], gather)
 
     examples = Example.only(
         "agraph (float[a,5,16] x) => (float[a,5,16] y) <int64[1] zero = {0}, int64[1] two = {2}, "

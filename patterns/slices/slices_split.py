@@ -5,20 +5,20 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 from .._nodes import replaced_by
 from .._parts import Cut, cut_of
 
-_TRIED = 8
+_MAX_CUTS = 8
 
 
 class SlicesSplitPattern(PatternOptimization):
     """Slice(x, 0:a), Slice(x, a:b), Slice(x, b:) → Split(x)
 
-    What: one node for all pieces.
-    Why: fewer nodes to dispatch; rotary embeddings of traced models cut every head in two halves
-    this way. It runs last, so that patterns that recognize an embedding match the Slices.
+    What: one node for all slices.
+    Why: fewer nodes to dispatch; rotary embeddings of traced models halve every head this way. It
+    runs last, because patterns that match rotary embeddings look for the Slices.
     Refuses when:
     1. a Slice has bounds that are not constant, more than one axis, or steps other than 1, or the
-       axis is not a number.
-    2. the pieces leave a gap or overlap, or one is empty.
-    3. more than a few cuts begin at the start of the axis, and this is a later one.
+       axis is dynamic.
+    2. the slices leave a gap or overlap, or one is empty.
+    3. more than eight Slices begin at the start of the axis, and this is a later one.
     """
 
     anchors = ("Slice",)
@@ -27,7 +27,7 @@ class SlicesSplitPattern(PatternOptimization):
     min_opset = 2
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """At the Slice that starts at 0, follow the bounds to the end."""
+        """Start at the Slice from 0, and follow the bounds to the end."""
         first = cut_of(g, node)
         if first is None or first.start != 0:  # (1)
             return self.none(
@@ -37,8 +37,8 @@ class SlicesSplitPattern(PatternOptimization):
             return self.none(node, msg="too many other Slices begin at the start")
         pieces = {
             cut.start: cut
-            for n in g.next_nodes(node.input[0])
-            if (cut := cut_of(g, n)) and cut.axis == first.axis
+            for consumer in g.next_nodes(node.input[0])
+            if (cut := cut_of(g, consumer)) and cut.axis == first.axis
         }
         chain = [first]
         while chain[-1].end < first.size and chain[-1].end in pieces:
@@ -54,17 +54,15 @@ class SlicesSplitPattern(PatternOptimization):
 
     @staticmethod
     def _is_tried(g: GraphView, first: Cut) -> bool:
-        """Whether a cut is among the first few that begin at the start of the axis: each one visits
-        all cuts.
-        """
-        # Without this limit, n Slices of one tensor would take time in proportion to n squared.
+        """Whether a cut is among the first few that begin at the start of the axis."""
+        # Each one visits all cuts: without a limit, n Slices of a tensor would take O(n²) time.
         cuts = (
             cut
             for node in g.next_nodes(first.node.input[0])
             if (cut := cut_of(g, node)) is not None
         )
         return first in islice(
-            (cut for cut in cuts if cut.axis == first.axis and cut.start == 0), _TRIED
+            (cut for cut in cuts if cut.axis == first.axis and cut.start == 0), _MAX_CUTS
         )
 
     examples = Example.only(

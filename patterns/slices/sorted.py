@@ -1,4 +1,4 @@
-"""The ends of inputs that are assumed to be in ascending order."""
+"""The first and last elements of inputs that are assumed to be sorted in ascending order."""
 
 from typing import Final
 
@@ -17,18 +17,18 @@ from xoptim.match import (
 )
 
 _HEAD: Final = '<metadata_props: ["xoptim.assumptions" : "sorted(x)"]> agraph'
-"""Of the examples: what the input is assumed to be."""
+"""The assumption about the input of the examples."""
 
 
 class _Sorted(EasyPatternOptimization):
-    """The largest or least elements of a tensor whose last axis is sorted."""
+    """The largest or smallest elements of a tensor whose last axis is sorted."""
 
-    operand_types = {"x": {TensorProto.INT32, TensorProto.INT64}}  # of equal floats, one may be -0
+    operand_types = {"x": {TensorProto.INT32, TensorProto.INT64}}  # floats: -0 equals 0
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        wanted = f"assume it of an input with --assume 'sorted({m.x})'"
+        hint = f"assume it of an input with --assume 'sorted({m.x})'"
         return g.assumes("sorted", m.x) or self.none(
-            m.nodes[0], msg=f"the order of the elements is not known: {wanted}"
+            m.nodes[0], msg=f"the order of the elements is not known: {hint}"
         )
 
 
@@ -37,14 +37,13 @@ class SortedReducePattern(_Sorted):
 
     What: reads the last element of each row, and the first one for ReduceMin; other axes are
     reduced afterwards.
-    Why: the largest position of a sequence is its last one: the other elements are not read.
+    Why: the largest position ID of a sequence is the last one: the others are not read.
     Refuses when:
-    1. x is not assumed to be sorted (``--assume 'sorted(x)'``), or it is not 32- or 64-bit
-       integers.
-    2. the last axis is not reduced, may be empty, or the rank or the axes are unknown.
+    1. x is not assumed to be sorted (``--assume 'sorted(x)'``), or is not int32 or int64.
+    2. the last axis is not reduced, may have size 0, or the rank or the axes are unknown.
     """
 
-    min_opset = 11  # negative positions
+    min_opset = 11  # negative indices
     derives = ("rest",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
@@ -68,8 +67,8 @@ class SortedReducePattern(_Sorted):
     def apply_pattern(
         self, g: PatternRewriter, x: str, operator: str, keepdims: int, rest: list[int]
     ) -> str:
-        place = -1 if operator == "ReduceMax" else 0
-        end = g.op.Gather(x, [place] if keepdims else place, axis=-1)
+        index = -1 if operator == "ReduceMax" else 0
+        end = g.op.Gather(x, [index] if keepdims else index, axis=-1)
         return str(getattr(g.op, operator)(end, axes=rest, keepdims=keepdims) if rest else end)
 
     examples = Example.pairs(
@@ -85,13 +84,11 @@ class SortedReducePattern(_Sorted):
 class SortedTopKPattern(_Sorted):
     """TopK(x, k, largest=0) → Slice(x, 0:k) for x in ascending order
 
-    What: cuts the least elements off, or the largest ones backwards.
+    What: slices the smallest elements, or the largest ones in reverse.
     Why: nothing is compared.
     Refuses when:
-    1. x is not assumed to be sorted (``--assume 'sorted(x)'``), or it is not 32- or 64-bit
-       integers.
-    2. the positions are read, the axis is not the last one, or the order of the result is left
-       open.
+    1. x is not assumed to be sorted (``--assume 'sorted(x)'``), or is not int32 or int64.
+    2. the indices are read, the axis is not the last one, or the result is not sorted.
     3. k is not constant, or not known to fit into the axis.
     """
 

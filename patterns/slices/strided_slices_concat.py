@@ -12,17 +12,17 @@ class StridedSlicesConcatPattern(PatternOptimization):
     """Concat(x[0::2, 0::2], x[1::2, 0::2], x[0::2, 1::2], x[1::2, 1::2]) →
     Reshape(Transpose(Reshape(x)))
 
-    What: splits the rows and columns into blocks, and moves the places within a block before the
-    last axis at once.
+    What: reshapes rows and columns to blocks, and merges the axes of a block with the last one by a
+    single Transpose.
     Why: measured to take 0.56 to 0.61 of the time on onnxruntime's CPU provider; the Reshapes are
-    often merged with others. Swin transformers merge patches this way. (In front of channels that
-    come first, the Slices are faster than the Transpose.)
+    often merged with others. Swin transformers merge patches this way. (With channels first, the
+    Slices are faster than the Transpose.)
     Refuses when:
-    1. an operand is not such a part of the same tensor, of two neighbouring axes before the last
-       one, or another is missing.
-    2. something else reads a part: its Slices stay.
-    3. the parts are not in the order of the places in a block, row by row or column by column.
-    4. the sizes are not numbers, or not multiples of the step.
+    1. an operand is not such a slice of the same tensor, of two adjacent axes before the last one,
+       or a slice is missing.
+    2. a slice has other consumers.
+    3. the slices are in neither row nor column order of the blocks.
+    4. the dimensions are not static, or not multiples of the step.
     """
 
     anchors = ("Concat",)
@@ -35,8 +35,8 @@ class StridedSlicesConcatPattern(PatternOptimization):
         if len(parts) < max(len(node.input), 4) or len({part.source for part in parts}) > 1:  # (1)
             return self.none(node, msg="the operands are not slices of one tensor")
         source, shape = parts[0].source, g.try_infer_shape(parts[0].source)
-        axes = sorted(parts[0].taken)
-        step = next(iter(parts[0].taken.values()))[1] if axes else 0
+        axes = sorted(parts[0].by_axis)
+        step = next(iter(parts[0].by_axis.values()))[1] if axes else 0
         is_block = len(axes) == 2 and axes[1] == axes[0] + 1 and step * step == len(parts)
         # (1)
         if (
@@ -50,17 +50,18 @@ class StridedSlicesConcatPattern(PatternOptimization):
             )
         # (1)
         if not all(
-            sorted(part.taken) == axes and all(by == step for _, by in part.taken.values())
+            sorted(part.by_axis) == axes
+            and all(part_step == step for _, part_step in part.by_axis.values())
             for part in parts
         ):
             return self.none(node, msg="the slices differ in axes or steps")
-        nodes = [*dict.fromkeys(each for part in parts for each in part.nodes), node]
+        nodes = [*dict.fromkeys(link for part in parts for link in part.nodes), node]
         # (2)
-        if not all(g.is_used_only_by(name, *nodes) for each in nodes[:-1] for name in each.output):
+        if not all(g.is_used_only_by(name, *nodes) for link in nodes[:-1] for name in link.output):
             return self.none(node, msg="a slice has other consumers")
-        places = [tuple(part.taken[axis][0] for axis in axes) for part in parts]
+        starts = [tuple(part.by_axis[axis][0] for axis in axes) for part in parts]
         by_row = [(i, j) for i in range(step) for j in range(step)]
-        if places not in (by_row, [place[::-1] for place in by_row]):  # (3)
+        if starts not in (by_row, [start[::-1] for start in by_row]):  # (3)
             return self.none(node, msg="the slices are in neither row nor column order")
         sizes = [size for size in shape[axes[0] :] if isinstance(size, int) and size > 0]
         if len(sizes) < 3 or sizes[0] % step or sizes[1] % step:  # (4)
@@ -71,7 +72,7 @@ class StridedSlicesConcatPattern(PatternOptimization):
             [*lead, height, step, width, step, channels],
             [*lead, height, width, channels * step * step],
         )
-        inside = (row + 1, row + 3) if places == by_row else (row + 3, row + 1)
+        inside = (row + 1, row + 3) if starts == by_row else (row + 3, row + 1)
         return MatchResult(
             self,
             nodes,

@@ -1,1 +1,1 @@
-"""Tensors that are taken apart and joined: Split and Concat."""
+"""Tensors that are split and joined: Split and Concat."""

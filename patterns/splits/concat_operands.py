@@ -19,12 +19,12 @@ class ConcatConcatPattern(_ConcatOperands):
     """Concat(..., Concat(a, b), ...) → Concat(..., a, b, ...)
 
     What: concatenates all operands at once.
-    Why: the parts of the inner one are copied once instead of twice.
+    Why: the operands of the inner Concat are copied once instead of twice.
     Refuses when:
-    1. the inner one joins along another axis, or the two are of different signs while the rank is
+    1. the inner Concat is along another axis, or the two axes have different signs and the rank is
        unknown.
-    2. something else reads the inner result, or the outer one reads it twice: it is needed anyway
-       then.
+    2. the inner result has other consumers, or is read twice by the outer one: it is then needed
+       anyway.
     """
 
     near = ("Concat",)
@@ -33,7 +33,11 @@ class ConcatConcatPattern(_ConcatOperands):
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         inner = [producer for name in node.input if (producer := g.node_before(name)) is not None]
         inner = [
-            p for p in inner if p.op_type == "Concat" and not p.domain and self._fits(g, p, node)
+            producer
+            for producer in inner
+            if producer.op_type == "Concat"
+            and not producer.domain
+            and self._fits(g, producer, node)
         ]
         if not inner:
             return self.none(
@@ -64,8 +68,8 @@ class ConcatConcatPattern(_ConcatOperands):
 class ConcatEmptyPattern(_ConcatOperands):
     """Concat(a, empty, b) → Concat(a, b), or a when nothing else is left
 
-    What: leaves out operands of size 0 along the axis of the Concat.
-    Why: the nodes that make them are not needed then; a Concat of one operand is a copy.
+    What: drops operands of size 0 along the axis of the Concat.
+    Why: their producers are then not needed; a Concat of one operand is a copy.
     Refuses when:
     1. no operand is known to have size 0 along the axis.
     2. all have: one must stay to give the result its shape.
@@ -94,10 +98,10 @@ class ConcatEmptyPattern(_ConcatOperands):
 class SplitConcatPattern(_ConcatOperands):
     """Concat(..., a, b, c, ...) of (a, b, c) = Split(x) → Concat(..., x, ...), or x
 
-    What: takes the whole instead of its pieces where they are side by side in order.
+    What: reads x instead of all its parts, where they are adjacent and in order.
     Why: each of the two copies the tensor.
     Refuses when:
-    1. a piece is missing or out of order.
+    1. a part is missing or out of order.
     2. the axes differ or cannot be compared, or the shapes of the other operands are unknown or
        differ elsewhere.
     """
@@ -108,11 +112,11 @@ class SplitConcatPattern(_ConcatOperands):
         axis = axis_of(g, node)
         inputs: list[str] = []
         splits: list[Node] = []
-        place = 0
-        while axis is not None and place < len(node.input):
-            split = self._split_at(g, node.input, place, axis)
-            inputs.append(node.input[place] if split is None else split.input[0])
-            place += 1 if split is None else len(split.output)
+        index = 0
+        while axis is not None and index < len(node.input):
+            split = self._split_at(g, node.input, index, axis)
+            inputs.append(node.input[index] if split is None else split.input[0])
+            index += 1 if split is None else len(split.output)
             splits += [] if split is None else [split]
         if not splits:
             return self.none(node, msg="no adjacent operands are all the outputs of a Split")
@@ -122,22 +126,24 @@ class SplitConcatPattern(_ConcatOperands):
             )
         return MatchResult(self, [*dict.fromkeys(splits), node], partial(self._joined, inputs))
 
-    def _split_at(self, g: GraphView, names: Sequence[str], place: int, axis: int) -> Node | None:
-        """The Split along an axis whose pieces begin at one place."""
-        split = g.node_before(names[place])
-        if not is_op(split, "Split") or split.output[0] != names[place]:
+    def _split_at(self, g: GraphView, names: Sequence[str], index: int, axis: int) -> Node | None:
+        """The Split along an axis whose outputs, in order, are the operands from an index on."""
+        split = g.node_before(names[index])
+        if not is_op(split, "Split") or split.output[0] != names[index]:
             return None
-        fits = tuple(names[place : place + len(split.output)]) == tuple(split.output)  # (1)
+        fits = tuple(names[index : index + len(split.output)]) == tuple(split.output)  # (1)
         return split if fits and axis_of(g, split) == axis else None  # (2)
 
     def _joined(self, inputs: list[str], g: PatternRewriter, *nodes: Node) -> list[Node]:
-        """A Split stays where another piece of it is read."""
+        """A Split stays where another consumer reads it."""
         *splits, node = nodes
-        left = set(inputs)
+        remaining = set(inputs)
         kept = [
-            s
-            for s in splits
-            if not all(g.is_used_only_by(name, node) and name not in left for name in s.output)
+            split
+            for split in splits
+            if not all(
+                g.is_used_only_by(name, node) and name not in remaining for name in split.output
+            )
         ]
         joined = g.make_node("Concat", inputs, node.output, **node.attribute)
         return [*kept, joined if len(inputs) > 1 else g.make_node("Identity", inputs, node.output)]
@@ -155,11 +161,11 @@ class SplitConcatPattern(_ConcatOperands):
 class ConcatSplitPattern(_ConcatOperands):
     """Split(Concat(a, b), sizes of a and b) → a, b
 
-    What: replaces the pieces by the operands of the Concat.
+    What: replaces the outputs of the Split by the operands of the Concat.
     Why: each of the two copies the tensor.
     Refuses when:
     1. the axes differ, or the shapes of the operands are unknown or differ elsewhere.
-    2. there are more or fewer pieces than operands, or a piece is not known to be as long as its
+    2. there are more or fewer outputs than operands, or an output is not known to be as long as its
        operand.
     """
 
@@ -186,7 +192,7 @@ class ConcatSplitPattern(_ConcatOperands):
         return MatchResult(self, [node], partial(self._read, pairs))
 
     def _read(self, pairs: Sequence[tuple[str, str]], g: PatternRewriter, node: Node) -> list[Node]:
-        """Redirect the readers of the pieces to the operands."""
+        """Redirect consumers of the outputs to the operands."""
         return [g.make_node("Identity", [a], [b]) for a, b in pairs if b]
 
     examples = Example.only(

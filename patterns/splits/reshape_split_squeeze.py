@@ -10,8 +10,9 @@ from .._shapes import reshape_target
 
 
 class _Parts(NamedTuple):
-    """All positions of an axis, counted from the front: the nodes that take them, and in order the
-    outputs without the axis.
+    """All slices of an axis: the nodes that take them, and the outputs, in order, without the axis.
+
+    The axis is counted from the front.
     """
 
     axis: int
@@ -22,15 +23,15 @@ class _Parts(NamedTuple):
 class ReshapeSplitSqueezePattern(PatternOptimization):
     """Squeeze(Split(Transpose(Reshape(x)))) → Split(Transpose(Reshape(x)))
 
-    What: leaves the axis of the parts together with the next one, so that the parts keep it; the
-    same for a Gather of each position, and without the Transpose.
-    Why: a node less for each part; queries, keys and values of vision transformers are taken out of
-    one MatMul this way.
+    What: keeps the axis of the parts merged with the next one, and splits that; the same for a
+    Gather of each index, and without the Transpose.
+    Why: a node less for each part; vision transformers split one MatMul into queries, keys and
+    values this way.
     Refuses when:
-    1. a position is missing, keeps its axis, or is read in another way too.
-    2. the Reshape or the Transpose is read elsewhere, or a shape is unknown.
-    3. the Reshape makes no axis of known size after the axis of the parts.
-    4. the Reshape would need a computed shape.
+    1. an index is missing, keeps its axis, or has other consumers.
+    2. the Reshape or the Transpose has other consumers, or a shape is unknown.
+    3. the Reshape adds no axis of static size after the axis of the parts.
+    4. the Reshape would need a shape computed at run time.
     """
 
     anchors = ("Split", "Gather")
@@ -45,69 +46,77 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
             return self.none(
                 node, msg="the consumers do not take every index of an axis and drop it"
             )
-        above = g.node_before(node.input[0])
-        perm = permutation(g, above) if above is not None and is_op(above, "Transpose") else None
-        reshape = above if perm is None or above is None else g.node_before(above.input[0])
+        producer = g.node_before(node.input[0])
+        perm = (
+            permutation(g, producer)
+            if producer is not None and is_op(producer, "Transpose")
+            else None
+        )
+        reshape = producer if perm is None or producer is None else g.node_before(producer.input[0])
         if reshape is None or not is_op(reshape, "Reshape") or not reshapes_as_inferred(g, reshape):
             return self.none(node, msg="no Reshape adds the axis")  # (2)
-        whole, source = (g.try_infer_shape(name) for name in (reshape.output[0], reshape.input[0]))
-        readers = [parts.nodes[0]] if is_op(node, "Split") else parts.nodes
-        alone = perm is None or g.is_exclusive(reshape.output[0])
+        unsplit, source = (
+            g.try_infer_shape(name) for name in (reshape.output[0], reshape.input[0])
+        )
+        consumers = [parts.nodes[0]] if is_op(node, "Split") else parts.nodes
+        is_exclusive = perm is None or g.is_exclusive(reshape.output[0])
         # (2)
         if (
-            whole is None
+            unsplit is None
             or source is None
-            or not alone
-            or not g.is_used_only_by(node.input[0], *readers)
+            or not is_exclusive
+            or not g.is_used_only_by(node.input[0], *consumers)
         ):
             return self.none(reshape, msg="the Reshape has other consumers, or a shape is unknown")
-        order = list(range(len(whole))) if perm is None else perm
+        order = list(range(len(unsplit))) if perm is None else perm
         axis = order[parts.axis]
-        size = whole[axis + 1] if axis + 1 < len(whole) else None
+        size = unsplit[axis + 1] if axis + 1 < len(unsplit) else None
         if not isinstance(size, int) or not size:  # (3)
             return self.none(
                 reshape, msg="the Reshape adds no axis of static size after the split axis"
             )
-        shape = (*whole[:axis], len(parts.outputs) * size, *whole[axis + 2 :])
+        shape = (*unsplit[:axis], len(parts.outputs) * size, *unsplit[axis + 2 :])
         present = g.get_ints(reshape.input[1]) or []
-        inferred = [place - (place > axis) for place, length in enumerate(present) if length == -1]
+        inferred = [index - (index > axis) for index, length in enumerate(present) if length == -1]
         target = reshape_target(g, source, shape, inferred)
         if target is None:  # (4)
             return self.none(reshape, msg="the Reshape would need a shape computed at run time")
-        joined = [place - (place > axis) for place in order if place != axis]
+        joined = [index - (index > axis) for index in order if index != axis]
         split = {"axis": joined.index(axis), "split": [size] * len(parts.outputs)}
-        nodes = list(dict.fromkeys(filter(None, (reshape, above, *parts.nodes))))
+        nodes = list(dict.fromkeys(filter(None, (reshape, producer, *parts.nodes))))
         return MatchResult(
             self, nodes, partial(self._write, reshape.input[0], target, joined, parts, split)
         )
 
     def _split(self, g: GraphView, node: Node) -> _Parts | None:
-        """The parts of a Split that are each read by a Squeeze."""
+        """The outputs of a Split, each read by a Squeeze only."""
         axis, rank = axis_of(g, node), g.info(node.input[0]).rank
-        readers = [g.next_node(name) for name in node.output if g.is_exclusive(name)]
-        found = [reader for reader in readers if is_op(reader, "Squeeze")]
+        consumers = [g.next_node(name) for name in node.output if g.is_exclusive(name)]
+        squeezes = [consumer for consumer in consumers if is_op(consumer, "Squeeze")]
         if (
             axis is None
             or rank is None
-            or not len(found) == len(node.output) == size_along(g, node.input[0], axis)
+            or not len(squeezes) == len(node.output) == size_along(g, node.input[0], axis)
         ):
             return None
-        if any(g.get_argument(squeeze, "axes") not in ([axis], [axis - rank]) for squeeze in found):
+        if any(
+            g.get_argument(squeeze, "axes") not in ([axis], [axis - rank]) for squeeze in squeezes
+        ):
             return None
-        return _Parts(axis, [node, *found], [squeeze.output[0] for squeeze in found])
+        return _Parts(axis, [node, *squeezes], [squeeze.output[0] for squeeze in squeezes])
 
     def _gathered(self, g: GraphView, node: Node) -> _Parts | None:
-        """The positions that Gathers take; the node is the first one."""
+        """The slices that Gathers take; the node is the first one."""
         first = position_of(g, node)
-        found = (
+        gathers = (
             all_positions(g, node)
             if first is not None and first.drops and not first.place
             else None
         )
         return (
             None
-            if found is None or first is None
-            else _Parts(first.axis, found, [n.output[0] for n in found])
+            if gathers is None or first is None
+            else _Parts(first.axis, gathers, [n.output[0] for n in gathers])
         )
 
     def _write(

@@ -12,14 +12,14 @@ _ALL: Final = {"ReduceMean": "Mean", "ReduceSum": "Sum"}
 class StackReducePattern(PatternOptimization):
     """ReduceMean([Unsqueeze(x), Unsqueeze(z), ...]) → Mean(x, z, ...), ReduceSum → Sum
 
-    What: takes the tensors one by one, without the axis along which they are stacked; Reshape may
-    write that axis, too.
+    What: reads the tensors themselves, without the axis along which they are stacked, which a
+    Reshape may also add.
     Why: measured 0.19 (two matrices of 1,000 by 768) to 0.83 of the time (two numbers).
     Refuses when:
     1. the reduction is not over the axis of the stack alone, or keeps it.
-    2. an operand does not add the axis, the tensors have unknown or other shapes, or are not 32-bit
-       floats.
-    3. something else reads the stack.
+    2. an operand does not add the axis, or the tensors have unknown or different shapes, or are not
+       float32.
+    3. the stack has other consumers.
     """
 
     anchors = tuple(_ALL)
@@ -43,21 +43,21 @@ class StackReducePattern(PatternOptimization):
         # (1) (3)
         if (
             rank is None
-            or [each % rank for each in axes] != [axis]
+            or [index % rank for index in axes] != [axis]
             or not g.is_exclusive(node.input[0])
         ):
             return self.none(
                 node, msg="the reduction is over another axis, or the Concat has other consumers"
             )
-        makers = [
-            maker
+        producers = [
+            producer
             for name in stack.input
-            if is_op(maker := g.node_before(name), "Unsqueeze", "Reshape")
+            if is_op(producer := g.node_before(name), "Unsqueeze", "Reshape")
         ]
-        sources = [maker.input[0] for maker in makers]
+        sources = [producer.input[0] for producer in producers]
         # (2)
-        if len(makers) != len(stack.input) or not all(
-            self._adds(g, maker, axis, sources[0]) for maker in makers
+        if len(producers) != len(stack.input) or not all(
+            self._adds(g, producer, axis, sources[0]) for producer in producers
         ):
             return self.none(
                 stack, msg="not all operands add the axis to float32 tensors of one shape"
@@ -65,11 +65,11 @@ class StackReducePattern(PatternOptimization):
         return MatchResult(self, [stack, node], replaced_by(_ALL[node.op_type], *sources))
 
     @staticmethod
-    def _adds(g: GraphView, maker: Node, axis: int, like: str) -> bool:
-        shape, result = g.try_infer_shape(maker.input[0]), g.try_infer_shape(maker.output[0])
+    def _adds(g: GraphView, producer: Node, axis: int, like: str) -> bool:
+        shape, result = g.try_infer_shape(producer.input[0]), g.try_infer_shape(producer.output[0])
         if shape is None or result is None or shape != g.try_infer_shape(like):
             return False
-        return g.info(maker.input[0]).dtype == TensorProto.FLOAT and (
+        return g.info(producer.input[0]).dtype == TensorProto.FLOAT and (
             *shape[:axis],
             1,
             *shape[axis:],

@@ -1,3 +1,1 @@
-"""Scalers, linear models and ensembles of trees of ai.onnx.ml, as converters of scikit-learn write
-them.
-"""
+"""Scalers, linear models and tree ensembles of ai.onnx.ml, as skl2onnx writes them."""

@@ -1,4 +1,4 @@
-"""The comparisons of an ensemble of trees."""
+"""The comparisons of a tree ensemble."""
 
 from typing import Final, NamedTuple
 
@@ -10,7 +10,7 @@ from xoptim.match import Node
 from .._folding import Array
 
 TREES: Final = {"TreeEnsembleClassifier": 2, "TreeEnsembleRegressor": 1}
-"""The ensembles, and how many results each has."""
+"""The tree ensembles, and the number of outputs of each."""
 
 LOOSE: Final = ("BRANCH_LEQ", "BRANCH_GT")
 STRICT: Final = ("BRANCH_LT", "BRANCH_GTE")
@@ -20,21 +20,17 @@ STUMP: Final = (
     ' "LEAF", "LEAF"], target_treeids = [0, 0], target_nodeids = [1, 2], target_ids = [0, 0],'
     " target_weights = [3.0, 4.0], n_targets = 1"
 )
-"""One comparison of the second column with a number, for examples.
-
-The numbers, ``nodes_values``, are not among it.
-"""
+"""A tree with one comparison, of the second column, for examples. It lacks ``nodes_values``."""
 
 
 class Comparisons(NamedTuple):
     """The inner nodes of all trees.
 
     Attributes:
-        inner: the places of the inner nodes among all nodes.
+        inner: the indices of the inner nodes among all nodes.
         columns: the column that each inner node compares.
-        modes: how.
-        all_limits: the numbers of all nodes, leaves included, as 32-bit floats; finite for inner
-            nodes.
+        modes: the comparison of each inner node.
+        all_limits: the float32 thresholds of all nodes, leaves included; finite for inner nodes.
     """
 
     inner: Array
@@ -47,10 +43,10 @@ def comparisons(node: Node, size: int) -> Comparisons:
     """The comparisons of an ensemble whose operand has this many columns.
 
     Raises:
-        Declined: when one is neither < nor <=, > or >= of 32-bit floats.
+        Declined: when one is not <, <=, > or >= with a finite float32.
     """
     columns, modes = (
-        np.array(node.attribute.get(f"nodes_{each}", [])) for each in ("featureids", "modes")
+        np.array(node.attribute.get(f"nodes_{key}", [])) for key in ("featureids", "modes")
     )
     limits = np.array(node.attribute.get("nodes_values", []), np.float32)
     if limits.shape == modes.shape == columns.shape:
@@ -61,37 +57,37 @@ def comparisons(node: Node, size: int) -> Comparisons:
     raise Declined("a tree node is not an order comparison with a finite float32")
 
 
-def decisions(found: Comparisons, values: Array) -> Array:
-    """Whether each comparison is true of a number."""
-    limits = found.all_limits[found.inner]
-    ways = [values <= limits, values < limits, values > limits, values >= limits]
+def decisions(nodes: Comparisons, values: Array) -> Array:
+    """Whether each comparison is true for its value."""
+    limits = nodes.all_limits[nodes.inner]
+    results = [values <= limits, values < limits, values > limits, values >= limits]
     return np.select(
-        [found.modes == mode for mode in ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GT", "BRANCH_GTE")],
-        ways,
+        [nodes.modes == mode for mode in ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GT", "BRANCH_GTE")],
+        results,
     )
 
 
 def scores_every_target(node: Node) -> bool:
-    """Whether each row has a weight for each target of an ensemble, as all leaves of some tree have
-    one.
+    """Whether, for each target, all leaves of some tree have a weight.
 
-    onnxruntime leaves base values out where no leaf that a row reaches has a weight for the target.
+    onnxruntime omits the base value of a target when no leaf that the row reaches has a weight.
     """
-    given = node.attribute
-    places = zip(
-        *(given.get(f"nodes_{each}", []) for each in ("treeids", "nodeids", "modes")), strict=True
+    attributes = node.attribute
+    nodes = zip(
+        *(attributes.get(f"nodes_{key}", []) for key in ("treeids", "nodeids", "modes")),
+        strict=True,
     )
     leaves: dict[int, set[int]] = {}
-    for tree, place, mode in places:
-        leaves.setdefault(tree, set()).update([place] if mode == "LEAF" else [])
+    for tree, index, mode in nodes:
+        leaves.setdefault(tree, set()).update([index] if mode == "LEAF" else [])
     scored: dict[tuple[int, int], set[int]] = {}
-    for tree, target, place in zip(
-        *(given.get(f"target_{each}", []) for each in ("treeids", "ids", "nodeids")), strict=True
+    for tree, target, index in zip(
+        *(attributes.get(f"target_{key}", []) for key in ("treeids", "ids", "nodeids")), strict=True
     ):
-        scored.setdefault((tree, target), set()).add(place)
+        scored.setdefault((tree, target), set()).add(index)
     full = {
         target
-        for (tree, target), found in scored.items()
-        if leaves.get(tree) and leaves[tree] <= found
+        for (tree, target), scored_leaves in scored.items()
+        if leaves.get(tree) and leaves[tree] <= scored_leaves
     }
-    return full >= set(range(given.get("n_targets", 1)))
+    return full >= set(range(attributes.get("n_targets", 1)))

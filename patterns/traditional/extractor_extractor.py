@@ -16,12 +16,12 @@ class ExtractorExtractorPattern(EasyPatternOptimization):
     """ArrayFeatureExtractor(ArrayFeatureExtractor(x, i), j) → ArrayFeatureExtractor(x, i[j])
 
     What: takes the final columns at once.
-    Why: each of them copies element by element; a ColumnTransformer takes columns of columns.
+    Why: each extractor copies element by element; ColumnTransformers export nested ones.
     Refuses when:
-    1. x is not a matrix, or a place is outside of it.
+    1. x is not a matrix, or an index is out of range.
     """
 
-    derives = ("places",)
+    derives = ("indices",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Constant, j: Constant) -> Symbol:
         return g.op.ArrayFeatureExtractor(
@@ -34,10 +34,10 @@ class ExtractorExtractorPattern(EasyPatternOptimization):
             return self.none(
                 m.nodes[1], msg="not a matrix, or an index is not constant or out of range"
             )
-        return m.derive(places=first.places[second.places])
+        return m.derive(indices=first.indices[second.indices])
 
-    def apply_pattern(self, g: PatternRewriter, x: str, places: object) -> str:
-        return g.op.ArrayFeatureExtractor(x, places, domain=DOMAIN)
+    def apply_pattern(self, g: PatternRewriter, x: str, indices: object) -> str:
+        return g.op.ArrayFeatureExtractor(x, indices, domain=DOMAIN)
 
     examples = Example.only(
         "agraph (float[a,4] x) => (float[a,2] y) <int64[3] i = {3, 1, 0}, int64[2] j = {2, 0}> "

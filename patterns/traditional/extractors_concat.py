@@ -11,11 +11,11 @@ from ._columns import DOMAIN, Extraction, extraction_of
 class ExtractorsConcatPattern(PatternOptimization):
     """[ArrayFeatureExtractor(x, i), ArrayFeatureExtractor(x, j)] → ArrayFeatureExtractor(x, [i, j])
 
-    What: takes all columns at once where the operands are side by side.
+    What: takes all columns at once where the operands are adjacent.
     Why: measured 0.55 of the time of three and two columns (1,000 rows) to 0.87 (one row).
     Refuses when:
-    1. no two operands side by side are columns of one matrix at constant places.
-    2. something else reads one of them: it would be taken twice.
+    1. no two adjacent operands are columns of one matrix at constant indices.
+    2. an operand has other consumers: it would be extracted twice.
     """
 
     anchors = ("Concat",)
@@ -26,31 +26,33 @@ class ExtractorsConcatPattern(PatternOptimization):
             return self.none(node, msg="the Concat is not along the columns")
         runs: list[list[Extraction | None]] = []
         for name in node.input:
-            found = extraction_of(g, name) if g.is_exclusive(name) else None  # (2)
+            columns = extraction_of(g, name) if g.is_exclusive(name) else None  # (2)
             last = runs[-1][-1] if runs else None
-            if found is not None and last is not None and last.x == found.x:
-                runs[-1].append(found)
+            if columns is not None and last is not None and last.x == columns.x:
+                runs[-1].append(columns)
             else:
-                runs.append([found])
+                runs.append([columns])
         if len(runs) == len(node.input):  # (1)
             return self.none(node, msg="no two adjacent operands are columns of one matrix")
-        taken = [each.node for run in runs if len(run) > 1 for each in run if each is not None]
-        return MatchResult(self, [*taken, node], partial(self._joined, runs))
+        extractors = [
+            columns.node for run in runs if len(run) > 1 for columns in run if columns is not None
+        ]
+        return MatchResult(self, [*extractors, node], partial(self._joined, runs))
 
     def _joined(
         self, runs: list[list[Extraction | None]], g: PatternRewriter, *nodes: Node
     ) -> list[Node]:
-        names, place = [], 0
+        names, index = [], 0
         for run in runs:
-            found = [each for each in run if each is not None]
-            if len(found) > 1:
-                places = np.concatenate([each.places for each in found])
-                names.append(g.op.ArrayFeatureExtractor(found[0].x, places, domain=DOMAIN))
+            extractions = [columns for columns in run if columns is not None]
+            if len(extractions) > 1:
+                indices = np.concatenate([columns.indices for columns in extractions])
+                names.append(g.op.ArrayFeatureExtractor(extractions[0].x, indices, domain=DOMAIN))
             else:
-                names.append(nodes[-1].input[place])
-            place += len(run)
-        whole = g.op.Concat(*names, axis=1) if len(names) > 1 else names[0]
-        return [*g.created, g.make_node("Identity", [whole], nodes[-1].output)]
+                names.append(nodes[-1].input[index])
+            index += len(run)
+        result = g.op.Concat(*names, axis=1) if len(names) > 1 else names[0]
+        return [*g.created, g.make_node("Identity", [result], nodes[-1].output)]
 
     _start = "agraph (float[a,4] x, float[a,2] z) => (float[a,5] y)"
     examples = Example.only(

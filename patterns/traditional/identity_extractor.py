@@ -17,20 +17,21 @@ from ._columns import DOMAIN, extraction_of
 class IdentityExtractorPattern(EasyPatternOptimization):
     """ArrayFeatureExtractor(x, 0, 1, ..., n - 1) → x
 
-    What: drops a node that takes every column in its place.
-    Why: it copies the matrix element by element; a ColumnTransformer often takes all columns, one
-    after another.
+    What: drops a node that takes all columns in order.
+    Why: it copies the matrix element by element; a ColumnTransformer often takes all columns.
     Refuses when:
     1. x is not a matrix of n columns.
-    2. the places are not 0, 1, 2, ...
+    2. the indices are not 0, 1, 2, ...
     """
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, places: Constant) -> Symbol:
-        return g.op.ArrayFeatureExtractor(x, places, domain=DOMAIN)
+    def match_pattern(self, g: PatternBuilder, x: Symbol, indices: Constant) -> Symbol:
+        return g.op.ArrayFeatureExtractor(x, indices, domain=DOMAIN)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        found = extraction_of(g, m.nodes[0].output[0])
-        is_all = found is not None and np.array_equal(found.places, np.arange(found.size))
+        extraction = extraction_of(g, m.nodes[0].output[0])
+        is_all = extraction is not None and np.array_equal(
+            extraction.indices, np.arange(extraction.size)
+        )
         # (1) (2)
         return is_all or self.none(m.nodes[0], msg="the indices are not all columns in order")
 

@@ -20,9 +20,8 @@ from ._columns import DOMAIN, scaled_weights, shifted_results
 
 
 class _RegressorResult(EasyPatternOptimization):
-    """A regressor whose result one operator combines with ``c``.
-
-    Its attributes become ``given``.
+    """A regressor whose result one operator combines with ``c``; patterns derive its new
+    ``attributes``.
     """
 
     exactness = "rounding"
@@ -35,9 +34,9 @@ class _RegressorResult(EasyPatternOptimization):
         )
 
     def apply_pattern(
-        self, g: PatternRewriter, x: str, operator: str, given: dict[str, Any]
+        self, g: PatternRewriter, x: str, operator: str, attributes: dict[str, Any]
     ) -> str:
-        return str(getattr(g.op, operator)(x, domain=DOMAIN, **given))
+        return str(getattr(g.op, operator)(x, domain=DOMAIN, **attributes))
 
 
 class RegressorAddPattern(_RegressorResult):
@@ -47,15 +46,15 @@ class RegressorAddPattern(_RegressorResult):
     intercepts.
     Why: measured 0.88 (1,000 rows) to 0.89 (one row) of the time of ten trees.
     Refuses when:
-    1. the other operand is not a constant number, or one for each target, or something else reads
-       the result of the regressor.
-    2. the regressor transforms its result, does not sum the trees, has weights of 64 bits, or gives
-       a row no weight for a target, which is then 0 without the base value.
-    3. a new number leaves the range of 32-bit floats, or cancels numbers much larger than it.
+    1. the other operand is neither a constant scalar nor one constant per target, or the result of
+       the regressor has other consumers.
+    2. the regressor transforms its result, does not sum the trees, has float64 weights, or may give
+       a row no weight for a target, whose result is then 0 without the base value.
+    3. a new value leaves the range of float32, or results from cancellation of much larger values.
     """
 
     operators = ("Add",)
-    derives = ("given",)
+    derives = ("attributes",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         regressor, node = m.nodes
@@ -65,7 +64,9 @@ class RegressorAddPattern(_RegressorResult):
                 node, msg="the added operand is not constant, or differs from row to row"
             )
         # (1) (2) (3)
-        return m.derive(given={**regressor.attribute, **shifted_results(regressor, values.ravel())})
+        return m.derive(
+            attributes={**regressor.attribute, **shifted_results(regressor, values.ravel())}
+        )
 
     _start, _form = (
         "agraph (float[a,2] x) => (float[a,2] y)",
@@ -87,14 +88,14 @@ class RegressorMulPattern(_RegressorResult):
     Why: measured 0.67 (1,000 rows) to 0.88 (one row) of the time of three regressors with a factor
     each.
     Refuses when:
-    1. the other operand is not one constant number, or something else reads the result of the
-       regressor.
-    2. the regressor transforms its result, does not sum the trees, or has weights of 64 bits.
-    3. a new number leaves the range of 32-bit floats.
+    1. the other operand is not a constant scalar, or the result of the regressor has other
+       consumers.
+    2. the regressor transforms its result, does not sum the trees, or has float64 weights.
+    3. a new value leaves the range of float32.
     """
 
     operators = ("Mul", "Div")
-    derives = ("given",)
+    derives = ("attributes",)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         regressor, node = m.nodes
@@ -103,7 +104,7 @@ class RegressorMulPattern(_RegressorResult):
             return self.none(node, msg="the factor is not a constant scalar")
         factor = float(number) if m.by == "Mul" else 1 / float(number or np.inf)
         # (2) (3)
-        return m.derive(given={**regressor.attribute, **scaled_weights(regressor, factor)})
+        return m.derive(attributes={**regressor.attribute, **scaled_weights(regressor, factor)})
 
     _start, _form = (
         "agraph (float[a,2] x) => (float[a,2] y)",

@@ -11,14 +11,13 @@ from ._columns import NEAR, ColumnSteps, shifted, steps_above
 class ScalerGemmPattern(PatternOptimization):
     """Gemm(Scaler(x), w, b) → Gemm(x, w, b), and so for Add, Mul and Sub, and after a Concat
 
-    What: puts offset and scale of each column into the weight and the bias.
+    What: folds offset and scale of each column into the weight and the bias.
     Why: measured 0.69 (1,000 rows) to 0.82 (one row) of the time of a perceptron with two layers.
     Refuses when:
-    1. the operand is not a matrix of 32-bit floats, or something else reads the scaled one.
-    2. weight or bias are not stored constants that nothing else reads, with a number for each
-       column, or attributes scale.
-    3. a new number leaves the range of 32-bit floats, or the bias cancels offsets much larger than
-       it.
+    1. the operand is not a float32 matrix, or the scaled one has other consumers.
+    2. weight or bias are not initializers without other consumers and with a value for each column,
+       or alpha, beta or transA is set.
+    3. a new value leaves the range of float32, or the bias cancels much larger offsets.
     """
 
     anchors = ("Gemm",)
@@ -26,7 +25,7 @@ class ScalerGemmPattern(PatternOptimization):
     exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        found = steps_above(g, node.input[0])  # (1)
+        steps = steps_above(g, node.input[0])  # (1)
         scales = any(
             node.get_attribute(name) != 1 for name in ("alpha", "beta")
         ) or node.get_attribute("transA")
@@ -41,25 +40,25 @@ class ScalerGemmPattern(PatternOptimization):
         rows = weight if node.get_attribute("transB") else weight.T
         bias = doubles(g, node.input[2] if len(node.input) > 2 else "")
         # (2)
-        if rows.shape[1] != found.scale.size or bias.shape not in (
+        if rows.shape[1] != steps.scale.size or bias.shape not in (
             (),
             (1,),
             rows.shape[:1],
             (1, rows.shape[0]),
         ):
             return self.none(node, msg="the scale or bias is not one value per column")
-        new = shifted(rows, np.broadcast_to(bias.ravel(), rows.shape[:1]), found)  # (3)
-        return MatchResult(self, [*found.nodes, node], partial(self._merge, found, *new))
+        new = shifted(rows, np.broadcast_to(bias.ravel(), rows.shape[:1]), steps)  # (3)
+        return MatchResult(self, [*steps.nodes, node], partial(self._merge, steps, *new))
 
     def _merge(
-        self, found: ColumnSteps, rows: Array, bias: Array, g: PatternRewriter, *nodes: Node
+        self, steps: ColumnSteps, rows: Array, bias: Array, g: PatternRewriter, *nodes: Node
     ) -> list[Node]:
         node = nodes[-1]
         weight = g.make_initializer(
             "", rows if node.get_attribute("transB") else rows.T, source=node.input[1]
         )
         inputs = [
-            found.operand.rewired(g, found.sources),
+            steps.operand.rewired(g, steps.sources),
             weight,
             g.make_initializer("", bias, source="bias"),
         ]

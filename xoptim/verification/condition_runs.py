@@ -12,7 +12,7 @@ from xoptim.verification.dims import Sizes
 from xoptim.verification.errors import RunError
 from xoptim.verification.goal_plans import Evaluator, GoalPlans
 from xoptim.verification.goals import Goal, Goals
-from xoptim.verification.runs import Planning, ReferenceRun, planned_at
+from xoptim.verification.runs import Planning, ReferenceRun, RunPlan
 
 Probe = Callable[[int, Planning], ReferenceRun | None]
 _MAX_RUNS: Final = 16
@@ -85,3 +85,12 @@ class ConditionRuns:
             if np.asarray(value).any() and not np.asarray(value).all()
         }
         return [goal for goal in goals if goal.condition not in mixed]
+
+
+def planned_at(sizes: Sizes, planning: Planning) -> Planning:
+    """The same plan at other sizes."""
+
+    def plan(_: Sizes, run: int, gentle: bool) -> RunPlan:
+        return planning(sizes, run, gentle)
+
+    return plan

@@ -14,7 +14,7 @@ import onnx
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.protos import fed_inputs, inner_graphs, is_external
 from xoptim.verification.branches import Coverage
-from xoptim.verification.condition_runs import ConditionRuns
+from xoptim.verification.condition_runs import ConditionRuns, planned_at
 from xoptim.verification.container_plans import container_plans
 from xoptim.verification.dims import Sizes
 from xoptim.verification.errors import FeedError, RunError
@@ -28,7 +28,7 @@ from xoptim.verification.number_plans import NumberPlans, beyond
 from xoptim.verification.operand_values import alternatives
 from xoptim.verification.protos import stored_bytes, tensor_array
 from xoptim.verification.reach import Reach
-from xoptim.verification.runs import Feeding, Planning, ReferenceRun, RunPlan, planned_at
+from xoptim.verification.runs import Feeding, Planning, ReferenceRun, RunPlan
 from xoptim.verification.session import Session, Value
 from xoptim.verification.session_settings import SessionSettings
 from xoptim.verification.sized import SizedModel

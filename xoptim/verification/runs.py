@@ -91,15 +91,6 @@ Raises `FeedError` when it cannot.
 """
 
 
-def planned_at(sizes: Sizes, planning: Planning) -> Planning:
-    """The same plan at other sizes."""
-
-    def plan(_: Sizes, run: int, gentle: bool) -> RunPlan:
-        return planning(sizes, run, gentle)
-
-    return plan
-
-
 @dataclass(frozen=True, slots=True)
 class ReferenceRun(RunPlan):
     """One run of the original on the values of a plan.
