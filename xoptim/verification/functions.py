@@ -58,10 +58,8 @@ def verify_function(
     warn_of_missing(model, options.feeds)
     caller = _Caller(function, reference)
     try:
-        model_runs = [
-            replace(run, results=list(map(_by_key, run.results))) for run in reference.runs
-        ]
-        runs = [ExpectedRun(run, caller.expected(run)) for run in model_runs]
+        keyed = [replace(run, results=list(map(_by_key, run.results))) for run in reference.runs]
+        runs = [ExpectedRun(run, caller.expected(run)) for run in keyed]
         first = runs[0]
         repetition = caller.expected(first.run)
     except FunctionError as error:
