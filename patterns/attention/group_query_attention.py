@@ -241,36 +241,48 @@ def _operator_attributes(m: Match, window: int) -> dict[str, Any]:
 
 def _table(g: GraphView, name: str, past: Dim, rows: int, width: int) -> Array | None:
     """The rows for the positions from 0 on, of a tensor that has them from position ``past`` on."""
-    array = _at_all_positions(g, name, past, rows)
+    array = _at_all_positions(g, name, past, rows, length=g.get_shape(name)[-2])
     if array is None or array.shape[-2:] != (rows, width) or array.size != rows * width:
         return None
     return np.ascontiguousarray(array.reshape(rows, width))
 
 
 def _at_all_positions(
-    g: GraphView, name: str, past: Dim, rows: int, depth: int = _DEPTH
+    g: GraphView, name: str, past: Dim, rows: int, depth: int = _DEPTH, length: Dim = 0
 ) -> Array | None:
     """A tensor computed for the positions from 0 on, and not expanded to several sequences."""
     if g.is_constant(name):
         return g.get_computed_constant(name)
     positions = positions_of(g, name)
     if positions is not None:
+        if any(g.get_shape(name)[axis] != length for axis in positions.steps):
+            return None  # only the first position, which a Slice left
         return _all_positions(positions, len(g.get_shape(name)), past, rows)
     node = g.node_before(name)
     if node is None or node.domain or not depth:
         return None
     if node.op_type == "Expand":
-        return _at_all_positions(g, node.input[0], past, rows, depth - 1)
+        return _at_all_positions(g, node.input[0], past, rows, depth - 1, length)
     is_outer = node.op_type == "MatMul" and (g.try_infer_shape(node.input[0]) or (0,))[-1] == 1
     if node.op_type not in ELEMENTWISE | STRETCHING | _PLAIN and not is_outer:
         return None
-    arrays = [_at_all_positions(g, operand, past, rows, depth - 1) for operand in node.input]
+    arrays = [
+        _at_all_positions(g, operand, past, rows, depth - 1, length) for operand in node.input
+    ]
     operands = [array for array in arrays if array is not None]
     if len(operands) < len(arrays):
         return None
     if node.op_type == "Slice" and any(np.not_equal(step, 1).any() for step in operands[4:]):
         return None  # the positions in another order
     results = g.evaluate(node, operands)
+    if node.op_type == "Slice" and results:
+        # of another number of positions, it would take others
+        shape = g.try_infer_shape(node.input[0])
+        if shape is None or len(shape) != operands[0].ndim:
+            return None
+        sizes = zip(operands[0].shape, results[0].shape, shape, strict=True)
+        if any(size not in (after, actual) for size, after, actual in sizes):
+            return None
     return results[0] if results else None
 
 

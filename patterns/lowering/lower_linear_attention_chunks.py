@@ -22,6 +22,8 @@ _BEFORE: Final = [1, 0, 3, 2, 4]
 """(batch, chunks, tokens, heads, size) ↔ (chunks, batch, heads, tokens, size)"""
 _SEEN: Final = np.tri(_LENGTH, dtype=bool)
 """Whether a token sees another one of its chunk."""
+_LEAST_LOGARITHM: Final = np.array(-104, np.float32)
+"""Its power is 0 in float32."""
 _COLUMNS: Final = [0, 1, 2, 4, 3]
 """Exchanges the last two axes."""
 
@@ -167,6 +169,8 @@ class _Decays:
         self._g = g
         self.whole = ""
         if logarithms:
+            # larger numbers would take the digits of others from the sums
+            logarithms = g.op.Max(logarithms, _LEAST_LOGARITHM)
             self._sums = g.op.CumSum(logarithms, np.array(3, np.int64))
             self._last = g.op.Slice(self._sums, [-1], [_LENGTH], [3])
             self.whole = g.op.Exp(self._last)

@@ -90,19 +90,20 @@ def test_heads_without_rotation() -> None:
     assert "do_rotary" not in attention_of(after)
 
 
-def partly_rotated(interleaved: int, step: int = 1) -> onnx.ModelProto:
+def partly_rotated(interleaved: int, step: int = 1, row: str = "") -> onnx.ModelProto:
     """An attention of 2 heads of 32 elements, of which 16 are rotated.
 
     The tables are a half of numbers that were written twice, and in another order for a ``step`` of
-    -1.
+    -1. ``row``: nodes that compute the positions as numbers ``row``, as Cast by default.
     """
+    row = row or "row = Cast <to = 1> (rows)"
     lengths = (
         "n_1 = Shape <start = 1, end = 2> (x) p_1 = Shape <start = 2, end = 3> (past_key) "
         "n_0 = Squeeze(n_1) p_0 = Squeeze(p_1) t_0 = Add(p_0, n_0) places = Range(p_0, t_0, one) "
         "rows = Unsqueeze(places, last) columns = Range(none, t_0, one)"
     )
     tables = (
-        "row = Cast <to = 1> (rows) angle = Mul(row, frequencies) b_1 = Shape <end = 1> (x) "
+        f"{row} angle = Mul(row, frequencies) b_1 = Shape <end = 1> (x) "
         "twice = Concat <axis = -1> (angle, angle) pairs = Unsqueeze(twice, none_1) "
         "half = Slice(pairs, from, to, axes, steps) angles = Squeeze(half, none_1) "
         "shape = Concat <axis = 0> (b_1, n_1, width) all = Expand(angles, shape) "
@@ -115,6 +116,7 @@ def partly_rotated(interleaved: int, step: int = 1) -> onnx.ModelProto:
         "float[b,2,p,32] past_value) => (float[b,n,64] y, float[b,2,t,32] key, "
         "float[b,2,t,32] value) <int64 one = {1}, int64 none = {0}, int64[1] last = {-1}, "
         "int64[1] width = {8}, float zero = {0}, float low = {-3.4e38}, int64[1] none_1 = {0}, "
+        "int64[1] ten = {10}, int64[1] far = {1000}, int64[1] one_1 = {1}, "
         f"int64[2] from = {{0, {0 if step > 0 else -1}}}, int64[2] axes = {{2, 1}}, "
         f"int64[2] to = {{8, {step * 1000}}}, int64[2] steps = {{1, {step}}}, "
         f"float[8] frequencies = {{{frequencies}}}> {{ {lengths} {tables} "
@@ -144,6 +146,25 @@ def test_heads_that_are_rotated_in_part(interleaved: int) -> None:
         results = session(before).run(None, feeds), session(after).run(None, feeds)
         for expected, result in zip(*results, strict=True):
             np.testing.assert_allclose(result, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "real = Cast <to = 1> (rows) a = Slice(real, none_1, ten, none_1) "
+        "b = Slice(real, ten, far, none_1) c = Mul(b, zero) row = Concat <axis = 0> (a, c)",
+        "real = Cast <to = 1> (rows) first = Slice(real, none_1, one_1, none_1) "
+        "row = Sub(real, first)",
+        "first = Slice(rows, none_1, one_1, none_1) less = Sub(rows, first) "
+        "row = Cast <to = 1> (less)",
+    ],
+    ids=["0 from position 10", "from the first", "from the first, integers"],
+)
+def test_positions_that_a_slice_takes(row: str) -> None:
+    """They are others where the cache has another length."""
+    before = partly_rotated(0, row=row)
+    after = optimize(before, patterns=PATTERNS, assume=ASSUMED)
+    assert "RotaryEmbedding" in types(after)
 
 
 def test_positions_in_another_order() -> None:

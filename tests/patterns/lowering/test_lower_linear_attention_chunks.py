@@ -67,6 +67,21 @@ def test_chunks_compute_what_the_kernel_does(rule: str, shared: int, *, are_equa
             np.testing.assert_allclose(result, expected, rtol=0, atol=5e-6 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("decay", [-1e4, -1e9, -3e38, -np.inf])
+def test_a_token_at_which_the_state_begins_anew(decay: float) -> None:
+    """Sums of its logarithm and others would lose the others."""
+    model = attention("gated_delta")
+    lowered = xoptim.optimize(model, patterns=[LowerLinearAttentionChunksPattern])
+    values = feeds("gated_delta", 40, HEADS, are_equal=False)
+    values["g"][:, 3::7] = decay
+    kernel, chunks = (
+        InferenceSession(each.SerializeToString(), providers=["CPUExecutionProvider"])
+        for each in (model, lowered)
+    )
+    for expected, result in zip(kernel.run(None, values), chunks.run(None, values), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=0, atol=5e-5 * np.abs(expected).max())
+
+
 def test_a_state_without_keys_stays() -> None:
     model = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["": 20, "com.microsoft": 1]> '
