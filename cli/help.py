@@ -6,7 +6,9 @@ from typing import Any, Final
 import click
 
 FAST: Final = "xopt fast"
-"""Where the meta data of a context have it, the help is that of ``xopt fast``."""
+"""A key in the data of a context whose help is that of ``xopt fast``."""
+_ALL: Final = "xopt --help-all"
+"""A key in the data of a context whose help lists all options."""
 _FEW: Final = 14
 """Options of a command that ``--help`` lists completely."""
 _TEN: Final = 10
@@ -61,11 +63,9 @@ class HelpfulCommand(click.Command):
     """A command whose help begins with the options that are needed most."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """All parameters, with ``--help-all`` where ``--help`` lists ten options."""
+        """All parameters, with ``--help-all``, which is listed where ``--help`` lists ten."""
         params = super().get_params(ctx)
-        if not self._has_many():
-            return params
-        return [*params[:-1], _help_all(), params[-1]]
+        return [*params[:-1], _help_all(is_listed=self._has_many()), params[-1]]
 
     def _has_many(self) -> bool:
         return sum(isinstance(param, click.Option) for param in self.params) > _FEW
@@ -81,8 +81,11 @@ class HelpfulCommand(click.Command):
             super().format_options(ctx, formatter)
             return
         params = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
-        options, helps = {str(param.name): param for param in params[:-2]}, params[-2:]
-        if _help_all.__name__ in ctx.meta:
+        helps = params[-2:]
+        options = {str(param.name): param for param in params[:-2]}
+        if FAST in ctx.meta:
+            options.pop("fast", None)  # the command sets it
+        if _ALL in ctx.meta:
             groups = {title: [*_chosen(options, names)] for title, names in GROUPS.items()}
             listed = {param.name for params in groups.values() for param in params}
             rest = [param for name, param in options.items() if name not in listed]
@@ -111,16 +114,16 @@ def _line(option: click.Option) -> tuple[str, str]:
     if not option.is_flag:
         is_choice = isinstance(option.type, click.Choice)
         names += f" {'WORD' if is_choice else option.metavar or option.type.name.upper()}"
-    text = (option.help or "").partition(". ")[0].partition(" (")[0]
+    text = (option.help or "").partition(". ")[0].partition(" (")[0].rstrip(".")
     return names, text if len(text) <= _WIDTH else f"{text[: text.rindex(' ', 0, _WIDTH)]} ..."
 
 
-def _help_all() -> click.Option:
+def _help_all(*, is_listed: bool) -> click.Option:
     """The option that prints the whole help."""
 
     def show(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         if value and not ctx.resilient_parsing:
-            ctx.meta[_help_all.__name__] = True
+            ctx.meta[_ALL] = True
             click.echo(ctx.get_help())
             ctx.exit()
 
@@ -130,5 +133,6 @@ def _help_all() -> click.Option:
         is_eager=True,
         expose_value=False,
         callback=show,
+        hidden=not is_listed,
         help="Show all options, in groups.",
     )

@@ -64,10 +64,17 @@ def print_changes(
         console.print(f"operators     {changes}", highlight=False)
 
 
+def changed_names(before: Counter[str], after: Counter[str]) -> list[str]:
+    """The operators whose numbers differ, the largest difference first, and constants last."""
+    names = (name for name in before | after if before[name] != after[name])
+    return sorted(
+        names, key=lambda name: (name == "Constant", -abs(before[name] - after[name]), name)
+    )
+
+
 def changed_operators(before: Counter[str], after: Counter[str]) -> str:
-    """The operators whose numbers changed most, constants last; empty where none changed."""
-    changed = [name for name in before | after if before[name] != after[name]]
-    changed.sort(key=lambda name: (name == "Constant", -abs(before[name] - after[name]), name))
+    """The operators whose numbers changed most; empty where none changed."""
+    changed = changed_names(before, after)
     more = f", {len(changed) - _MAX_CHANGED} more" if len(changed) > _MAX_CHANGED else ""
     shown = changed[:_MAX_CHANGED]
     return ", ".join(f"{name} {before[name]} → {after[name]}" for name in shown) + more

@@ -19,6 +19,7 @@ from ..loosened import warn_of_loosened
 from ..options import command, common, flag, json_option, option, providers_option, refuse_idle
 from ..preparation import assume_from_model_option, assume_option, fitting, in_force, print_assumed
 from ..progress import Progress
+from ..summary import changed_names
 from ..tables import Rows, open_console, print_json
 from ..terminal import say
 from ..verification import COMPARISON, VALUES, Comparison, verify_option
@@ -102,10 +103,7 @@ def _list(first: Path, second: Path, choices: _DiffChoices) -> int:
 def _print_operators(first: Path, second: Path) -> None:
     """Print how many nodes each operator has in both models, where the numbers differ."""
     before, after = (Counter(GraphBuilder(path).count_types()) for path in (first, second))
-    names = sorted(
-        (name for name in before | after if before[name] != after[name]),
-        key=lambda name: (name == "Constant", -abs(before[name] - after[name]), name),
-    )
+    names = changed_names(before, after)
     if not names:
         return
     rows = Rows(

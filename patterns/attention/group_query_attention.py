@@ -12,6 +12,7 @@ from xoptim.match import (
     Example,
     GraphView,
     Match,
+    Node,
     Optional,
     PatternBuilder,
     PatternRewriter,
@@ -28,6 +29,8 @@ _MAX_POSITIONS: Final = 1 << 20
 """Largest number of positions for which rotations are stored."""
 _ATTRIBUTES: Final = frozenset(("scale", "softcap", "q_num_heads", "kv_num_heads"))
 _DEPTH: Final = 24
+_RANK: Final = 2
+"""Of a table: positions and numbers, perhaps behind the batch."""
 _PLAIN: Final = frozenset(("Unsqueeze", "Squeeze", "Transpose", "Concat", "Slice", "Identity"))
 
 
@@ -241,16 +244,22 @@ def _operator_attributes(m: Match, window: int) -> dict[str, Any]:
 
 def _table(g: GraphView, name: str, past: Dim, rows: int, width: int) -> Array | None:
     """The rows for the positions from 0 on, of a tensor that has them from position ``past`` on."""
-    array = _at_all_positions(g, name, past, rows, length=g.get_shape(name)[-2])
+    shape = g.try_infer_shape(name)
+    if shape is None or len(shape) < _RANK:
+        return None
+    array = _at_all_positions(g, name, past, rows, shape[-2])
     if array is None or array.shape[-2:] != (rows, width) or array.size != rows * width:
         return None
     return np.ascontiguousarray(array.reshape(rows, width))
 
 
 def _at_all_positions(
-    g: GraphView, name: str, past: Dim, rows: int, depth: int = _DEPTH, length: Dim = 0
+    g: GraphView, name: str, past: Dim, rows: int, length: Dim, depth: int = _DEPTH
 ) -> Array | None:
-    """A tensor computed for the positions from 0 on, and not expanded to several sequences."""
+    """A tensor computed for the positions from 0 on, and not expanded to several sequences.
+
+    ``length``: the number of positions in the model.
+    """
     if g.is_constant(name):
         return g.get_computed_constant(name)
     positions = positions_of(g, name)
@@ -262,28 +271,33 @@ def _at_all_positions(
     if node is None or node.domain or not depth:
         return None
     if node.op_type == "Expand":
-        return _at_all_positions(g, node.input[0], past, rows, depth - 1, length)
+        return _at_all_positions(g, node.input[0], past, rows, length, depth - 1)
     is_outer = node.op_type == "MatMul" and (g.try_infer_shape(node.input[0]) or (0,))[-1] == 1
     if node.op_type not in ELEMENTWISE | STRETCHING | _PLAIN and not is_outer:
         return None
     arrays = [
-        _at_all_positions(g, operand, past, rows, depth - 1, length) for operand in node.input
+        _at_all_positions(g, operand, past, rows, length, depth - 1) for operand in node.input
     ]
     operands = [array for array in arrays if array is not None]
     if len(operands) < len(arrays):
         return None
-    if node.op_type == "Slice" and any(np.not_equal(step, 1).any() for step in operands[4:]):
-        return None  # the positions in another order
     results = g.evaluate(node, operands)
-    if node.op_type == "Slice" and results:
-        # of another number of positions, it would take others
-        shape = g.try_infer_shape(node.input[0])
-        if shape is None or len(shape) != operands[0].ndim:
-            return None
-        sizes = zip(operands[0].shape, results[0].shape, shape, strict=True)
-        if any(size not in (after, actual) for size, after, actual in sizes):
-            return None
-    return results[0] if results else None
+    if not results or (node.op_type == "Slice" and not _keeps(g, node, operands, results[0])):
+        return None
+    return results[0]
+
+
+def _keeps(g: GraphView, node: Node, operands: Sequence[Array], result: Array) -> bool:
+    """Whether a Slice keeps all positions, in their order: of another number of positions, it would
+    take others. Axes that have the same size in the model hold no positions.
+    """
+    shape = g.try_infer_shape(node.input[0])
+    if shape is None or len(shape) != result.ndim:
+        return False
+    if any(np.not_equal(step, 1).any() for step in operands[4:]):
+        return False
+    sizes = zip(operands[0].shape, result.shape, shape, strict=True)
+    return all(size in (after, actual) for size, after, actual in sizes)
 
 
 def _all_positions(positions: Affine, rank: int, past: Dim, rows: int) -> Array | None:

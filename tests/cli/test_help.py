@@ -56,6 +56,7 @@ def test_a_command_with_few_options_lists_all(xopt: Xopt, command: str) -> None:
     text = xopt(command, "--help").out
     assert all(name in text for option in options_of(command) for name in option.opts)
     assert "--help-all" not in text
+    assert xopt(command, "--help-all") == (0, text, "")
 
 
 def test_groups_name_options_that_exist_once() -> None:
@@ -68,5 +69,7 @@ def test_groups_name_options_that_exist_once() -> None:
 
 
 def test_fast_has_a_help_of_its_own_title(xopt: Xopt) -> None:
-    assert xopt("fast", "--help").out.startswith("Usage: xopt fast [OPTIONS] MODEL\n")
+    text = xopt("fast", "--help").out
+    assert text.startswith("Usage: xopt fast [OPTIONS] MODEL\n")
+    assert "--fast" not in text
     assert xopt("optimize", "--help").out.startswith("Usage: xopt optimize [OPTIONS] MODEL\n")

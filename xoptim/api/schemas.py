@@ -57,10 +57,11 @@ def with_properties(schema: dict[str, Any]) -> dict[str, Any]:
     """A schema that refers to a definition, with the properties of the object next to the
     reference, where readers and generators of types look first.
     """
-    definitions = schema.pop("$defs")
+    definitions = schema["$defs"]
     root = definitions.get(str(schema.get("$ref", "")).removeprefix(REFERENCE), {})
     shown = {key: root[key] for key in ("type", "properties") if key in root}
-    return {**schema, **shown, "$defs": definitions}
+    rest = {key: value for key, value in schema.items() if key != "$defs"}
+    return {**rest, **shown, "$defs": definitions}
 
 
 def _add_definitions(value: Any, definitions: Mapping[str, Any], used: dict[str, Any]) -> None:

@@ -167,6 +167,15 @@ def test_positions_that_a_slice_takes(row: str) -> None:
     assert "RotaryEmbedding" in types(after)
 
 
+def test_tables_of_unknown_shape() -> None:
+    before = partly_rotated(0)
+    cos = next(node for node in before.graph.node if node.op_type == "Cos")
+    cos.op_type, cos.domain = "Table", "acme"
+    before.opset_import.add(domain="acme", version=1)
+    after = optimize(before, patterns=PATTERNS, assume=ASSUMED, strict=True)
+    assert "RotaryEmbedding" in types(after)
+
+
 def test_positions_in_another_order() -> None:
     after = optimize(partly_rotated(0, step=-1), patterns=PATTERNS, assume=ASSUMED, verify=True)
     assert "RotaryEmbedding" in types(after)
