@@ -58,8 +58,7 @@ class LowerLinearAttentionPattern(_LowerLinearAttention):
     _columns = "u = Reshape(q, c) w = Reshape(k, c) x = Reshape(v, r)"
     examples = Example.pairs(
         f"{_start}, float[b,1,2] g, float[b,1,2] z) {_results} y, s = "
-        f'com.microsoft.LinearAttention <{_heads}, scale = 1.0, update_rule = "gated_delta"> '
-        "(q, k, v, p, g, z) }",
+        f"com.microsoft.LinearAttention <{_heads}, scale = 1.0> (q, k, v, p, g, z) }}",
         f"<{_sizes}> {{ {_columns} f = Exp(g) h = Reshape(f, i) n = Mul(p, h) m = Mul(n, w) "
         "o = ReduceSum(m, a) l = Reshape(z, i) d = Sub(x, o) e = Mul(d, l) j = Mul(w, e) "
         "s = Add(n, j) aa = Mul(s, u) ab = ReduceSum(aa, a) y = Reshape(ab, t) }",
