@@ -116,8 +116,9 @@ def choose(
 
     The price of a candidate is its squared error divided by the multiplications or bits saved.
     The cheapest that the budgets allow are chosen, then others that are measured to keep the
-    tolerance. The last ones are dropped until all samples keep it. The expected error must keep it
-    as well: among many choices, the errors of one cancel by chance on a few samples.
+    tolerance. The last ones are dropped until all samples keep it, and others are tried in their
+    place. The expected error must keep it as well: among many choices, the errors of one cancel by
+    chance on a few samples.
 
     Args:
         session: measures errors of choices.
@@ -139,18 +140,71 @@ def choose(
         return session.errors(forms, indices)
 
     on_first = partial(errors_on, samples.to_choose)
-    budgets = [tolerance / (CERTAIN if goal == "speed" else 1.0)] * len(ranked[0].errors)
+    on_all = partial(errors_on, range(len(samples.feeds)))
+    budgets = [_budget(tolerance, goal)] * len(ranked[0].errors)
     chosen, reached = _affordable(ranked, base, on_first, tolerance, budgets)
-    spent = _Spent([*base, *chosen])
-    for candidate in counted(ranked, "choosing operators", on_step):
-        if _is_covered(candidate, chosen, goal) or not spent.allows(candidate, budgets):
+    fill = partial(_filled, base=base, tolerance=tolerance, goal=goal)
+    complete = fill(chosen, reached, [on_first], counted(ranked, "choosing operators", on_step))
+    kept = _kept(complete, on_all, tolerance)
+    if len(kept) == len(complete):
+        return kept
+    # what was dropped may leave room for others
+    refilling = counted(ranked, "choosing operators again", on_step)
+    return fill(kept, on_all(kept), [on_first, on_all], refilling)
+
+
+def _filled(
+    chosen: Sequence[Measured],
+    reached: Errors,
+    measures: Sequence[Callable[[Sequence[Measured]], Errors]],
+    candidates: Iterable[Measured],
+    *,
+    base: Sequence[Measured],
+    tolerance: float,
+    goal: Goal,
+) -> list[Measured]:
+    """A choice with all further candidates that are measured to keep the tolerance.
+
+    Args:
+        chosen: the choice.
+        reached: its errors.
+        measures: measure a choice, the quickest first.
+        candidates: those that may be added, the cheapest first.
+        base: what is quantized already.
+        tolerance: of the errors.
+        goal: what is to be saved.
+    """
+    forms, spent = [*chosen], _Spent([*base, *chosen])
+    budgets = [_budget(tolerance, goal)] * len(reached)
+    for candidate in candidates:
+        if _is_covered(candidate, forms, goal) or not spent.allows(candidate, budgets):
             continue
         if not _allows(reached, candidate.errors, tolerance):
             continue
-        if max(errors := on_first([*chosen, candidate])) <= tolerance:
-            chosen, reached = [*chosen, candidate], errors
+        errors = _first_excess(measures, [*forms, candidate], tolerance)
+        if max(errors) <= tolerance:
+            forms, reached = [*forms, candidate], errors
             spent.add(candidate)
-    return _kept(chosen, partial(errors_on, range(len(samples.feeds))), tolerance)
+    return forms
+
+
+def _budget(tolerance: float, goal: Goal) -> float:
+    """For the expected errors of a choice."""
+    return tolerance / (CERTAIN if goal == "speed" else 1.0)
+
+
+def _first_excess(
+    measures: Iterable[Callable[[Sequence[Measured]], Errors]],
+    chosen: Sequence[Measured],
+    tolerance: float,
+) -> Errors:
+    """The first errors of a choice that exceed the tolerance, or the last ones where none do."""
+    errors: Errors = ()
+    for measure in measures:
+        errors = measure(chosen)
+        if max(errors) > tolerance:
+            break
+    return errors
 
 
 def _is_worthwhile(goal: Goal, measured: Measured) -> bool:
