@@ -19,6 +19,7 @@ from ..loosened import warn_of_loosened
 from ..options import command, common, flag, json_option, option, providers_option, refuse_idle
 from ..preparation import assume_from_model_option, assume_option, fitting, in_force, print_assumed
 from ..progress import Progress
+from ..selection import operators_option
 from ..summary import changed_names
 from ..tables import Rows, open_console, print_json
 from ..terminal import say
@@ -47,6 +48,7 @@ class _DiffChoices:
     provider: tuple[str, ...] = providers_option(
         "Execution provider, for --values and --html: cpu or cuda."
     )
+    include: tuple[str, ...] = operators_option()
     comparison: Comparison = field(default_factory=Comparison)
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
