@@ -20,7 +20,7 @@ from typing import IO, Any, Final, Literal
 from xoptim.batching.child import GRACE
 from xoptim.batching.options import BatchOptions
 from xoptim.batching.record import STATUS, Record, Status
-from xoptim.catalogue.discovery import GROUP
+from xoptim.catalogue.discovery import GROUP, OPERATORS_GROUP
 from xoptim.engine.environment import read_environment
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.graph.data_file import external_files
@@ -139,12 +139,13 @@ def _text(stream: IO[bytes], last: int | None = None) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The versions of the packages that determine a result: those with patterns (including xoptim),
-    onnx and onnxruntime.
+    """The versions of the packages that determine a result: those with patterns (including xoptim)
+    or custom operators, onnx and onnxruntime.
     """
     packs = {
         entry.dist.name: entry.dist.version
-        for entry in entry_points(group=GROUP)
+        for group in (GROUP, OPERATORS_GROUP)
+        for entry in entry_points(group=group)
         if entry.dist is not None
     }
     return dict(

@@ -117,6 +117,9 @@ def optional_results(op_type: str, domain: str, opset: int) -> tuple[int, ...]:
     )
 
 
+SCHEMA_CACHES = (schema, since_version, attribute_defaults, attribute_names, float_attributes)
+"""Functions whose answers change when a schema is added."""
+
 _ONES = frozenset(("strides", "dilations"))
 WINDOWED = frozenset(
     (

@@ -150,6 +150,11 @@ def byte_amount(text: str, whole: int | None = None) -> int:
     return int(amount)
 
 
+def without_sign(text: str, number: float) -> str:
+    """The message about a number below 1 that may be a fraction or a percentage."""
+    return f"{abridged(text)} has no percent sign: write {number:.4g}% or {100 * number:.4g}%"
+
+
 def bytes_text(count: int) -> str:
     """A number of bytes with its unit."""
     return with_unit(count, ("B", "kB", "MB", "GB"))

@@ -8,6 +8,7 @@ from typing import Self
 
 from xoptim.facts.errors import Declined, RewriteError
 from xoptim.facts.operators import objection, objection_to_types, operator_label
+from xoptim.facts.schema import DOMAIN_VERSIONS
 from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.graph.expanded import expanded, reads_expanded
 from xoptim.graph.graph import Graph
@@ -401,9 +402,8 @@ def _check_types(edit: Edit, node: Node) -> None:
     ):
         infos = [edit.info_of(name) if name else UNKNOWN for name in node.input]
         dtypes = [info.dtype if info.is_tensor else 0 for info in infos]
-        reason = objection_to_types(
-            node.op_type, node.domain, edit.target.opsets.get(node.domain, 0), dtypes
-        )
+        opset = edit.target.opsets.get(node.domain) or DOMAIN_VERSIONS.get(node.domain, 1)
+        reason = objection_to_types(node.op_type, node.domain, opset, dtypes)
         if reason is not None:
             raise Declined(reason)
 

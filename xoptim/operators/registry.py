@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, TypeAlias
 
+import onnx
+
 from xoptim.facts.schema import KNOWN_DOMAINS
 from xoptim.facts.shapes import Shape
 from xoptim.operators.axes import Axes, AxesRule, AxesView
@@ -59,6 +61,9 @@ class Operator:
     axes: AxesRule | None = None  # where the axes of the results come from
     cost: CostKind | None = None  # what a node does with each element
     operations: Operations | None = None  # how many operations a node takes
+    # Of custom operators: a function with the same results, and what a call looks like
+    definition: onnx.FunctionProto | None = None
+    schema: onnx.defs.OpSchema | None = None
 
 
 OPERATORS: Final[dict[OperatorKey, Operator]] = {}
@@ -124,7 +129,9 @@ def is_associative(op_type: str, domain: str) -> bool:
 
 def is_deterministic(op_type: str, domain: str) -> bool:
     """Whether the same inputs are known to always give the same outputs."""
-    return domain in KNOWN_DOMAINS and not has_trait(domain, op_type, Trait.NON_DETERMINISTIC)
+    operator = operator_of(domain, op_type)
+    is_known = domain in KNOWN_DOMAINS or operator.definition is not None
+    return is_known and Trait.NON_DETERMINISTIC not in operator.traits
 
 
 def register(trait: Trait, *op_types: str, domain: str = "") -> None:

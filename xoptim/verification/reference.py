@@ -20,7 +20,7 @@ from xoptim.verification.explosions import Explosions
 from xoptim.verification.extremes import Ends
 from xoptim.verification.further import SHORT, TINY, Further
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import ModelLike, read_proto
+from xoptim.verification.protos import ModelLike, read_defined
 from xoptim.verification.reach import Reach
 from xoptim.verification.report import SkippedRun
 from xoptim.verification.runs import (
@@ -429,7 +429,7 @@ def read_original(
     Raises `LoadError` when it cannot be read, or would unfold to more nodes than can be handled.
     """
     try:
-        proto, base_dir = read_proto(model, options.original_dir)
+        proto, base_dir = read_defined(model, options.original_dir, options.custom_op_libs)
         size = expanded_size(proto) if proto.functions else 0
     except ModelError as error:
         raise LoadError(str(error)) from error

@@ -454,6 +454,6 @@ def _one_line(error: Exception) -> str:
     if "is not a registered function/op" in text:
         text += (
             f"; `--custom-op-lib {EXTENSIONS if 'ai.onnx.contrib:' in text else 'FILE'}` loads a "
-            "custom operator library"
+            "custom operator library, `--include PACK` uses the definitions of a pack"
         )
     return text if len(text) <= 600 else f"{text[:600]}..."

@@ -24,7 +24,7 @@ from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunErr
 from xoptim.verification.judge import Judge, judge
 from xoptim.verification.judge_sections import judge_in_sections
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import Located, ModelLike, read_proto
+from xoptim.verification.protos import Located, ModelLike, read_defined, read_proto
 from xoptim.verification.reference import read_original, run_reference
 from xoptim.verification.report import VerificationReport
 from xoptim.verification.runs import warn_of_missing
@@ -103,9 +103,8 @@ def compare(
                 proto, options.memory_limit, copies=1 if is_mapped(proto) else COPIES
             )
         if in_sections:
-            return judge_in_sections(
-                (proto, base_dir), read_proto(optimized, options.optimized_dir), options
-            )
+            second = read_defined(optimized, options.optimized_dir, options.custom_op_libs)
+            return judge_in_sections((proto, base_dir), second, options)
         reference = run_reference(original, options, proto, None if other is None else other.proto)
     except ChoiceError:
         raise
@@ -130,7 +129,7 @@ def _name_of(original: ModelLike, optimized: ModelLike) -> str:
 def _read(model: ModelLike, options: VerificationOptions) -> Located | None:
     """The optimized model; ``None`` when it cannot be read, which the report says later."""
     try:
-        return Located(*read_proto(model, options.optimized_dir))
+        return Located(*read_defined(model, options.optimized_dir, options.custom_op_libs))
     except ModelError:
         return None
 

@@ -565,6 +565,8 @@ def test_the_summary_names_what_folding_left(xopt: Xopt) -> None:
     assert "unfolded" not in outcome.out
     assert Path("model.opt.onnx").stat().st_size > 1_200_000
     assert "a size such as 500kB" in xopt("model.onnx", "--max-growth", "much").error
+    error = xopt("model.onnx", "--max-growth", "0.1").error
+    assert "'0.1' has no percent sign: write 0.1% or 10%" in error
 
 
 @pytest.mark.parametrize(
