@@ -16,7 +16,7 @@ import pytest
 from tests.batching.fakes import SCRIPT, files, runs, write
 from tests.cli.command import Xopt
 from tests.cli.test_progress import MOVES
-from xoptim.batching import job as process
+from xoptim.batching import workers
 from xoptim.batching.store import RESULTS
 from xoptim.cli.commands.batch import _NAMING_FILES, SHARED, batch_command
 
@@ -24,8 +24,8 @@ INTERRUPTIBLE = f"""
 import signal
 # a shell makes its background jobs ignore it
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from xoptim.batching import job as process
-process.CODE = {SCRIPT!r}
+from xoptim.batching import workers
+workers.CODE = {SCRIPT!r}
 from xoptim.cli.main import main
 main()
 """
@@ -34,7 +34,7 @@ main()
 @pytest.fixture(autouse=True)
 def _fake_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes of models run a script in place of ``xopt``."""
-    monkeypatch.setattr(process, "CODE", SCRIPT)
+    monkeypatch.setattr(workers, "CODE", SCRIPT)
 
 
 def passed_on(result: str = "out/a.onnx") -> Any:
