@@ -24,7 +24,8 @@ if verb != "silent":
     reports = [{"status": status, "reason": reason, "largest": None}]
     reports[0]["unreached"] = ["branch 'then' of If 'y'"] if verb == "partial" else []
     sizes = dict(nodes_before=3, nodes_after=1, bytes_before=300, bytes_after=100)
-    print(json.dumps({**sizes, "verification": reports}))
+    remarks = dict(remarks=["hint: use it", *rest]) if verb == "remarkable" else {}
+    print(json.dumps({**sizes, **remarks, "verification": reports}))
 if verb == "different":
     print("xopt: error: different: because; nothing was written", file=sys.stderr)
     sys.exit(1)

@@ -226,6 +226,7 @@ def _record_of(job: Job, outcome: Ended) -> Record:
             error=error,
             verdict=_verdict(summary["verification"]),
             assumptions=tuple(summary.get("assumptions", ())),
+            remarks=tuple(summary.get("remarks", ())),
             **{
                 name: summary[name]
                 for name in ("nodes_before", "nodes_after", "bytes_before", "bytes_after")

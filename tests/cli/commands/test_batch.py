@@ -71,6 +71,19 @@ def test_the_table(xopt: Xopt) -> None:
     assert xopt("batch", "in", "-o", "out", "-q") == (2, "", "")
 
 
+def test_remarks(xopt: Xopt) -> None:
+    """Each once, those about most models first; all are in the records."""
+    many = " ".join(f"note{number}" for number in range(12))
+    write(Path("in"), a="fine", **dict.fromkeys("bcdef", "remarkable"), g=f"remarkable {many}")
+    lines = xopt("batch", "in", "-o", "out", "-j", "2").out.splitlines()
+    first = lines.index("hint: use it (b.onnx, c.onnx, d.onnx, 3 more)")
+    assert lines[first - 1] == ""
+    notes = [f"note{number} (g.onnx)" for number in range(11)]
+    assert lines[first + 1 : first + 14] == [*notes, "1 more in results.jsonl", ""]
+    record = json.loads(Path("out", RESULTS).read_text().splitlines()[-1])
+    assert record["remarks"] == ["hint: use it", *many.split()]
+
+
 def test_options_of_the_optimizer(xopt: Xopt) -> None:
     write(Path("in"), a="fine")
     Path("rules.txt").touch()
