@@ -19,6 +19,7 @@ class RecordJson(TypedDict):
         seconds: duration, in seconds.
         verdict: the result of the verification; empty when there was none.
         assumptions: assumptions in force, in addition to the default set.
+        remarks: findings and hints that the command prints about the model.
         error: the reason of a failure, in one line.
         key: hash of the model, the options and the versions.
         written: SHA-256 of each file written, by its path relative to the folder of the batch.
@@ -34,6 +35,7 @@ class RecordJson(TypedDict):
     seconds: float
     verdict: str
     assumptions: list[str]
+    remarks: list[str]
     error: str
     key: str
     written: dict[str, str]

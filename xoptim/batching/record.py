@@ -46,6 +46,8 @@ class Record:
     seconds: float = 0.0  # time of the process
     verdict: str = ""  # the result of the verification, empty when there was none
     assumptions: Sequence[str] = ()  # assumptions in addition to the default set
+    # findings and hints that the command prints about the model, each in one line
+    remarks: Sequence[str] = ()
     error: str = ""  # the reason of a failure, in one line
     key: str = ""  # hash of the content of the model, of the options and of the versions
     # SHA-256 of each file written, by its path relative to the folder of the batch
@@ -80,6 +82,7 @@ class Record:
             "seconds": self.seconds,
             "verdict": self.verdict,
             "assumptions": list(self.assumptions),
+            "remarks": list(self.remarks),
             "error": self.error,
             "key": self.key,
             "written": dict(self.written),
@@ -100,7 +103,8 @@ class Record:
         missing = [name for name in _REQUIRED if name not in values]
         if missing:
             raise ValueError(f"{missing[0]!r} is missing")
-        return cls(**{**values, "assumptions": tuple(values.get("assumptions", ()))})
+        lists = {name: tuple(values.get(name, ())) for name in ("assumptions", "remarks")}
+        return cls(**{**values, **lists})
 
 
 def _is_text(value: object) -> bool:
@@ -133,7 +137,7 @@ _VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("nodes_before", "nodes_after", "bytes_before", "bytes_after"), _is_count),
     "status": lambda value: isinstance(value, str) and value in _EXIT_CODES,
     "seconds": _is_time,
-    "assumptions": _are_texts,
+    **dict.fromkeys(("assumptions", "remarks"), _are_texts),
     "written": _are_named_texts,
 }
 """Whether a value in a file is valid for a field of a record: others may have written the file."""

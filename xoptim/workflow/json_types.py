@@ -79,6 +79,7 @@ class SummaryJson(TypedDict):
         latency: times before and after; null when not measured.
         unfolded: results that were not folded because of their size; null without any.
         hints: options that would make the model smaller.
+        remarks: lines of the printed summary about findings, and the first hints.
         unused_inputs: inputs of the result that nothing reads.
         dropped_inputs: inputs of the original that were removed.
         repetitions: blocks that are written once.
@@ -114,6 +115,7 @@ class SummaryJson(TypedDict):
     latency: LatencyJson | None
     unfolded: UnfoldedJson | None
     hints: list[OpsetHintJson | OptionHintJson]
+    remarks: list[str]
     unused_inputs: list[str]
     dropped_inputs: list[str]
     repetitions: list[RepetitionJson]
