@@ -17,7 +17,7 @@ from xoptim.operators.axes import permutation
 from .._folding import constant
 from .._nodes import is_op
 from .._parts import part_of
-from .._shapes import moved, movement_between
+from .._shapes import Movement, moved, movement_between
 
 _RANK: Final = 4
 _SCALING: Final = ("Mul", "Div")
@@ -30,8 +30,6 @@ _GAIN: Final = 4
 rows. At this limit, 32 queries take 0.14 of the time with 1024 keys and 0.75 with 32 (16 heads,
 rank 512).
 """
-Movement = tuple[str, list[int]]
-"""An operator and its numbers; see `movement_between`."""
 
 
 class Projection(NamedTuple):
