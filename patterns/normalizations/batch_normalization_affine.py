@@ -4,7 +4,6 @@ from typing import Any
 
 from xoptim.match import (
     Constant,
-    EasyPatternOptimization,
     Example,
     GraphView,
     Match,
@@ -13,16 +12,38 @@ from xoptim.match import (
     Symbol,
 )
 
-from .._channels import per_channel
-from .._folding import Array, constant, doubles, rounded
+from .._channels import _FollowingAffine, scaled_weights
+from .._folding import Array, constant, doubles
 
 
-class _BatchNormalizationAffine(EasyPatternOptimization):
+class _BatchNormalizationAffine(_FollowingAffine):
     """BatchNormalization or InstanceNormalization, into which a constant is folded."""
 
-    phase = "specialize"
-    exactness = "rounding"
     min_opset = 9
+    derives = ("scale", "bias")
+
+    def normalization(
+        self,
+        g: PatternBuilder,
+        x: Symbol,
+        s: Symbol | Constant,
+        o: Constant,
+        m: Symbol,
+        v: Symbol,
+    ) -> Symbol:
+        """BatchNormalization or InstanceNormalization, with its ``attributes``."""
+        attributes = g.capture("attributes")
+        if g.option("instance"):
+            return g.op.InstanceNormalization(x, s, o, attributes=attributes)
+        return g.op.BatchNormalization(x, s, o, m, v, attributes=attributes)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        biases = constant(g, m.o)
+        affine = self.affine(g, m, g.info(m.x).rank, biases.size)  # (1)
+        scale = scaled_weights(g, m.s, affine.scale) if affine.scales else m.s  # (2)
+        size = doubles(g, m.s) if g.is_constant(m.s) else 0.0
+        bias = affine.bias(doubles(g, m.o), biases.dtype, addend_size=size)  # (2)
+        return m.derive(scale=scale, bias=bias)
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, scale: str | Array, bias: Array, **operands: Any
@@ -45,26 +66,12 @@ class BatchNormalizationAddPattern(_BatchNormalizationAffine):
     2. the sums cancel, or leave the range of their type.
     """
 
-    derives = ("scale", "bias")
+    following = ("Add",)
 
     def match_pattern(
-        self,
-        g: PatternBuilder,
-        x: Symbol,
-        s: Symbol,
-        o: Constant,
-        m: Symbol,
-        v: Symbol,
-        c: Constant,
+        self, g: PatternBuilder, x: Symbol, s: Symbol, o: Constant, m: Symbol, v: Symbol
     ) -> Symbol:
-        return g.op.Add(_any_normalization(g, x, s, o, m, v), c)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        shift = per_channel(g, m.c, g.info(m.x).rank, constant(g, m.o).size)  # (1)
-        biases, scale = doubles(g, m.o), doubles(g, m.s) if g.is_constant(m.s) else 0.0
-        # (2)
-        bias = rounded(biases + shift, constant(g, m.o).dtype, terms=(biases, shift), other=scale)
-        return m.derive(scale=m.s, bias=bias)
+        return self.followed(g, self.normalization(g, x, s, o, m, v))
 
     examples = Example.only(
         "agraph (float[n,2,h] x, float[2] s, float[2] m, float[2] v) "
@@ -86,28 +93,13 @@ class BatchNormalizationMulPattern(_BatchNormalizationAffine):
     2. a new constant leaves the range of its type.
     """
 
-    derives = ("scale", "bias")
+    following = ("Mul",)
 
     def match_pattern(
-        self,
-        g: PatternBuilder,
-        x: Symbol,
-        s: Constant,
-        o: Constant,
-        m: Symbol,
-        v: Symbol,
-        c: Constant,
+        self, g: PatternBuilder, x: Symbol, s: Constant, o: Constant, m: Symbol, v: Symbol
     ) -> Symbol:
         # mean and variance may be computed
-        return g.op.Mul(_any_normalization(g, x, s, o, m, v), c)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        factor = per_channel(g, m.c, g.info(m.x).rank, constant(g, m.s).size)  # (1)
-        scale = rounded(doubles(g, m.s) * factor, constant(g, m.s).dtype)  # (2)
-        # (2)
-        return m.derive(
-            scale=scale, bias=rounded(doubles(g, m.o) * factor, constant(g, m.o).dtype, terms=())
-        )
+        return self.followed(g, self.normalization(g, x, s, o, m, v))
 
     examples = Example.pairs(
         "agraph (float[n,2,h] x, float[2] m, float[2] v) "
@@ -119,13 +111,3 @@ class BatchNormalizationMulPattern(_BatchNormalizationAffine):
         "<float[2] s = {2, 6}, float[2] o = {6, 12}> { y = InstanceNormalization(x, s, o) }",
         ranges=(("v", 0.5, 2.0),),
     )
-
-
-def _any_normalization(
-    g: PatternBuilder, x: Symbol, s: Symbol | Constant, o: Constant, m: Symbol, v: Symbol
-) -> Symbol:
-    """BatchNormalization or InstanceNormalization, with its ``attributes``."""
-    attributes = g.capture("attributes")
-    if g.option("instance"):
-        return g.op.InstanceNormalization(x, s, o, attributes=attributes)
-    return g.op.BatchNormalization(x, s, o, m, v, attributes=attributes)
