@@ -14,6 +14,7 @@ from xoptim.facts.dtypes import is_float, numpy_dtype
 from xoptim.facts.errors import Declined
 from xoptim.match import (
     ANY,
+    Constant,
     EasyPatternOptimization,
     GraphView,
     Match,
@@ -296,15 +297,17 @@ class _FollowingAffine(EasyPatternOptimization):
     exactness = "rounding"
     following: ClassVar[tuple[str, ...]]
 
-    def followed(self, g: PatternBuilder, y: Symbol) -> Symbol:
-        """The node that reads a result, with a constant ``c`` unless it is a BatchNormalization.
+    def followed(self, g: PatternBuilder, y: Symbol, c: Constant | None = None) -> Symbol:
+        """The node that reads a result, and the constant ``c`` unless it is a BatchNormalization.
 
-        Captures its operator as ``following``, the parameters of a normalization as ``norm``, and
-        ``epsilon``.
+        Captures its operator as ``following`` where there are several, the parameters of a
+        normalization as ``norm``, and ``epsilon``.
         """
-        operator = g.choice("following", *self.following)
+        operator = self.following[0]
+        if len(self.following) > 1:
+            operator = g.choice("following", *self.following)
         if operator != "BatchNormalization":
-            result: Symbol = getattr(g.op, operator)(y, g.constant("c"))
+            result: Symbol = getattr(g.op, operator)(y, c)
             return result
         return g.op.BatchNormalization(
             y, g.variadic("norm", least=4), epsilon=g.capture("epsilon"), momentum=ANY

@@ -97,8 +97,10 @@ class ConvAddPattern(_ConvFollowed):
 
     following = ("Sub", "Add")
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional) -> Symbol:
-        return self.followed(g, self.convolution(g, x, w, b))
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional, c: Constant
+    ) -> Symbol:
+        return self.followed(g, self.convolution(g, x, w, b), c)
 
     examples = Example.pairs(
         "agraph (float[n,1,h,w] x, float[2,1,3,3] k) "
@@ -125,8 +127,10 @@ class ConvMulPattern(_ConvFollowed):
 
     following = ("Div", "Mul")
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional) -> Symbol:
-        return self.followed(g, self.convolution(g, x, w, b))
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional, c: Constant
+    ) -> Symbol:
+        return self.followed(g, self.convolution(g, x, w, b), c)
 
     examples = Example.pairs(
         "agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <float[2,1,1,1] k = {5, 6}, "

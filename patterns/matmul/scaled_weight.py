@@ -184,9 +184,11 @@ class MatMulAddMulPattern(_ScaledWeight, _FollowingAffine):
     following = ("Mul",)
     derives = ("weight", "shift")
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Constant) -> Symbol:
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, w: Constant, b: Constant, s: Constant
+    ) -> Symbol:
         matmul = g.op.MatMul(x, w)
-        return self.followed(g, g.op.Add(matmul, b) if g.option("biased") else matmul)
+        return self.followed(g, g.op.Add(matmul, b) if g.option("biased") else matmul, s)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape, rank = g.static_shape(m.w), g.info(m.x).rank

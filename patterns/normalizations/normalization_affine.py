@@ -54,7 +54,7 @@ class _ChannelNormalization(_NormalizationAffine, _FollowingAffine):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # The scale may be computed where it stays.
-        channels = constant(g, m.o if m.following == "Add" else m.s).size
+        channels = constant(g, m.o if self.following == ("Add",) else m.s).size
         affine = self.affine(g, m, g.info(m.x).rank, channels)  # (1)
         scale = scaled_weights(g, m.s, affine.scale) if affine.scales else m.s  # (2)
         size = doubles(g, m.s) if g.is_constant(m.s) else 0.0
@@ -85,9 +85,16 @@ class BatchNormalizationAddPattern(_ChannelNormalization):
     following = ("Add",)
 
     def match_pattern(
-        self, g: PatternBuilder, x: Symbol, s: Symbol, o: Constant, m: Symbol, v: Symbol
+        self,
+        g: PatternBuilder,
+        x: Symbol,
+        s: Symbol,
+        o: Constant,
+        m: Symbol,
+        v: Symbol,
+        c: Constant,
     ) -> Symbol:
-        return self.followed(g, self.normalization(g, x, s, o, m, v))
+        return self.followed(g, self.normalization(g, x, s, o, m, v), c)
 
     examples = Example.only(
         "agraph (float[n,2,h] x, float[2] s, float[2] m, float[2] v) "
@@ -112,10 +119,17 @@ class BatchNormalizationMulPattern(_ChannelNormalization):
     following = ("Mul",)
 
     def match_pattern(
-        self, g: PatternBuilder, x: Symbol, s: Constant, o: Constant, m: Symbol, v: Symbol
+        self,
+        g: PatternBuilder,
+        x: Symbol,
+        s: Constant,
+        o: Constant,
+        m: Symbol,
+        v: Symbol,
+        c: Constant,
     ) -> Symbol:
         # mean and variance may be computed
-        return self.followed(g, self.normalization(g, x, s, o, m, v))
+        return self.followed(g, self.normalization(g, x, s, o, m, v), c)
 
     examples = Example.pairs(
         "agraph (float[n,2,h] x, float[2] m, float[2] v) "

@@ -43,6 +43,7 @@ class DequantizeLinearConvPattern(_FollowingAffine):
         s: Constant,
         z: Optional,
         b: Optional,
+        c: Constant,
     ) -> Symbol:
         y = g.op.Conv(
             x,
@@ -50,7 +51,7 @@ class DequantizeLinearConvPattern(_FollowingAffine):
             b,
             attributes=g.capture("attributes"),
         )
-        return self.followed(g, y)
+        return self.followed(g, y, c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         dequantized, _, last = m.nodes
