@@ -59,7 +59,7 @@ register(Trait.VIEW, *_VIEWS)
 register(Trait.MOVES, *_VIEWS, "Transpose")
 register(Trait.KEEPS_FINITE, *_VIEWS, "Transpose", "Trilu")
 register(Trait.SAME_SHAPE, "ReverseSequence", "Trilu")
-# Flatten has no cost: horizontal fusion (`xoptim.passes.repeated`), which reads costs, skips it.
+# Flatten has no cost: horizontal fusion (`xoptim.passes.repeated`) reads costs, never stacks it.
 costs(CostKind.VIEW, "Identity", "Reshape", "Squeeze", "Unsqueeze")
 costs(CostKind.COPIED, "Transpose")
 counts(*_VIEWS, "Transpose", "Trilu")(no_operations)
