@@ -62,7 +62,7 @@ def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int)
     An operator without one may still run: functions are expanded, and 16-bit floats are cast to 32
     bits on the CPU. Returns ``None`` when the provider, the operator, or the type is unknown.
 
-    A provider has a short name (``cpu``, ``cuda``, in any case) and a full one
+    ``provider`` is a short name (``cpu``, ``cuda``, in any case) or a full one
     (``CUDAExecutionProvider``). ``dtype`` is the main element type of the operator: of the
     parameter ``T``, ``T1`` or ``V``, the first that exists; 0 when unknown.
     """
@@ -208,7 +208,7 @@ def _schemas_of_onnxruntime() -> dict[tuple[str, str], list[Any]]:
     except (ImportError, AttributeError):  # not installed, or a build without the registry
         return {}
     schemas: dict[tuple[str, str], list[Any]] = {}
-    for entry in sorted(entries, key=lambda each: int(each.since_version)):
+    for entry in sorted(entries, key=lambda entry: int(entry.since_version)):
         schemas.setdefault((entry.domain, entry.name), []).append(entry)
     return schemas
 
@@ -367,7 +367,7 @@ def constant_types(opset: int) -> frozenset[int]:
 
 
 class _Operand(NamedTuple):
-    """The types of an operand, and its type parameter; empty without a constraint."""
+    """The types of an operand, and its type parameter; each is empty where nothing limits it."""
 
     types: frozenset[int]
     parameter: str

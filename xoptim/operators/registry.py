@@ -22,10 +22,10 @@ OperatorKey: TypeAlias = tuple[str, str]
 class Trait(Enum):
     """A property of an operator that holds for all of its nodes.
 
-    "Operand" without a number means the first one, "result" the first one.
+    "Operand" without a number means the first operand, "result" the first result.
     """
 
-    ELEMENTWISE = "each element of the result comes from the one in its place; bounds are numbers"
+    ELEMENTWISE = "an element comes from the operand's element at its position; limits are scalars"
     BROADCASTS = "all operands broadcast to the shape of the result (since operator set 8)"
     BROADCASTS_SECOND = "the second operand broadcasts to the shape of the first one"
     SAME_SHAPE = "the result has the shape of the operand"

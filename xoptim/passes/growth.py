@@ -85,7 +85,7 @@ class Growth:
 
     def __init__(self, choice: int | str | None, size: int, added: int = 0) -> None:
         self.base = size  # bytes of the constants before the first optimization
-        self.added = added  # bytes that folding has added, minus those that it freed
+        self.added = added  # bytes that folding has added, minus the bytes that it freed
         self.allowed = allowed_growth(choice, size)
         # Bytes that all constants of the model may have, ``None`` for any number
         self.limit = None if self.allowed is None else size + self.allowed
@@ -104,9 +104,9 @@ class Growth:
     def admits(self, node: Node, delta: int, copied: int = 0, *, postpones: bool = True) -> bool:
         """Whether a node may be replaced by its results.
 
-        ``delta`` is the bytes that its results, and others that are not stored yet, take beyond
-        those that they replace; ``copied`` is the size of a result if an operand of the same size
-        stays in the model. With ``postpones``, a large result may be postponed.
+        ``delta``: bytes of its results, and of other results that are not stored yet, less the
+        bytes of constants that become unused. ``copied``: the size of a result if an operand of the
+        same size stays in the model. With ``postpones``, a large result may be postponed.
         """
         if (
             postpones
@@ -177,7 +177,7 @@ def copied(graph: Graph, node: Node, size: int) -> int:
 
 
 def stored_bytes(model: Model) -> int:
-    """Bytes of the constants of a model; of repeating ones, those of the part that is kept."""
+    """Bytes of the constants of a model; of a repeating constant, only the part that is kept."""
     return sum(
         tensor.stored_bytes for graph in model.graphs() for tensor in graph.initializers.values()
     )
@@ -189,14 +189,14 @@ def growth_of(model: Model, choice: int | str | None) -> Growth:
     entry = next((item.value for item in model.shell.metadata_props if item.key == _ENTRY), "")
     match = _ENTRY_FORMAT.fullmatch(entry)
     initial, added, total = map(int, match.groups()) if match is not None else (size, 0, size)
-    # unless the constants have changed since
+    # The entry is ignored if the constants have changed since.
     return Growth(choice, initial, added) if total == size else Growth(choice, size)
 
 
 class NoteGrowth(Step):
     """Writes the bytes that folding added into the metadata, if some results were too large.
 
-    Otherwise, each further optimization would fold some more of these.
+    Without that, each further optimization would fold some more of these results.
     """
 
     title = "note_growth"
