@@ -21,8 +21,9 @@ class _LowerLinearAttention(_Lowering):
 
     Refuses when:
     1. a size or the number of heads is not known, or 0.
-    2. there are more queries than states, the state is absent or several states are kept.
-    3. the rate is one number for all heads, or an operand of the rule is absent.
+    2. the number of heads of queries or keys does not divide that of the states, the state is
+       absent, or several states are kept.
+    3. the rate is one number for all heads, or an operand of the update rule is absent.
     4. the type is not a 32-bit float.
     """
 
@@ -78,5 +79,5 @@ def is_gated(rule: str) -> bool:
 
 
 def is_delta(rule: str) -> bool:
-    """Whether a new value replaces the one of its key, instead of being added to it."""
+    """Whether a new value replaces the value of its key, instead of being added to that."""
     return rule in ("delta", "gated_delta")

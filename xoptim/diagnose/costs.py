@@ -20,7 +20,7 @@ from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.verification.dims import unknown_dimension
 from xoptim.verification.sized import SizedModel, evaluated
-from xoptim.verification.work import MOST, MemoryNeed, operations
+from xoptim.verification.work import MAX_COUNT, MemoryNeed, operations
 
 if TYPE_CHECKING:
     from xoptim.diagnose.json_types import CostJson, CostsJson
@@ -187,7 +187,7 @@ class _Counter:
             counted = operations(
                 node, [shape or () for shape in operands], [shape or () for shape in results]
             )
-            cost.flops = min(counted, MOST)
+            cost.flops = min(counted, MAX_COUNT)
         return cost
 
     def _shape(self, graph: Graph, name: str) -> tuple[int, ...] | None:
@@ -200,4 +200,6 @@ class _Counter:
     @staticmethod
     def _bytes(graph: Graph, name: str, shape: tuple[int, ...] | None) -> int:
         dtype = graph.info_of(name).dtype if name else 0
-        return min(byte_size(dtype, math.prod(shape)), MOST) if dtype and shape is not None else 0
+        return (
+            min(byte_size(dtype, math.prod(shape)), MAX_COUNT) if dtype and shape is not None else 0
+        )

@@ -55,7 +55,7 @@ class QuantizationChoiceJson(MeasuredJson):
 
     Attributes:
         is_quantized: whether it was quantized in this form.
-        decision: the same, or why it was not.
+        decision: ``quantized``, or why it was not.
     """
 
     is_quantized: bool
@@ -70,10 +70,10 @@ class QuantizedJson(TypedDict):
         scheme: the scheme.
         bits: of a weight in blocks (int4).
         block_size: number of values of a weight that share a scale (int4).
-        target: name of the target for which the scheme was chosen; empty where it was asked for.
+        target: name of the target for which the scheme was chosen; empty where a user chose it.
         tolerance: the error that was allowed where most of it is used, as a fraction.
         metric: how the error was measured: a metric, or the name of a function.
-        error: error of the slice below on all samples, as a fraction.
+        error: error of ``slice`` on all samples, as a fraction.
         slice: the output, or the part of it with a scale of its own, that uses most of its
             tolerance.
         samples: number of samples.
@@ -82,7 +82,7 @@ class QuantizedJson(TypedDict):
         seconds: duration, in seconds.
         float32_bytes: bytes of constants that stay in float32, by operator.
         operators: what can be quantized.
-        activations: quantized results of the operators between them, by name (static int8).
+        activations: names of the quantized activations between operators (static int8).
         verification: comparisons with the fake-quantized model.
     """
 

@@ -32,7 +32,8 @@ class OperatorCost(NamedTuple):
     """The cost of an operator, in float32 and quantized.
 
     Attributes:
-        multiplications: on the first sample; in a subgraph, whose runs are not seen, of one row.
+        multiplications: in a run on one sample; of one row where the operator is in a subgraph,
+            which no session observes.
         before: seconds in float32; 0 in a subgraph.
         after: seconds when quantized.
     """
@@ -43,14 +44,15 @@ class OperatorCost(NamedTuple):
 
 
 UNMEASURED: Final = OperatorCost()
-"""The cost of what saves no time alone."""
+"""The cost of candidates whose time is not measured: constants that are only stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A candidate and what was measured of it.
+    """A candidate, its cost and its errors.
 
-    The first of several operators with the same weights has the summed costs and the error of all.
+    The first of several operators with the same weights has the summed costs of all of them, and
+    the error with all of them quantized.
 
     Attributes:
         candidate: what can be quantized.

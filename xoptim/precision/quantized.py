@@ -38,8 +38,8 @@ class Quantized:
         options: what was asked for.
         choices: what was decided for all operators and constants that can be quantized, in each
             form.
-        applied: results of those that were quantized, and constants that were stored, with the
-            names of the patterns.
+        applied: results of quantized operators, and constants that were stored, with the names of
+            the patterns.
         worst: the slice of the outputs that uses most of its tolerance, on all samples; ``None``
             where there was nothing to measure.
         samples: on which the error was measured; none where there was nothing to measure.
@@ -47,11 +47,11 @@ class Quantized:
         seconds: that the search took.
         inner: which operators of subgraphs stay as they are, and why.
         in_float16: whether operators compute in 16 bits.
-        preprocessing: the verified models of what was done before anything was quantized.
+        preprocessing: the verified models of the steps before quantization.
         description: what was quantized, in a few words, where operators were not chosen one by one.
         float32_model: the optimized model, where it may be quantized again.
         activation_bits: of the results of operators, 0 where operators were chosen one by one.
-        activations: those between operators that have QDQ.
+        activations: activations between operators that have QDQ.
         target: for which the scheme was chosen; empty where the caller asked for the scheme.
         cpu: CPUs on which integers are exact; see `OptimizationOptions.cpu`.
         ended_by_budget: whether the search ended with its budget.
@@ -221,7 +221,7 @@ class Quantized:
         ]
 
     def rows(self) -> list[dict[str, str]]:
-        """What can be quantized, as rows of a table: those first that save most for their error."""
+        """What can be quantized, as rows of a table, by `Measured.price`."""
         independent = [
             choice for choice in self.choices if choice.measured.candidate.is_independent
         ]

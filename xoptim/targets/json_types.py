@@ -16,10 +16,10 @@ class PlacedNodeJson(TypedDict):
         provider: full name of the execution provider; empty for a node that is computed ahead or
             merged, and for all nodes of a model that does not compile.
         partition: number of the partition, from 0; -1 where the target does not take the node.
-        reason: why the target does not take it, where that is known.
+        reason: why the target does not take the node, where that is known.
         advice: what would help, where that is known.
-        is_shape_arithmetic: whether it only computes shapes.
-        is_taken: whether the target runs it.
+        is_shape_arithmetic: whether the node only computes shapes.
+        is_taken: whether the target runs the node.
     """
 
     name: str
@@ -39,12 +39,12 @@ class PlacementJson(TypedDict):
     Attributes:
         target: name of the target.
         compiles: whether a session could be created.
-        error: why not, in one line.
+        error: why no session could be created, in one line.
         source: whether the execution provider was asked, or a table, which is not verified.
         seconds: duration, in seconds.
         taken: number of nodes that the target runs.
-        left: number of nodes that it does not run, without those that compute shapes.
-        shapes: number of nodes that compute shapes and that it does not run.
+        left: number of nodes that the target does not run, except nodes that compute shapes.
+        shapes: number of nodes that compute shapes and that the target does not run.
         absent: number of nodes that ONNX Runtime computes ahead, or merges into others.
         partitions: number of partitions that the target runs.
         nodes: all nodes, subgraphs included and local functions expanded, in order.
@@ -104,10 +104,10 @@ class TargetStateJson(TypedDict):
         name: name of the target.
         title: its full name.
         installed: whether its execution provider is installed, or a table answers.
-        fault: why it cannot be used, with what to do; empty when it can.
-        install: the command that installs it.
+        fault: why the target cannot be used, with what to do; empty when it can.
+        install: the command that installs the execution provider.
         version: version of the execution provider.
-        device: kinds of devices that it finds; `by table` where nothing can be asked.
+        device: kinds of devices that the provider finds; `by table` where nothing can be asked.
     """
 
     name: str
@@ -125,7 +125,7 @@ class TargetCheckJson(TypedDict):
     Attributes:
         target: name of the target.
         status: the verdict.
-        reason: why it is not equal, in one line.
+        reason: why the verdict is not equal, in one line.
         error: largest difference of an output, as a fraction of its largest number.
         tolerance: the error that the arithmetic of the target may make.
         runs: number of runs.

@@ -75,7 +75,7 @@ class Placement:
         target: name of the target.
         nodes: all nodes of the model, subgraphs included and local functions expanded, in order.
         compiles: whether a session could be made.
-        error: why not, in one line.
+        error: why no session could be made, in one line.
         seconds: that the answer took.
         source: whether the provider was asked, or a table, which is not verified.
     """

@@ -22,11 +22,11 @@ class TargetState:
     Attributes:
         name: of the target.
         title: its full name.
-        installed: whether its provider is, or a table answers.
+        installed: whether its provider is installed, or a table answers.
         version: of the provider.
-        device: kinds of devices that it finds; ``by table`` where nothing can be asked.
-        fault: why it cannot be used, with what to do; empty when it can.
-        install: the command that installs it.
+        device: kinds of devices that the provider finds; ``by table`` where nothing can be asked.
+        fault: why the target cannot be used, with what to do; empty when it can.
+        install: the command that installs the provider.
     """
 
     name: str

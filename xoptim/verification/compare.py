@@ -36,7 +36,7 @@ class ComparisonRules:
     exactness: Exactness = "rounding"
     # relative tolerance of floating-point results, instead of the one of their type
     rtol: float | None = None
-    # absolute tolerance, likewise
+    # absolute tolerance of floating-point results, instead of the one of their type
     atol: float | None = None
     # allowed difference of integers (1 for quantized results that may round the other way)
     integer_atol: int = 0
@@ -100,7 +100,7 @@ class Comparison:
     index: tuple[int, ...] = ()
     mismatches: int = 0  # number of elements that break the rule
     count: int = 0  # number of elements compared
-    judged: int = 0  # number of these whose reference is finite
+    judged: int = 0  # number of compared elements whose reference is finite
     tolerance: Tolerance | None = None  # rtol and atol of the rule; ``None`` when it does not apply
     finite: bool = True  # whether the reference has a finite element, or no element
     # The differences by the magnitude of the reference (`ErrorBin`), for floating-point numbers

@@ -133,9 +133,8 @@ def inferred_graph(
     """The main graph with the types and shapes that onnx infers without initializers of more than
     ``limit`` bytes.
 
-    ``None`` for a model that onnx cannot type, which may still run in onnxruntime. EyeLike gets
-    another domain there, which onnx does not infer: where the type of its operand is not known,
-    onnx 1.23 ends the process.
+    ``None`` for a model that onnx cannot type, which may still run in onnxruntime. EyeLike is
+    hidden from onnx: where the type of its operand is not known, onnx 1.23 ends the process.
     """
     light = light_copy(model, large_tensors(model, limit))
     hide_from_onnx(light, ("EyeLike",))

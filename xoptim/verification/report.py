@@ -32,7 +32,7 @@ GROWTH: Final = 1e6
 term of their size is then less than a tenth of the relative tolerance of float32.
 """
 _VAST: Final = 1e12
-"""The same for results that are no evidence: even terms a million times larger than the values
+"""The factor from which results are no evidence: even terms a million times larger than the values
 vanish.
 """
 # of the largest number; results of large values that differ by no more are rounding
@@ -43,9 +43,9 @@ _COARSE: Final = 0.005
 class Noise:
     """The change of an output when all numbers in the model move by one unit in the last place."""
 
-    level: float  # largest absolute difference that this makes
-    # whether the differences of the optimized model are no larger than this makes in similar
-    # elements
+    level: float  # largest absolute difference that the move makes
+    # whether the move makes differences in similar elements that are as large as the differences of
+    # the optimized model
     explains: bool
     # whether the differences are excused for this reason: not when the noise exceeds the limit
     accepted: bool
@@ -160,7 +160,7 @@ class VerificationReport:
         skipped: runs that were skipped because of their cost.
         assumptions: assumptions in force, in addition to the default set.
         unreached: the branches and loop bodies that no run reached.
-        uncounted: why it is not known which of them ran; empty where it is known.
+        uncounted: why it is not known which branches ran; empty where it is known.
     """
 
     status: Status

@@ -38,7 +38,7 @@ def verify_models(
 
     Assumptions in the metadata of the models are used only with ``assume_from_model``. Without it,
     models that differ and list assumptions that are not given are ``not verified``: they may be
-    equal where these hold.
+    equal where the assumptions hold.
     """
     options = options or VerificationOptions()
     record = _recorded(original, optimized)
@@ -53,14 +53,17 @@ def with_record(
 ) -> VerificationReport:
     """The verdict on models whose metadata list assumptions.
 
-    Names those that the caller did not give: if there are any, a difference is no verdict.
+    Names the assumptions that the caller did not give: if there are any, a difference is no
+    verdict.
     """
     rest = unused(record, Assumptions.of(options.assume))
     if not rest or options.assume_from_model:
         return report
     if report.status != "different" or report.faults:
         return replace(report, notes=(*report.notes, unused_text(rest)))
-    reason = f"{unused_text(rest)}, {option_of(rest[:1])} states one; without them: {report.reason}"
+    reason = (
+        f"{unused_text(rest)}, {option_of(rest[:1])} uses the first; without them: {report.reason}"
+    )
     return replace(report, status="not verified", reason=reason, cause="assumptions")
 
 
@@ -135,7 +138,7 @@ def _read(model: ModelLike, options: VerificationOptions) -> Located | None:
 
 
 def _assuming(options: VerificationOptions, original: onnx.ModelProto) -> VerificationOptions:
-    """The options with the caller's assumptions and, if asked for, those in the metadata."""
+    """The options with the assumptions of the caller and, if asked for, of the metadata."""
     check_fit(Assumptions.of(options.assume), original)
     if not options.assume_from_model:
         return options
