@@ -14,6 +14,8 @@ from .files import readable
 CHECKS: Final[Mapping[str, str]] = {
     "max-shrink": "Optimizing removes more of the nodes than --max-shrink allows.",
     "against": "The model computes something else than at the revision of --against.",
+    "max-larger": "The file is larger than at the revision by more than --max-larger allows.",
+    "max-slower": "The model is slower than at the revision by more than --max-slower allows.",
     "target": "The target leaves more nodes or partitions of the model than allowed.",
 }
 """The checks of `xopt check`, with what a failure means."""
@@ -24,7 +26,7 @@ class FindingJson(TypedDict):
     """The result of one check of one model.
 
     Attributes:
-        check: the check: max-shrink, against or target.
+        check: the check: max-shrink, against, max-larger, max-slower or target.
         model: the file of the model.
         ok: whether the model passes.
         detail: the figures, or the reason.

@@ -51,10 +51,11 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Graph": ("no_fold", "inline", "outline", "max_growth"),
     "Batch": ("jobs", "timeout", "memory", "resume", "scheduler"),
     "Checks": (
-        *("max_shrink", "against", "max_left", "max_partitions", "as_sarif", "github", "exact"),
+        *("max_shrink", "against", "max_larger", "max_slower", "max_left", "max_partitions"),
+        "exact",
     ),
     "Measurement": ("threads", "seconds", "ort_level", "by_operator"),
-    "Messages": ("as_json", "verbose", "quiet"),
+    "Messages": ("as_json", "as_sarif", "github", "verbose", "quiet"),
 }
 """The options in groups of at most eight, by the names of parameters."""
 

@@ -186,7 +186,9 @@ _LOOSENING: Final[Mapping[str, Callable[[Any], bool]]] = {
 }
 """Whether the value of a parameter makes a comparison weaker; the summary shows it."""
 _ACCEPTING: Final[Mapping[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(("assume", "precision", "genai", "max_shrink"), _always),
+    **dict.fromkeys(
+        ("assume", "precision", "genai", "max_shrink", "max_larger", "max_slower"), _always
+    ),
     "assume_from_model": _is_on,
     **dict.fromkeys(("patterns", "include"), _selects_loosely),
 }

@@ -7,17 +7,15 @@ from typing import Final
 
 import click
 
-from xoptim import GraphBuilder, OptimizationOptions, verify
+from xoptim import GraphBuilder, OptimizationOptions
 from xoptim.api.preparing import Source
 from xoptim.diagnose.explanation import shell_path
 from xoptim.targets import PlacementError, Target, named, place
-from xoptim.verification import ProviderUnavailable, at_revision, library_file
+from xoptim.verification import ProviderUnavailable, library_file
 
-from ..exit_codes import DIFFERENT, UNAVAILABLE, code_of
+from ..exit_codes import DIFFERENT, UNAVAILABLE
 from ..files import MODEL, is_stream
 from ..findings import Finding, annotation, sarif
-from ..guard import note
-from ..loosened import loosened_text
 from ..memory import MEMORY_BOUND
 from ..options import (
     command,
@@ -31,6 +29,7 @@ from ..options import (
     target_option,
 )
 from ..preparation import assume_from_model_option, assume_option, fitting, fix_option
+from ..regressions import Limits, against
 from ..selection import Selection
 from ..settings import source_of
 from ..tables import open_console, print_json
@@ -59,6 +58,16 @@ class _CheckChoices:
     against: str | None = option(
         "Fail when a model differs from this git revision.",
         metavar="REVISION",
+    )
+    max_larger: float | None = option(
+        "Fail when a file is larger than at the revision of --against by more than this.",
+        type=percentage,
+        metavar="PERCENT",
+    )
+    max_slower: float | None = option(
+        "Fail when a model is slower than at the revision of --against by more than this.",
+        type=percentage,
+        metavar="PERCENT",
     )
     target: str = target_option("Fail when the target does not run every node of a model.")
     max_left: int | None = max_left_option()
@@ -92,7 +101,8 @@ class _CheckChoices:
         if self.against is None:
             shared = PLACING if self.target else ()
             reasons |= dict.fromkeys(
-                {*COMPARISON, *VALUES} - {*shared}, "without --against REVISION"
+                {*COMPARISON, *VALUES, "max_larger", "max_slower"} - {*shared},
+                "without --against REVISION",
             )
         if self.shrinks_at_most is None:
             word = "--against" if self.against is not None else "--target"
@@ -112,8 +122,9 @@ class _CheckChoices:
 def check_command(models: tuple[Path, ...], choices: _CheckChoices) -> int:
     """Fail in CI if MODELS can be optimized or differ from a commit.
 
-    Without --max-shrink, --against and --target, the check is --max-shrink 5%. --target checks
-    which nodes of each model run there; without --max-left and --max-partitions, all must.
+    Without --max-shrink, --against and --target, the check is --max-shrink 5%. For --max-slower,
+    the models of both revisions run in turn; a difference within the noise does not fail. --target
+    checks which nodes of each model run there; without --max-left and --max-partitions, all must.
 
     Exit code 1 when a check fails or two models cannot be compared, 2 when a model cannot be read,
     3 when two models differ and their metadata has assumptions that were not given, or the target
@@ -127,7 +138,13 @@ def check_command(models: tuple[Path, ...], choices: _CheckChoices) -> int:
         if limit is not None:
             findings.append(_shrunk(model, limit, choices))
         if choices.against is not None:
-            findings.append(_compared(model, choices.against, choices))
+            checks = replace(
+                choices.comparison.read(choices.provider, exact=choices.exact),
+                assume_from_model=choices.assume_from_model,
+            )
+            limits = Limits(choices.max_larger, choices.max_slower)
+            values = choices.comparison.values
+            findings += against(model, choices.against, limits, checks, values)
         if choices.target:
             findings.append(_placed(model, named(choices.target), choices))
     _print(findings, choices)
@@ -172,25 +189,6 @@ def _shrunk(model: Path, limit: float, choices: _CheckChoices) -> Finding:
     )
     assumed = builder.model.assumptions.texts
     return Finding("max-shrink", model, part <= limit, f"{detail}{advice}", assumed, DIFFERENT)
-
-
-def _compared(model: Path, revision: str, choices: _CheckChoices) -> Finding:
-    """Compare a model with a former revision."""
-    checks = replace(
-        choices.comparison.read(choices.provider, exact=choices.exact),
-        assume_from_model=choices.assume_from_model,
-    )
-    note(f"comparing {model} with {revision}")
-    with at_revision(model, revision) as former:
-        if former is None:
-            return Finding("against", model, True, f"not compared: not in {revision}", (), 0)
-        reports = [
-            verify(former, model, checks, providers=(provider,)) for provider in checks.providers
-        ]
-    worst = next((report for report in reports if not report.ok), reports[0])
-    detail = f"against {revision}: {worst.summary()}{loosened_text()}"
-    code = code_of(reports, doubtful=DIFFERENT)
-    return Finding("against", model, worst.ok, detail, worst.assumptions, code)
 
 
 def _placed(model: Path, target: Target, choices: _CheckChoices) -> Finding:

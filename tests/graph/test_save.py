@@ -59,6 +59,16 @@ def test_small_models_are_one_file(tmp_path: Path) -> None:
     check(target)
 
 
+def test_paths_may_be_texts(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    save_proto(model(), str(first / "m.onnx"), external=True)
+    written = save_proto(read_proto(first / "m.onnx"), str(second / "m.onnx"), str(first))
+    assert written == [second / "m.onnx.data", second / "m.onnx"]
+    assert run(onnx.load(second / "m.onnx"), FEEDS)[0].tolist() == [10] * 600
+
+
 def test_external_data_on_demand(tmp_path: Path) -> None:
     target = tmp_path / "m.onnx"
     proto = model()

@@ -315,8 +315,8 @@ def save_model(
 
 def save_proto(
     proto: ModelProto,
-    target: Path,
-    base_dir: Path | None = None,
+    target: str | os.PathLike[str],
+    base_dir: str | os.PathLike[str] | None = None,
     *,
     external: bool | None = None,
     share_weights: bool = False,
@@ -344,11 +344,10 @@ def save_proto(
         along: contents of further files, which are moved into place with the model: all of them, or
             none.
     """
-    draft = Draft(target, external=external, share_weights=share_weights, in_place=in_place)
+    draft = Draft(Path(target), external=external, share_weights=share_weights, in_place=in_place)
+    folder = None if base_dir is None else Path(base_dir)
     with draft:
-        draft.fill(
-            proto, Held().weights_of(proto, base_dir), came_external=has_external_data(proto)
-        )
+        draft.fill(proto, Held().weights_of(proto, folder), came_external=has_external_data(proto))
         return draft.commit(proto, along)
 
 

@@ -101,6 +101,12 @@ def at_revision(model: Path, revision: str) -> Iterator[Path | None]:
         yield copy
 
 
+def stored_bytes(model: Path) -> int:
+    """Bytes of the file of a model, and of the files with its external data."""
+    locations = {model.parent / location for location in external_locations(read_proto(model))}
+    return sum(path.stat().st_size for path in (model, *locations))
+
+
 def root_of(folder: Path) -> Path | None:
     """The top folder of the working tree of git around a folder, ``None`` outside of one."""
     try:

@@ -40,7 +40,7 @@ def _git(*words: str) -> None:
     )
 
 
-def _commit() -> None:
+def commit() -> None:
     _git("init", "-q", "-b", "main")
     _git("add", ".")
     _git("commit", "-q", "-m", "models")
@@ -85,7 +85,7 @@ def test_bad_usage(xopt: Xopt) -> None:
 @needs_git
 def test_against_a_revision(xopt: Xopt) -> None:
     write(TRANSPOSES)
-    _commit()
+    commit()
     assert xopt("check", "model.onnx", "--against", "main").out.startswith(
         "ok  model.onnx: against main: equal"
     )
@@ -121,7 +121,7 @@ def test_external_data_of_the_revision(xopt: Xopt) -> None:
         save(model, folder / "model.onnx", external=True)
 
     store(1.0)
-    _commit()
+    commit()
     assert (
         onnx.load(folder / "model.onnx", load_external_data=False)
         .graph.initializer[0]
@@ -144,7 +144,7 @@ def test_the_hooks_run(xopt: Xopt) -> None:
     }
     assert set(entries) == {"xopt-shrink", "xopt-same"}
     write(TRANSPOSES)
-    _commit()
+    commit()
     codes = {}
     for name, hook in entries.items():
         program, *words = shlex.split(hook["entry"])
