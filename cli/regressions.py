@@ -19,10 +19,13 @@ from .verification import Values
 
 
 class Limits(NamedTuple):
-    """What a model may be above its former revision, in percent; ``None`` for no check."""
+    """How much larger and slower than its former revision a model may be, in percent; ``None`` for
+    no check. ``seconds`` are those of measured runs of each model.
+    """
 
     larger: float | None
     slower: float | None
+    seconds: float
 
 
 def against(
@@ -42,7 +45,16 @@ def against(
             yield _larger(model, former, limits.larger)
         if limits.slower is not None:
             note(f"measuring {model} and its revision {revision}")
-            yield _slower(model, former, limits.slower, checks, values)
+            options = BenchOptions(
+                provider=checks.providers[0],
+                assume=checks.assume,
+                assume_from_model=checks.assume_from_model,
+                compare=False,
+                loading=False,
+                seconds=limits.seconds,
+                **values.measured(),
+            )
+            yield _slower(model, former, limits.slower, options)
 
 
 def _compared(model: Path, former: Path, revision: str, checks: VerificationOptions) -> Finding:
@@ -65,22 +77,12 @@ def _larger(model: Path, former: Path, limit: float) -> Finding:
     return Finding("max-larger", model, is_within, detail, (), DIFFERENT)
 
 
-def _slower(
-    model: Path, former: Path, limit: float, checks: VerificationOptions, values: Values
-) -> Finding:
+def _slower(model: Path, former: Path, limit: float, options: BenchOptions) -> Finding:
     """Measure both models side by side.
 
     The model fails where the whole confidence interval of the ratio is above the limit, so that a
     busy machine does not fail it.
     """
-    options = BenchOptions(
-        provider=checks.providers[0],
-        assume=checks.assume,
-        assume_from_model=checks.assume_from_model,
-        compare=False,
-        loading=False,
-        **values.measured(),
-    )
     try:
         ratio = bench([former, model], options).models[1].ratio
     except (FeedError, LoadError, RunError) as error:

@@ -19,6 +19,7 @@ from ..findings import Finding, annotation, sarif
 from ..memory import MEMORY_BOUND
 from ..options import (
     command,
+    duration,
     flag,
     json_option,
     names_of,
@@ -69,6 +70,7 @@ class _CheckChoices:
         type=percentage,
         metavar="PERCENT",
     )
+    seconds: float = duration("Measuring time per model, for --max-slower.", default=10.0)
     target: str = target_option("Fail when the target does not run every node of a model.")
     max_left: int | None = max_left_option()
     max_partitions: int | None = max_partitions_option()
@@ -104,6 +106,8 @@ class _CheckChoices:
                 {*COMPARISON, *VALUES, "max_larger", "max_slower"} - {*shared},
                 "without --against REVISION",
             )
+        if self.max_slower is None:
+            reasons["seconds"] = "without --max-slower"
         if self.shrinks_at_most is None:
             word = "--against" if self.against is not None else "--target"
             reasons |= dict.fromkeys(
@@ -142,7 +146,7 @@ def check_command(models: tuple[Path, ...], choices: _CheckChoices) -> int:
                 choices.comparison.read(choices.provider, exact=choices.exact),
                 assume_from_model=choices.assume_from_model,
             )
-            limits = Limits(choices.max_larger, choices.max_slower)
+            limits = Limits(choices.max_larger, choices.max_slower, choices.seconds)
             values = choices.comparison.values
             findings += against(model, choices.against, limits, checks, values)
         if choices.target:

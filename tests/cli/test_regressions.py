@@ -82,11 +82,12 @@ def test_a_slower_model_fails_beyond_noise(
 
 
 @needs_git
-def test_both_models_are_measured(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BenchOptions.__init__.__kwdefaults__, "seconds", 0.05)
+def test_both_models_are_measured(xopt: Xopt) -> None:
     write(RELU)
     commit()
-    outcome = xopt("check", "model.onnx", "--against", "main", "--max-slower", "100%")
+    words = "check", "model.onnx", "--against", "main"
+    assert "--seconds has no effect without" in xopt(*words, "--seconds", "1s").error
+    outcome = xopt(*words, "--max-slower", "100%", "--seconds", "0.05s")
     assert (outcome.code, outcome.err) == (0, "")
     assert "time, divided by the former one: " in outcome.out
 

@@ -112,6 +112,7 @@ def test_the_action_takes_its_inputs(folder: Path) -> None:
     [
         ({"models": "**/*.none"}, "no model is called **/*.none"),
         ({"max-shrink": ""}, "no check is chosen"),
+        ({"max-larger": "5%"}, "max-larger and max-slower need against"),
     ],
 )
 def test_the_action_needs_models_and_a_check(
@@ -152,6 +153,53 @@ def test_the_action_compares_with_a_revision(folder: Path) -> None:
     done = check(folder, **same)
     assert done.returncode == 1
     assert "::error file=small.onnx," in done.stdout
+
+
+WORKFLOW: Any = yaml.safe_load(
+    (ROOT / "examples/pipelines/check_models.yml").read_text(encoding="utf-8")
+)
+"""The workflow to copy."""
+
+
+def test_the_workflow_to_copy_has_inputs_of_the_action() -> None:
+    assert _inputs_of_the_workflow().keys() <= ACTION["inputs"].keys()
+
+
+def _inputs_of_the_workflow() -> dict[str, str]:
+    (step,) = [
+        step for step in WORKFLOW["jobs"]["check"]["steps"] if "/xoptim@" in step.get("uses", "")
+    ]
+    inputs: dict[str, str] = step["with"]
+    return {name: text.replace("${{ github.base_ref }}", "main") for name, text in inputs.items()}
+
+
+@with_bash
+@with_git
+@pytest.mark.slow
+def test_the_workflow_to_copy_runs(folder: Path) -> None:
+    """As a script, in a pull request that changes, enlarges and adds models."""
+    onnx.save(parse(SMALL), folder / "sub dir" / "large model.onnx")
+    git(folder, "init", "--quiet", "-b", "main")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "-m", "models")
+    git(folder, "update-ref", "refs/remotes/origin/main", "HEAD")
+    inputs = _inputs_of_the_workflow()
+    inputs["options"] = "--seconds 0.1"
+    unchanged = check(folder, **inputs)
+    assert unchanged.returncode == 0, unchanged.stdout + unchanged.stderr
+    grown = parse(SMALL)
+    grown.doc_string = "x" * 1000
+    onnx.save(grown, folder / "small.onnx")
+    onnx.save(parse(OTHER), folder / "sub dir" / "large model.onnx")
+    onnx.save(parse(LARGE), folder / "new.onnx")
+    changed = check(folder, **inputs)
+    assert changed.returncode == 1
+    titles = re.findall(r"^::error file=(.*?),title=xopt check%3A (.*?)::", changed.stdout, re.M)
+    assert {
+        ("new.onnx", "max-shrink"),
+        ("small.onnx", "max-larger"),
+        ("sub dir/large model.onnx", "against"),
+    } <= {*titles}
 
 
 @with_bash

@@ -383,7 +383,10 @@ READ_ELSEWHERE = {
     "github-issue-forms": [
         path for path in (FOLDER / "ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config"
     ],
-    "github-workflows": sorted((FOLDER / "workflows").glob("*.yml")),
+    "github-workflows": [
+        *sorted((FOLDER / "workflows").glob("*.yml")),
+        ROOT / "examples/pipelines/check_models.yml",
+    ],
 }
 """Files that a service reads, by the name of their schema in check-jsonschema."""
 
