@@ -256,7 +256,7 @@ def match_patterns(
 
     Args:
         model: the model, subgraphs and local functions included, or one graph.
-        patterns: the patterns to find; those of all phases are matched at once.
+        patterns: the patterns to find; patterns of all phases are matched at once.
         strategy: which of several overlapping matches is kept, a name in
             `xoptim.match.pattern.STRATEGIES`. Ties go to the earlier pattern (phase, priority,
             ``before``, name), then to the earlier anchor.
@@ -310,10 +310,9 @@ class Engine:
         """Run patterns until nothing changes: by phase, then by priority, and earlier patterns
         again after later ones changed something.
 
-        Patterns of earlier calls stay active. New patterns see every node, patterns of earlier
-        calls only the nodes near a change; `confirm` offers every node to all patterns. Returns the
-        number of rewrites. Raises `BudgetError` when patterns undo each other, or the loop would
-        not end.
+        Patterns of earlier calls stay active, but see only nodes near a change; `confirm` offers
+        every node to all patterns. Returns the number of rewrites. Raises `BudgetError` when
+        patterns undo each other, or the loop would not end.
         """
         if not self._active:
             self.state.worklist.clear()
@@ -337,10 +336,8 @@ class Engine:
         return self._unconfirmed
 
     def _loop(self, first: int | None = None) -> int:
-        """Offer nodes near a change to all active patterns, until nothing changes.
-
-        Before, unless ``first`` is ``None``, all nodes are offered to the active patterns from this
-        index on.
+        """Offer all nodes to the active patterns from index ``first`` on, if any; then nodes near a
+        change to all active patterns, until nothing changes.
         """
         total = 0
         for graph in () if first is None else inner_first(self.model):

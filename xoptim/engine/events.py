@@ -41,7 +41,7 @@ class Application:
     graph: Graph  # the graph that was rewritten
     # all nodes of the match, those that stay included, in order; empty for a pass
     matched: tuple[Node, ...]
-    # the nodes that the pattern returned, matched nodes that stay included; empty for a pass
+    # the nodes that the pattern returned, those that stay included; empty for a pass
     given: tuple[Node, ...]
 
 

@@ -124,8 +124,8 @@ class OptimizationOptions:
 
         Raises `UnknownPatternError` when a name is not known.
 
-        ``assumptions`` are about the model, by default those of the options: where values are
-        assumed to be finite, the safe presets include the patterns that need this.
+        ``assumptions`` are about the model, by default the assumptions of the options: where values
+        are assumed to be finite, the safe presets include patterns that need finite values.
         """
         return [entry.rewrite for entry in self._entries(assumptions)]
 
@@ -194,8 +194,8 @@ class OptimizationOptions:
 
 
 class OptimizationChanges(TypedDict, total=False):
-    """The fields of `OptimizationOptions` as keyword arguments, except ``target``: functions have
-    their own parameter of this name, as they also fit the model to the target.
+    """The fields of `OptimizationOptions` as keyword arguments, except ``target``, to which
+    functions also fit the model.
     """
 
     patterns: Selection

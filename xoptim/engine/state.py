@@ -20,7 +20,7 @@ from xoptim.match.rewrite import Rewrite
 from xoptim.passes.cleanup import remove_identities
 
 _MAX_CONSUMERS = 32
-"""If a result has more consumers than this, these do not count as near its producer: only
+"""If a result has more consumers than this, the consumers do not count as near its producer: only
 `Engine.confirm` offers them again.
 """
 
@@ -69,8 +69,8 @@ class Worklist:
         self._changed.clear()
 
     def take(self, graph: Graph, reach: int) -> dict[Node, int]:
-        """Remove and return the changed nodes of a graph, with those up to ``reach`` steps away,
-        and their distances.
+        """Remove and return the changed nodes of a graph; also return the nodes up to ``reach``
+        steps away. Each comes with its distance.
         """
         changes = [node for node in self._changed if node.graph is graph]
         for node in changes:

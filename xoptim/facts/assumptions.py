@@ -75,10 +75,7 @@ class SizeFact:
         )
 
     def allowed_size(self, size: int) -> int:
-        """``size``, changed to an allowed one where it is not.
-
-        Sizes below ``least`` are shifted by it, so that different sizes stay different.
-        """
+        """``size`` or an allowed size; ``least`` is added to smaller ones, to keep them apart."""
         size = size if size >= self.least else size + self.least
         size += (self.rest - size) % self.divisor
         return (
@@ -189,8 +186,7 @@ class Assumptions:
     def _settled(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Sizes by name, changed where no alternative holds.
 
-        The sizes decide which alternative is made true, so that different runs usually cover
-        several alternatives.
+        The sizes decide which alternative is made true: different runs usually cover several.
         """
         result, facts = dict(sizes), dict(self.sizes)
         for alternatives in self.either:

@@ -1,5 +1,5 @@
-"""Attributes between their protobuf form and Python values, and those that became operands in later
-operator sets.
+"""Conversion of attributes between protobuf and Python values, and attributes that became operands
+in later operator sets.
 """
 
 from collections.abc import Mapping
@@ -82,8 +82,8 @@ MOVED_DEFAULTS: Final[dict[tuple[str, str], float]] = {
 
 @cache
 def moved(op_type: str, attribute: str, opset: int) -> Moved | None:
-    """The operand that an attribute is in a version of the standard operator set, ``None`` when it
-    is an attribute there.
+    """The operand that takes the place of an attribute in a version of the standard operator set,
+    ``None`` where it still is an attribute.
     """
     operand = MOVED.get((op_type, attribute))
     return operand if operand is not None and opset >= operand.since else None

@@ -145,8 +145,8 @@ def deduced_low(terms: Terms, constant: int) -> int | None:
     number is found.
 
     Interval arithmetic first; then operations that occur linearly are opened one by one: replaced
-    by their operands, whose terms may cancel others. ``n - min(n, 5)`` is at least both ``n - n``
-    and ``n - 5``. After `DEDUCTION_STEPS` polynomials the best bound so far is returned.
+    by their operands, whose terms may cancel terms of the rest: ``n - min(n, 5)`` is at least both
+    ``n - n`` and ``n - 5``. After `DEDUCTION_STEPS` polynomials the best bound is returned.
     """
     return _Deduction().low(terms, constant, (), _MAX_DEPTH)
 

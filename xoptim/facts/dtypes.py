@@ -33,7 +33,7 @@ class ElementType(NamedTuple):
     numpy: np.dtype
 
 
-# Numbers rather than TensorProto.* for the last ones, which old releases of onnx do not define.
+# Numbers rather than TensorProto.* for the last types, which old releases of onnx do not define.
 ELEMENT_TYPES: Final[dict[int, ElementType]] = {
     TensorProto.FLOAT: ElementType("float", "f", 32, np.dtype(np.float32)),
     TensorProto.UINT8: ElementType("uint8", "u", 8, np.dtype(np.uint8)),

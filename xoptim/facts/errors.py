@@ -30,10 +30,7 @@ class RewriteError(XoptimError):
 
 
 class Declined(RewriteError):  # noqa: N818 - not an error of the pattern
-    """A pattern found only while it built its replacement that it does not apply.
-
-    Nothing was applied; this is not a defect.
-    """
+    """A pattern found while it built its replacement that it does not apply: not a defect."""
 
 
 class PatternError(XoptimError, TypeError):

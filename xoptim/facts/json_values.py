@@ -35,8 +35,8 @@ def strict_json(value: Any) -> Any:
 def parse_json(text: str | bytes) -> Any:
     """The value of a JSON text.
 
-    Raises `ValueError` when it is not JSON in UTF-8, is nested too deeply, or an object in it has
-    a key twice.
+    Raises `ValueError` when the text is not JSON in UTF-8, is nested too deeply, or contains an
+    object with a key twice.
     """
     try:
         return json.loads(text, object_pairs_hook=_object)

@@ -86,7 +86,7 @@ def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int)
 
 
 def lacks_identity_kernel(dtype: int, opset: int) -> bool:
-    """Whether onnxruntime cannot load an Identity of an element type, such as those of 4 bits."""
+    """Whether onnxruntime cannot load an Identity of an element type, such as int4."""
     return has_kernel("cpu", "", "Identity", dtype, opset) is False
 
 
@@ -102,9 +102,9 @@ def _serves(kernel: _Kernel, since: int) -> bool:
 @cache
 def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
     """Kernels of the installed onnxruntime by provider, domain and operator; without its registry,
-    those documented for the CPU.
+    the documented kernels of the CPU provider.
 
-    The registry instantiates all providers; one whose library is missing, as often TensorRT's,
+    The registry instantiates all providers: a provider whose library is missing, often TensorRT,
     crashes the process.
     """
     try:
@@ -287,8 +287,8 @@ def objection(
     """The reason why a call of an operator is invalid, ``None`` when it is valid, or when its
     domain is unknown.
 
-    ``inputs`` and ``outputs`` are numbers of operands and results, those omitted in the middle
-    included.
+    ``inputs`` and ``outputs`` are numbers of operands and results; omitted ones in the middle
+    count.
     """
     label = operator_label(op_type, domain)
     attribute = next(
@@ -459,7 +459,7 @@ def mistake_in(
     when its domain is unknown.
 
     Attributes that became operands may be among the names of ``attributes``; ``operands`` are the
-    possible numbers of operands, those omitted in the middle included.
+    possible numbers of operands; omitted ones in the middle count.
     """
     if not _has_schemas(domain):
         return None

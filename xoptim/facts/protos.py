@@ -60,7 +60,7 @@ def copy_fields(source: Message, target: Message, but: Collection[str]) -> None:
 
 
 def replace_items(field: Any, items: Iterable[Any]) -> None:
-    """Replace the elements of a repeated field; the new ones may include old ones."""
+    """Replace the elements of a repeated field by ``items``, which may include old elements."""
     elements = list(items)
     del field[:]
     field.extend(elements)
@@ -176,7 +176,7 @@ def unreadable_names(model: onnx.ModelProto) -> Iterator[bytes]:
 
 
 def _undecoded(texts: Sequence[str | bytes]) -> Sequence[bytes]:
-    """The texts that protobuf returned as bytes, because they are not in UTF-8."""
+    """The texts that protobuf returned as bytes: they are not in UTF-8."""
     return [text for text in texts if isinstance(text, bytes)]
 
 

@@ -10,8 +10,8 @@ from xoptim.facts.attributes import decode_attribute
 _INDEPENDENT_RESULTS = frozenset(("Dropout", "GRU", "LSTM", "LayerNormalization", "RNN"))
 """Standard operators whose other results do not change when an optional one is omitted.
 
-For other operators, the number of results matters: in training mode, with a KV cache, or where
-onnxruntime has a separate kernel for a number.
+Elsewhere the number of results matters: in training mode, with a KV cache, or where onnxruntime has
+separate kernels.
 """
 
 KNOWN_DOMAINS = frozenset(("", "ai.onnx.ml", "com.microsoft"))
@@ -20,10 +20,7 @@ state.
 """
 
 DOMAIN_VERSIONS = {"com.microsoft": 1, "ai.onnx.ml": 3}
-"""The version that a rewrite imports, by domain, where a model does not import the domain yet.
-
-1 for a domain that is not listed; `version_to_import` has the standard domain.
-"""
+"""The version that a rewrite imports by domain, 1 for other domains; see `version_to_import`."""
 
 GRAPH_OPERATORS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 """Standard operators that have subgraphs."""
@@ -38,8 +35,8 @@ def may_own_graphs(domain: str, op_type: str) -> bool:
 def version_to_import(domain: str, ir_version: int) -> int:
     """The version of an operator set that a rewrite imports into a model of this IR version.
 
-    For the standard domain: the newest operator set that an ONNX release with this IR version (or
-    an older one) defined, so that runtimes for such models know it.
+    For the standard domain: the newest operator set of ONNX releases up to this IR version, which
+    runtimes for such models know.
     """
     if domain:
         return DOMAIN_VERSIONS.get(domain, 1)
@@ -108,7 +105,7 @@ def has_variadic_results(op_type: str, domain: str) -> bool:
 
 @cache
 def optional_results(op_type: str, domain: str, opset: int) -> tuple[int, ...]:
-    """Indices of the results that a node may omit without changing the others."""
+    """Indices of the results that a node may omit without changing its other results."""
     definition = schema(op_type, domain, opset)
     if definition is None or domain or op_type not in _INDEPENDENT_RESULTS:
         return ()

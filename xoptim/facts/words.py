@@ -22,7 +22,7 @@ def shortened(text: str) -> str:
 
 
 def shell_path(path: object) -> str:
-    """A path quoted for a shell command in a message; it is never read as an option."""
+    """A path quoted for a shell command in a message, so that it is not read as an option."""
     text = str(path)
     return shlex.quote(f"./{text}" if text.startswith("-") else text)
 
@@ -69,12 +69,12 @@ def _most_alike(word: str, names: Collection[str]) -> list[str]:
     count = _MAX_COMPARISONS // max(1, 2 * len(word) ** 2)
     if len(names) <= count:
         return list(names)
-    shared = {name: _prefix(word, name) + _prefix(word[::-1], name[::-1]) for name in names}
+    shared = {name: _in_common(word, name) + _in_common(word[::-1], name[::-1]) for name in names}
     closest = nlargest(count, names, key=lambda name: shared[name])
     return sorted(closest, reverse=True)
 
 
-def _prefix(a: str, b: str) -> int:
+def _in_common(a: str, b: str) -> int:
     """Length of the common prefix."""
     pairs = enumerate(zip(a, b, strict=False))
     return next((at for at, (x, y) in pairs if x != y), min(len(a), len(b)))

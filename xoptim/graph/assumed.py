@@ -160,7 +160,7 @@ def misfit(assumptions: Assumptions, proto: onnx.ModelProto) -> str:
 
 
 def fitting(texts: Iterable[str], proto: onnx.ModelProto) -> tuple[list[str], list[str]]:
-    """The assumptions that fit a model, and the reasons why others do not."""
+    """The assumptions that fit a model, and for each of the rest the reason why it does not."""
     reasons = {text: misfit(Assumptions.of((text,)), proto) for text in texts}
     return [text for text, reason in reasons.items() if not reason], [
         reason for reason in reasons.values() if reason

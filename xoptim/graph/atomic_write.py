@@ -32,7 +32,7 @@ class Replacement:
             yield stream
 
     def adopt(self, path: Path, final: Path) -> None:
-        """Move a temporary file, which has been written already, into place with the others.
+        """Add a temporary file that has been written already to the files to move into place.
 
         Raises `PlaceError` unless ``final`` is a regular file or missing.
         """
@@ -40,7 +40,7 @@ class Replacement:
         self._temporary[final] = path
 
     def reserve(self, path: Path, target: Path) -> Path:
-        """Move a temporary file into place with the others, under a name that no file has.
+        """As `adopt`, with a final name that no file has.
 
         Returns the path. Raises `OSError`.
         """
@@ -67,7 +67,7 @@ class Replacement:
                 move(self._temporary[final], final)
             move(self._temporary[last], last)
         except BaseException:
-            # otherwise the last file, and with it every file, is in place
+            # if the last file is in place, so are all others
             if self._temporary[last].exists():
                 self._put_back(backups)
             raise
@@ -86,7 +86,7 @@ class Replacement:
             ]
         )
         for final, backup in backups.items():
-            with suppress(OSError):  # the others are put back nevertheless
+            with suppress(OSError):  # after an error, the remaining files are put back
                 if backup.exists() and not self._temporary[final].exists():
                     move(backup, final)
 

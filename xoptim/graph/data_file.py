@@ -58,7 +58,7 @@ def settle_locations(proto: ModelProto, base_dir: Path | None) -> None:
     for entry in (
         e for tensor in stored_tensors(proto) for e in tensor.external_data if e.key == "location"
     ):
-        # a name that no file can have is refused when it is read
+        # a name that no file can have is refused when the data is read
         with suppress(OSError, ValueError, TypeError):
             entry.value = found_location(entry.value, base_dir)
 
@@ -96,10 +96,7 @@ def external_bytes(graph: GraphProto) -> int:
 
 
 def stored_tensors(proto: ModelProto) -> Iterator[TensorProto]:
-    """Initializers of all graphs.
-
-    Sparse ones and tensors of attributes only if they are external.
-    """
+    """Initializers of all graphs; sparse initializers, and tensors of attributes, if external."""
     yield from _graph_tensors(proto.graph)
     for function in proto.functions:
         yield from _node_tensors(function.node)

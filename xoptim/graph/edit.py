@@ -146,7 +146,7 @@ class Edit(Graph):
 
     @property
     def names(self) -> Names:
-        """Result names; those reserved here are free again unless the edit is committed."""
+        """Result names; names that the edit reserves are free again unless it is committed."""
         return self._names
 
     @property

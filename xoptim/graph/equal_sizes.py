@@ -11,7 +11,7 @@ from xoptim.graph.walk import reads
 
 
 def equal_sizes(graph: Graph) -> dict[str, Dim]:
-    """The sizes that input dimensions must have, by name: a number, or a formula of others."""
+    """The sizes that input dimensions must have, by name: numbers, or formulas of other names."""
     order = {name: place for place, name in enumerate(_declared(graph))}
     sizes: dict[str, Dim] = {}
     differing = [

@@ -286,8 +286,8 @@ class ExpandedTensor(Tensor):
 def expanded(graph: Graph, tensor: Tensor, maker: Node | None = None) -> ExpandedTensor | None:
     """A constant that a graph is going to store, as one that repeats; ``maker`` computes it.
 
-    ``None`` when it is external, small, does not repeat, or the model cannot make it from its
-    elements.
+    ``None`` when the constant is external, small, or does not repeat, or when no node of the model
+    can make it.
     """
     if isinstance(tensor, ExpandedTensor):
         return tensor
@@ -322,7 +322,7 @@ def _can_write(graph: Graph, dtype: int) -> bool:
 
 
 def _core(array: np.ndarray) -> np.ndarray | None:
-    """The elements without repetitions: those at 0 along each axis that repeats, bit by bit.
+    """The elements at index 0 of each axis along which all elements are equal, bit by bit.
 
     ``None`` without such an axis.
     """

@@ -36,18 +36,16 @@ class Definitions:
         # inputs and sparse initializers, with the facts that the model declares
         self.inputs: dict[str, Info] = {}
         self.initializers: dict[str, Tensor] = {}
-        # Initializers that are also inputs: a caller may pass another value, so they are not
-        # constants
-        self.overridable: set[str] = set()
+        self.overridable: set[str] = set()  # see `Graph.overridable`; these are no constants
         self._producers: dict[str, Node] = {}
         self._node_values: dict[Node, Tensor | None] = {}
         # Methods of the tables, without a Python function around them: every step of the search
         # calls these.
-        self.producer = self._producers.get  # the node of this graph that computes a result
-        self.is_input = self.inputs.__contains__  # whether a result is an input of this graph
+        self.producer = self._producers.get  # see `Graph.producer`
+        self.is_input = self.inputs.__contains__
 
     def defines(self, name: str) -> bool:
-        """Whether a result is an input of this graph, computed by its nodes, or stored in it."""
+        """See `Graph.defines`."""
         return name in self._producers or name in self.inputs or name in self.initializers
 
     def resolves(self, name: str) -> bool:
@@ -55,13 +53,11 @@ class Definitions:
         return self.defines(name) or (self.outer is not None and self.outer.resolves(name))
 
     def sees_overridable(self) -> bool:
-        """Whether a caller may override an initializer of this graph or of one around it."""
+        """See `Graph.sees_overridable`."""
         return bool(self.overridable) or (self.outer is not None and self.outer.sees_overridable())
 
     def tensor(self, name: str) -> Tensor | None:
-        """The stored value of a constant: an initializer that no caller can override, or the value
-        of a Constant node.
-        """
+        """See `Graph.tensor`."""
         scope: Definitions | None = self
         while scope is not None:
             tensor = scope.initializers.get(name)
@@ -149,27 +145,19 @@ class FactTable:
         self._evaluated: dict[str, np.ndarray | None] = {}
         self._overridable: set[str] = set()
         # Methods of the table itself, which are called for every operand: see `Definitions`.
-        self.known = self._infos.get
-        """The facts about a value of this graph itself, ``None`` for a name that it does not
-        define.
-        """
-        self.learn = self._infos.__setitem__
-        """Replaces the facts about a value of this graph.
-
-        They are dropped when the value is removed.
-        """
-        # all values of this graph, subgraphs not included, with the facts about them
-        self.items = self._infos.items
+        self.known = self._infos.get  # see `Graph.known`
+        self.learn = self._infos.__setitem__  # see `Graph.learn`
+        self.items = self._infos.items  # see `Graph.all_known`
 
     def add(self, names: Iterable[str]) -> None:
-        """Add values; those that have facts already keep them."""
+        """Add values; values that have facts already keep them."""
         infos = self._infos
         for name in names:
             if name not in infos:
                 infos[name] = UNKNOWN
 
     def drop(self, names: Iterable[str]) -> None:
-        """Remove all facts about values that were removed."""
+        """See `Graph.drop_facts`."""
         for name in names:
             self._infos.pop(name, None)
             self._computed.discard(name)
@@ -187,7 +175,7 @@ class FactTable:
                 names.add(new)
 
     def is_computed(self, name: str) -> bool:
-        """Whether a result is computed by a node and known to depend on constants only."""
+        """See `Graph.is_computed`."""
         if name in self._computed:
             return True
         return (
@@ -209,10 +197,7 @@ class FactTable:
         return has_operand and can_fold(node)
 
     def learn_constness(self, node: Node) -> bool:
-        """Record whether the results of a node depend on constants only.
-
-        Returns whether they do and that was not recorded before.
-        """
+        """See `Graph.learn_constness`."""
         if not self.has_constant_inputs(node):
             return False
         count = len(self._computed)
@@ -220,22 +205,20 @@ class FactTable:
         return len(self._computed) > count
 
     def evaluated(self, name: str) -> np.ndarray | Literal["unasked"] | None:
-        """The value that was computed for a constant, ``None`` where that failed, ``"unasked"``
-        before it was tried.
-        """
+        """See `Graph.evaluated`."""
         return self._evaluated.get(name, "unasked")
 
     def remember(self, values: Mapping[str, np.ndarray | None]) -> None:
-        """Keep the computed values of constants, ``None`` for those that cannot be computed."""
+        """See `Graph.remember`."""
         self._evaluated.update(values)
 
     def retry_failures(self) -> None:
-        """Forget which constants could not be computed: operands may have changed."""
+        """See `Graph.retry_failures`."""
         for name in [name for name, value in self._evaluated.items() if value is None]:
             del self._evaluated[name]
 
     def depends_on_caller(self, name: str) -> bool:
-        """Whether a value depends on an initializer that a caller may override."""
+        """See `Graph.depends_on_caller`."""
         if name in self._overridable:
             return True
         return (
@@ -245,9 +228,7 @@ class FactTable:
         )
 
     def learn_dependence(self, node: Node, reads: Iterable[str]) -> None:
-        """Mark the results of a node as dependent on an overridable initializer if one of ``reads``
-        depends on such an initializer.
-        """
+        """See `Graph.learn_dependence`."""
         if any(map(self.depends_on_caller, reads)):
             self.mark_dependent(node.output)
 

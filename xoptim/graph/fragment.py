@@ -90,7 +90,7 @@ def called_functions(graph: Graph, nodes: Sequence[Node]) -> list[onnx.FunctionP
 _MAX_STORED_BYTES = 1 << 20
 """Maximal number of bytes of a constant that is stored in the models.
 
-A larger one is an input of both, if both read it.
+A larger constant is an input of both models, if both read it.
 """
 _MAX_CONTEXT = 100
 """Maximal number of nodes that are added around a match."""
@@ -171,9 +171,8 @@ def side_by_side(
 def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str, Tensor]:
     """Add producers to both fragments and sort their nodes; returns the constants that they read.
 
-    Producers of two kinds of results are added: integers, and results that only one fragment reads.
-    For example, the matched nodes read the result of a Concat, and their replacement reads an
-    operand of the Concat: the Concat is added.
+    Producers of two kinds of results are added: integers, and results that only one fragment reads,
+    such as a Concat whose operand the replacement reads.
     """
     stored: dict[str, Tensor | None] = {}
     before, after = _update(graph, fragments, stored)
@@ -185,8 +184,8 @@ def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str,
     for _ in range(_MAX_CONTEXT):
         before, after = _update(graph, fragments, stored)
         context.update()
-        # If each side reads results that the other does not, producers are added only until the
-        # added nodes produce or read all of these results.
+        # If each side reads results that the other does not, producers are added until the added
+        # nodes produce or read all of them.
         is_joined = two_sided and one_sided <= context.produced | context.reads.keys()
         adds_between = not is_joined and len(context.nodes) < (
             _MAX_CONTEXT if two_sided else _MAX_ONE_SIDED

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class Graph:
     """The main graph, the body of a function, or a subgraph.
 
-    A name that is not defined here is looked up in the enclosing graphs; a node of a subgraph that
-    reads it is recorded there as a *capture*. Three tables, `Definitions`, `FactTable` and
+    A name that is not defined here is looked up in the enclosing graphs; the graph that defines it
+    records the reader as a *capture*. Three tables, `Definitions`, `FactTable` and
     `References`, are kept up to date by the methods that change the graph (`insert`, `remove`,
     `rename`, `add_initializer`, `set_inputs`, `learn`); none is ever rebuilt. Other code reads and
     changes them through the graph only.
@@ -49,7 +49,7 @@ class Graph:
         """The protobuf this graph came from: fields not represented here (value infos, annotations)
         are copied from it.
         """
-        # whether a declared shape was found wrong, which makes all others doubtful
+        # whether a declared shape was found wrong, which makes all declared shapes doubtful
         self.refutes_declared = False
         self.nodes = OrderedNodes()
         self._by_type: dict[tuple[str, str], dict[Node, None]] = {}
@@ -126,7 +126,7 @@ class Graph:
         return self.references.captures(name)
 
     def use_count(self, name: str) -> int:
-        """How many times nodes of this graph read a result."""
+        """How many times nodes of this graph read a result; a node may read it several times."""
         return self.references.use_count(name)
 
     def is_output(self, name: str) -> bool:
@@ -183,9 +183,9 @@ class Graph:
         return self.facts.is_computed(name)
 
     def learn_constness(self, node: Node) -> bool:
-        """Record whether the results of a node depend on constants only.
+        """Record that the results of a node depend on constants only, if they do.
 
-        Returns whether they do and that was not recorded before.
+        Returns whether a result was recorded for the first time.
         """
         return self.facts.learn_constness(node)
 
@@ -196,7 +196,7 @@ class Graph:
         return self.facts.evaluated(name)
 
     def remember(self, values: Mapping[str, np.ndarray | None]) -> None:
-        """Keep the computed values of constants, ``None`` for those that cannot be computed."""
+        """Keep the values of constants, ``None`` for constants that cannot be computed."""
         self.facts.remember(values)
 
     def retry_failures(self) -> None:
@@ -345,8 +345,8 @@ class Graph:
     def sweep(self) -> int:
         """Remove nodes whose results nothing reads, and nodes whose results only such nodes read.
 
-        Returns the number of nodes removed. Only new nodes and those that lost a reader since the
-        last call are checked.
+        Returns the number of nodes removed. Only new nodes, and nodes that lost a reader since the
+        last call, are checked.
         """
         count, unread = 0, self.references.unread
         while unread:

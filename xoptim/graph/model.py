@@ -18,7 +18,8 @@ from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.references import Listener
 
 UNLISTED_SINCE = 4
-"""IR version since which initializers need not be inputs; those that are may be overridden."""
+"""IR version since which initializers need not be inputs; if they are, callers may override them.
+"""
 
 
 def call_domain(domain: str) -> str:
@@ -57,7 +58,7 @@ class Model:
         self.base_dir = base_dir  # folder of the file, for external data
         # The protobuf without graph and functions: producer, versions, metadata, training info
         self.shell = onnx.ModelProto()
-        # The sizes that input dimensions must have, by name: a number, or a formula of others
+        # The sizes that input dimensions must have, by name: numbers, or formulas of other names
         self.equal_sizes: dict[str, Dim] = {}
         self.assumptions = Assumptions()
         # The dimensions that replace names of input dimensions because of the assumptions

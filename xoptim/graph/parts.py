@@ -72,10 +72,7 @@ class Parts:
         return self.numpy()[box]
 
     def read_flat(self, start: int, stop: int) -> np.ndarray:
-        """The elements from one position to another, in row-major order, as a vector.
-
-        For the rest see `read`.
-        """
+        """As `read`, for the elements from one position to another, in row-major order."""
         box: list[slice] = []
         for axis, dim in enumerate(self.shape):
             inner = math.prod(self.shape[axis + 1 :])

@@ -42,12 +42,11 @@ _MAX_ELEMENTS: Final = 1024  # elements of a constant that `is_refused_with` rea
 
 
 def is_refused_with(graph: Graph, values: Mapping[str, Tensor]) -> bool:
-    """Whether a runtime would refuse to load the model if its nodes read ``values`` as constants in
+    """Whether a runtime would refuse to load the model if nodes read ``values`` as constants in
     place of the results of these names.
 
-    Nodes of the main graph get these values at run time anyway. Only a Reshape may accept them
-    there and refuse them when the model is loaded. Subgraphs may never run, so all their nodes that
-    read the values are checked.
+    Nodes of the main graph get these values at run time anyway; only a Reshape may accept them
+    there and refuse them at load. Subgraphs may never run: all readers in them are checked.
     """
     if any(
         _is_unsolvable(reader, name, value)
@@ -85,7 +84,7 @@ def _readers(graph: Graph, names: Iterable[str]) -> Iterator[Node]:
 def _is_unsolvable(node: Node, name: str, shape: Tensor) -> bool:
     """Whether a Reshape infers a dimension (-1) next to one of size 0.
 
-    onnxruntime refuses such a constant shape when it loads the model, but runs a computed one.
+    onnxruntime refuses that when it loads a constant shape, but runs a computed one.
     """
     is_exact_shape = (
         node.op_type == "Reshape"
@@ -253,7 +252,7 @@ def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None
                     info = _with_declared(info, proto, graph.model.assumed_sizes)
                 else:
                     # One stale declaration (a batch size that was made symbolic later) makes all
-                    # others doubtful.
+                    # declarations doubtful.
                     logger.warning(
                         "value_info of %r contradicts the operators; declared shapes are ignored",
                         name,
@@ -448,7 +447,7 @@ def _refine_dim(old: Dim, new: Dim) -> Dim:
 
 def _is_symbol_for(old: SymbolicDim, new: SymbolicDim) -> bool:
     """Whether ``old`` is an anonymous symbol, and ``new`` expresses it by earlier symbols, such as
-    those of an operand.
+    symbols of an operand.
 
     Inferring the whole graph again would find this as well.
     """

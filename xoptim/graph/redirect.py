@@ -9,7 +9,7 @@ from xoptim.graph.walk import is_visible, move_after, readers, reads
 
 def can_rename(graph: Graph, old: str, new: str) -> bool:
     """Whether all readers of ``old`` may read ``new``: ``old`` is not pinned, and no subgraph that
-    reads ``old`` defines another value of the name ``new``.
+    reads it defines another ``new``.
     """
     if old in graph.pinned:
         return False

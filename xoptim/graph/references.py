@@ -28,7 +28,7 @@ class Listener(Protocol):
 class Uses:
     """The readers of results, in the order in which they were added.
 
-    Nearly all results have one reader that reads them once; it is stored as it is, without a table
+    Nearly all results have one reader that reads them once. Such a reader is stored without a table
     of its own, which saves a third of the memory of a large graph.
     """
 
@@ -133,29 +133,21 @@ class References:
         self._captures = Uses()
         self.outputs: list[str] = []  # the outputs of the graph, in order
         self._output_names: set[str] = set()
-        # names that are referred to outside the nodes (training info): never renamed or removed
-        self.pinned: set[str] = set()
+        self.pinned: set[str] = set()  # see `Graph.pinned`
         # producers whose results may have lost their last reader, or never had one
         self.unread: list[Node] = []
         # Methods of the tables, which every step of the search calls: see `Definitions`.
-        self.consumers = self._uses.readers  # the nodes of this graph that read a result, each once
+        self.consumers = self._uses.readers  # see `Graph.consumers`, and so for the others
         self.captures = self._captures.readers
-        """The nodes of subgraphs that read a result of this graph, and owners whose subgraph
-        outputs it.
-        """
         self.use_count = self._uses.count
-        """Number of times nodes of this graph read a result (a node that reads it twice counts
-        twice).
-        """
-        # whether a result is an output of this graph
         self.is_output = self._output_names.__contains__
 
     def is_captured(self, name: str) -> bool:
-        """Whether a subgraph reads this result, or it is referred to outside the nodes."""
+        """See `Graph.is_captured`."""
         return name in self._captures or name in self.pinned
 
     def is_needed(self, name: str) -> bool:
-        """Whether this result is read by a node or a subgraph, is an output, or is pinned."""
+        """See `Graph.is_needed`."""
         return (
             name in self._uses
             or name in self._output_names
@@ -164,20 +156,20 @@ class References:
         )
 
     def is_node_needed(self, node: Node) -> bool:
-        """Whether any result of a node is needed."""
+        """See `Graph.is_node_needed`."""
         return any(name and self.is_needed(name) for name in node.output)
 
     def captured(self) -> Iterator[str]:
-        """The values of this graph that subgraphs read."""
+        """See `Graph.captured`."""
         return iter(self._captures)
 
     def undefined(self) -> Iterator[str]:
-        """Names that nodes of this graph read although nothing defines them."""
+        """See `Graph.undefined`."""
         producer, defines = self._definitions.producer, self._definitions.defines
         return (name for name in self._uses if producer(name) is None and not defines(name))
 
     def add_output(self, name: str) -> None:
-        """Add an output of the graph, the name of an existing result."""
+        """See `Graph.declare_output`."""
         self.outputs.append(name)
         self._output_names.add(name)
         if (
@@ -234,7 +226,7 @@ class References:
                 self.notify(producer)
 
     def connect(self, node: Node) -> None:
-        """Record what a node reads, its subgraphs not included."""
+        """See `Graph.connect`."""
         for name in node.input:
             if name:
                 self.add(name, node)
@@ -297,7 +289,7 @@ class References:
 
     def outward(self) -> Iterator[tuple[References, str, Node]]:
         """Each read of a value of an enclosing graph, by a node or as an output, in this subgraph
-        and in those inside it.
+        and in the subgraphs inside it.
         """
         defines = self._definitions.defines
         for node in self._nodes:

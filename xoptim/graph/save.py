@@ -265,8 +265,8 @@ def refers_to(proto: TensorProto) -> str:
 
 
 def _is_movable(weight: Weight) -> bool:
-    """Whether a model with external data stores this tensor there: small tensors stay in the model,
-    and ONNX has no raw form for strings.
+    """Whether external data may hold a tensor: small ones stay in the model, and so do strings,
+    which have no raw form.
     """
     return is_external(weight.proto) or (
         weight.tensor.nbytes > INLINE_LIMIT and weight.tensor.dtype != TensorProto.STRING

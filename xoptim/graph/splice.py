@@ -60,7 +60,7 @@ def expanded_size(proto: onnx.ModelProto) -> int:
     """Number of nodes of a model, subgraphs included, once every call of a local function is
     replaced by its body.
 
-    Raises `ModelError` when a function calls itself, directly or through others.
+    Raises `ModelError` when a function calls itself, directly or through other functions.
     """
     functions = {(f.domain, f.name, f.overload): f for f in proto.functions}
     calls = {key: Counter(_operators(function.node)) for key, function in functions.items()}
@@ -86,8 +86,8 @@ def _operators(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str, str]
 
 
 def _write_defaults(model: onnx.ModelProto) -> None:
-    """Write on each call the attributes that have a default in the function: the inliner drops
-    these.
+    """Write on each call the attributes that have a default in the function: the inliner drops the
+    defaults.
     """
     defaults = {
         (f.domain, f.name, f.overload): f.attribute_proto

@@ -24,7 +24,7 @@ UNIFORM_LIMIT = 1 << 14
 
 
 def text_bytes(count: int, longest: int) -> int:
-    """Number of bytes to expect of texts with at most ``longest`` characters each."""
+    """Number of bytes to expect of texts of up to ``longest`` characters."""
     return count * (longest + 8)
 
 

@@ -57,7 +57,7 @@ class View(Tensor):
         return all(operand.is_readable() for operand in self.operands)
 
     def fast_axes(self) -> tuple[int, ...]:
-        """The axes along which stored bytes are adjacent; none when that is the last axis."""
+        """The axes along which stored bytes are adjacent, unless it is the last one."""
         return ()
 
     def _content(self) -> object:
@@ -93,7 +93,7 @@ class Transposed(View):
         return self.operands[0].is_hole(self._source_box(box))
 
     def fast_axes(self) -> tuple[int, ...]:
-        """The axes that the fast axes of the operand became; else the one that was its last."""
+        """The axes that were the fast axes of the operand, or its last axis."""
         source = self.operands[0]
         axes = source.fast_axes() if isinstance(source, View) else ()
         return tuple(self.perm.index(axis) for axis in axes or (len(self.perm) - 1,))
@@ -159,8 +159,8 @@ class Sliced(View):
         ]
 
     def place(self) -> tuple[Path, int, int] | None:
-        """The place of the data, if all steps are 1 and only the first axis that is longer than 1
-        is cut: the data is then one range of the operand.
+        """The place, if the data is one range of the operand: all steps are 1, and only the first
+        axis longer than 1 is cut.
         """
         source = self.operands[0]
         place, axis = (

@@ -88,7 +88,7 @@ class RoundedWeights(NamedTuple):
 
     Attributes:
         format: how all weights are quantized.
-        blocks: blocks of some constants; `nearest_blocks` quantizes the others.
+        blocks: blocks of some constants; `nearest_blocks` quantizes other constants.
     """
 
     format: BlockFormat = BlockFormat()

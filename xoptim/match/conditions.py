@@ -161,8 +161,8 @@ def keeps_shape(
     node: Node,
     siblings: Sequence[str] | None = None,
 ) -> bool:
-    """Whether a constant may match a number of the pattern: for a constant of any shape, the other
-    operands must determine the shape of the result.
+    """Whether the other operands determine the shape of the result, so that a constant of any shape
+    may match a number of the pattern.
 
     ``symbol`` and ``name`` are the operand of the pattern and of the graph (empty when absent);
     ``siblings`` are the other operands, by default the node's.

@@ -137,8 +137,7 @@ def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
     for node in function.node:
         domain = standard_domain(node.domain)
         if not domain:
-            # The parser sets the domain to "", export leaves it unset: equal functions would
-            # differ in the next run.
+            # The parser sets "", export does not: equal functions would differ in the next run.
             node.ClearField("domain")
         if domain not in domains:
             domains.add(domain)
@@ -149,8 +148,8 @@ def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
 
 
 def _check_no_recursion(edit: Edit, callee: Key, body: Graph | None = None) -> None:
-    """Raise `Declined` if the edited graph belongs to a function that ``callee`` calls, directly or
-    not, or whose domain is that of ``callee``.
+    """Raise `Declined` if ``callee`` calls (even indirectly) the function of the edited graph, or
+    has its domain.
     """
     root = edit.target
     while root.parent is not None:

@@ -418,7 +418,7 @@ def check(pattern: EasyPatternOptimization, variants: Sequence[Trace]) -> None:
 def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]:
     """The arguments of `apply_pattern`.
 
-    A parameter such as ``**others`` gets all captures that no other parameter names.
+    A parameter such as ``**captures`` gets all that no other parameter names.
     """
     arguments: dict[str, Any] = {}
     for parameter in _parameters(pattern):

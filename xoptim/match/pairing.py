@@ -315,7 +315,6 @@ class MatchAttempt:
         return islice(orders, _MAX_ORDERS)
 
     def _producer(self, name: str, spec: PatternNode) -> Node | None:
-        """The node that computes a result, ``None`` when there is none."""
         return self.graph.producer(name)
 
     def _readers(self, name: str, spec: PatternNode) -> Collection[Node]:

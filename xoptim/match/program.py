@@ -45,9 +45,8 @@ class Program:
     trace: Trace
     anchor: PatternNode
     steps: tuple[MatchStep, ...]
-    # Operators of a chain of producers: the first one must produce an input of the anchor, the
-    # second one an input of the first one, and so on. The last one may be `CONSTANT`, or a
-    # `literal_key`. Empty when no producer is required
+    # Operators of a chain of producers: the first must produce an input of the anchor, the second
+    # an input of the first, ...; the last may be `CONSTANT` or a `literal_key`. May be empty
     path: tuple[Key, ...]
     size: int
     count: int
@@ -191,9 +190,7 @@ def _path(anchor: PatternNode) -> tuple[Key, ...]:
 
 
 def _constant_key(node: PatternNode) -> tuple[Key, ...]:
-    """The key of a constant that a node must read: of a literal that is compared exactly, else of
-    any constant; empty without one.
-    """
+    """The key of a constant operand: of a literal that is compared exactly, else `CONSTANT`."""
     constants = [
         s
         for s in node.inputs
@@ -216,9 +213,7 @@ def _neighbours(trace: Trace, node: PatternNode) -> list[PatternNode]:
 
 
 def _forward(trace: Trace, depth: Mapping[int, int]) -> MatchStep | None:
-    """The step to a further node that reads an operand or, preferably, a result of the nodes so
-    far.
-    """
+    """The step to a node that reads a result or, failing that, an operand of the nodes so far."""
     registers = {
         s.index
         for n in trace.nodes

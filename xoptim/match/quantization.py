@@ -231,8 +231,8 @@ class BlockScalingPattern(ScalingPattern):
     """A pattern that moves scales of channels to weights that are quantized in blocks.
 
     Args:
-        scales: scales by which the channels of activations are divided, by the names of the
-            activations; other activations stay. ``None``: the constants alone decide.
+        scales: divisors of the channels of activations, by name; other activations stay. ``None``:
+            the constants alone decide.
     """
 
     scales: Mapping[str, Numbers] | None = None

@@ -65,7 +65,7 @@ class AxisRegion:
         """The nodes in the other form, in the order of the graph.
 
         ``names`` maps the sources to values in the other form; results are added to it.
-        ``outputs`` are names that the results of some nodes must have, by the first old result.
+        ``outputs`` has the names for results of some nodes, by their first old result.
         """
         nodes: list[Node] = []
         for node in sorted(self.nodes, key=lambda n: n.label):
@@ -133,9 +133,8 @@ def region_below(
 ) -> AxisRegion:
     """The nodes, at most ``most``, that read values in another form, in the order of the graph.
 
-    ``carry`` is called for the producers of operands first. It returns how a node computes its
-    results, and adds the forms of the results, and of other values that the node needs, to
-    ``forms``.
+    ``carry`` is called for producers first. It returns how a node computes its results, and adds
+    the forms of the results, and of other values that the node needs, to ``forms``.
     """
     region = AxisRegion(forms)
     pending = {reader for name in forms for reader in g.next_nodes(name)}

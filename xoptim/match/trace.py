@@ -171,7 +171,7 @@ class PatternBuilder:
     default. An attribute that became an input later (``axes`` of ReduceMean, ``min`` of Clip, ...)
     is written as an attribute. ``g.op["class"](x)`` and ``**{"from": 1}`` are for names that Python
     reserves. Further keywords of all operators: ``domain``, ``outputs`` (a number, or
-    ``g.variadic("name")`` for all of them), ``attributes`` (`ANY` or a capture for all attributes
+    ``g.variadic("name")`` for any number), ``attributes`` (`ANY` or a capture for all attributes
     that are not mentioned), ``associative=True`` (a sum of sums, in any order: ``g.op.Add(x, y, z,
     associative=True)``) and ``any_order=True``.
 

@@ -53,7 +53,7 @@ class InputTensors:
         """Symbols in the first two axes of inputs, if these axes are assumed not to be empty."""
         if not self._graph.model.assumptions.has("nonempty"):
             return frozenset()
-        # If past + n is not 0, past or n may still be 0; if 2*n is not 0, n is not 0.
+        # where past + n is not 0, past or n may be 0; where 2*n is not 0, n is not 0
         axes = [
             axis for _, shape in self._tensors for axis in shape[:2] if not isinstance(axis, int)
         ]
@@ -84,8 +84,8 @@ class GraphView(GraphQueries):
         graph: the main graph, a subgraph, or the body of a function.
         provider: execution provider that the model is optimized for (``"cpu"``, ``"cuda"``), empty
             for any.
-        cpu: CPUs on which int8 matrix multiplications must be exact; ``"vnni"`` for those with
-            VNNI only.
+        cpu: CPUs on which int8 matrix multiplications must be exact; ``"vnni"`` for CPUs with VNNI
+            only.
     """
 
     __slots__ = ("_edit", "_input_tensors", "cpu", "graph", "notes", "provider", "scope")

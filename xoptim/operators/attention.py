@@ -1,7 +1,7 @@
 """Attention, of the standard operator set and of onnxruntime.
 
-Source: onnxruntime's docs/ContribOperators.md, and runs of onnxruntime. In shapes, N is the batch
-size, S the length of the queries, L of the keys, H are features of the queries, Hv of the values.
+Source: onnxruntime's docs/ContribOperators.md, and runs. In shapes: N batch size, S length of the
+queries, L of the keys, H features of the queries, Hv of the values.
 """
 
 import math

@@ -32,9 +32,7 @@ class AxisOperand(NamedTuple):
     whole: frozenset[int] = frozenset()
     # whether it may have fewer axes than the result: its axes are the last ones then
     broadcasts: bool = False
-    # whether a new axis of the result is not inserted into it, as into indices and weights, which
-    # have only some of the axes
-    is_apart: bool = False
+    is_apart: bool = False  # whether it does not get new axes of the result, like indices
 
 
 class Numbers(NamedTuple):
@@ -68,7 +66,7 @@ class Axes:
         return self.results[0][len(self.results[0]) - self.last :]
 
     def reordered(self, order: Labels) -> Axes | None:
-        """The axes of the node after the axes of one operand or result were put in another order.
+        """The description with the axes of one operand or result in another order.
 
         ``None`` if the node cannot be written so.
         """
@@ -91,7 +89,7 @@ class Axes:
         def sort(labels: Labels) -> Labels:
             result = [label for label in order if label in labels]
             for place, label in enumerate(labels):
-                # An axis of its own keeps its place, but not the last: broadcasting is slow there.
+                # a label of its own keeps its place, except the last: broadcasting is slow there
                 if label not in result:
                     result.insert(min(place, len(result) - 1), label)
             return tuple(result)
@@ -99,7 +97,7 @@ class Axes:
         return self._with(sort)
 
     def inserted(self, new: int, before: int | None = None) -> Axes | None:
-        """The axes of the node after a new axis was inserted before another one, or before all.
+        """The description with a new axis before another one, or before all.
 
         ``None`` if the node cannot be written so.
         """
@@ -121,7 +119,7 @@ class Axes:
         return self._with(insert, changes_apart=False)
 
     def replaced(self, replacing: Mapping[int, Labels]) -> Axes:
-        """The axes of the node after some axes were replaced, each by any number of axes."""
+        """The description with some axes replaced, each by any number of axes."""
         return self._with(
             lambda labels: tuple(
                 axis for label in labels for axis in replacing.get(label, (label,))

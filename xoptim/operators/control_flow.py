@@ -39,7 +39,7 @@ def if_(ctx: NodeContext) -> Results:
 
 
 _ROUNDS = 6
-"""Rounds before the shapes of carried values are dropped, and again before their types are."""
+"""Number of rounds after which shapes of carried values are dropped; after as many more, types."""
 
 
 def settle(

@@ -78,7 +78,7 @@ def _picked(data: Sequence[Dim], indices: Sequence[Dim] | None) -> list[Dim | No
 
 @infers("NonZero")
 def non_zero(ctx: NodeContext) -> Results:
-    """One row per axis. For a scalar the specification has no row and onnxruntime one."""
+    """One row per axis. For a scalar, the specification has no row, and onnxruntime has one row."""
     shape = shape_of(ctx.input(0))
     return (Info(TensorProto.INT64, (len(shape) if shape else ctx.fresh(), ctx.fresh())),)
 

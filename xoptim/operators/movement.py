@@ -59,7 +59,7 @@ register(Trait.VIEW, *_VIEWS)
 register(Trait.MOVES, *_VIEWS, "Transpose")
 register(Trait.KEEPS_FINITE, *_VIEWS, "Transpose", "Trilu")
 register(Trait.SAME_SHAPE, "ReverseSequence", "Trilu")
-# Flatten has no cost: horizontal fusion (`xoptim.passes.repeated`) reads costs, never stacks it.
+# no Flatten: `xoptim.passes.repeated`, which reads these, never stacks it
 costs(CostKind.VIEW, "Identity", "Reshape", "Squeeze", "Unsqueeze")
 costs(CostKind.COPIED, "Transpose")
 counts(*_VIEWS, "Transpose", "Trilu")(no_operations)
@@ -111,7 +111,7 @@ def _squeezed(
         # even the rank depends on a symbol that may be 1
         return dims if all(is_never_one(dim) for dim in dims) else None
     if axes is None:
-        # Several unknown axes may be listed twice, so their number does not give the rank.
+        # several unknown axes may be equal, so their number does not give the rank
         return fresh_shape(ctx, rank - 1) if count == 1 and rank else None
     dropped = {normalized(axis, rank) for axis in axes}
     if None in dropped:
@@ -196,8 +196,8 @@ def _solve(
 def _exact_target(source: Shape, target: Sequence[Dim]) -> Sequence[Dim]:
     """The target with exact sizes in place of sizes that may wrap around in their element type.
 
-    The number of elements is below 2**48. If the sizes multiply to it, at most one of them does not
-    fit 32 bits, and the other sizes determine that one. Any factor of it fits 64 bits.
+    If the sizes multiply to the number of elements, which is below 2**48, at most one of them does
+    not fit 32 bits, and the other sizes determine it. Factors of that number fit 64 bits.
     """
     exact = [size if type(size) is int else before_wrapping(size) for size in target]
     if not any(map(is_not, exact, target)):
@@ -213,7 +213,7 @@ def _exact_target(source: Shape, target: Sequence[Dim]) -> Sequence[Dim]:
 
 
 def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
-    """The dimension that, with those used, gives as many elements as the source."""
+    """The dimension that, multiplied by ``used``, gives as many elements as the source has."""
     rest = list(source)
     divisors: list[Dim] = []
     for dim in used:
@@ -227,7 +227,7 @@ def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
         return None  # -1 next to a dimension of size 0 has no unique solution
     quotient = exact_quotient(total, divisor)
     if quotient is not None:
-        # For example, an axis is padded to a multiple of n, split into windows of n, and joined.
+        # such as an axis that is padded to a multiple of n, split into windows of n, and joined
         return multiplied_out(quotient)
     # Of two numbers, a remainder shows that the model is invalid; a symbolic quotient is exact in
     # every run that has a result.
@@ -236,7 +236,7 @@ def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
 
 @infers_tensor("Flatten")
 def flatten(ctx: NodeContext, x: Info) -> Results:
-    """A matrix: the axes before ``axis`` and the others."""
+    """A matrix: the axes before ``axis`` become its rows, the axes from ``axis`` on its columns."""
     axis = integer(ctx, "axis", 1)
     # valid for Flatten, but not an axis for `normalized`
     if x.shape is not None and axis == len(x.shape):
@@ -283,9 +283,9 @@ def transposed_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
 
 @describes("Reshape")
 def reshaped_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
-    """Leading axes of equal size stay; the elements of the others are mixed.
+    """Leading axes of equal size stay; the elements of the axes after them are mixed.
 
-    With ``allowzero``, all are mixed.
+    With ``allowzero``, the elements of all axes are mixed.
     """
     result, target = g.try_infer_shape(node.output[0]), g.get_argument(node, "shape")
     if result is None or not isinstance(target, list) or len(target) != len(result):

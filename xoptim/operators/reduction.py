@@ -86,7 +86,7 @@ def _reduced(
     if axes is None:
         if keep:
             return fresh_shape(ctx, rank)
-        # Several unknown axes may be listed twice, so their number does not give the rank.
+        # several unknown axes may be equal, so their number does not give the rank
         return fresh_shape(ctx, rank - 1) if count == 1 and rank else None
     dropped = {normalized(axis, rank) for axis in axes}
     if None in dropped:  # an axis is out of range

@@ -61,8 +61,8 @@ class FoldConstants(GraphPass):
 
     def __init__(self, growth: Growth, send: Send) -> None:
         self.growth = growth
-        # Whether floating-point results were stored: runtimes compute MatMuls of stored matrices
-        # in another order than those of computed matrices
+        # Whether floating-point results were stored: a MatMul of a stored matrix sums in another
+        # order than a MatMul of a computed matrix
         self.has_stored_floats = False
         self._send = send
 
@@ -79,7 +79,7 @@ class FoldConstants(GraphPass):
 
     def _run_again(self, folder: "Folder", before: int) -> int:
         """Fold postponed results until nothing changes: constants that become unused free bytes
-        for others.
+        for other results.
         """
         count = folder.run()
         while count > before and self.growth.unfolded() is not None:

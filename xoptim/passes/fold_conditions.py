@@ -47,10 +47,7 @@ def may_repeat(graph: Graph, node: Node) -> bool:
 
 
 def may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool:
-    """Whether a node may be constant, fast: its elements are known, or its first operand is stored.
-
-    A node that is not constant may pass.
-    """
+    """Whether a node may be constant (fast): elements are known, or operand 0 is stored."""
     info = graph.known(node.output[0]) if node.output else None
     if info is not None and info.data is not None:
         return True

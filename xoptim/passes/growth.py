@@ -222,8 +222,8 @@ class NoteGrowth(Step):
 
 
 def write_expanded(model: Model, limit: int | None) -> dict[Node, int]:
-    """Write repeating constants as nodes, the largest first, until the others, which are complete
-    in the file, fit into ``limit`` bytes.
+    """Write repeating constants as nodes, the largest first, until the remaining constants, which
+    are complete in the file, fit into ``limit`` bytes.
 
     Returns the nodes, and the bytes of their results.
     """

@@ -240,7 +240,6 @@ class _Guards:
             yield op.Not(op.Equal(op.Mod(size, self.number(fact.divisor)), self.number(fact.rest)))
 
     def _polynomial(self, total: Dim) -> str:
-        """The value of a polynomial of dimensions."""
         if isinstance(total, int):
             return self.number(total)
         result = self.number(total.constant)

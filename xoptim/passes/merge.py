@@ -46,7 +46,6 @@ class MergeInitializers(GraphPass):
 def _grouped(
     names: Iterable[str], key: Callable[[Tensor], object], graph: Graph
 ) -> list[list[str]]:
-    """The groups of several initializers with equal keys."""
     groups: dict[object, list[str]] = {}
     for name in names:
         groups.setdefault(key(graph.initializers[name]), []).append(name)

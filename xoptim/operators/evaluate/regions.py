@@ -81,7 +81,7 @@ def evaluate_with_onnxruntime(
         return RegionResult(None, reason) if reason else RegionResult(region.run(model))
     except (MemoryError, UnstoppableError):
         raise
-    # onnxruntime raises a dozen unrelated types, and bad nodes make onnx raise others
+    # onnxruntime raises errors of a dozen unrelated types, and onnx raises more for bad nodes
     except Exception as error:
         return RegionResult(None, f"{type(error).__name__}: {' '.join(str(error).split())}")
 
@@ -161,7 +161,7 @@ class _Region:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.enable_mem_reuse = options.enable_mem_pattern = options.enable_cpu_mem_arena = False
-        options.log_severity_level = 4  # fatal errors only: others arrive as exceptions
+        options.log_severity_level = 4  # fatal errors only: other errors arrive as exceptions
         if self.initializers:
             options.add_external_initializers(
                 list(self.initializers), list(self.initializers.values())
@@ -200,7 +200,7 @@ def to_numpy(value: Any) -> Array:
 def _with_subgraphs(
     nodes: Iterable[onnx.NodeProto],
 ) -> tuple[list[onnx.NodeProto], list[onnx.GraphProto]]:
-    """The nodes with those of their subgraphs, at every depth, and these subgraphs."""
+    """The nodes and the nodes of their subgraphs, at every depth; and the subgraphs."""
     outer = list(nodes)
     graphs = list(inner_graphs(outer))
     return [*outer, *(node for graph in graphs for node in graph.node)], graphs

@@ -177,7 +177,6 @@ def _free_name(model: Model, title: str) -> str:
 
 
 def _function(model: Model, name: str, interface: Interface, names: BlockNames) -> Function:
-    """The function that a block becomes."""
     values = Names()
     inputs = {operand: values.fresh(names.short(operand[0])) for operand in interface.operands}
     nodes, result_names = body_nodes(interface, names, inputs, values.fresh)

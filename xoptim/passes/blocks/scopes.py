@@ -80,8 +80,8 @@ def name_of(scopes: Sequence[Scope]) -> str:
 class BlockNames:
     """The names of a block, from the innermost scopes around all nodes of a copy.
 
-    Without scopes, or if those of the copies have nothing in common, the block is named after its
-    operators.
+    Without scopes, or if the scopes of the copies have nothing in common, the block is named after
+    its operators.
     """
 
     def __init__(self, copies: Sequence[Sequence[Node]]) -> None:

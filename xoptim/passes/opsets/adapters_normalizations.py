@@ -55,7 +55,7 @@ def _reshape_copies_zeros(shape: Shape | None, first: int) -> bool:
 
 
 def not_spatial(call: OpsetCall) -> None:
-    """BatchNormalization 9: statistics are per channel; other operators use those per element."""
+    """BatchNormalization 9: statistics for each element disappeared, and need other operators."""
     not_training(call)
     if call.take("spatial"):
         return

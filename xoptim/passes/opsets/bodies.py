@@ -89,7 +89,7 @@ def _types_of_operands(node: Node) -> list[bytes]:
 
 
 def _names_of_formals(node: Node, body: onnx.FunctionProto, scratch: Scratch) -> dict[str, str]:
-    """The names of operands and results of the node, by those in the function."""
+    """The names of operands and results of the node, by their names in the function."""
     names = {"": ""}
     for formals, actuals in ((body.input, node.input), (body.output, node.output)):
         padded: Sequence[str] = (*actuals, *[""] * len(formals))

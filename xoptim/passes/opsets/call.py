@@ -109,7 +109,7 @@ class OpsetCall:
         return self.scratch.info(self.inputs[place]) if self.has_input(place) else UNKNOWN
 
     def value(self, place: int) -> np.ndarray | None:
-        """The value of a constant operand, ``None`` for another or an absent one."""
+        """The value of a constant operand, ``None`` for a computed or absent operand."""
         return self.scratch.value(self.inputs[place]) if self.has_input(place) else None
 
     def get(self, name: str) -> Any:
@@ -199,9 +199,7 @@ class OpsetCall:
     def finish(
         self, op_type: str, operands: Sequence[str], place: int = 0, **attributes: Any
     ) -> None:
-        """Add a call after this one, which computes the result of the node from the result of this
-        call and further ``operands``.
-        """
+        """Add a call that computes the node's result from that of this call and ``operands``."""
         result, name = self.outputs[place], self.scratch.new_name(f"{self.op_type.lower()}_out")
         self.outputs[place] = name
         self.after.insert(

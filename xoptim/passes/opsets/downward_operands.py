@@ -110,7 +110,7 @@ def positive_axes(name: str, further: int = 0) -> Adapter:
 
 
 def clip_attributes(call: OpsetCall) -> None:
-    """Clip 11: the bounds are operands; those that an attribute cannot hold become Max and Min."""
+    """Clip 11: the bounds are operands; if an attribute cannot hold one, Max and Min apply them."""
     bounds = call.value(1), call.value(2)
     is_constant = all(bounds[i] is not None or not call.has_input(i + 1) for i in (0, 1))
     if is_constant and all(value is None or _is_short(value) for value in bounds):

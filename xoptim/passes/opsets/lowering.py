@@ -118,7 +118,7 @@ def lowered(call: OpsetCall) -> list[OpsetCall]:
 
 
 def _drop_additions(call: OpsetCall, version: int) -> None:
-    """Drop additions of an operator set to an operator that have no effect; refuse others."""
+    """Drop additions of an operator set to an operator; refuse additions that have an effect."""
     old, new = pair(call.op_type, version)
     defaults = attribute_defaults(call.op_type, "", version)
     for name in [name for name in call.attributes if name not in old.attributes]:

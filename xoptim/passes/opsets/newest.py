@@ -146,7 +146,7 @@ def newest_that_loads() -> int:
 
 
 def _loads(version: int) -> bool:
-    """Whether onnxruntime loads a model of an operator set: it refuses those newer than itself."""
+    """Whether onnxruntime loads a model of an operator set: it refuses sets newer than itself."""
     graph = onnx.parser.parse_graph("probe (float[1] x) => (float[1] y) { y = Identity(x) }")
     imports = [onnx.helper.make_opsetid("", version)]
     try:
@@ -160,8 +160,8 @@ def _loads(version: int) -> bool:
 
 
 def newest_for(model: Model, provider: str) -> int:
-    """The newest operator set in which a provider runs a model as well as in its present set, which
-    is the result without such a set. The model is left unchanged.
+    """The newest operator set in which a provider runs a model as well as now; the present set if
+    no newer one qualifies. The model is left unchanged.
 
     onnxruntime loads this set, every node can be expressed in it, and no operator loses a kernel or
     gets a slower one. This includes the operators that fusions write: fusions are the reason to

@@ -120,7 +120,7 @@ class StackRegion:
         )
 
     def _obstacle(self) -> str:
-        """The reason why stacked MatMuls may overflow where single ones do not, empty for none.
+        """The reason why stacked MatMuls may overflow where single MatMuls do not; empty if none.
 
         onnxruntime multiplies a single row with a stack of matrices by another kernel, which rounds
         each product before it is added: the product of large numbers is infinite there, and a sum
@@ -198,8 +198,8 @@ _NODE_COUNTS: Final = {"Gemm": 2, "LayerNormalization": 3, "Gather": 2}
 
 
 class StackNodes:
-    """Counts the nodes of a stack: its own, those of its operands, and the lanes that are read
-    separately.
+    """Counts the nodes of a stack: its own nodes, the nodes of its operands, and a node for each
+    lane that is read separately.
 
     Each method takes time in proportion to the size of this group or of the argument, whichever is
     smaller. ``group_of`` has the groups that are stacked, by result.

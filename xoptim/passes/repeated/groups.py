@@ -317,7 +317,7 @@ class Group:
     # number of nodes on the longest path to each of them; equal for all, so that none depends on
     # another
     level: int
-    # The operands of each node, in the order of the lanes. Those of commutative operators are
+    # The operands of each node, in the order of the lanes. Operands of commutative operators are
     # sorted so that they correspond; the last Add of a sum has all its terms
     operands: dict[Node, tuple[str, ...]] = field(default_factory=dict)
     # for each result its index among the results of its node, and its lane
@@ -401,8 +401,8 @@ def _with_peers(sums: Sums, fewest: int) -> list[tuple[int, list[Node]]]:
 class _Colours:
     """The colours of results: the class of the node, and the index among its results.
 
-    All results of a node without a peer have one colour: parallel branches read the parts of one
-    Split. Slices of one value without a peer have one colour as well.
+    All results of a node without a peer have one colour, and so have Slices of one value: parallel
+    branches read the parts of one Split.
     """
 
     def __init__(self, graph: Graph) -> None:

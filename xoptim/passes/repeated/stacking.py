@@ -200,7 +200,6 @@ class Repeated(ModelPass):
 
 
 def _eight_layers() -> Example:
-    """Layers of two rows, whose results are added."""
     lanes = range(8)
     weights = ", ".join(f"float[2,2] w{lane} = {{{lane}, 2, 3, 4}}" for lane in lanes)
     layers = " ".join(

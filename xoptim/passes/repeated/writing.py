@@ -37,7 +37,7 @@ def store_stack(edit: Edit, array: np.ndarray) -> str:
 
 
 def stacked_bytes(model: Model) -> int:
-    """Bytes of the stacked weights of a model, those of earlier passes included."""
+    """Bytes of the stacked weights of a model, stacks of earlier passes included."""
     tensors = (tensor for graph in model.graphs() for tensor in graph.initializers.values())
     return sum(tensor.nbytes for tensor in tensors if isinstance(tensor, StackedTensor))
 
@@ -92,7 +92,7 @@ class StackWriter:
         return self.column(names), self.rank(names[0])
 
     def _terms(self, terms: Sequence[tuple[str, ...]]) -> list[StackOperand]:
-        """The terms of sums; those that are lanes of one stack are added up."""
+        """The terms of sums; terms that are lanes of one stack are added up."""
         columns: dict[str, list[tuple[str, ...]]] = {}
         for names in terms:
             stacks = {self._lane[name][0] if name in self._lane else "" for name in names}
@@ -345,7 +345,6 @@ def _batched(
 
 
 def _add(writer: StackWriter, group: Group, operands: Sequence[StackOperand]) -> str:
-    """The sum of two stacks or more."""
     rank = writer.rank(group.first.output[0])
     return str(reduce(writer.op.Add, (writer.aligned(operand, rank) for operand in operands)))
 

@@ -140,8 +140,7 @@ class Planner:
         yield from self._by_shape(rank, data)
         yield from self._by_gather(rank, data)
         if len(data) <= _MAX_LENGTH:
-            # first, because other vectors may share the parts
-            if may_split and rank and len(data) > 1:
+            if may_split and rank and len(data) > 1:  # first: other vectors may share the parts
                 yield from self._by_concat(data)
             yield from self._by_operation(rank, data)
             if rank == 0:

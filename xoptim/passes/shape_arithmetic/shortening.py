@@ -64,7 +64,7 @@ def shorten(graph: Graph) -> int:
     if not region.demanded:
         return 0
     planner = Planner(region)
-    # Vectors of many sizes first: others gather elements of them.
+    # Vectors of many sizes first: smaller values gather their elements.
     order = sorted(
         region.demanded,
         key=lambda name: -sum(type(dim) is not int for dim in region.values[name][1]),
