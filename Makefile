@@ -85,7 +85,7 @@ $(VENV)/recipes/.done: pyproject.toml
 	$(PYTHON) -m venv $(VENV)/recipes
 	$(VENV)/recipes/bin/python -P -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[test]" torch==2.14.1 \
 		torchvision==0.29.1 onnxscript "transformers>=5" sentence-transformers timm diffusers ultralytics keras onnxslim rapidocr-onnxruntime \
-		scikit-learn skl2onnx
+		scikit-learn skl2onnx polygraphy onnx_graphsurgeon
 	@touch $@
 
 # optimum-onnx needs transformers 4, which cannot be installed next to transformers 5.

@@ -28,34 +28,40 @@ def note(step: str) -> None:
 
 
 def guarded(command: Callable[[], None]) -> None:
-    """Run a command in a child process, and exit with its code; in this process where the system
+    """Run a command in a child process, and exit with its code; see `supervised`."""
+    code = supervised(command)
+    if code is not None:
+        leave(code)
+
+
+def supervised(command: Callable[[], None]) -> int | None:
+    """Run a command in a child process, and return its exit code; in this process where the system
     cannot pass on signals.
 
     If a run of a model ends the child, the command starts again without that run. Before the call,
-    nothing large may be loaded, and no thread may run. The files of a child that dies are removed.
+    no thread may run. The files of a child that dies are removed. Returns ``None`` in the process
+    in which the command has run.
     """
     WATCH.share()
     JOURNAL.share()
     child = end_of_child(_MAX_SECONDS, _begins_anew)
     if child is None:
-        for start in WATCH.starts:
-            start()
         command()
-        return
+        return None
     if child.code >= 0:
-        _leave(child.code)
+        return child.code
     JOURNAL.clean()
     if child.asked:
         end = Ended(child.asked)
         _say(f"error: {end.word}; {JOURNAL.outcome()}")
-        _leave(end.code)
+        return end.code
     name, last = signal_name(-child.code), WATCH.last()
     cause = "most likely out of memory" if name == "SIGKILL" else "most likely a bug in onnxruntime"
     where = f" at the step {last.step!a}" if last.step else ""
     where += f" in a run with {_listed(last.sizes)}" if last.sizes else ""
     advice = f"; {_advice(last.sizes)}" if last.sizes and name in _FAULTS else ""
     _say(f"error: the process was ended by {name}{where}, {cause}; {JOURNAL.outcome()}{advice}")
-    _leave(128 - child.code)
+    return 128 - child.code
 
 
 def _begins_anew(child: ChildEnd) -> bool:
@@ -96,7 +102,7 @@ def _say(text: str) -> None:
     os.write(2, f"xopt: {''.join(plain)}\n".encode("ascii"))
 
 
-def _leave(code: int) -> None:
+def leave(code: int) -> None:
     """Exit without Python's cleanup: nothing is left to do."""
     sys.stdout.flush()
     os._exit(code)

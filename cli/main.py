@@ -52,8 +52,15 @@ class _Warnings(logging.Handler):
 
 _ALONE = ("--help", "-h", "--version", "--completion", "--json-schema")
 """Options of the whole command."""
-_OTHER_TOOLS = ("onnxsim", "onnxslim", "onnxoptimizer", "simplify", "polygraphy")
-"""Names of other tools, which their users may type in front of a model."""
+_ELSEWHERE = {
+    **dict.fromkeys(
+        ("onnxsim", "onnxslim", "onnxoptimizer", "simplify", "polygraphy"), "MODEL -o OUTPUT"
+    ),
+    "infer": "extract MODEL -o OUTPUT",
+}
+"""Names of other tools and of a function, which users may type in front of a model, with the words
+that do the same.
+"""
 _FAST = "fast"
 """``xopt fast MODEL`` is ``xopt MODEL --fast``."""
 _TUNE = ("-O2", "--tune")
@@ -116,8 +123,8 @@ class DefaultGroup(click.Group):
         if word.startswith("-"):
             return
         names = [f"--{word}"] if word in ("help", "version") else similar(word, self.commands)
-        if word in _OTHER_TOOLS:
-            names = ["MODEL -o OUTPUT"]
+        if word in _ELSEWHERE:
+            names = [_ELSEWHERE[word]]
         if names and not Path(word).exists():
             raise click.UsageError(
                 f"there is no command or file {word!r}; did you mean `xopt {names[0]}`?"

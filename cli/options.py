@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from xoptim import XoptimError, targets
-from xoptim.diagnose.explanation import abridged, suggestion
+from xoptim.diagnose.explanation import abridged, suggestion, without_sign
 from xoptim.verification import is_provider
 
 from .help import HelpfulCommand
@@ -82,6 +82,23 @@ def _seconds(value: str | float) -> float:
             f"{abridged(text)} is not a time above 0: write 30 or 30s for seconds, 2m for minutes"
         )
     return seconds
+
+
+def percentage(value: str | float) -> float:
+    """A share such as ``5%`` or ``5``, as the number of percent.
+
+    A number below 1 needs the sign: some users mean 5 % by 0.05.
+    """
+    text = str(value).strip()
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= 100:
+        raise click.BadParameter(f"{abridged(text)} is not a percentage from 0 to 100, such as 5%")
+    if 0 < number < 1 and not text.endswith("%"):
+        raise click.BadParameter(without_sign(text, number))
+    return number
 
 
 def choice(text: str, *words: str) -> Any:

@@ -142,6 +142,13 @@ def verdict(outcome: Outcome) -> int:
     return 0
 
 
+def check_page(path: Path, option: str) -> None:
+    """Raise `click.UsageError` when the file of an option does not end in .html."""
+    if path.suffix.lower() not in _PAGE_SUFFIXES:
+        page = str(path.with_suffix(".html"))
+        raise click.UsageError(f"{option} writes HTML: name the file {page!r}, not {str(path)!r}")
+
+
 def page_of(path: Path | None, model: Path, target: Path) -> Page | None:
     """The page that ``--report FILE`` asks for, or none.
 
@@ -152,8 +159,6 @@ def page_of(path: Path | None, model: Path, target: Path) -> Page | None:
         return None
     if path.absolute() in (model.absolute(), target.absolute()):
         raise click.UsageError(f"--report {str(path)!r} would replace a model")
-    if path.suffix.lower() not in _PAGE_SUFFIXES:
-        page = str(path.with_suffix(".html"))
-        raise click.UsageError(f"--report writes HTML: name the file {page!r}, not {str(path)!r}")
+    check_page(path, "--report")
     result = "standard output" if target == STANDARD_OUTPUT else target.name
     return workflow.page.Page(writable(path), title=model.name, result=result)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from xoptim import (
@@ -19,7 +20,9 @@ from xoptim import (
     read_rules,
     resolve,
     select,
+    use_operators,
 )
+from xoptim.catalogue.discovery import operator_packs
 
 from .options import json_option, known_provider, option, provider_option, repeated
 from .preparation import assume_from_model_option
@@ -88,8 +91,34 @@ def _patterns(default: str) -> Any:
     )
 
 
-def _words(effect: str) -> Any:
-    return repeated(f"{effect} patterns by name or tag (repeatable).", type=WORD, metavar="TAG")
+def _words(effect: str, **settings: Any) -> Any:
+    text = f"{effect} patterns by name or tag (repeatable)."
+    return repeated(text, type=WORD, metavar="TAG", **settings)
+
+
+def with_operators(
+    _context: click.Context, _option: click.Parameter, words: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Use the operators of the packs among some words; returns the words that select patterns."""
+    packs = operator_packs().keys() & {*words} if words else ()
+    use_operators(*sorted(packs))
+    return tuple(word for word in words if word not in packs or word in database().words())
+
+
+def operators_option() -> Any:
+    """The option ``--include`` of a command that does not select patterns."""
+    text = "Use the custom operators of an installed pack (repeatable)."
+    return repeated(text, "--include", metavar="PACK", callback=_use)
+
+
+def _use(
+    context: click.Context, option: click.Parameter, words: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Use the operators of packs; words in settings may select patterns for other commands."""
+    is_typed = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+    packs = words if is_typed or not words else sorted(operator_packs().keys() & {*words})
+    use_operators(*packs)
+    return words
 
 
 @dataclass(frozen=True)
@@ -97,7 +126,7 @@ class Selection:
     """The options that choose patterns, ``default`` by default."""
 
     patterns: str = _patterns("default")
-    include: tuple[str, ...] = _words("Add")
+    include: tuple[str, ...] = _words("Add", callback=with_operators)
     require: tuple[str, ...] = _words("Keep only")
     exclude: tuple[str, ...] = _words("Remove")
 
@@ -172,6 +201,7 @@ class TrialChoices:
     provider: str = provider_option(
         "Execution provider to optimize for.", type=known_provider, metavar="TEXT"
     )
+    include: tuple[str, ...] = operators_option()
     assume_from_model: bool = assume_from_model_option()
     as_json: bool = json_option()
 

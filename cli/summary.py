@@ -5,7 +5,7 @@ which patterns.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -124,6 +124,8 @@ def _most_first(applied: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 _MAX_HINTS: Final = 2
+_LABEL_WIDTH: Final = 14
+"""Characters of the first column of the summary."""
 _MAX_METADATA: Final = 0.2
 """Share of the file above which a hint names metadata."""
 
@@ -147,6 +149,8 @@ class Summary:
         outcome = self.outcome
         verified, report, operators = outcome.verified, outcome.report, outcome.operators
         opset_before, opset_after = outcome.opsets
+        size = self.bytes_after  # once: it counts all weights
+        hints = (f"{'hint':{_LABEL_WIDTH}}{hint}" for hint in outcome.hints[:_MAX_HINTS])
         return SummaryDocument(
             model=readable(str(self.model)),
             written=outcome.written,
@@ -161,7 +165,7 @@ class Summary:
             opset_before=opset_before,
             opset_after=opset_after,
             bytes_before=outcome.bytes_before,
-            bytes_after=self.bytes_after,
+            bytes_after=size,
             patterns=report.applied,
             exactness=report.exactness,
             unchecked_operators=outcome.unchecked,
@@ -175,6 +179,7 @@ class Summary:
             latency=None if outcome.latency is None else outcome.latency.latency(),
             unfolded=report.unfolded,
             hints=outcome.hints,
+            remarks=_labelled((*_findings(outcome, size), *hints)),
             unused_inputs=report.unused_inputs,
             dropped_inputs=report.dropped_inputs,
             repetitions=report.repetitions,
@@ -229,13 +234,8 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
     if not outcome.verified.reports:
         console.print(f"verification  skipped: --no-verify{summary.loosened}", highlight=False)
     console.print(f"time          {_time_text(outcome, verbose=verbose)}", highlight=False)
-    remarks = (
-        *_assumed(outcome),
-        *_changes(outcome),
-        *_remarks(outcome),
-        *_metadata(outcome, size),
-    )
-    for remark in (*remarks, *_hints(outcome, verbose=verbose)):
+    remarks = (*_assumed(outcome), *_findings(outcome, size), *_hints(outcome, verbose=verbose))
+    for remark in remarks:
         console.print(remark, highlight=False)
     if verbose and outcome.quantized is not None:
         _print_candidates(console, outcome.quantized)
@@ -274,6 +274,27 @@ def _assumed(outcome: Outcome) -> Iterator[str]:
             f"not guarded   {', '.join(outcome.report.unguarded)}: standard operators cannot "
             "check it"
         )
+
+
+def _labelled(lines: Iterable[str]) -> list[str]:
+    """Lines of the summary without columns: each label with its text, further lines included."""
+    texts: list[str] = []
+    for line in lines:
+        label, text = line[:_LABEL_WIDTH].strip(), line[_LABEL_WIDTH:].strip()
+        if label:
+            texts.append(f"{label}: {text}")
+        else:
+            texts[-1] += f"; {text}"
+    return texts
+
+
+def _findings(outcome: Outcome, size: int | None) -> Iterator[str]:
+    """Lines about all that was found, without hints about options; ``size`` is that of the file in
+    bytes, ``None`` when it was refused.
+    """
+    yield from _changes(outcome)
+    yield from _remarks(outcome)
+    yield from _metadata(outcome, size)
 
 
 def _changes(outcome: Outcome) -> Iterator[str]:

@@ -55,6 +55,7 @@ class SummaryDocument(JsonResult):
         latency: times before and after; ``None`` when not measured.
         unfolded: results that were not folded because of their size; ``None`` without any.
         hints: options that would make the model smaller.
+        remarks: lines of the printed summary about findings, and the first hints.
         unused_inputs: inputs of the result that nothing reads.
         dropped_inputs: inputs of the original that were removed.
         repetitions: blocks that are written once.
@@ -91,6 +92,7 @@ class SummaryDocument(JsonResult):
     latency: Latency | None
     unfolded: Unfolded | None
     hints: Sequence[OpsetHint | OptionHint]
+    remarks: list[str]
     unused_inputs: tuple[str, ...]
     dropped_inputs: tuple[str, ...]
     repetitions: tuple[Repetition, ...]

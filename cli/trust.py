@@ -19,6 +19,7 @@ from xoptim import UnknownPatternError, select
 from xoptim.system.files import is_own
 from xoptim.verification import ComparisonRules
 
+from .options import percentage
 from .settings import Settings
 
 _ROOTS: Final = (".git", "pyproject.toml")
@@ -149,10 +150,9 @@ def _is_above(limit: float) -> Callable[[Any], bool]:
 
     def check(value: Any) -> bool:
         try:
-            number = float(str(value).removesuffix("%"))
+            return not float(value) <= limit
         except ValueError:
             return True
-        return not number / (100 if str(value).endswith("%") else 1) <= limit
 
     return check
 
@@ -160,7 +160,10 @@ def _is_above(limit: float) -> Callable[[Any], bool]:
 def _is_loose_tolerance(value: Any) -> bool:
     """Whether an error above the default is allowed, for all outputs or for one."""
     texts = value if isinstance(value, (list, tuple)) else [value]
-    return any(_is_above(0.01)(str(text).rpartition("=")[2]) for text in texts)
+    try:
+        return any(percentage(str(text).rpartition("=")[2]) > 1 for text in texts)
+    except click.BadParameter:
+        return True  # the option reports it
 
 
 def _selects_loosely(value: Any) -> bool:

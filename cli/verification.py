@@ -35,7 +35,7 @@ from xoptim.verification.archives import Archive
 from xoptim.verification.errors import ChoiceError
 
 from .memory import MEMORY_BOUND
-from .options import choice, common, duration, flag, names_of, option, repeated, switch
+from .options import choice, common, duration, flag, names_of, option, percentage, repeated, switch
 
 if TYPE_CHECKING:
     _Choice = click.Choice[str]
@@ -53,15 +53,12 @@ _NAMES_ELSEWHERE: Final[Mapping[str, Scheme]] = {
 
 
 def fraction(value: str | float) -> float:
-    """A fraction: ``0.01`` or ``1%``."""
-    text = str(value).strip()
+    """The error that a share such as ``1%`` or ``1`` allows, as a fraction."""
+    number = percentage(value) / 100
     try:
-        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
         PrecisionOptions(tolerance=number)
     except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is not a fraction between 0 and 1, such as 1% or 0.01"
-        ) from None
+        raise click.BadParameter(f"{str(value)!r} is not above 0% and below 100%") from None
     return number
 
 
@@ -110,9 +107,9 @@ def metric_option() -> Any:
 
 
 class _Tolerance(_ParamType):
-    """A fraction for all outputs, or ``OUTPUT=FRACTION`` for one; kept as text."""
+    """A percentage for all outputs, or ``OUTPUT=PERCENT`` for one; kept as text."""
 
-    name = "fraction"
+    name = "percent"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The text, if it can be read."""
@@ -124,9 +121,9 @@ class _Tolerance(_ParamType):
 def tolerance_option(text: str, default: str | None = None) -> Any:
     """The option ``--tolerance``, for all outputs or for one."""
     return repeated(
-        f"{text}: 1% or 0.01, or OUTPUT=1% (repeatable).",
+        f"{text}: 1%, or OUTPUT=1% (repeatable).",
         type=_Tolerance(),
-        metavar="FRACTION",
+        metavar="PERCENT",
         default=() if default is None else (default,),
         show_default=default is not None,
     )

@@ -22,6 +22,7 @@ RELEASED: Final = ROOT / "docs" / "released_api.txt"
 MODULES: Final = (
     "xoptim",
     "xoptim.match",
+    "xoptim.operators",
     "xoptim.dialects",
     "xoptim.testing",
     "xoptim.integrations.onnx_ir",

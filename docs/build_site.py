@@ -55,6 +55,7 @@ GUIDES: Final = {
         "lab/reach",
         "docs/writing-patterns",
         "docs/patterns-by-hand",
+        "docs/custom-operators",
         "docs/rules",
         "docs/rewriters",
         "docs/chains",

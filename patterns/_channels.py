@@ -1,15 +1,28 @@
-"""Multiplications and additions of constants in a row as one affine map of each channel, and
-arithmetic on weights in double precision.
+"""A factor and a summand for each channel: read from the nodes that apply them, and absorbed by
+weights and biases, in double precision.
 """
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar, TypeGuard
 
 import numpy as np
 
 from xoptim.facts.dtypes import is_float, numpy_dtype
 from xoptim.facts.errors import Declined
-from xoptim.match import ANY, GraphView, Node, PatternBuilder, Symbol
+from xoptim.match import (
+    ANY,
+    Constant,
+    EasyPatternOptimization,
+    GraphView,
+    Match,
+    Node,
+    PatternBuilder,
+    Symbol,
+)
+from xoptim.match.rewrite import Phase
 
 from ._folding import Array, cancels, constant, doubles, is_moderate, median, rounded
 from ._nodes import is_op, size_along
@@ -18,41 +31,26 @@ from ._nodes import is_op, size_along
 def per_channel(
     g: GraphView, name: str, rank: int | None, channels: int | None, place: int = 1
 ) -> Array:
-    """`try_per_channel` of a constant, by its name.
-
-    Raises:
-        Declined: when it is not one number for each channel, which ends the match.
-    """
-    numbers = try_per_channel(g.get_computed_constant(name), rank, channels, place)
-    if numbers is None:
-        raise Declined(f"{name!r} is not one value per channel")
-    return numbers
-
-
-def try_per_channel(
-    array: Array | None, rank: int | None, channels: int | None, place: int = 1
-) -> Array | None:
     """A constant that differs along one axis only, as a vector of ``channels`` numbers in double
     precision.
 
     It is combined with a tensor of this rank, which has the channels along the axis ``place``.
-    ``None`` when the constant differs along other axes, would change the shape, or is not finite.
+
+    Raises:
+        Declined: when it differs along other axes, would change the shape, or is not finite.
     """
-    if (
-        array is None
-        or rank is None
-        or channels is None
-        or array.ndim > rank
-        or array.dtype.kind in "iubcOUS"
-    ):
-        return None
-    aligned = (1,) * (rank - array.ndim) + array.shape
-    if aligned[place : place + 1] not in ((1,), (channels,)) or any(
-        d != 1 for axis, d in enumerate(aligned) if axis != place
-    ):
-        return None
+    refusal = Declined(f"{name!r} is not one value per channel")
+    array = g.get_computed_constant(name)
+    if array is None or rank is None or channels is None or array.dtype.kind in "iubcOUS":
+        raise refusal
+    shape = (1,) * (rank - array.ndim) + array.shape
+    shape_elsewhere = shape[:place] + shape[place + 1 :]
+    if len(shape) > rank or shape[place : place + 1] not in ((1,), (channels,)):
+        raise refusal
     numbers = array.astype(np.float64).reshape(-1)
-    return np.broadcast_to(numbers, (channels,)) if np.isfinite(numbers).all() else None
+    if any(dim != 1 for dim in shape_elsewhere) or not np.isfinite(numbers).all():
+        raise refusal
+    return np.broadcast_to(numbers, (channels,))
 
 
 def output_channels(g: GraphView, weight: str, transposed: bool, group: int) -> int | None:
@@ -93,24 +91,18 @@ def scale_outputs(
 
 
 @np.errstate(all="ignore")
-def weigh_inputs(g: GraphView, weight: str, factor: Array, group: int) -> Array:
-    """Weights of Conv (M, C / group, ...) times a factor for each of the C input channels, in
-    double precision.
+def scaled_weights(
+    g: GraphView, weight: str, factors: Array, summed: int | tuple[int, ...] | None = None
+) -> Array:
+    """Weights, or other parameters, times factors that broadcast to them.
+
+    ``summed`` are the axes along which they belong to one sum, as for `rounded`.
+
+    Raises:
+        Declined: when they leave the range of their type.
     """
-    weights = doubles(g, weight)
-    shape = (group, -1, *weights.shape[1:])
-    weighed = weights.reshape(shape) * factor.reshape(group, 1, -1, *(1 for _ in weights.shape[2:]))
-    return weighed.reshape(weights.shape)
-
-
-def fixed_normalization(g: PatternBuilder, x: Symbol) -> Symbol:
-    """BatchNormalization outside of training.
-
-    Captures its parameters as ``norm``, and ``epsilon``.
-    """
-    return g.op.BatchNormalization(
-        x, g.variadic("norm", least=4), epsilon=g.capture("epsilon"), momentum=ANY
-    )
+    weights = constant(g, weight)
+    return rounded(weights.astype(np.float64) * factors, weights.dtype, summed=summed)
 
 
 @np.errstate(all="ignore")
@@ -143,26 +135,17 @@ def normalization(g: GraphView, names: Sequence[str], epsilon: float) -> tuple[A
     return factor, shift
 
 
-def normalization_of(g: GraphView, node: Node | None) -> tuple[Array, Array] | None:
-    """The `normalization` of a BatchNormalization outside of training, ``None`` for another
-    node.
-    """
-    if not is_op(node, "BatchNormalization") or len(node.output) > 1:
-        return None
-    plain = not node.attribute.get("training_mode", 0) and node.attribute.get("spatial", 1) == 1
-    return normalization(g, node.input[1:], node.get_attribute("epsilon")) if plain else None
-
-
 @dataclass(frozen=True)
-class Affine:
-    """A map x · scale + shift, with a number for each channel.
+class ChannelAffine:
+    """A map x · scale + shift, with a number for each channel in double precision.
 
     Attributes:
         source: the name of x.
         nodes: those that compute the map, the last one first.
-        scale: factor of each channel, in double precision.
+        scale: factor of each channel.
         shift: summand of each channel.
-        size: sum of the magnitudes of the terms of each shift that may cancel.
+        size: sum of the magnitudes of the terms of each shift that may cancel. The shift of a
+            normalization is none of them: its mean is small compared with its deviation.
     """
 
     source: str
@@ -170,6 +153,81 @@ class Affine:
     scale: Array
     shift: Array
     size: Array
+
+    @property
+    def scales(self) -> bool:
+        """Whether a node multiplies."""
+        return not all(is_op(node, "Add", "Sub") for node in self.nodes)
+
+    @property
+    def shifts(self) -> bool:
+        """Whether a node adds."""
+        return not all(is_op(node, "Mul", "Div") for node in self.nodes)
+
+    def after(self, first: ChannelAffine) -> ChannelAffine:
+        """The map that applies ``first``, and then this one."""
+        return ChannelAffine(
+            first.source,
+            (*self.nodes, *first.nodes),
+            self.scale * first.scale,
+            self.shift + self.scale * first.shift,
+            self.size + np.abs(self.scale) * first.size,
+        )
+
+    @np.errstate(all="ignore")
+    def bias(self, present: Array, dtype: np.dtype, addend_size: Array | float = 0.0) -> Array:
+        """The bias of an operator whose result this map scales and shifts.
+
+        Args:
+            present: the bias so far, one number or one for each channel.
+            dtype: a floating-point type.
+            addend_size: the size of the numbers that a pure sum is added to, where it is known.
+
+        Raises:
+            Declined: when it leaves the range of its type, or is a sum that cancels.
+        """
+        scaled = present * self.scale
+        terms = (scaled, self.size) if self.size.any() else ()
+        return rounded(scaled + self.shift, dtype, terms=terms, other=addend_size)
+
+
+def affine_of(
+    g: GraphView,
+    node: Node,
+    operand: str,
+    *,
+    rank: int | None = None,
+    channels: int | None = None,
+    place: int = 1,
+) -> ChannelAffine:
+    """Mul, Div, Add or Sub of a constant, or BatchNormalization outside of training, as a map of
+    the channels of an operand.
+
+    Args:
+        g: the graph.
+        node: one of these operators.
+        operand: the name of x.
+        rank: the rank of x; no normalization needs it.
+        channels: their number, along the axis ``place`` of x; no normalization needs it.
+        place: counted from the front.
+
+    Raises:
+        Declined: when the constant is not one finite number for each channel, divides by zero, or
+            as `normalization` does.
+    """
+    if node.op_type == "BatchNormalization":
+        scale, shift = normalization(g, node.input[1:], node.get_attribute("epsilon"))
+        return ChannelAffine(operand, (node,), scale, shift, np.zeros(len(scale)))
+    name = node.input[1] if node.input[0] == operand else node.input[0]
+    numbers = per_channel(g, name, rank, channels, place)
+    if node.op_type in ("Add", "Sub"):
+        shift = -numbers if node.op_type == "Sub" else numbers
+        return ChannelAffine(operand, (node,), np.ones(len(numbers)), shift, np.abs(shift))
+    if node.op_type == "Div" and not numbers.all():
+        raise Declined("a divisor is 0")
+    scale = 1 / numbers if node.op_type == "Div" else numbers
+    # Adding -0 changes nothing, adding 0 the sign of -0.
+    return ChannelAffine(operand, (node,), scale, np.full(len(scale), -0.0), np.zeros(len(scale)))
 
 
 @np.errstate(all="ignore")  # numbers that are not finite end the row of nodes
@@ -181,7 +239,7 @@ def affine_above(
     operators: Sequence[str],
     *,
     shifts: bool = False,
-) -> Affine:
+) -> ChannelAffine:
     """The affine map that computes a result, as far up as its nodes combine one tensor with
     constants for each channel.
 
@@ -192,44 +250,77 @@ def affine_above(
     or are 0: a product with them overflows or underflows no sooner than the weights that they are
     merged into.
     """
-    scale, shift, size = np.ones(channels), np.zeros(channels), np.zeros(channels)
-    nodes: list[Node] = []
-    while is_op(node := g.node_before(name), *operators) and g.is_exclusive(name):
-        step = _step(g, node, place, channels)
-        dtype = g.try_infer_type(name)
-        if step is None or not is_float(dtype) or not is_moderate(step[1], numpy_dtype(dtype)):
+    zeros = np.zeros(channels)
+    affine = ChannelAffine(name, (), np.ones(channels), zeros, zeros)
+    while is_op(node := g.node_before(affine.source), *operators):
+        step = _step(g, node, place, channels) if g.is_exclusive(affine.source) else None
+        if step is None or (step.shift.any() and not shifts):
             break
-        operand, factor, summand = step
-        if g.info(operand).rank != g.info(name).rank or size_along(g, operand, place) != channels:
-            break
-        if summand.any() and not shifts:
-            break
-        shift, scale = shift + scale * summand, scale * factor
-        if node.op_type in ("Add", "Sub"):  # a mean is small compared with its deviation
-            size = size + np.abs(scale * summand)
-        nodes.append(node)
-        name = operand
-    return Affine(name, tuple(nodes), scale, shift, size)
+        affine = affine.after(step)
+    return affine
 
 
-def _step(g: GraphView, node: Node, place: int, channels: int) -> tuple[str, Array, Array] | None:
-    """The operand of a node, and its factor and summand for each channel."""
-    one, zero = np.ones(channels), np.zeros(channels)
-    if node.op_type == "BatchNormalization":
-        try:
-            affine = normalization_of(g, node)
-        except Declined:
-            return None
-        return (
-            None if affine is None or affine[0].shape != (channels,) else (node.input[0], *affine)
-        )
-    side = 1 if g.is_constant(node.input[0]) and node.op_type in ("Add", "Mul") else 0
-    operand, numbers = node.input[side], node.input[1 - side]
-    number = try_per_channel(
-        g.get_computed_constant(numbers), g.info(operand).rank, channels, place
-    )
-    if number is None:
+def _step(g: GraphView, node: Node, place: int, channels: int) -> ChannelAffine | None:
+    """The map of one node, ``None`` when it is no map of these channels or has extreme factors."""
+    if node.op_type == "BatchNormalization" and not is_fixed(node):
         return None
-    if node.op_type in ("Mul", "Div"):
-        return operand, 1 / number if node.op_type == "Div" else number, zero
-    return operand, one, -number if node.op_type == "Sub" else number
+    side = 1 if g.is_constant(node.input[0]) and node.op_type in ("Add", "Mul") else 0
+    operand, result = node.input[side], node.output[0]
+    dtype, rank = g.try_infer_type(result), g.info(operand).rank
+    if not is_float(dtype) or rank != g.info(result).rank:
+        return None
+    if size_along(g, operand, place) != channels:
+        return None
+    try:
+        affine = affine_of(g, node, operand, rank=rank, channels=channels, place=place)
+    except Declined:
+        return None
+    has_channels = affine.scale.shape == (channels,)
+    return affine if has_channels and is_moderate(affine.scale, numpy_dtype(dtype)) else None
+
+
+def is_fixed(node: Node | None) -> TypeGuard[Node]:
+    """Whether a node is a BatchNormalization outside of training."""
+    if not is_op(node, "BatchNormalization") or len(node.output) > 1:
+        return False
+    return not node.attribute.get("training_mode", 0) and node.attribute.get("spatial", 1) == 1
+
+
+class _FollowingAffine(EasyPatternOptimization):
+    """An operator that absorbs the node that scales or shifts each channel of its result.
+
+    Class attributes:
+        following: the operators of that node, among those that `affine_of` reads.
+    """
+
+    phase: ClassVar[Phase] = "specialize"
+    exactness = "rounding"
+    following: ClassVar[tuple[str, ...]]
+
+    def followed(self, g: PatternBuilder, y: Symbol, c: Constant | None = None) -> Symbol:
+        """The node that reads a result, and the constant ``c`` unless it is a BatchNormalization.
+
+        Captures its operator as ``following`` where there are several, the parameters of a
+        normalization as ``norm``, and ``epsilon``.
+        """
+        operator = self.following[0]
+        if len(self.following) > 1:
+            operator = g.choice("following", *self.following)
+        if operator != "BatchNormalization":
+            result: Symbol = getattr(g.op, operator)(y, c)
+            return result
+        return g.op.BatchNormalization(
+            y, g.variadic("norm", least=4), epsilon=g.capture("epsilon"), momentum=ANY
+        )
+
+    def affine(
+        self,
+        g: GraphView,
+        m: Match,
+        rank: int | None = None,
+        channels: int | None = None,
+        place: int = 1,
+    ) -> ChannelAffine:
+        """The map of the node that follows; arguments and errors as for `affine_of`."""
+        *_, operand, node = m.nodes
+        return affine_of(g, node, operand.output[0], rank=rank, channels=channels, place=place)

@@ -36,29 +36,6 @@ def known_values(g: GraphView, name: str) -> tuple[Dim, ...] | None:
     return None if numbers is None else tuple(numbers)
 
 
-def moved_zeros(
-    source: Shape | None, entries: Sequence[tuple[int, int | None]]
-) -> list[int] | None:
-    """The target of a Reshape after its entries move to other places; each comes with its former
-    place, ``None`` for a new one.
-
-    The target must give the same sizes. A 0 copies the size of the ``source`` in its place: at its
-    new place it must find the same size, or become a number. ``None`` where that is unknown.
-    """
-    target: list[int] = []
-    for place, (size, origin) in enumerate(entries):
-        if size == 0 and origin is not None and origin != place:
-            copied = source[origin] if source is not None and origin < len(source) else None
-            if copied is None or source is None:
-                return None
-            if isinstance(copied, int) and copied > 0:
-                size = copied
-            elif source[place : place + 1] != (copied,):
-                return None
-        target.append(size)
-    return target
-
-
 def survives_zeros(
     middle: Shape | None, target: Sequence[Dim] | None, nonzero: Callable[[Dim], bool] = is_nonzero
 ) -> bool:
@@ -115,20 +92,23 @@ def reshapes_as_inferred(g: GraphView, node: Node) -> bool:
 
 
 def merged_target(
-    source: Shape | None, middle: Shape | None, target: Sequence[Dim]
+    source: Sequence[Dim] | None, copied: Sequence[Dim | None] | None, target: Sequence[Dim]
 ) -> list[Dim] | None:
-    """The target for a Reshape of ``source`` that gives what ``target`` gives for ``middle``, if
-    there is one.
+    """The target for a Reshape of ``source`` that gives the sizes of ``target``, where a 0 stands
+    for the size in ``copied``; ``None`` if there is none.
+
+    There, a 0 copies the size of ``source`` in its place: it stays where that is the same size, and
+    becomes a number otherwise.
     """
     merged: list[Dim] = []
     for axis, size in enumerate(target):
-        copied = middle[axis] if middle is not None and axis < len(middle) else None
+        wanted = copied[axis] if copied is not None and axis < len(copied) else None
         if is_nonzero(size) or (
-            source is not None and copied is not None and source[axis : axis + 1] == (copied,)
+            source is not None and wanted is not None and [*source[axis : axis + 1]] == [wanted]
         ):
             merged.append(size)
-        elif size == 0 and isinstance(copied, int) and copied > 0:
-            merged.append(copied)
+        elif size == 0 and isinstance(wanted, int) and wanted > 0:
+            merged.append(wanted)
         else:
             return None
     return merged

@@ -21,6 +21,10 @@ _MAX_RESULTS: Final = 64
 
 _MAX_ELEMENTS: Final = 1 << 12
 """Constants of more elements are not read."""
+Movement = tuple[str, list[int]]
+"""Reshape and its target, Squeeze or Unsqueeze and axes, or Transpose and perm. No operator, the
+empty string, moves nothing, and a Squeeze without axes removes all of size 1.
+"""
 _CONVERTING: Final = frozenset(("Cast", "Not", "Neg"))
 COMBINING: Final = ("Sub", "Mul", "Where", "And", "Or", "Equal")
 """Operators that make masks of numbers, which all runtimes compute alike, to the bit."""
@@ -135,7 +139,7 @@ def reshape_target(
     return target
 
 
-def movement_between(g: GraphView, source: Shape, result: Shape) -> tuple[str, list[int]] | None:
+def movement_between(g: GraphView, source: Shape, result: Shape) -> Movement | None:
     """Unsqueeze or Squeeze and their axes, or Reshape and a constant target, between two shapes.
 
     ``None`` without any.
@@ -157,14 +161,16 @@ def moved(
     numbers: Sequence[int],
     outputs: int | Sequence[str] = 1,
 ) -> str:
-    """A tensor after a movement of `movement_between`, or after a Transpose.
+    """A tensor after a `Movement`.
 
-    ``outputs`` is the name of the result, if it has one already.
+    ``outputs`` is the name of the result of an operator, if it has one already.
     """
+    if not op_type:
+        return name
     if op_type == "Reshape":
         return str(g.op.Reshape(name, np.array(numbers, dtype=np.int64), outputs=outputs))
     parameter = "perm" if op_type == "Transpose" else "axes"
-    return str(getattr(g.op, op_type)(name, outputs=outputs, **{parameter: list(numbers)}))
+    return str(getattr(g.op, op_type)(name, outputs=outputs, **{parameter: list(numbers) or None}))
 
 
 def expand_target(source: Shape, result: Shape) -> list[int] | None:

@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import onnx
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.share import is_slow_in_share
+from xoptim.catalogue import discovery
+from xoptim.facts import operators as facts_operators
+from xoptim.operators import custom
+from xoptim.operators.registry import OPERATORS
 from xoptim.verification.session_settings import SessionSettings, session_options
 from xoptim.verification.work import RunBudget
 
@@ -43,6 +48,23 @@ def _frozen() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def own_operators() -> Iterator[None]:
+    """Facts about custom operators that a test adds are forgotten afterwards."""
+    before = {*OPERATORS}
+    yield
+    for key in OPERATORS.keys() - before:
+        definition = OPERATORS.pop(key).schema
+        if definition is not None:
+            onnx.defs.deregister_schema(
+                definition.name, definition.since_version, definition.domain
+            )
+    custom._DEFINITIONS.clear()
+    facts_operators._CUSTOM_DOMAINS.clear()
+    facts_operators.add_schemas([])
+    discovery._use_operators.cache_clear()
 
 
 _BRIEFLY = {

@@ -18,7 +18,7 @@ from ..options import command, flag, json_option, option, providers_option, refu
 from ..pipeline import Weights, drafted, protect_weights, verdict, writer
 from ..preparation import assume_from_model_option
 from ..progress import Progress
-from ..selection import AT, WORD
+from ..selection import AT, WORD, operators_option
 from ..summary import Summary, print_summary
 from ..tables import print_json
 from ..verification import COMPARISON, VALUES, Comparison, check_values_used, verify_option
@@ -41,6 +41,7 @@ class _ApplyChoices:
     at: str = option(AT, required=True, metavar="NODE")
     output: Path = output_option("File to write.", required=True)
     provider: tuple[str, ...] = providers_option()
+    include: tuple[str, ...] = operators_option()
     assume_from_model: bool = assume_from_model_option()
     verify: bool = verify_option()
     comparison: Comparison = field(default_factory=Comparison)

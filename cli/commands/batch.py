@@ -19,6 +19,7 @@ from rich.progress import (
 
 from xoptim import batch
 from xoptim.batching import BatchOptions, BatchReport, BatchStep, Record
+from xoptim.batching.store import RESULTS
 from xoptim.diagnose.explanation import bytes_text
 from xoptim.system.signals import Ended
 from xoptim.verification import library_file
@@ -35,6 +36,9 @@ from .optimize import Choices
 _LIBRARIES: Final = "custom_op_lib"
 _NAMING_FILES: Final = (_LIBRARIES, "rewrite", "feeds", "test_data")
 """Options of the optimizer that name files."""
+_MAX_REMARKS: Final = 12
+_MAX_NAMES: Final = 3
+"""Maximum number of models that are named with a remark."""
 
 
 @dataclass(frozen=True)
@@ -243,6 +247,11 @@ def _print_report(report: BatchReport, output: Path, settings: str | None) -> No
         )
     rows.print(console)
     console.print()
+    remarks = _remarks(report.records)
+    for remark in remarks:
+        console.print(remark, highlight=False)
+    if remarks:
+        console.print()
     console.print(
         f"{_counts(report.records)}; {len(report.skipped)} unchanged; {report.seconds:.0f} s",
         highlight=False,
@@ -250,6 +259,23 @@ def _print_report(report: BatchReport, output: Path, settings: str | None) -> No
     if settings is not None:
         console.print(f"settings: {settings}", highlight=False)
     console.print(f"written to {output}", highlight=False)
+
+
+def _remarks(records: list[Record]) -> list[str]:
+    """The remarks, each once with its models; those about most models first."""
+    models: dict[str, list[str]] = {}
+    for record in records:
+        for remark in record.remarks:
+            models.setdefault(remark, []).append(record.output)
+    by_number = sorted(models.items(), key=lambda item: -len(item[1]))
+    lines = [f"{remark} ({_listed(names)})" for remark, names in by_number[:_MAX_REMARKS]]
+    left = len(models) - len(lines)
+    return [*lines, f"{left} more in {RESULTS}"] if left else lines
+
+
+def _listed(names: list[str]) -> str:
+    more = f", {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return f"{', '.join(names[:_MAX_NAMES])}{more}"
 
 
 def _change(before: int | None, after: int | None, text: Callable[[int], str]) -> str:

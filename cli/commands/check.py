@@ -25,6 +25,7 @@ from ..options import (
     json_option,
     names_of,
     option,
+    percentage,
     providers_option,
     refuse_idle,
     target_option,
@@ -48,25 +49,11 @@ _DEFAULT_SHRINK: Final = 5.0
 """Percentage of the nodes by which a model may shrink when no check is chosen."""
 
 
-def _percentage(value: str | float) -> float:
-    """A percentage between 0 and 100, with its sign or without."""
-    try:
-        number = float(str(value).removesuffix("%"))
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 100:
-        raise click.BadParameter(f"{value!r} is not a percentage from 0 to 100, such as 5%")
-    if 0 < number < 1 and not str(value).endswith("%"):
-        percents = f"{number:.4g}% or {100 * number:.4g}%"
-        raise click.BadParameter(f"{value!r} has no percent sign: write {percents}")
-    return number
-
-
 @dataclass(frozen=True)
 class _CheckChoices:
     max_shrink: float | None = option(
         "Fail when optimizing would remove more than this share of the nodes.",
-        type=_percentage,
+        type=percentage,
         metavar="PERCENT",
     )
     against: str | None = option(

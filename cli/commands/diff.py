@@ -19,8 +19,10 @@ from ..exit_codes import DIFFERENT, code_of
 from ..files import MODEL, writable
 from ..loosened import warn_of_loosened
 from ..options import command, common, flag, json_option, option, providers_option, refuse_idle
+from ..pipeline import check_page
 from ..preparation import assume_from_model_option, assume_option, fitting, in_force, print_assumed
 from ..progress import Progress
+from ..selection import operators_option
 from ..summary import changed_names
 from ..tables import Rows, open_console, print_json
 from ..terminal import say
@@ -60,6 +62,7 @@ class _DiffChoices:
     provider: tuple[str, ...] = providers_option(
         "Execution provider, for --values and --html: cpu or cuda."
     )
+    include: tuple[str, ...] = operators_option()
     comparison: Comparison = field(default_factory=Comparison)
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
@@ -158,6 +161,7 @@ def _draw(first: Path, second: Path, page: Path, choices: _DiffChoices) -> int:
     target = writable(page)
     if target.exists() and any(target.samefile(model) for model in (first, second)):
         raise click.UsageError(f"--html {str(target)!r} would replace a model")
+    check_page(page, "--html")
     refuse_idle(dict.fromkeys(("values", "limit", "as_json"), "with --html"))
     if len(choices.provider) > 1:
         raise click.UsageError("--html takes one --provider only")

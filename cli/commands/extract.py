@@ -12,6 +12,7 @@ from ..files import MODEL, STANDARD_OUTPUT, output_option, target_of
 from ..options import command, refuse_idle, repeated
 from ..pipeline import write_whole
 from ..preparation import assume_from_model_option, print_assumed
+from ..selection import operators_option
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class _ExtractChoices:
         "Outputs of the subgraph (default: outputs of MODEL).", "--to", metavar="C,D"
     )
     output: Path = output_option("File to write.", required=True)
+    include: tuple[str, ...] = operators_option()
     assume_from_model: bool = assume_from_model_option()
 
 

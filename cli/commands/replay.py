@@ -14,6 +14,7 @@ from xoptim.verification import library_file
 from ..exit_codes import DIFFERENT, NOT_VERIFIED
 from ..options import command, json_option, providers_option
 from ..preparation import assume_from_model_option
+from ..selection import operators_option
 from ..tables import Rows, open_console, print_json
 from ..terminal import say
 from ..verification import custom_op_option, software_device_option
@@ -23,6 +24,7 @@ from ..verification import custom_op_option, software_device_option
 class _ReplayChoices:
     provider: tuple[str, ...] = providers_option()
     custom_op_lib: tuple[str, ...] = custom_op_option()
+    include: tuple[str, ...] = operators_option()
     software_device: bool = software_device_option()
     assume_from_model: bool = assume_from_model_option()
     as_json: bool = json_option()

@@ -16,6 +16,7 @@ from xoptim.diagnose.explanation import JsonForm, JsonResult, bytes_text, with_u
 from ..files import MODEL
 from ..options import command, flag, json_option, refuse_idle
 from ..preparation import assume_from_model_option
+from ..selection import operators_option
 from ..tables import Rows, open_console, print_json
 from ..verification import dims_option, read_dims
 
@@ -81,6 +82,7 @@ class StatsDocument(JsonResult):
 class _StatsChoices:
     dims: tuple[str, ...] = dims_option()
     assume_from_model: bool = assume_from_model_option()
+    include: tuple[str, ...] = operators_option()
     layers: bool = flag("List layers instead of operators.")
     as_json: bool = json_option()
 

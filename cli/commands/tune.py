@@ -34,6 +34,7 @@ from ..options import (
 from ..pipeline import protect_weights
 from ..preparation import assume_from_model_option, assume_option, fitting
 from ..progress import Progress
+from ..selection import with_operators
 from ..settings import used_settings
 from ..summary import precision_lines
 from ..tables import Rows, open_console, print_json
@@ -79,7 +80,7 @@ class _TuneChoices:
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
     include: tuple[str, ...] = repeated(
-        "Also try patterns with this tag (repeatable).", metavar="WORD"
+        "Also try patterns with this tag (repeatable).", metavar="WORD", callback=with_operators
     )
     values: Values = field(default_factory=Values)
     budget: float = duration("Time limit: 30s, 2m.", default=120.0)

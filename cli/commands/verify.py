@@ -33,6 +33,7 @@ from ..options import (
     target_option,
 )
 from ..preparation import assume_from_model_option, assume_option, fitting
+from ..selection import operators_option
 from ..settings import used_settings
 from ..tables import print_json
 from ..targeting import provider_there
@@ -63,6 +64,7 @@ class _VerifyChoices:
     )
     tolerance: tuple[str, ...] = tolerance_option("Compare as --precision does, within this error")
     metric: ErrorMetric = metric_option()
+    include: tuple[str, ...] = operators_option()
     fewer_inputs: bool = flag("OTHER may lack inputs that do not affect the outputs.")
     exact: bool = flag("Require bitwise equal outputs.")
     as_json: bool = json_option()

@@ -16,8 +16,7 @@ class BiasGeluPattern(EasyPatternOptimization):
     """Gelu(x + b) → com.microsoft.BiasGelu(x, b), or com.microsoft.FastGelu(x, b) for the
     approximation by Tanh
 
-    What: one operator instead of two; the same for the operators that onnxruntime has below
-    operator set 20.
+    What: one operator instead of two; the same for com.microsoft.Gelu and com.microsoft.FastGelu.
     Why: one kernel launch instead of two; not on the CPU, where it was measured no faster.
     Refuses when:
     1. b is not a vector as long as the last axis, or that length is dynamic.

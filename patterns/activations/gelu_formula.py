@@ -10,7 +10,7 @@ from .one_operator import _OneOperator
 
 
 class _GeluFormula(_OneOperator):
-    """A formula for which a provider may have an operator."""
+    """A formula for which a provider may have a kernel of Gelu."""
 
     phase: ClassVar[Phase] = "specialize"
     min_opset = 20

@@ -21,9 +21,9 @@ from .._folding import fits
 
 
 class _OneOperator(EasyPatternOptimization):
-    """A formula of ``x`` that is one operator, its only entry in `kernels`.
+    """A formula of ``x`` that one operator computes, the only entry of `kernels`.
 
-    It may derive ``attributes``.
+    A pattern may derive the ``attributes`` of the operator.
     """
 
     phase: ClassVar[Phase] = "specialize"
@@ -99,22 +99,21 @@ class HardSigmoidPattern(_OneOperator):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Scalar, b: Scalar) -> Symbol:
         scale = g.op.Div if g.option("division") else g.op.Mul
-        first = g.option("first")
-        clipped = g.op.Clip(
-            g.op.Add(scale(x, a) if first else x, b), min=g.capture("low"), max=g.capture("high")
-        )
-        return clipped if first else scale(clipped, a)
+        scales_first = g.option("scales_first")
+        scaled = scale(x, a) if scales_first else x
+        clipped = g.op.Clip(g.op.Add(scaled, b), min=g.capture("low"), max=g.capture("high"))
+        return clipped if scales_first else scale(clipped, a)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         factor, shift = (float(g.get_constant_scalar(name) or 0) for name in (m.a, m.b))
         # (1)
         if m.low != 0 or not m.high > 0 or not 1e-6 < abs(factor) < 1e6 or not abs(shift) < 1e6:
-            return self.none(m.nodes[-1], msg="not between 0 and 1")
+            return self.none(m.nodes[-1], msg="the result is not clipped to 0 and 1")
         alpha = 1 / factor if m.division else factor
-        top = 1.0 if m.first else 1 / m.high if not m.division else m.high
-        if (m.high != 1) if m.first else not g.close(m.a, top):
-            return self.none(m.nodes[-1], msg="not between 0 and 1")
-        beta = shift if m.first else shift * alpha
+        scale_to_1 = m.high if m.division else 1 / m.high
+        if (m.high != 1) if m.scales_first else not g.close(m.a, scale_to_1):
+            return self.none(m.nodes[-1], msg="the result is not clipped to 0 and 1")
+        beta = shift if m.scales_first else shift * alpha
         if not fits(g, m.x, alpha, beta):  # (1)
             return self.none(
                 m.nodes[-1], msg="alpha or beta would lose precision as a float32 attribute"
@@ -190,7 +189,7 @@ class MaxReluPattern(_OneOperator):
     kernels = {"Relu": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        return g.op.Max(x, 0)  # (1) both give NaN for NaN
+        return g.op.Max(x, 0)  # (1) Max and Relu give NaN for NaN
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) <float zero = {0}> { y = Max(zero, x) }",
@@ -308,7 +307,7 @@ class ThresholdedReluPattern(_OneOperator):
     derives = ("attributes",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, t: Scalar) -> Symbol:
-        # NaN is not greater than the threshold in both forms
+        # both forms give 0 for NaN
         return g.op.Where(g.op.Greater(x, t), x, 0.0)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -360,11 +359,11 @@ class HardSigmoidMulPattern(_OneOperator):
     """x · HardSigmoid(x, alpha=1/6, beta=0.5) → HardSwish(x)
 
     What: one operator instead of two.
-    Why: saves one pass over the tensor, on providers with a kernel for it (onnxruntime's CPU
+    Why: saves one pass over the tensor, on providers with a kernel of HardSwish (onnxruntime's CPU
     provider has none).
     Refuses when:
-    1. the attributes differ from these, or the type is double, which has more digits than they
-       have.
+    1. the attributes differ from these, or the type is double, which has more digits than
+       attributes.
     2. the provider has no kernel of HardSwish for the type.
     """
 
@@ -390,10 +389,10 @@ class HardSigmoidMulPattern(_OneOperator):
 class QuickGeluPattern(_OneOperator):
     """x · Sigmoid(alpha · x) → com.microsoft.QuickGelu(x, alpha)
 
-    What: one operator instead of two or three; with alpha = 1 it is Swish, for which onnxruntime
-    has no kernel.
+    What: one operator instead of two or three; with alpha = 1, the formula is Swish, for which
+    onnxruntime has no kernel.
     Why: measured 1.5 to 2.4 times faster on onnxruntime's CPU provider for alpha = 1, no slower for
-    others.
+    other factors.
     Refuses when:
     1. the provider has no kernel of QuickGelu for the type.
     2. alpha is not a number, or does not fit the attribute.

@@ -17,7 +17,7 @@ class SoftmaxLogPattern(_OneOperator):
     kernels = {"LogSoftmax": "x"}  # (1)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        # The axis has the same meaning for both, in all operator sets.
+        # In each operator set, the axis has the same meaning for Softmax and LogSoftmax.
         return g.op.Log(g.op.Softmax(x, attributes=g.capture("attributes")))
 
     examples = Example.only(

@@ -16,10 +16,10 @@ _WIDE: Final = 4
 
 
 def require_moderate(g: GraphView, bias: str, weight: str) -> None:
-    """Raise `Declined` unless a bias is stored in the model, and not much larger than the numbers
-    that it is added to: a larger one costs them digits.
+    """Raise `Declined` unless a bias is stored in the model, and not much larger than the results
+    of the layer, which would lose digits beside it.
 
-    The inputs of the layer are assumed to be of the size of 1.
+    The inputs of the layer are assumed to be about 1.
     """
     dtype, shape = g.try_infer_type(bias), g.static_shape(weight)
     if (

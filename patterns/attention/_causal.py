@@ -23,25 +23,27 @@ Conditions = tuple[Affine, ...]
 """Functions of an element's indices that are all 0 or more."""
 
 
-class Seen(NamedTuple):
-    """The keys that a query sees: the last ``window`` ones up to its own, or all of them for -1."""
+class VisibleKeys(NamedTuple):
+    """The keys that a query sees: the last ``window`` keys up to its own, or all earlier keys and
+    its own where ``window`` is -1.
+    """
 
     window: int
 
 
-def causal(g: GraphView, mask: str, scores: Shape, past: Dim) -> Seen | None:
+def causal(g: GraphView, mask: str, scores: Shape, past: Dim) -> VisibleKeys | None:
     """The keys that each query sees; ``None`` where the mask is not known to be causal.
 
     Args:
         g: the graph.
         mask: an additive or Boolean mask; empty for none.
         scores: (batch, heads, queries, keys).
-        past: the number of keys before the first query's own.
+        past: the number of keys before that of the first query.
     """
     array = g.get_computed_constant(mask)
     if array is not None:
         return _written_out(array, scores, past)
-    conditions = () if not mask else _seen(g, mask)
+    conditions = () if not mask else _visible(g, mask)
     shape = g.try_infer_shape(mask) if mask else ()
     if conditions is None or shape is None:
         return None
@@ -52,14 +54,14 @@ def causal(g: GraphView, mask: str, scores: Shape, past: Dim) -> Seen | None:
     own = Affine(past, {-1: -1} if is_one else {-2: 1, -1: -1})
     if own not in conditions and not is_one:
         return None
-    windows = {_window(condition, own) for condition in conditions if condition != own}
+    windows = {_window_of(condition, own) for condition in conditions if condition != own}
     if not windows:
-        return Seen(-1)
+        return VisibleKeys(-1)
     window = windows.pop()
-    return Seen(window) if window is not None and not windows else None
+    return VisibleKeys(window) if window is not None and not windows else None
 
 
-def _written_out(mask: Array, scores: Shape, past: Dim) -> Seen | None:
+def _written_out(mask: Array, scores: Shape, past: Dim) -> VisibleKeys | None:
     """The result of `causal` for a constant mask."""
     _, _, queries, keys = scores
     if not isinstance(queries, int) or not isinstance(keys, int) or not isinstance(past, int):
@@ -73,20 +75,20 @@ def _written_out(mask: Array, scores: Shape, past: Dim) -> Seen | None:
     for number in (-1, window):
         near = (distances < number) | (number < 0)
         if number and (rows == (near & (distances >= 0))).all():
-            return Seen(number)
+            return VisibleKeys(number)
     return None
 
 
-def _window(condition: Affine, own: Affine) -> int | None:
-    """The number of keys that a query sees, if the condition limits their distance."""
+def _window_of(condition: Affine, own: Affine) -> int | None:
+    """The number of keys that a query sees, if the condition limits how far back they are."""
     far = condition.plus(own)
     if far.steps or not isinstance(far.start, int) or far.start < 0:
         return None
     return far.start + 1
 
 
-def _seen(g: GraphView, mask: str, depth: int = _DEPTH) -> Conditions | None:
-    """The conditions under which an element of a mask hides nothing; all others hide."""
+def _visible(g: GraphView, mask: str, depth: int = _DEPTH) -> Conditions | None:
+    """The conditions under which an element of a mask is 0, or true; elsewhere it hides a key."""
     if g.try_infer_type(mask) == TensorProto.BOOL:
         return _conditions(g, mask, depth)
     if (number := uniform(g, mask)) is not None:
@@ -95,20 +97,20 @@ def _seen(g: GraphView, mask: str, depth: int = _DEPTH) -> Conditions | None:
     if node is None or node.domain or shape is None or not depth:
         return None
     if is_op(node, "Add"):
-        return _both(g, node, shape, lambda name: _seen(g, name, depth - 1))
+        return _both(g, node, shape, lambda name: _visible(g, name, depth - 1))
     if is_op(node, "Mul"):
         return _scaled(g, node, depth)
     if is_op(node, "Where"):
         return _chosen(g, node, shape, depth)
-    return _moved(g, node, _seen(g, node.input[0], depth - 1))
+    return _moved(g, node, _visible(g, node.input[0], depth - 1))
 
 
 def _scaled(g: GraphView, node: Node, depth: int) -> Conditions | None:
-    """The conditions of a mask times a factor from 0.5 to 1: what hides still hides."""
+    """The conditions of a mask times a factor from 0.5 to 1: the product still hides keys."""
     for mask, factor in (node.input, node.input[::-1]):
         number = uniform(g, factor)
         if number is not None and 0.5 <= number <= 1:
-            return _seen(g, mask, depth - 1)
+            return _visible(g, mask, depth - 1)
     return None
 
 
@@ -122,7 +124,7 @@ def _chosen(g: GraphView, node: Node, shape: Shape, depth: int) -> Conditions | 
         conditions = _conditions(g, condition, depth - 1)
         if place:
             conditions = _negated(conditions)
-        rest = _seen(g, mask, depth - 1)
+        rest = _visible(g, mask, depth - 1)
         return _joined(g, shape, (condition, conditions), (mask, rest))
     return None
 
@@ -159,7 +161,7 @@ def _compared(g: GraphView, node: Node, shape: Shape) -> Conditions | None:
 
 
 def _negated(conditions: Conditions | None) -> Conditions | None:
-    """The opposite of a single condition: -n - 1 is 0 or more."""
+    """The opposite of a single condition n >= 0, which is -n - 1 >= 0."""
     if conditions is None or len(conditions) != 1:
         return None
     return (Affine(-1, {}).plus(conditions[0], -1),)

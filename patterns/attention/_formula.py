@@ -21,7 +21,7 @@ def scores_of(g: PatternBuilder, q: Symbol, keys: Symbol, factor: Scalar, s: Sca
 def scale_of(g: GraphView, m: Match, like: str) -> float | None:
     """The product of all factors in a match of `scores_of`.
 
-    ``None`` if it is not positive, or they add axes to the queries.
+    ``None`` if the product is not positive, or a factor adds axes to the queries.
 
     The choice ``scaled_queries`` says whether queries have a factor or divisor ``first``.
     """
@@ -45,9 +45,9 @@ SEQUENCE_FIRST: Final = [1, 2, 0, 3]
 TO_SEQUENCE_FIRST: Final = [2, 0, 1, 3]
 """The inverse of `SEQUENCE_FIRST`."""
 SPLITTING: Final = ([0, 2, 1, 3], SEQUENCE_FIRST)
-"""Move the heads before the length, in both orders of batch and length."""
+"""Permutations that move the heads before the length, in both orders of batch and length."""
 MERGING: Final = ([0, 2, 1, 3], TO_SEQUENCE_FIRST)
-"""Move them after it again."""
+"""Permutations that move the heads after the length again."""
 
 
 def is_swap(perm: list[int]) -> bool:
@@ -56,27 +56,27 @@ def is_swap(perm: list[int]) -> bool:
 
 
 def is_merged_swap(perm: list[int]) -> bool:
-    """Whether a Transpose moves the length of keys last: (batch, keys, heads and features), or
-    (keys, batch and heads, features).
+    """Whether a Transpose moves the axis of the keys last, in a tensor (batch, keys, heads ·
+    features) or (keys, batch · heads, features).
     """
     return perm in ([0, 2, 1], [1, 2, 0])
 
 
 def merged_heads(g: PatternBuilder, k: Symbol, perm: Any) -> Symbol:
-    """Transposed keys whose heads are split from a tensor with three axes afterwards."""
+    """Keys with three axes, transposed, whose heads are split off after the Transpose."""
     keys: Symbol = g.op.Reshape(g.op.Transpose(k, perm=perm), g.symbol(), attributes=ANY)
     return keys
 
 
 def scores_shape(g: GraphView, q: str, swapped: str, v: str) -> Shape | None:
-    """(batch, heads, queries, keys).
+    """The shape of the scores, (batch, heads, queries, keys).
 
-    ``None`` when it is unknown, or the attention operators do not support it.
+    ``None`` when a shape is unknown, or the attention operators do not support it.
 
     Args:
         g: the graph.
         q: the queries, (batch, heads, queries, head size).
-        swapped: the keys, (batch, heads, head size, keys), with one head or one for each head of
+        swapped: the keys, (batch, heads, head size, keys), with a single head, or as many heads as
             the queries.
         v: the values, (batch, heads, keys, size).
     """
@@ -94,9 +94,10 @@ def scores_shape(g: GraphView, q: str, swapped: str, v: str) -> Shape | None:
 
 
 def heads_in(g: GraphView, packed: str, split: Shape | None) -> int | None:
-    """The number of heads in a packed tensor (batch, length, heads · size); ``None`` for others.
+    """The number of heads in a packed tensor (batch, length, heads · size); ``None`` for tensors of
+    another shape.
 
-    ``split`` is its shape after the heads are split off and moved: (batch, heads, length, size).
+    ``split`` is the shape after the heads are split off and moved: (batch, heads, length, size).
     """
     if split is None or len(split) != 4:
         return None

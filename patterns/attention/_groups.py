@@ -14,9 +14,9 @@ from ._formula import heads_in
 
 
 class Shared(NamedTuple):
-    """Heads before they are repeated: (batch, heads, length, size).
+    """Heads before they are repeated.
 
-    A single head may have no axis in the tensor.
+    ``shape`` is (batch, heads, length, size); the tensor may lack the axis of a single head.
     """
 
     name: str
@@ -37,13 +37,15 @@ class Packed(NamedTuple):
 
 
 def places_of(count: int, heads: int) -> np.ndarray:
-    """For each of ``heads`` query heads, which of ``count`` heads of keys it reads."""
+    """Which of ``count`` heads of keys each of ``heads`` query heads reads."""
     return np.arange(heads, dtype=np.int64) // (heads // count)
 
 
 def shared_heads(g: GraphView, name: str) -> Shared | None:
-    """The heads of a tensor (batch, heads, length, size) before each is repeated equally often: by
-    Gather, or Unsqueeze, Expand (or Tile) and Reshape; a single head by Expand (or Tile) alone.
+    """The heads of a tensor (batch, heads, length, size) before all are repeated equally often.
+
+    Gather repeats them, or Unsqueeze, Expand (or Tile) and Reshape; Expand (or Tile) alone repeats
+    a single head.
     """
     shape, node = g.try_infer_shape(name), g.node_before(name)
     if shape is None or len(shape) != 4 or not isinstance(shape[1], int) or node is None:

@@ -17,21 +17,19 @@ from xoptim.operators.axes import permutation
 from .._folding import constant
 from .._nodes import is_op
 from .._parts import part_of
-from .._shapes import moved, movement_between
+from .._shapes import Movement, moved, movement_between
 
 _RANK: Final = 4
 _SCALING: Final = ("Mul", "Div")
 _STEPS: Final = 4
-"""Most nodes between scores and Softmax: a factor, a bias, a mask."""
+"""Largest number of nodes between scores and Softmax: a factor, a bias, a mask."""
 _MAX_WEIGHT: Final = 2.0**32
 """Sums in another order may leave the range of the type with larger weights."""
 _GAIN: Final = 4
-"""Minimum ratio of the multiplications before and after, as each takes longer in a matrix of few
-rows. At this limit, 32 queries take 0.14 of the time with 1024 keys and 0.75 with 32 (16 heads,
-rank 512).
+"""The pattern must divide the number of multiplications by at least this, as a multiplication takes
+longer in a matrix of few rows. At this limit, 32 queries take 0.14 of the time with 1024 keys and
+0.75 with 32 (16 heads, rank 512).
 """
-Movement = tuple[str, list[int]]
-"""An operator and its numbers; see `movement_between`."""
 
 
 class Projection(NamedTuple):
@@ -47,7 +45,7 @@ class Projection(NamedTuple):
         rank: features of a latent.
         batch: number of sequences.
         length: number of positions.
-        transpose: the last node.
+        transpose: the node whose result is the projection.
     """
 
     latents: str
@@ -63,11 +61,11 @@ class Projection(NamedTuple):
 
 
 def projection_of(g: GraphView, name: str, perm: Sequence[int]) -> Projection | None:
-    """How a tensor is projected: a part of the last axis of (batch, length, heads, width),
-    transposed.
+    """How a tensor is projected from latents, as a part of the last axis of (batch, length, heads,
+    width) that a Transpose moves by ``perm``.
 
-    ``None`` where something else computes it, or reads a result in between; where the type is not
-    float32; or where a weight is not finite, or very large.
+    ``None`` where the tensor is not projected so, or a result on the way is read elsewhere; where
+    the type is not float32; or where a weight is not finite, or very large.
     """
     transpose = g.node_before(name)
     if not is_op(transpose, "Transpose") or permutation(g, transpose) != [*perm]:
@@ -83,13 +81,14 @@ def projection_of(g: GraphView, name: str, perm: Sequence[int]) -> Projection | 
     if not is_op(projecting, "MatMul") or not g.is_constant(projecting.input[1]):
         return None
     latents, weights = (g.try_infer_shape(operand) for operand in projecting.input)
-    whole = g.try_infer_shape(split)
-    if latents is None or weights is None or whole is None or len(weights) != 2:
+    split_shape = g.try_infer_shape(split)
+    if latents is None or weights is None or split_shape is None or len(weights) != 2:
         return None
-    rank, heads, width = weights[0], whole[2], whole[3]
+    batch, length, heads, width = split_shape
+    rank = weights[0]
     if not isinstance(rank, int) or not isinstance(heads, int) or not isinstance(width, int):
         return None
-    if _without_one(latents) != (whole[0], whole[1], rank) or weights[1] != heads * width:
+    if _without_one(latents) != (batch, length, rank) or weights[1] != heads * width:
         return None
     if not g.is_exclusive(name) or not g.is_exclusive(part):
         return None
@@ -105,8 +104,8 @@ def projection_of(g: GraphView, name: str, perm: Sequence[int]) -> Projection | 
         start=start,
         size=end - start,
         rank=rank,
-        batch=whole[0],
-        length=whole[1],
+        batch=batch,
+        length=length,
         transpose=transpose,
     )
 
@@ -119,8 +118,8 @@ def _without_one(shape: Shape) -> Shape | None:
 
 
 def heads_shape(g: GraphView, name: str, projected: Projection) -> Shape | None:
-    """The shape (batch, heads, queries, ...) of a tensor with the sequences and the heads of a
-    projection; ``None`` for another one.
+    """The shape (batch, heads, queries, ...) of a tensor; ``None`` where its batch or its heads are
+    not those of the projection.
     """
     shape = g.try_infer_shape(name)
     if shape is None or len(shape) != _RANK:
@@ -131,7 +130,8 @@ def heads_shape(g: GraphView, name: str, projected: Projection) -> Shape | None:
 def saves(queries: Dim, projected: Projection) -> bool:
     """Whether queries are so few that it is faster not to project the latents.
 
-    Multiplications per key and head: rank · size, and size for each query; otherwise rank for each.
+    Per key and head, the projection takes rank · size multiplications, and size for each query;
+    without it, there are rank multiplications for each query.
     """
     max_queries = upper_bound(queries)
     if not isinstance(max_queries, int):
@@ -141,11 +141,12 @@ def saves(queries: Dim, projected: Projection) -> bool:
 
 
 class Rows(NamedTuple):
-    """Movements that make the heads rows of one matrix, as all read the same latents, and back.
+    """Movements that turn the heads, which all read the same latents, into rows of one matrix, and
+    back.
 
     Attributes:
-        join: makes (batch, 1, heads · queries, n) of (batch, heads, queries, n).
-        split: makes (batch, heads, queries, m) of (batch, 1, heads · queries, m).
+        join: from (batch, heads, queries, n) to (batch, 1, heads · queries, n).
+        split: from (batch, 1, heads · queries, m) to (batch, heads, queries, m).
     """
 
     join: Movement
@@ -153,7 +154,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(g: GraphView, shape: Shape, before: Dim, after: Dim) -> Rows | None:
-    """The movements of a MatMul by something that all heads share; ``None`` without any.
+    """The movements for a MatMul by a tensor that all heads share; ``None`` if there are none.
 
     Args:
         g: the graph.
@@ -173,7 +174,7 @@ def shared_product(
 ) -> str:
     """The MatMul of (batch, heads, queries, n) by (batch, 1, n, m), with heads as rows.
 
-    ``outputs`` is the name of the result, if it has one already.
+    ``outputs`` is the name of the result, if that is fixed.
     """
     joined = moved(g, x, *rows.join)
     return moved(g, g.op.MatMul(joined, shared), *rows.split, outputs=outputs)
@@ -187,7 +188,7 @@ def with_axis(g: PatternRewriter, projected: Projection) -> str:
 
 
 def weights_of(g: PatternRewriter, projected: Projection, perm: Sequence[int]) -> str:
-    """The weights of the part, of shape (rank, heads, size), transposed."""
+    """The weights of the projected features, (rank, heads, size), transposed by ``perm``."""
     shape = [projected.rank, projected.heads, projected.width]
     split = g.op.Reshape(projected.weights, np.array(shape, np.int64))
     end = projected.start + projected.size
@@ -198,8 +199,9 @@ def weights_of(g: PatternRewriter, projected: Projection, perm: Sequence[int]) -
 
 
 def are_probabilities(g: GraphView, name: str) -> bool:
-    """Whether a tensor is the result of Softmax, maybe with its NaN replaced. It has no infinities,
-    with which the result of a sum would depend on its order.
+    """Whether a tensor is the result of Softmax, maybe with NaN replaced by a number.
+
+    Such a tensor has no infinities, with which a sum would depend on its order.
     """
     node = g.node_before(name)
     if is_op(node, "Where"):

@@ -34,8 +34,8 @@ _DEPTH: Final = 24
 def is_finite_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
     """Whether no element of a tensor is infinite or NaN, as long as nothing overflows.
 
-    The numbers come from constants, integers, Booleans, and inputs where that is assumed, through
-    operators that move, select, add or multiply them.
+    The numbers come from constants, integers, Booleans, and inputs that are assumed to be finite,
+    through operators that move, select, add or multiply them.
     """
     dtype = g.try_infer_type(name)
     if not is_float(dtype):
@@ -62,7 +62,7 @@ def is_of_bits(g: GraphView, name: str) -> bool:
 
 
 def is_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
-    """Whether no element is NaN or +infinity, as is assumed of inputs."""
+    """Whether no element is NaN or +infinity; inputs are assumed to hold neither."""
     node = g.node_before(name)
     if g.is_constant(name) and is_float(g.try_infer_type(name)):
         array = g.get_computed_constant(name)
@@ -81,7 +81,7 @@ def is_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
 def lies_between(g: GraphView, name: str, least: float, most: float, depth: int = _DEPTH) -> bool:
     """Whether all numbers of a mask lie between a negative and a positive bound.
 
-    Integers and Booleans do: they are positions, or 0 and 1.
+    Integers and Booleans count as such: they are positions, or 0 and 1.
     """
     if not depth or not is_float(g.try_infer_type(name)) or is_of_bits(g, name):
         return bool(depth)
@@ -118,7 +118,10 @@ def fits_scores(mask: Shape | None, scores: Shape) -> bool:
 
 
 def has_keys(g: GraphView, masks: Sequence[str], scores: Shape, values: str) -> bool:
-    """Whether masks broadcast to the scores, and the values or the masks have their keys."""
+    """Whether masks broadcast to the scores.
+
+    Where the values have as many keys as the scores, the last axis of a mask needs no check.
+    """
     shapes = [g.try_infer_shape(name) for name in masks]
     if not all(shape is not None and fits_scores(shape, scores) for shape in shapes):
         return False
@@ -130,8 +133,8 @@ def has_keys(g: GraphView, masks: Sequence[str], scores: Shape, values: str) -> 
 def stretched_by(
     g: GraphView, masks: Sequence[str], scores: Shape, q: str, swapped: str
 ) -> list[tuple[Source, ...]]:
-    """The sources of the numbers of queries and of keys; empty for a number that the sum of the
-    masks has.
+    """Where to read the number of queries and the number of keys, as `sources_of` returns it; empty
+    for an axis along which the sum of the masks has that length already.
     """
     shape = broadcast_all([g.try_infer_shape(name) for name in masks]) or ()
     queries = () if shape[-2:-1] == scores[-2:-1] else sources_of(g, q, 2)
@@ -139,11 +142,11 @@ def stretched_by(
 
 
 def sources_of(g: GraphView, name: str, axis: int, depth: int = _DEPTH) -> tuple[Source, ...]:
-    """Axes of tensors whose lengths add up to the length of an axis, as far up the graph as they
-    are found.
+    """Axes of tensors whose lengths add up to the length of an axis, as far up the graph as such
+    tensors are found.
 
-    A Shape of the tensor itself would block rewrites of the keys. It would be a cycle where the
-    operator appends the keys to earlier ones.
+    A Shape of the tensor itself would block rewrites of the keys, and would be part of a cycle
+    where the operator itself appends new keys to the keys of earlier calls.
     """
     node, shape = g.node_before(name), g.get_shape(name)
     if node is not None and depth and not isinstance(shape[axis], int):
@@ -167,10 +170,13 @@ def write_mask(
     keys.
 
     The kernels return zeros for a row whose mask is the lowest number of its type everywhere, as if
-    it were -infinity, where ONNX gives all keys the same weight. A factor one step below 1 avoids
-    that number, and keeps 0 and -infinity. By the formula, a row that is -infinity everywhere is
-    NaN: with ``marked``, so is its factor. (So is that of a row with infinity or NaN, for which the
-    kernels and the formula give NaN anyway.) ``stretched`` is as in `stretch_mask`.
+    the mask were -infinity, where ONNX gives all keys the same weight. A factor one step below 1
+    avoids the lowest number, and keeps 0 and -infinity.
+
+    For a row that is -infinity everywhere, the formula gives NaN, but the kernels give zeros. With
+    ``marked``, the factor of such a row is NaN. (The factor of a row with infinity or NaN is NaN as
+    well; the kernels and the formula give NaN for it anyway.) ``stretched`` is as in
+    `stretch_mask`.
     """
     array, step = g.get_computed_constant(mask), np.nextafter(np.float32(1), np.float32(0))
     if marked:
@@ -183,8 +189,8 @@ def write_mask(
 
 
 def stretch_mask(g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source, ...]]) -> str:
-    """A mask expanded to the numbers of queries and keys, from their sources as `stretched_by`
-    returns them.
+    """A mask expanded to the numbers of queries and keys; ``stretched``, the result of
+    `stretched_by`, says where to read them.
     """
     if not any(stretched):
         return mask

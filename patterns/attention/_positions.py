@@ -1,4 +1,4 @@
-"""Tensors whose elements follow from their indices: all equal, or positions."""
+"""Tensors whose elements are known from their indices: all equal, or positions."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -24,14 +24,15 @@ class Affine(NamedTuple):
     """Integers that grow with the indices of their elements: ``start`` plus the sum of ``step *
     index``.
 
-    The steps are those of the axes, which are counted from the last one: -1, -2, ...
+    ``steps`` has a number for each axis along which the integers differ; axes are counted from the
+    last: -1, -2, ...
     """
 
     start: Dim
     steps: Mapping[int, int]
 
     def plus(self, other: "Affine", factor: int = 1) -> "Affine":
-        """The sum with a multiple of another."""
+        """The sum of these integers and ``factor`` times ``other``."""
         axes = {*self.steps, *other.steps}
         steps = {axis: self.steps.get(axis, 0) + factor * other.steps.get(axis, 0) for axis in axes}
         nonzero = {axis: step for axis, step in steps.items() if step}
@@ -39,7 +40,7 @@ class Affine(NamedTuple):
 
 
 def positions_of(g: GraphView, name: str, depth: int = _DEPTH) -> Affine | None:
-    """The integers in a tensor by their indices; ``None`` where they are not known to be affine."""
+    """The integers of a tensor; ``None`` where they are not known to be affine."""
     info = g.info(name)
     if not is_integer(info.dtype) or info.shape is None or not depth:
         return None

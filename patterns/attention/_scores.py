@@ -1,4 +1,4 @@
-"""GroupQueryAttention for attention whose scores or weights no other operator computes."""
+"""GroupQueryAttention for attention with sinks or capped scores."""
 
 from typing import Any, ClassVar, Final
 
@@ -13,13 +13,13 @@ _PERM: Final = [0, 2, 1, 3]
 
 
 def example(numbers: str, weights: str, attributes: str, sinks: str = "") -> tuple[str, str]:
-    """The graphs of an example: four heads of eight features, two of keys, three tokens after one,
-    and a window of two.
+    """The graphs of an example: four heads of eight features, two heads of keys, three tokens after
+    one earlier token, and a window of two.
 
     Args:
-        numbers: constants of the graph before, each followed by a comma.
-        weights: the nodes from the scores ``a`` and the mask ``m`` to the weights ``w``.
-        attributes: of the operator, besides the heads and the window.
+        numbers: constants of the graph before the rewrite, each followed by a comma.
+        weights: the nodes that compute the weights ``w`` from the scores ``a`` and the mask ``m``.
+        attributes: attributes of the operator, besides the heads and the window.
         sinks: a constant for the operator, ``float[4] h = {...}``; none by default.
     """
     move, last = "Transpose <perm = [0, 2, 1, 3]>", ", , , , , h" if sinks else ""
@@ -87,7 +87,7 @@ class _ScoresGroupQueryAttention(GroupQueryAttentionPattern):
 
 
 def _repeated(g: PatternBuilder, x: Symbol, repetition: str) -> Symbol:
-    """Heads of keys or values, one for each head of the queries."""
+    """Heads of keys or values, repeated to one for each head of the queries."""
     repeated = x
     if repetition == "Gather":
         repeated = g.op.Gather(x, g.symbol(), axis=1)
@@ -98,7 +98,7 @@ def _repeated(g: PatternBuilder, x: Symbol, repetition: str) -> Symbol:
 
 
 def attributes_of(g: GraphView, m: Match) -> dict[str, Any] | None:
-    """Heads and scale as attributes of Attention; ``None`` where it does not compute the same."""
+    """Heads and scale as attributes of Attention; ``None`` where Attention differs."""
     moved = [node for node in m.nodes if node.op_type == "Transpose"]
     queries, keys, values = (g.try_infer_shape(node.output[0]) for node in moved[:3])
     if queries is None or keys is None or values != keys:

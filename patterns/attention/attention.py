@@ -48,9 +48,9 @@ class AttentionPattern(EasyPatternOptimization):
     What: one operator instead of four to seven; scale and mask may be absent. Two terms, such as a
     bias of positions and a mask of tokens, are added up first, once for all layers. A mask with one
     row for all queries is repeated for each of them, as onnxruntime requires; all attentions of
-    a model share the copy. A row of the mask that may be -infinity everywhere becomes NaN: it is
-    NaN in the formula, but 0 in onnxruntime's operator. Tensors whose length comes before the
-    batch, as in torch's own modules, are moved as they are in the formula.
+    a model share the copy. A row of the mask that is -infinity everywhere becomes NaN: the formula
+    gives NaN for its query, but onnxruntime's operator would give 0. Tensors whose length comes
+    before the batch, as in torch's own modules, keep the Transposes of the formula.
     Why: the scores are neither stored nor read four times. One thread of onnxruntime's CPU provider
     takes 0.60 of the time for 16 queries and keys, 0.68 for 64, 0.80 for 128, 0.91 for 512, 0.83
     for 1024, and 1.08 for 2048 (8 heads of 64, merged before and after); with a mask 0.61, 0.67,
@@ -64,8 +64,8 @@ class AttentionPattern(EasyPatternOptimization):
        time.)
     4. the factor is not a positive number, or has more than four axes.
     5. the mask does not broadcast to the scores.
-    6. of two terms, the first may hold numbers beyond 64, or the second above 64: their sum is
-       rounded differently.
+    6. of two terms, the first may hold numbers above 64 or below -64, or the second numbers above
+       64: the sum would be rounded differently.
     7. a row of the mask may be -infinity everywhere, and the heads of the result are not merged:
        the operator is slower then, 1.04 to 1.28 of the time for 4 to 128 queries and keys (with
        merged heads 0.73 to 0.94, and 0.28 for one query).
@@ -96,7 +96,7 @@ class AttentionPattern(EasyPatternOptimization):
         return scores_of(g, q, self.swapped(g, k), factor, s)
 
     def weights(self, g: PatternBuilder, scores: Symbol, mask: Symbol) -> Symbol:
-        """The Softmax of scores with a mask, with another term before it, or without."""
+        """The Softmax of the scores, to which a mask, or a bias and a mask, may be added."""
         if g.option("masked"):
             scores = g.op.Add(
                 g.op.Add(scores, g.symbol("bias")) if g.option("two_terms") else scores, mask
@@ -116,7 +116,7 @@ class AttentionPattern(EasyPatternOptimization):
         swapped = matmul.input[1]
         scores = scores_shape(g, m.q, swapped, m.v)
         # (1)
-        if scores is None or (m.are_merged and not self._splits(g, m, swapped)):
+        if scores is None or (m.are_merged and not self._keys_match_scores(g, m, swapped)):
             return self.none(matmul, msg="the shapes are unknown, or do not match an attention")
         if reason := may_be_empty(g, (*scores, *g.get_shape(m.q), *g.get_shape(m.v))):  # (2)
             return self.none(matmul, msg=reason)
@@ -136,15 +136,15 @@ class AttentionPattern(EasyPatternOptimization):
         if self.marked(g, m) and not _is_merged(g, m.outputs[0]):  # (7)
             return self.none(
                 matmul,
-                msg="a query may have all keys masked, and no Reshape merges the heads",
+                msg="a query may have all keys masked, and no Transpose moves the heads back",
             )
         stretched = stretched_by(g, self.masks(m), scores, m.q, swapped)
         changes = {"stretched": stretched, "marked": self.marked(g, m)}
         steps = self._steps(m, g.get_shape(swapped))
         return m.derive(scale=scale, steps=steps, changes=changes)
 
-    def _splits(self, g: GraphView, m: Match, swapped: str) -> bool:
-        """Whether the merged axes of the keys are those of the scores."""
+    def _keys_match_scores(self, g: GraphView, m: Match, swapped: str) -> bool:
+        """Whether the keys have the heads of the scores, merged with the features or the batch."""
         batch, heads, size, keys = g.get_shape(swapped)
         if m.perm == [0, 2, 1]:
             return heads_in(g, m.k, (batch, heads, keys, size)) is not None
@@ -167,24 +167,22 @@ class AttentionPattern(EasyPatternOptimization):
         return [], [] if perm == [0, 1, 2, 3] else perm
 
     def _can_mask(self, g: GraphView, m: Match, scores: Shape) -> bool:
-        """Whether the masks can be an operand."""
+        """Whether the masks, added up, can be an operand of Attention."""
         if m.get("two_terms") and not (
             lies_between(g, m.bias, -_MAX_BIAS, _MAX_BIAS)
             and lies_between(g, m.mask, -math.inf, _MAX_BIAS)
         ):
-            # (6) either term may be a bias, which would be added to the other one first, and not
-            #     to the scores
+            # (6) either term may be a bias, which would be added to the other term instead of the
+            #     scores
             return False
         return has_keys(g, self.masks(m), scores, m.v)
 
     def masks(self, m: Match) -> list[str]:
-        """The operands that the mask is computed from."""
+        """The operands that are added up to the mask."""
         return [*([m.bias] if m.get("two_terms") else []), m.mask] if m.masked else []
 
     def marked(self, g: GraphView, m: Match) -> bool:
-        """Whether rows of the mask that are -infinity everywhere must be marked, as there may be
-        some.
-        """
+        """Whether the mask may have rows that are -infinity everywhere, which must become NaN."""
         return not all(is_finite_mask(g, name) for name in self.masks(m))
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:

@@ -24,7 +24,7 @@ from ._bias import output_bias, require_moderate
 
 
 class _AttentionBias(EasyPatternOptimization):
-    """An attention without a bias that changes nothing, or that can be added later."""
+    """Removes a bias that changes nothing from an attention, or adds it after the attention."""
 
     phase = "target"
     priority = 9
@@ -35,21 +35,21 @@ class _AttentionBias(EasyPatternOptimization):
 class AddMatMulSoftmaxPattern(_AttentionBias):
     """Softmax(q @ heads(x @ w + b)ᵀ + mask) → Softmax(q @ heads(x @ w)ᵀ + mask)
 
-    What: drops the bias of the keys. With or without a mask, it adds one number to all scores of a
-    query: Softmax ignores it.
+    What: drops the bias of the keys, with or without a mask. The bias adds one number to all scores
+    of a query, which does not change their Softmax.
     Why: saves one pass over the keys. It runs last, so that patterns that recognize attention match
     the bias.
     Refuses when:
     1. the Softmax is not along the last axis.
     2. a shape is unknown, or the bias differs along the axis of the keys.
     3. a weight or the bias is not finite, or not stored in the model itself, or the bias is large:
-       its sums are rounded more.
+       sums with a large bias are rounded more.
     4. there is a mask in float16: a score added to the lowest number of 16 bits may be infinite
        without the bias.
     """
 
     def heads(self, g: Any, keys: Any, shape: Any, early: bool, **attributes: Any) -> Any:
-        """The heads of the keys, which are split before the keys are transposed, or after."""
+        """The transposed heads of the keys, split before the Transpose, or after it (``early``)."""
         if early:
             return g.op.Reshape(g.op.Transpose(keys, perm=[0, 2, 1]), shape, **attributes)
         return g.op.Transpose(g.op.Reshape(keys, shape, **attributes), perm=[0, 2, 3, 1])
@@ -122,16 +122,16 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
     """merged(Softmax(s) @ heads(x @ w + b)) @ u + c → merged(Softmax(s) @ heads(x @ w)) @ u + (b @
     u + c)
 
-    What: adds the bias of the values to the bias of the output. The probabilities of a query add up
-    to 1.
+    What: adds the bias of the values to the bias of the output, as the probabilities of a query add
+    up to 1.
     Why: saves one pass over the values. It runs last, so that patterns that recognize attention
     match the bias.
     Refuses when:
-    1. the Softmax is not along the last axis, or there may be queries but no keys: the sum is 0
-       then.
+    1. the Softmax is not along the last axis, or there may be queries but no keys: the
+       probabilities add up to 0 then.
     2. a shape is unknown, or the heads that are merged are not those that were split.
-    3. a weight or a bias is not finite, or not stored in the model itself, or a bias is large: its
-       sums are rounded more.
+    3. a weight or a bias is not finite, or not stored in the model itself, or a bias is large: sums
+       with a large bias are rounded more.
     4. the new bias leaves the range of its type, or its terms cancel.
     """
 
@@ -229,8 +229,10 @@ def _require_last_axis(g: GraphView, softmax: Node, axis: int) -> None:
 
 
 def _spreads_over_heads(g: GraphView, bias: str, biased: str, heads: Sequence[Dim]) -> bool:
-    """Whether a bias is one number for each feature of a linear layer, whose result ``biased`` has
-    rank 3 and is split into ``heads``: their number, and the features of each.
+    """Whether a bias is one number for each feature of a linear layer.
+
+    The result ``biased`` of the layer has rank 3 and is split into ``heads``: the number of heads,
+    and the features of each.
     """
     shape, layer = g.static_shape(bias), g.try_infer_shape(biased)
     if (

@@ -27,12 +27,12 @@ class AttentionHeadsPattern(EasyPatternOptimization):
     Why: up to eight nodes and four copies of a tensor fewer: measured 3 to 5 % of the time of whole
     transformers (BERT, ViT, Whisper, Swin) on one thread of onnxruntime's CPU provider. With
     earlier keys, the operator takes 0.88 of the time for one query and 64 of them, 0.95 with 512,
-    1.01 with 2048. Where the heads were never merged, it takes 0.77 for 16 queries and keys, 0.84
+    1.01 with 2048. If the model does not merge heads, it takes 0.77 for 16 queries and keys, 0.84
     for 64, 0.92 for 128 and 512, 1.01 for one. Encoders and decoders of torch.nn, two layers of
     width 512, take 0.83 to 0.94 of the export's time, and 0.85 to 0.97 without this pattern.
     Refuses when:
     1. a shape is unknown, or a head has a single feature: the kernel adds up in another order then.
-    2. the scores are read as well, or the present keys and values without any past ones.
+    2. the scores are read, or the present keys or values while there are no past keys and values.
     3. the provider has no kernel.
     """
 

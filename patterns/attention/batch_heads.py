@@ -25,18 +25,18 @@ _SWAPPED: Final = [1, 2, 3, 0]
 
 
 class BatchHeadsPattern(EasyPatternOptimization):
-    """Softmax(q · kᵀ) · v of batch and heads in one axis, moved before the length → the same with
-    four axes
+    """Softmax(q · kᵀ) · v with batch and heads in one axis → Softmax(q · kᵀ) · v with four axes
 
     What: queries, keys and values (length, batch, features) are split into (length, batch, heads,
-    size) in place of (length, batch and heads, size), and so is the result. A mask and factors stay
-    where they are; a Reshape of the weights into (batch, heads, queries, keys) is dropped.
+    size) instead of (length, batch · heads, size). A mask and factors stay where they are; a
+    Reshape of the weights into (batch, heads, queries, keys) is dropped.
     Why: the patterns of attention match four axes. torch's attention with ``need_weights`` and
     DETR's have this form. Alone, it saves no node, but makes targets of Reshape constant.
     Refuses when:
     1. the shapes are unknown, or batch and heads of queries, keys and values differ.
     2. a computed size may be 0 at run time: a Reshape would copy another size in its place.
-    3. the mask has more axes, or its axis of batch and heads cannot be split by a constant.
+    3. the mask does not broadcast to the scores, or its axis of batch and heads, or that of the
+       result, cannot be split or merged by a Reshape with a constant target.
     """
 
     exactness = "rounding"
@@ -71,7 +71,7 @@ class BatchHeadsPattern(EasyPatternOptimization):
         return (y,)
 
     def _hidden(self, g: PatternBuilder, scores: Symbol, mask: Symbol) -> Symbol:
-        """The scores with a mask, which may be applied after a split into four axes."""
+        """The scores with a mask, which may be applied to scores split into four axes."""
         masking = g.choice("masking", "", "Add", "Add split", "Where split")
         if not masking:
             return scores
@@ -97,7 +97,7 @@ class BatchHeadsPattern(EasyPatternOptimization):
             return self.none(scores, msg="batches or heads differ")
         length, batch, heads, size = queries
         wanted = (batch, heads, length, keys[0])
-        if not self._keeps(g, m, wanted):  # (3)
+        if not self._have_axes_of_scores(g, m, wanted):  # (3)
             return self.none(scores, msg="the mask has other axes than the scores")
         hidden = self._mask(g, m, wanted)
         result = (length, batch, heads, values[3])
@@ -109,7 +109,7 @@ class BatchHeadsPattern(EasyPatternOptimization):
 
     def _split_of(self, g: GraphView, m: Match, name: str) -> Shape | None:
         """(length, batch, heads, size) of queries, keys or values (length, batch, features), from
-        the operand of a MatMul; ``None`` where they are unknown, or not split so.
+        the operand of a MatMul; ``None`` where the sizes are unknown, or the heads not split so.
         """
         producer = g.node_before(name)
         operands = [name] if producer is None else [name, *producer.input]
@@ -130,8 +130,8 @@ class BatchHeadsPattern(EasyPatternOptimization):
         is_split = heads > 0 and merged == (length, batch * heads, size)
         return (length, batch, heads, size) if is_split else None
 
-    def _keeps(self, g: GraphView, m: Match, wanted: Shape) -> bool:
-        """Whether tensors of the match that have four axes already have those of the scores."""
+    def _have_axes_of_scores(self, g: GraphView, m: Match, wanted: Shape) -> bool:
+        """Whether tensors with four axes in the match are (batch, heads, queries, keys)."""
         names = [m.outputs[1]] if m.shown else []
         if m.masking in ("Add split", "Where split"):
             hidden = next(node for node in m.nodes if is_op(node, "Add", "Where"))
@@ -144,8 +144,8 @@ class BatchHeadsPattern(EasyPatternOptimization):
         return all(g.try_infer_shape(name) == wanted for name in names)
 
     def _mask(self, g: GraphView, m: Match, wanted: Shape) -> tuple[str, list[int]] | None:
-        """A mask that can be added to scores with four axes, and a target of Reshape before that;
-        ``None`` if there is none.
+        """A mask, and the target of a Reshape after which it can be added to scores with four axes
+        (empty for none); ``None`` if it can not.
         """
         if not m.masking:
             return "", []

@@ -17,13 +17,13 @@ from ._groups import Shared, shared_heads
 class GatherAttentionPattern(EasyPatternOptimization):
     """Attention(q, Gather(k, 0, 0, 1, 1), Gather(v, 0, 0, 1, 1)) → Attention(q, k, v)
 
-    What: groups of query heads share a head of the keys and values. Gather repeats it, or
-    Unsqueeze, Expand (or Tile) and Reshape; Expand (or Tile) alone repeats a single head.
+    What: groups of query heads share a head of the keys and values, which the model repeats by
+    Gather, or by Unsqueeze, Expand (or Tile) and Reshape; a single head by Expand (or Tile) alone.
     Why: saves the copies of keys and values; the operator supports groups.
     Refuses when:
     1. the heads are not repeated in equal groups, to as many heads as the queries have.
-    2. keys and values of earlier calls are operands, or present ones are results: these would have
-       other heads.
+    2. keys and values of earlier calls are operands, or present keys and values are results: they
+       would have fewer heads.
     """
 
     min_opset = 23
@@ -34,7 +34,7 @@ class GatherAttentionPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, mask: Optional
     ) -> Symbol:
-        # Five operands and more would be earlier keys and values (2).
+        # The fifth and the sixth operand would be earlier keys and values (2).
         return g.op.Attention(q, k, v, mask, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:

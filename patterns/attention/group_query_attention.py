@@ -30,7 +30,7 @@ _MAX_POSITIONS: Final = 1 << 20
 _ATTRIBUTES: Final = frozenset(("scale", "softcap", "q_num_heads", "kv_num_heads"))
 _DEPTH: Final = 24
 _RANK: Final = 2
-"""Of a table: positions and numbers, perhaps behind the batch."""
+"""Rank of a table: positions and numbers, perhaps after the batch."""
 _PLAIN: Final = frozenset(("Unsqueeze", "Squeeze", "Transpose", "Concat", "Slice", "Identity"))
 
 
@@ -41,24 +41,24 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
     What: the operator with which onnxruntime-genai runs decoders. It rotates queries and keys by
     tables of all positions, appends to the cache, and hides later keys itself, so that the mask is
     dropped. Rotations may be absent. A mask with a window becomes local_window_size. The numbers of
-    keys come from the attention mask, where that is assumed to hold ones and is as long as the
-    keys, else from the sizes of the cache and of the queries.
+    keys come from an attention mask that is as long as the keys and assumed to hold ones, else from
+    the sizes of the cache and of the queries.
     Why: 5 nodes fewer per layer, and about 20 that compute the mask and the angles; the runtime
     may share the memory of earlier and new keys (past_present_share_buffer), which no other
     operator allows. Otherwise it is no faster: six layers of a LLaMA take 0.97 to 1.06 of the time
     of Attention on one thread of onnxruntime's CPU provider.
     Refuses when:
-    1. heads are not split by the operator, their sizes are unknown, not a multiple of 8 (of 16 with
-       a rotation), or differ between keys and values; or an axis may be empty.
+    1. heads are not split by the operator, or their sizes are unknown, not a multiple of 8 (of 16
+       with a rotation), or differ between keys and values; or an axis may be empty.
     2. the number of keys is not known to be below 2^31, or, with a rotation, to be 2^20 at most:
        assume the longest cache and the longest input.
-    3. the mask may hide other keys than later ones and those beyond a window: assume that the
-       attention mask holds ones.
+    3. the mask may hide keys that are neither later than the query nor beyond a window: assume that
+       the attention mask holds ones.
     4. there may be several new tokens of several sequences that have earlier keys, which the kernel
-       refuses: assume ``batch == 1 or seq == 1 or past == 0`` or one of these, by the names of the
-       sizes in the model.
-    5. positions do not go on where the cache ends, are inputs, or the tables have a width that is
-       not a multiple of 8.
+       refuses: assume ``batch == 1 or seq == 1 or past == 0`` or one of the three, with the names
+       of the sizes in the model.
+    5. positions do not start where the cache ends, or are inputs; or the width of the tables is not
+       a multiple of 8.
     6. an attribute is not one of scale, softcap and the numbers of heads, or not a positive number;
        or the scores are a result.
     7. the type is not a 32-bit float, or the provider has no kernel.
@@ -146,7 +146,7 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
 
     @staticmethod
     def _scores(g: GraphView, m: Match) -> Shape | None:
-        """(batch, heads, queries, keys), ``None`` where the kernel does not take the shapes."""
+        """(batch, heads, queries, keys); ``None`` where the kernel does not support the shapes."""
         heads, groups = (m.attributes.get(name) for name in ("q_num_heads", "kv_num_heads"))
         shapes = [g.try_infer_shape(name) for name in (m.q, m.k, m.v, m.past_key, m.past_value)]
         if not heads or not groups or None in shapes:
@@ -191,14 +191,14 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
             before = g.op.Expand(g.op.Sub(total, np.int32(1)), g.op.Shape(q, start=0, end=1))
         tables = [g.make_initializer("", table, source="rotations") for table in m["tables"]]
         y, key, value = g.op.GroupQueryAttention(
-            *(q, k, v, past_key, past_value, before, total, *self.further(g, tables, m)),
+            *(q, k, v, past_key, past_value, before, total, *self.extra_operands(g, tables, m)),
             domain="com.microsoft",
             outputs=3,
             **m["written"],
         )
         return y, key, value
 
-    def further(
+    def extra_operands(
         self, g: PatternRewriter, tables: Sequence[str], m: Mapping[str, Any]
     ) -> Sequence[str | Array | None]:
         """The operands after the numbers of keys."""
@@ -224,7 +224,7 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
 
 
 def _are_usual(attributes: Mapping[str, Any]) -> bool:
-    """Whether the operator has these attributes; a scale of 0 has another meaning there."""
+    """Whether the operator has these attributes with the same meaning, which a scale of 0 lacks."""
     numbers = [attributes.get("scale", 1.0), attributes.get("softcap", 0.0) or 1.0]
     return set(attributes) <= _ATTRIBUTES and all(0 < number < math.inf for number in numbers)
 
@@ -243,7 +243,9 @@ def _operator_attributes(m: Match, window: int) -> dict[str, Any]:
 
 
 def _table(g: GraphView, name: str, past: Dim, rows: int, width: int) -> Array | None:
-    """The rows for the positions from 0 on, of a tensor that has them from position ``past`` on."""
+    """The ``rows`` rows from position 0 on of a table that the model computes from position
+    ``past`` on; ``None`` where they are not known.
+    """
     shape = g.try_infer_shape(name)
     if shape is None or len(shape) < _RANK:
         return None
@@ -256,7 +258,8 @@ def _table(g: GraphView, name: str, past: Dim, rows: int, width: int) -> Array |
 def _at_all_positions(
     g: GraphView, name: str, past: Dim, rows: int, length: Dim, depth: int = _DEPTH
 ) -> Array | None:
-    """A tensor computed for the positions from 0 on, and not expanded to several sequences.
+    """A tensor of the model, computed for ``rows`` positions from 0 on, and not expanded to several
+    sequences.
 
     ``length``: the number of positions in the model.
     """
@@ -282,14 +285,16 @@ def _at_all_positions(
     if len(operands) < len(arrays):
         return None
     results = g.evaluate(node, operands)
-    if not results or (node.op_type == "Slice" and not _keeps(g, node, operands, results[0])):
+    if not results or (
+        node.op_type == "Slice" and not _keeps_positions(g, node, operands, results[0])
+    ):
         return None
     return results[0]
 
 
-def _keeps(g: GraphView, node: Node, operands: Sequence[Array], result: Array) -> bool:
-    """Whether a Slice keeps all positions, in their order: of another number of positions, it would
-    take others. Axes that have the same size in the model hold no positions.
+def _keeps_positions(g: GraphView, node: Node, operands: Sequence[Array], result: Array) -> bool:
+    """Whether a Slice keeps all positions in order, since here their number differs from that in
+    the model. An axis with the size that it has in the model holds no positions.
     """
     shape = g.try_infer_shape(node.input[0])
     if shape is None or len(shape) != result.ndim:
@@ -301,7 +306,7 @@ def _keeps(g: GraphView, node: Node, operands: Sequence[Array], result: Array) -
 
 
 def _all_positions(positions: Affine, rank: int, past: Dim, rows: int) -> Array | None:
-    """The positions from 0 on in place of those from ``past`` on."""
+    """``rows`` positions from 0 on, instead of the positions from ``past`` on."""
     if positions.start != past or list(positions.steps.values()) != [1]:
         return None
     shape = [1] * rank

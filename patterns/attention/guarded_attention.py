@@ -23,14 +23,14 @@ from .attention import AttentionPattern
 
 
 class GuardedAttentionPattern(AttentionPattern):
-    """w = Softmax(q · kᵀ · scale + mask), Where(IsNaN(w), 0, w) · v → Attention(q, k, v, mask), 0 ·
-    Σ v where it is NaN
+    """w = Softmax(q · kᵀ · scale + mask), Where(IsNaN(w), 0, w) · v → y = Attention(q, k, v, mask),
+    Where(IsNaN(y), 0 · Σ v, y)
 
     What: what `Attention` and `AttentionHeads` do, for the attention that torch's exporters write:
     a query whose keys are all masked by -infinity has the weights 0. The guard moves after the
-    operator: where the weights of a query are NaN, the result is the sum of the values times 0,
-    which is NaN for values that are infinite or NaN, as in the formula.
-    Why: as `Attention`; the guard reads the result instead of the scores. One thread of
+    operator: where the result is NaN, it becomes the sum of the values times 0, which is NaN for
+    values that are infinite or NaN, as in the formula.
+    Why: that of `Attention`; and the guard reads the result instead of the weights. One thread of
     onnxruntime's CPU provider takes 0.79 of the time for one query and key, 1.02 for 16, 0.84 for
     128, and 0.70 for 1024 (8 heads of 64); for one query 0.47 with 64 keys and 0.33 with 512. With
     keys of earlier calls and `ConcatAttention` it takes 0.96 for 16 queries and 64 keys, and 0.77
@@ -38,10 +38,10 @@ class GuardedAttentionPattern(AttentionPattern):
     Refuses when:
     1. `Attention` refuses.
     2. heads are not split off the last axis of q, k and v, or not merged with it: the guard is
-       slower than the formula below 128 keys then. Keys and values that are joined with earlier
-       ones, or serve several heads of queries, may have four axes.
-    3. such keys and values may differ in length (`ConcatAttention` refuses them then), and no heads
-       are repeated.
+       slower than the formula below 128 keys then. Keys and values that are joined with those of
+       earlier calls, or serve several heads of queries, may have four axes.
+    3. keys and values with four axes may differ in length (`ConcatAttention` refuses them then),
+       and no heads are repeated.
     """
 
     priority = 2  # after rotary embeddings, which leave queries and keys whole
@@ -98,7 +98,7 @@ class GuardedAttentionPattern(AttentionPattern):
         return super().validate_mapping(g, m) and m.derive(packed=None, joined=joined)  # (1)
 
     def marked(self, g: GraphView, m: Match) -> bool:
-        """No: where the mask makes weights NaN, the guard makes them 0."""
+        """No: where the mask makes weights NaN, the guard replaces them by 0."""
         return False
 
     def replacement(self, g: PatternRewriter, match: Match) -> str:
@@ -174,8 +174,9 @@ class GuardedAttentionPattern(AttentionPattern):
 
 
 def _sums(g: PatternRewriter, values: str, shape: Shape) -> str:
-    """The sums of values times 0 over the last axis but one, by a MatMul: it is much faster than
-    ReduceSum along such an axis.
+    """The sums of values times 0 over the last axis but one.
+
+    A MatMul is much faster than ReduceSum along such an axis.
     """
     length, axis = shape[-2], len(shape) - 2
     if isinstance(length, int):
@@ -185,7 +186,9 @@ def _sums(g: PatternRewriter, values: str, shape: Shape) -> str:
 
 
 def _joined(g: GraphView, name: str) -> Shared | None:
-    """Heads (batch, heads, length, size): before they are repeated, or joined with earlier ones."""
+    """Heads (batch, heads, length, size) before they are repeated, or heads that are joined with
+    those of earlier calls.
+    """
     shape, shared, node = g.try_infer_shape(name), shared_heads(g, name), g.node_before(name)
     if shared is not None or shape is None or len(shape) != 4:
         return shared

@@ -28,7 +28,8 @@ class _Part(NamedTuple):
     """Some features of the keys.
 
     Attributes:
-        shared: what all heads share, of shape (batch, 1, size, length); empty for the projection.
+        shared: the tensor (batch, 1, size, length) that all heads share; empty where the features
+            are projected from latents.
         size: number of features.
     """
 
@@ -40,10 +41,10 @@ class _Keys(NamedTuple):
     """The keys of attention.
 
     Attributes:
-        projected: those that are projected from latents.
+        projected: the features that are projected from latents.
         parts: all features, in order.
-        scale: a number that the keys are multiplied by; empty for none.
-        nodes: those that compute the keys from the projection.
+        scale: name of a number that the keys are multiplied by; empty for none.
+        nodes: the nodes that compute the keys from the projection.
     """
 
     projected: Projection
@@ -56,11 +57,11 @@ class _Operand(NamedTuple):
     """The second operand of a MatMul.
 
     Attributes:
-        projected: what is projected from latents.
-        nodes: those that compute the operand from the projection.
-        width: columns of the first operand for the latents; ``None`` if unchanged.
-        length: columns of the result.
-        write: writes the new nodes for some rows.
+        projected: the part that is projected from latents.
+        nodes: the nodes that compute the operand from the projection.
+        width: columns of the first operand of the new MatMul; ``None`` if their number stays.
+        length: columns of the result of the new MatMul.
+        write: writes the new nodes, from `Rows`.
     """
 
     projected: Projection
@@ -71,10 +72,10 @@ class _Operand(NamedTuple):
 
 
 class _LatentProduct(PatternOptimization):
-    """A MatMul by what is projected from latents, for few queries.
+    """A MatMul by an operand that is projected from latents, for few queries.
 
     Why: with LatentKeys and LatentValues, a DeepSeek-V3 of two layers takes 0.16 of the time of
-    the export for one token after 512, and 0.37 without both.
+    the export for one token after 512, and 0.37 without the two patterns.
     """
 
     anchors = ("MatMul",)
@@ -109,14 +110,14 @@ class _LatentProduct(PatternOptimization):
 class LatentKeysPattern(_LatentProduct):
     """MatMul(q, heads(MatMul(c, w))ᵀ) → MatMul(MatMul(q, wᵀ), cᵀ), for few queries
 
-    What: projects the queries to latents, in place of the latents of each position to keys
-    (multi-head latent attention of DeepSeek). Other features of the keys, such as those with
-    rotary embeddings, stay next to the latents, if all heads share them. A factor of the keys
-    becomes one of the queries. Heads are rows of one matrix, as they share the keys.
+    What: projects the queries to the size of latents, instead of projecting the latents of each
+    position to keys (multi-head latent attention of DeepSeek). Other features of the keys, such as
+    those with rotary embeddings, stay next to the latents, if all heads share them. A factor of the
+    keys becomes a factor of the queries. The heads become rows of one matrix, as they share keys.
     Refuses when:
-    1. no part of the keys is a projection by constant weights, or heads have other parts of their
-       own, or something else reads the keys.
-    2. the result does not go to Softmax, by which infinite scores become NaN in any order of sums.
+    1. no part of the keys, or more than one, is a projection by constant weights; or heads do not
+       share the other parts; or something else reads the keys.
+    2. the result does not go to Softmax, which turns infinite scores into NaN in any order of sums.
     3. there may be many queries: assume a bound of their number (``--assume 'seq == 1'``).
     4. an axis may be empty.
     """
@@ -157,12 +158,12 @@ class LatentKeysPattern(_LatentProduct):
 class LatentValuesPattern(_LatentProduct):
     """MatMul(p, heads(MatMul(c, w))) → MatMul(MatMul(p, c), w), for few queries
 
-    What: sums the latents of all positions with the probabilities of attention, and projects the
-    sums: in place of projecting the latents of each position to values (multi-head latent
-    attention of DeepSeek). Heads are rows of one matrix, as they share the latents.
+    What: sums the latents of all positions, weighted with the probabilities of attention, and
+    projects the sums, instead of projecting the latents of each position to values (multi-head
+    latent attention of DeepSeek). The heads become rows of one matrix, as they share the latents.
     Refuses when:
     1. the values are not a part of a projection by constant weights, or are read elsewhere.
-    2. they are not multiplied by the result of Softmax, which has no infinities.
+    2. the values are not multiplied by the result of Softmax, which has no infinities.
     3. there may be many queries: assume a bound of their number (``--assume 'seq == 1'``).
     4. an axis may be empty.
     """
@@ -188,7 +189,7 @@ class LatentValuesPattern(_LatentProduct):
 
 
 def _keys_of(g: GraphView, name: str) -> _Keys | None:
-    """The parts of the keys; ``None`` unless one is projected, and all heads share the others."""
+    """The keys; ``None`` unless one part is projected, and all heads share each other part."""
     nodes, scale = list[Node](), ""
     node = g.node_before(name)
     if is_op(node, "Mul") and g.is_exclusive(name):
@@ -215,7 +216,7 @@ def _keys_of(g: GraphView, name: str) -> _Keys | None:
 
 
 def _is_number(g: GraphView, name: str) -> bool:
-    """Whether a constant is one number, and adds no axes to the keys."""
+    """Whether a tensor is a constant with one number, and adds no axes to the keys."""
     shape = g.static_shape(name)
     return g.is_constant(name) and shape is not None and len(shape) <= 4 and set(shape) <= {1}
 

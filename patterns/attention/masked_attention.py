@@ -11,8 +11,8 @@ from ._mask import is_mask
 from .attention import AttentionPattern
 
 _ABSORBING: Final = -1e30
-"""Scores vanish compared with such a number: a row that is masked entirely gives all keys the same
-weight.
+"""A score has no effect in a sum with such a number, so that all keys of a row that is masked
+entirely have the same weight.
 """
 
 
@@ -20,10 +20,11 @@ class MaskedAttentionPattern(AttentionPattern):
     """Softmax(Where(c, q · kᵀ · scale, low) + mask) · v → Attention(q, k, v, Where(c, 0, low) +
     mask)
 
-    What: what `Attention` does, where a condition replaces scores instead of lowering them.
-    Why: as `Attention`. It is not in the default preset, because it assumes that queries and keys
-    are finite: the formula may replace a NaN in keys that are masked. The operator gives 0, not
-    NaN, where all keys of a query are masked by -infinity.
+    What: what `Attention` does, where Where replaces the scores of masked keys instead of lowering
+    them.
+    Why: that of `Attention`. The pattern is not in the default preset, because it assumes that
+    queries and keys are finite: the formula replaces NaN in the scores of masked keys. The operator
+    gives 0, not NaN, where all keys of a query are masked by -infinity.
     Refuses when:
     1. `Attention` refuses, or the mask may be NaN or +infinity.
     2. the number in place of scores is not -1e30 or less, or has more axes than the scores.
@@ -53,7 +54,7 @@ class MaskedAttentionPattern(AttentionPattern):
         return super()._can_mask(g, m, scores) and all(is_mask(g, name) for name in self.masks(m))
 
     def masks(self, m: Match) -> list[str]:
-        """The masks, and the condition."""
+        """The masks, and the condition of Where."""
         return [*super().masks(m), *([m.c] if m.hidden else [])]
 
     def marked(self, g: GraphView, m: Match) -> bool:

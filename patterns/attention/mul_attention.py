@@ -18,13 +18,13 @@ class MulAttentionPattern(EasyPatternOptimization):
     """Attention(q · s, k, v) → Attention(q, k, v), the scale multiplied by s; q / s likewise
 
     What: the operator multiplies the scores anyway.
-    Why: saves one pass over the queries; exporters multiply queries and keys by the root of the
-    scale each.
+    Why: saves one pass over the queries; exporters multiply both queries and keys by the root of
+    the scale.
     Refuses when:
     1. the scale is not written, and the size of a head, which gives its default, is unknown.
     2. the new scale is not a positive number within the range of the attribute, or s has more axes
        than q.
-    3. the scores are a result as well.
+    3. the scores are a result of the Attention.
     4. the provider has no kernel: what onnxruntime writes in place of the operator rounds the scale
        to 32 bits.
     """

@@ -27,8 +27,8 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
     """Softmax(q · kᵀ · scale + mask) · v, heads split before and merged after →
     com.microsoft.MultiHeadAttention(q, k, v, mask)
 
-    What: one operator instead of eleven; the mask, and keys and values of earlier calls that come
-    first, may be absent. From operator set 23 on, Attention replaces it up to 1024 keys.
+    What: one operator instead of eleven; the mask, and keys and values of earlier calls, which come
+    first, may be absent. From operator set 23 on, `Attention` handles up to 1024 keys instead.
     Why: one thread of onnxruntime's CPU provider takes 0.94 of the time for one query and 64 keys,
     0.82 for 16 queries and keys, 0.91 for 64, 0.90 for 128, 0.83 for 512, 0.69 for 1024, and 0.69
     for 2048 (8 heads of 64). With a mask it takes 0.71 for one query and 64 keys, 0.63 for 512, and
@@ -41,8 +41,8 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
     3. the factor is not a positive number, or has more than four axes.
     4. the provider has no kernel for 32-bit floats, or the type is another one.
     5. the mask does not broadcast to the scores.
-    6. earlier keys and values may differ in number, or new keys from queries, or values have
-       another size than keys.
+    6. there are earlier keys and values, and their shapes may differ, or the numbers of new
+       queries, keys and values.
     7. the mask must be expanded, which takes a Shape with ``start``: operator set 15.
     """
 
@@ -64,7 +64,7 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         factor: Scalar,
         s: Scalar,
     ) -> tuple[Symbol, ...]:
-        # The keys are swapped after the split or before it.
+        # The keys are transposed after their heads are split off, or before.
 
         def split(packed: Symbol, perm: Sequence[int]) -> Symbol:
             heads: Symbol = g.op.Transpose(

@@ -39,7 +39,7 @@ class SinkGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
     derives: ClassVar[tuple[str, ...]] = (*_ScoresGroupQueryAttention.derives, "sinks")
 
     def weights(self, g: PatternBuilder, scores: Symbol, mask: Optional) -> Symbol:
-        """The weights of the values, without those of the sinks."""
+        """The weights of the values, without the weights of the sinks."""
         last = g.any_of(-1, 3)
         joined = g.op.Concat(g.op.Add(scores, mask), g.symbol("column"), axis=last)
         shares = g.op.Softmax(joined, axis=last)
@@ -61,7 +61,7 @@ class SinkGroupQueryAttentionPattern(_ScoresGroupQueryAttention):
         m.derive(attributes=attributes, sinks=sinks)
         return super().validate_mapping(g, m)  # (1)
 
-    def further(
+    def extra_operands(
         self, g: PatternRewriter, tables: Sequence[str], m: Mapping[str, Any]
     ) -> Sequence[str | Array | None]:
         """The tables, no positions, no bias, and the sinks."""

@@ -7,7 +7,7 @@ from .._shapes import broadcasts_to
 from ._scores import _ScoresGroupQueryAttention, attributes_of, example
 
 _MAX_CAP: Final = 1e6
-"""Largest cap: a mask of -1e30 hides scores up to it."""
+"""A mask of -1e30 hides scores up to this cap."""
 
 
 class TanhGroupQueryAttentionPattern(_ScoresGroupQueryAttention):

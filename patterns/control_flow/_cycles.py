@@ -49,9 +49,9 @@ def may_leave(node: Node) -> bool:
 def cannot_fail(g: GraphView, body: Graph, node: Node) -> bool:
     """Whether a node of a subgraph computes little, and raises no error whatever its operands are.
 
-    Sizes, and elementwise operators on a few elements: those whose errors depend on values
-    (division of integers, texts that cannot be read as numbers) are excluded, and so are all whose
-    shapes are not known to fit.
+    These are sizes, and elementwise operators on a few elements. Operators whose errors depend on
+    values (division of integers, texts that cannot be read as numbers) are excluded, and operands
+    whose shapes are not known to fit.
     """
     inside = g.inside(body)
     if node.domain or not all(node.input):
@@ -78,15 +78,16 @@ class Cycle:
         node: the node.
         body: its subgraph.
         count: number of states.
-        given: number of inputs of the body, and operands of the node, before the states.
-        returned: number of outputs of the body before the states.
+        first_input: index of the first state among the inputs of the body and the operands of the
+            node.
+        first_output: index of the first state among the outputs of the body.
     """
 
     node: Node
     body: Graph
     count: int
-    given: int
-    returned: int
+    first_input: int
+    first_output: int
 
     def stacks(self) -> range:
         """The places of the results of the node that are stacked, after the states."""
@@ -107,18 +108,18 @@ class Cycle:
                     del values[name]
         return values
 
-    def runs(self, g: GraphView) -> int | None:
+    def iterations(self, g: GraphView) -> int | None:
         """The number of iterations; ``None`` if it is unknown or a symbol."""
         length = self._length(g)
         return length if isinstance(length, int) else None
 
-    def runs_once(self, g: GraphView) -> bool:
+    def runs_at_least_once(self, g: GraphView) -> bool:
         """Whether at least one iteration is known to run."""
         length = self._length(g)
         return length is not None and (lower_bound(length) or 0) >= 1
 
     def _length(self, g: GraphView) -> Any:
-        if self.given:
+        if self.first_input:
             return self._limit(g)
         places = self.node.attribute.get("scan_input_axes") or [0] * (
             len(self.node.input) - self.count
@@ -152,16 +153,17 @@ def cycle(g: GraphView, node: Node) -> Cycle:
     body = node.bodies.get("body")
     if body is None or not g.can_splice(body):
         raise Declined("the body has sparse or overridable initializers")
-    loops = node.op_type == "Loop"
-    count = len(node.input) - (2 if loops else node.attribute.get("num_scan_inputs", 0))
-    given, returned = (2, 1) if loops else (0, 0)
-    fits = len(body.inputs) == len(node.input) and len(body.outputs) == returned + len(node.output)
+    is_loop = node.op_type == "Loop"
+    count = len(node.input) - (2 if is_loop else node.attribute.get("num_scan_inputs", 0))
+    first_input, first_output = (2, 1) if is_loop else (0, 0)
+    outputs = first_output + len(node.output)
+    fits = len(body.inputs) == len(node.input) and len(body.outputs) == outputs
     if not fits or not 0 <= count <= len(node.output):
         raise Declined("the operands and results do not match those of the body")
-    return Cycle(node, body, count, given, returned)
+    return Cycle(node, body, count, first_input, first_output)
 
 
-def copied(body: Graph, name: str) -> str:
+def copy_source(body: Graph, name: str) -> str:
     """The value that a result of a subgraph is a copy of, through any number of Identity nodes."""
     producer = body.producer(name)
     while producer is not None and producer.op_type == "Identity" and not producer.domain:
@@ -170,7 +172,7 @@ def copied(body: Graph, name: str) -> str:
     return name
 
 
-def depends_on(g: GraphView, body: Graph, outputs: Collection[str]) -> set[str]:
+def dependencies(g: GraphView, body: Graph, outputs: Collection[str]) -> set[str]:
     """The values on which some values of a subgraph depend, inside and outside of it."""
     names: set[str] = set()
     pending = list(outputs)

@@ -6,14 +6,14 @@ from .._shapes import uniform_value
 
 
 class RecurrentZeroStatePattern(PatternOptimization):
-    """LSTM(..., initial_h = 0, initial_c = 0) → LSTM(...), and so for GRU and RNN
+    """LSTM(..., initial_h = 0, initial_c = 0) → LSTM(...); the same for GRU and RNN
 
     What: drops initial states that are all zeros: without them, the operator starts from zeros.
     Why: exporters compute the shape of these zeros from the input, with five nodes and more.
     Refuses when:
     1. no initial state is known to hold zeros only; the states of two directions may be joined.
-    2. its batch dimension is not known to be the input's (or that, cast to 32 bits): a run with
-       another one would fail.
+    2. the batch dimension of the state is not known to be that of the input (or this one, cast to
+       32 bits): a run with another batch dimension would fail.
     """
 
     anchors = ("LSTM", "GRU", "RNN")

@@ -7,7 +7,7 @@ class SequenceConstructAtPattern(PatternOptimization):
     """SequenceAt(SequenceConstruct(a, b, ...), 1) → b
 
     What: takes the tensor itself.
-    Why: the sequence copies every tensor; it is removed when all its readers are.
+    Why: the sequence copies every tensor; it is removed when all its readers are removed.
     Refuses when:
     1. the position is not constant, or outside of the sequence.
     """

@@ -23,7 +23,7 @@ class SequenceConstructConcatPattern(EasyPatternOptimization):
     """
 
     min_opset = 11
-    interior = "keep"  # it is removed when nothing else reads it
+    interior = "keep"  # the sequence is removed when nothing else reads it
 
     def match_pattern(self, g: PatternBuilder, parts: Variadic) -> Symbol:
         # (1)

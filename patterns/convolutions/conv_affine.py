@@ -1,37 +1,46 @@
-"""A convolution followed by an affine map of each output channel, or with a bias of zeros."""
+"""Convolutions that absorb an affine map of each channel, or have a bias of zeros."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 
-from xoptim.facts.errors import Declined
 from xoptim.match import (
-    EasyPatternOptimization,
     Example,
     GraphView,
     Match,
+    MatchResult,
+    Node,
     PatternBuilder,
+    PatternOptimization,
     PatternRewriter,
 )
-from xoptim.match.rewrite import Phase
 from xoptim.match.trace import Constant, Optional, Symbol
 
 from .._channels import (
-    fixed_normalization,
-    normalization,
+    ChannelAffine,
+    _FollowingAffine,
+    affine_above,
     output_channels,
-    per_channel,
     scale_outputs,
 )
 from .._folding import Array, constant, doubles, rounded
+from .._nodes import is_op, replaced_by
+
+_STEPS: Final = ("Mul", "Div", "Add", "Sub", "BatchNormalization")
 
 
-class _ConvAffine(EasyPatternOptimization):
-    """A convolution and a map of each output channel, which moves into weights and bias."""
+class _ConvAffine(PatternOptimization):
+    """A convolution and a map of each channel, which moves into weights and bias."""
 
-    phase: ClassVar[Phase] = "specialize"
     exactness = "rounding"
     min_opset = 7
+
+
+class _ConvFollowed(_ConvAffine, _FollowingAffine):
+    """A convolution and a map of each output channel."""
+
     constant_operands = ("b",)  # (1) (2)
     derives = ("weight", "bias")
 
@@ -46,37 +55,20 @@ class _ConvAffine(EasyPatternOptimization):
             x, w, b, attributes=g.capture("attributes")
         )
 
-    def affine(self, g: GraphView, m: Match) -> tuple[Array, Array | None]:
-        """Factor and summand of each channel; ``None`` for no summand.
-
-        Raises `Declined` when they are not known.
-        """
-        raise NotImplementedError
-
-    def numbers(self, g: GraphView, m: Match) -> Array:
-        """The constant ``c`` as one number for each output channel.
-
-        Raises `Declined` when it is something else.
-        """
-        return per_channel(
-            g,
-            m.c,
-            g.info(m.w).rank,
-            output_channels(g, m.w, m.transposed, m.attributes.get("group", 1)),
-        )
-
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        scale, shift = self.affine(g, m)
-        # (3)
-        weight = scale_outputs(
-            g, m.w, scale, transposed=m.transposed, group=m.attributes.get("group", 1)
-        )
-        scaled = doubles(g, m.b) * scale
-        # (3)
-        bias = rounded(
-            scaled if shift is None else scaled + shift, constant(g, m.w).dtype, terms=()
-        )
-        return m.derive(weight=weight, bias=bias if m.b or shift is not None else None)
+        group = m.attributes.get("group", 1)
+        channels = output_channels(g, m.w, m.transposed, group)
+        # (1) of ConvAdd, (2) and (3) of the others
+        affine = self.affine(g, m, g.info(m.w).rank, channels)
+        weight = m.w
+        if affine.scales:
+            weight = scale_outputs(  # (3)
+                g, m.w, affine.scale, transposed=m.transposed, group=group
+            )
+        # The weights of a convolution that is only shifted may be computed.
+        dtype = constant(g, m.w if affine.scales else m.c).dtype
+        bias = affine.bias(doubles(g, m.b), dtype)  # (3)
+        return m.derive(weight=weight, bias=bias if m.b or affine.shifts else None)
 
     def apply_pattern(
         self,
@@ -90,7 +82,7 @@ class _ConvAffine(EasyPatternOptimization):
         return (g.op.ConvTranspose if transposed else g.op.Conv)(x, weight, bias, **attributes)
 
 
-class ConvAddPattern(_ConvAffine):
+class ConvAddPattern(_ConvFollowed):
     """Conv(x, w, b) + c → Conv(x, w, b + c)
 
     What: moves a constant for each output channel into the bias; the same for Conv - c and for
@@ -103,20 +95,12 @@ class ConvAddPattern(_ConvAffine):
     3. the sums cancel, or leave the range of their type.
     """
 
-    derives = ("weight", "bias")
+    following = ("Sub", "Add")
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional, c: Constant
     ) -> Symbol:
-        y = self.convolution(g, x, w, b)
-        return g.op.Sub(y, c) if g.option("minus") else g.op.Add(y, c)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        bias, shift = doubles(g, m.b), np.multiply(self.numbers(g, m), -1 if m.minus else 1)  # (1)
-        # (3)
-        return m.derive(
-            weight=m.w, bias=rounded(bias + shift, constant(g, m.c).dtype, terms=(bias, shift))
-        )
+        return self.followed(g, self.convolution(g, x, w, b), c)
 
     examples = Example.pairs(
         "agraph (float[n,1,h,w] x, float[2,1,3,3] k) "
@@ -128,7 +112,7 @@ class ConvAddPattern(_ConvAffine):
     )
 
 
-class ConvMulPattern(_ConvAffine):
+class ConvMulPattern(_ConvFollowed):
     """Conv(x, w, b) · c → Conv(x, w · c, b · c)
 
     What: moves a constant for each output channel into weights and bias; the same for Conv / c and
@@ -141,18 +125,12 @@ class ConvMulPattern(_ConvAffine):
     3. it divides by zero, or a new constant leaves the range of its type.
     """
 
+    following = ("Div", "Mul")
+
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional, c: Constant
     ) -> Symbol:
-        y = self.convolution(g, x, w, b)
-        return g.op.Div(y, c) if g.option("division") else g.op.Mul(y, c)
-
-    def affine(self, g: GraphView, m: Match) -> tuple[Array, Array | None]:
-        """The constant, or its reciprocal."""
-        scale = self.numbers(g, m)  # (2)
-        if m.division and not scale.all():  # (3)
-            raise Declined("a divisor is 0")
-        return 1 / scale if m.division else scale, None
+        return self.followed(g, self.convolution(g, x, w, b), c)
 
     examples = Example.pairs(
         "agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <float[2,1,1,1] k = {5, 6}, "
@@ -164,7 +142,7 @@ class ConvMulPattern(_ConvAffine):
     )
 
 
-class ConvBatchNormalizationPattern(_ConvAffine):
+class ConvBatchNormalizationPattern(_ConvFollowed):
     """BatchNormalization(Conv(x, w, b)) → Conv(x, w', b')
 
     What: multiplies the weights by the factor of each output channel, adds the rest to the bias;
@@ -178,12 +156,10 @@ class ConvBatchNormalizationPattern(_ConvAffine):
     3. a new constant leaves the range of its type.
     """
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional) -> Symbol:
-        return fixed_normalization(g, self.convolution(g, x, w, b))
+    following = ("BatchNormalization",)
 
-    def affine(self, g: GraphView, m: Match) -> tuple[Array, Array | None]:
-        """Scale and shift of the normalization."""
-        return normalization(g, m.norm, m.epsilon)  # (2)
+    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional) -> Symbol:
+        return self.followed(g, self.convolution(g, x, w, b))
 
     _constants = (
         "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}"
@@ -200,7 +176,7 @@ class ConvBatchNormalizationPattern(_ConvAffine):
     )
 
 
-class ConvBiasNullPattern(_ConvAffine):
+class ConvBiasNullPattern(_ConvFollowed):
     """Conv(x, w, 0) → Conv(x, w)
 
     What: drops a bias that adds nothing; the same for ConvTranspose. The sum of -0 and 0 is 0.
@@ -211,7 +187,6 @@ class ConvBiasNullPattern(_ConvAffine):
 
     phase = "canonicalize"
     min_opset = 1
-    derives = ("weight", "bias")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol) -> Symbol:
         return self.convolution(g, x, w, g.constant("b", lambda b: not b.any()))  # (1)
@@ -224,3 +199,113 @@ class ConvBiasNullPattern(_ConvAffine):
         "y = Conv(x, w, b) }",
         "{ y = Conv(x, w) }",
     )
+
+
+class MulAddConvPattern(_ConvAffine):
+    """Conv(x · s + o, w, b) → Conv(x, w · s, b + Σ w · o)
+
+    What: moves factors and summands of each input channel into weights and bias, any number of them
+    in a row; the same for quotients, differences and BatchNormalization. Images are scaled this way
+    before the first convolution.
+    Why: saves a pass over the input for each.
+    Refuses when:
+    1. weights or bias are not constant or not finite, or the number of channels is not known.
+    2. a constant differs along another axis, changes the shape or is not finite, a factor is
+       extreme, or is read elsewhere; a parameter of a normalization is not constant or finite, a
+       variance is negative, or a mean is far above the deviation.
+    3. there is a summand, and the convolution may pad: nothing was added to these zeros.
+    4. a new constant leaves the range of its type, or is a sum that cancels.
+    5. the first constant scales a product of two tensors, as in Gelu and HardSwish, which runtimes
+       fuse.
+    """
+
+    anchors = ("Conv",)
+    near = _STEPS
+    phase = "specialize"
+    # a normalization between two convolutions would give the first one a bias
+    before = ("ConvBatchNormalization",)
+    radius = 4
+    former_names = ("BatchNormalizationConv",)
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        weight, *bias = node.input[1:]
+        shape, group = g.static_shape(weight), g.get_attribute(node, "group", 1)
+        if shape is None or not all(g.is_constant(name) for name in (weight, *bias) if name):  # (1)
+            return self.none(node, msg="the weight or bias is not constant")
+        # (3)
+        above = partial(
+            affine_above, g, node.input[0], 1, shape[1] * group, shifts=not _pads(node.attribute)
+        )
+        affine = above(_STEPS)
+        if not affine.nodes:  # (2)
+            return self.none(node, msg="no operator with one constant per channel precedes it")
+        # (5)
+        if is_op(last := affine.nodes[-1], *_STEPS[:4]) and is_op(
+            g.node_before(affine.source), "Mul"
+        ):
+            affine = above(_STEPS[4:])
+            if not affine.nodes:
+                return self.none(
+                    last, msg="the factor may belong to an activation, which runtimes fuse"
+                )
+        if not np.isfinite(doubles(g, weight)).all():  # (1)
+            return self.none(node, msg="a weight is not finite")
+        merged = _absorbed(g, weight, bias[0] if bias else "", group, affine)  # (4)
+        weights = merged if any(bias) or affine.shift.any() else merged[:1]
+        return MatchResult(
+            self,
+            [*affine.nodes[::-1], node],
+            replaced_by("Conv", affine.source, *weights, **node.attribute),
+        )
+
+    examples = Example.pairs(
+        "agraph (float[n,2,h] x) => (float[n,1,a] y) <float[1,2,1] k = {4, 6}, float[2,1] m = {1, "
+        "3}, float[1,2,1] d = {2, 0.5}> { t = Sub(x, m) u = Div(t, d) y = Conv(u, k) }",
+        "<float[1,2,1] k = {2, 12}, float[1] b = {-38}> { y = Conv(x, k, b) }",
+        "agraph (float[n,1,h] x) => (float[n,1,a] y) <float[1,1,3] k = {1, 2, 3}, "
+        "float[1] b = {5}, float c = {4}> { t = Mul(c, x) y = Conv <pads = [1, 1]> (t, k, b) }",
+        "<float[1,1,3] k = {4, 8, 12}, float[1] b = {5}> { y = Conv <pads = [1, 1]> (x, k, b) }",
+        "agraph (float[n,2,h] x) => (float[n,1,h] y) <float[1,2,1] k = {1, 2}, float[2] s = {2, "
+        "4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}> { "
+        "t = BatchNormalization <epsilon = 0.25> (x, s, o, m, v) y = Conv(t, k) }",
+        "<float[1,2,1] k = {2, 4}, float[1] b = {0}> { y = Conv(x, k, b) }",
+    )
+
+
+def _pads(attributes: Mapping[str, Any]) -> bool:
+    """Whether a convolution of these attributes may add zeros around its input."""
+    return any(attributes.get("pads", ())) or attributes.get("auto_pad", "NOTSET") not in (
+        "NOTSET",
+        "VALID",
+    )
+
+
+def _absorbed(
+    g: GraphView, weight: str, bias: str, group: int, affine: ChannelAffine
+) -> tuple[Array, Array]:
+    """Weights and bias of a Conv that computes an affine map of its input as well.
+
+    Raises:
+        Declined: when a new constant leaves the range of its type, or is a sum that cancels.
+    """
+    scaled, *sums = (
+        _weigh_inputs(g, weight, factor, group)
+        for factor in (affine.scale, affine.shift, affine.size)
+    )
+    shift, size = (terms.reshape(len(terms), -1).sum(axis=1) for terms in (sums[0], abs(sums[1])))
+    present, dtype = doubles(g, bias), constant(g, weight).dtype
+    terms = (present, np.maximum(abs(shift), size))
+    return rounded(scaled, dtype, summed=tuple(range(1, scaled.ndim))), rounded(
+        present + shift, dtype, terms=terms
+    )
+
+
+@np.errstate(all="ignore")
+def _weigh_inputs(g: GraphView, weight: str, factor: Array, group: int) -> Array:
+    """Weights of Conv (M, C / group, ...) times a factor for each of the C input channels, in
+    double precision.
+    """
+    weights = doubles(g, weight)
+    shape = (group, -1, *weights.shape[1:])
+    weighed = weights.reshape(shape) * factor.reshape(group, 1, -1, *(1 for _ in weights.shape[2:]))
+    return weighed.reshape(weights.shape)

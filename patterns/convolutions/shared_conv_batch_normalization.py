@@ -1,25 +1,18 @@
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._channels import normalization_of, scale_outputs
+from .._channels import ChannelAffine, affine_of, is_fixed, scale_outputs
 from .._folding import Array, cancels, constant, doubles, is_moderate, median, rounded
 from .._nodes import is_op
 
 Parameters: TypeAlias = tuple[Array, ...]
 _Copy: TypeAlias = tuple[Node, str, Parameters, Sequence[str]]
 """A node to write again, with its first operand, its constants and its results."""
-
-
-class _Affine(NamedTuple):
-    """A normalization as c · scale + shift for each channel, in double precision."""
-
-    scale: Array
-    shift: Array
 
 
 class SharedConvBatchNormalizationPattern(PatternOptimization):
@@ -56,30 +49,21 @@ class SharedConvBatchNormalizationPattern(PatternOptimization):
             or not g.is_used_only_by(node.input[0], *readers)
         ):
             return self.none(node, msg="the operand is not a convolution with several consumers")
-        # (1) (2)
-        maps = [
-            _Affine(*numbers)
-            for reader in readers
-            if (numbers := normalization_of(g, reader)) is not None
-        ]
-        # (1) (2)
-        if len(maps) < len(readers) or not all(map(g.is_constant, filter(None, conv.input[1:]))):
+        constants = filter(None, conv.input[1:])
+        if not all(map(is_fixed, readers)) or not all(map(g.is_constant, constants)):  # (1) (2)
             return self.none(
                 conv, msg="a consumer is not a constant normalization, or a mean is too large"
             )
+        maps = [affine_of(g, reader, node.input[0]) for reader in readers]  # (2)
         base, dtype = maps[readers.index(node)], constant(g, conv.input[1]).dtype
         if not all(_follows(affine, base, dtype) for affine in maps):  # (3)
             return self.none(
                 node, msg="the other normalizations would lose precision as functions of this one"
             )
-        present, group = (
-            doubles(g, conv.input[2] if len(conv.input) > 2 else ""),
-            conv.attribute.get("group", 1),
-        )
-        weight = scale_outputs(
-            g, conv.input[1], base.scale, transposed=conv.op_type == "ConvTranspose", group=group
-        )
-        bias = rounded(present * base.scale + base.shift, dtype, terms=())  # (4)
+        present = doubles(g, conv.input[2] if len(conv.input) > 2 else "")
+        is_transposed, group = conv.op_type == "ConvTranspose", conv.attribute.get("group", 1)
+        weight = scale_outputs(g, conv.input[1], base.scale, transposed=is_transposed, group=group)
+        bias = base.bias(present, dtype)  # (4)
         copies: list[_Copy] = [(conv, conv.input[0], (weight, bias), node.output)]
         for reader, affine in zip(readers, maps, strict=True):
             if affine is not base:
@@ -119,7 +103,7 @@ class SharedConvBatchNormalizationPattern(PatternOptimization):
 
 
 @np.errstate(all="ignore")
-def _follows(affine: _Affine, base: _Affine, dtype: np.dtype) -> bool:
+def _follows(affine: ChannelAffine, base: ChannelAffine, dtype: np.dtype) -> bool:
     """Whether the results of a normalization keep their digits when they are computed from the
     results of another one.
     """
@@ -133,7 +117,7 @@ def _follows(affine: _Affine, base: _Affine, dtype: np.dtype) -> bool:
     return is_invertible and (affine is base or not cancels([ratio * base.shift], usual, dtype))
 
 
-def _derived(g: GraphView, node: Node, affine: _Affine, base: _Affine) -> Parameters:
+def _derived(g: GraphView, node: Node, affine: ChannelAffine, base: ChannelAffine) -> Parameters:
     """The parameters of a normalization of the results of another one."""
     ratio = affine.scale / base.scale
     types = [constant(g, name).dtype for name in node.input[1:]]

@@ -20,7 +20,7 @@ class GatherElementsPattern(EasyPatternOptimization):
     Why: no index per element: rotary embeddings look up sines and cosines this way.
     Refuses when:
     1. the indices are not expanded along axes of size 1, or a shape is unknown.
-    2. they differ along another axis than that of GatherElements.
+    2. the indices differ along an axis other than the axis of GatherElements.
     3. along the other axes, not all elements are taken.
     4. another dimension may be 0: GatherElements then ignores indices that are out of range.
     """

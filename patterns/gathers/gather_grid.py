@@ -26,7 +26,7 @@ class _GatherGrid(PatternOptimization):
         node: Node,
     ) -> list[Node]:
         """Add axes of size 1 to a tensor, and slice some axes to ends, if there are any."""
-        # The last node writes the result, whose shape is known, unlike that of another Slice.
+        # The last node writes the result, whose shape is known, unlike the shape of a new Slice.
         new_nodes = []
         if ones:
             outputs = g.unique_name("unsqueezed") if ends else node.output
@@ -57,9 +57,9 @@ class GatherGridPattern(_GatherGrid):
        along another axis.
     2. the indices are not known to be i · m + j, where i and j count from 0, each along an axis of
        its own, in this order.
-    3. the rows are not known to be those of x, or the columns have another static number, or
-       another axis is longer than 1. (More columns than a dynamic x has are an error in the
-       original: the last index is out of range.)
+    3. the number of rows is not known to be that of x, or the number of columns is not and x has a
+       static one, or another axis is longer than 1. (More columns than a dynamic x has are an error
+       in the original: the last index is out of range.)
     4. there may be no indices, or the number of columns is not computed.
     """
 

@@ -22,21 +22,22 @@ _NEW_AXIS: Final = -1
 
 @dataclass
 class _Steps:
-    """Tensors that are split into steps, and nodes that can work with an additional axis of size 1.
+    """Tensors of which each Gather takes one step, and nodes that can keep the axis of the steps,
+    which has size 1 in their operands.
 
     Attributes:
         g: the graph.
-        behind: the number of axes after that axis.
+        trailing: the number of axes after the axis.
         pieces: for each tensor its Gathers, by index.
         raised: each Split whose outputs get the axis, and its changed parameters.
         kept: results that have the axis.
         ends: consumers for which the axis makes no difference: a Reshape, or an Unsqueeze that adds
-            it.
-        dropped: results that are read without it.
+            the axis.
+        dropped: results that other consumers read without the axis.
     """
 
     g: GraphView
-    behind: int
+    trailing: int
     pieces: dict[str, list[Node]] = field(default_factory=dict)
     raised: dict[Node, Mapping[str | int, Any]] = field(default_factory=dict)
     kept: dict[str, None] = field(default_factory=dict)
@@ -44,7 +45,7 @@ class _Steps:
     dropped: list[str] = field(default_factory=list)
 
     def take(self, gather: Node | None) -> bool:
-        """Add the Gathers of all indices of a tensor, if as many axes follow theirs."""
+        """Add the Gathers of all indices of a tensor, if `trailing` axes follow their axis."""
         position = None if gather is None else position_of(self.g, gather)
         if (
             gather is None
@@ -53,7 +54,7 @@ class _Steps:
             or gather.input[0] in self.pieces
         ):
             return False
-        fits = self.g.info(gather.input[0]).rank == position.axis + 1 + self.behind
+        fits = self.g.info(gather.input[0]).rank == position.axis + 1 + self.trailing
         pieces = all_positions(self.g, gather) if fits else None
         self.pieces.update({gather.input[0]: pieces} if pieces else {})
         self.kept.update((piece.output[0], None) for piece in pieces or ())
@@ -80,7 +81,7 @@ class _Steps:
         axes = axes_of(self.g, node) if node.op_type in _OPERATORS else None
         if (
             axes is None
-            or axes.last > self.behind
+            or axes.last > self.trailing
             or not all(map(self._fits, node.input, axes.operands, repeat(node)))
         ):
             return None
@@ -93,8 +94,8 @@ class _Steps:
     def changed(self, node: Node, axes: Axes) -> dict[str | int, Any]:
         """The parameters of a node with the axis."""
         labels = axes.results[0]
-        if 0 < self.behind <= len(labels):
-            moved = axes.inserted(_NEW_AXIS, labels[len(labels) - self.behind])
+        if 0 < self.trailing <= len(labels):
+            moved = axes.inserted(_NEW_AXIS, labels[len(labels) - self.trailing])
         else:
             moved = axes.replaced({label: (label, _NEW_AXIS) for label in labels[-1:]})
         return parameters(self.g, node, moved or axes)
@@ -103,7 +104,7 @@ class _Steps:
         """Whether an operand has the axis, can get it, or broadcasts with fewer axes."""
         if operand is None or name in self.kept:
             return (operand is None) != (name in self.kept)
-        if operand.broadcasts and len(operand.labels) <= self.behind:
+        if operand.broadcasts and len(operand.labels) <= self.trailing:
             return True
         producer = self.g.node_before(name)
         return (
@@ -113,9 +114,9 @@ class _Steps:
         )
 
     def _raises(self, split: Node | None) -> bool:
-        """Whether a node is a Split of a tensor that can get the axis; adds it."""
+        """Whether a node is a Split of a tensor that can get the axis; adds the Split."""
         axes = axes_of(self.g, split) if is_op(split, "Split") else None
-        if split is None or axes is None or len(axes.results[0]) < max(self.behind, 3):
+        if split is None or axes is None or len(axes.results[0]) < max(self.trailing, 3):
             return False
         self.raised[split] = self.changed(split, axes)
         self.kept.update((output, None) for output in split.output)
@@ -123,7 +124,7 @@ class _Steps:
 
     def _ends(self, node: Node, name: str) -> bool:
         g, rank = self.g, self.g.info(name).rank
-        position = -1 if rank is None else rank - self.behind
+        position = -1 if rank is None else rank - self.trailing
         if is_op(node, "Unsqueeze"):
             axes = g.get_argument(node, "axes")
             return (
@@ -147,7 +148,7 @@ class GathersElementwisePattern(PatternOptimization):
     1. an index of the axis is missing, or the axis is dynamic.
     2. no such operator follows, or results need as many Squeezes for other consumers as there are
        Gathers.
-    3. an operator reads another tensor whose rank includes the axis: it ends the region.
+    3. an operator reads another tensor that has as many axes: the operator ends the region.
     """
 
     anchors = ("Gather",)
@@ -162,7 +163,7 @@ class GathersElementwisePattern(PatternOptimization):
             return self.none(node, msg="not index 0 along an axis of static size")
         steps = _Steps(g, rank - 1 - first.axis)
         if not steps.take(node):  # (1)
-            return self.none(node, msg="no Gather takes one of the indices")
+            return self.none(node, msg="an index has no Gather")
         region = steps.grow()  # (3)
         gathers = [piece for pieces in steps.pieces.values() for piece in pieces]
         # (2)
@@ -200,8 +201,8 @@ class GathersElementwisePattern(PatternOptimization):
 
 
 def _write(steps: _Steps, region: AxisRegion, g: PatternRewriter) -> list[Node]:
-    """The same nodes with the axis, and Squeezes for other consumers."""
-    axis = -1 - steps.behind
+    """The nodes of a region with the axis, and Squeezes for other consumers."""
+    axis = -1 - steps.trailing
     names = {name: g.unique_name(name) for name in steps.kept}
     nodes: list[Node] = []
     for source, pieces in steps.pieces.items():

@@ -24,7 +24,7 @@ class GathersSplitPattern(PatternOptimization):
     min_opset = 2
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Start at the Gather of index 0, and look for the others."""
+        """Start at the Gather of index 0, and look for the Gathers of all other indices."""
         first = position_of(g, node)
         if first is None or first.place:
             return self.none(node, msg="not index 0 along an axis")

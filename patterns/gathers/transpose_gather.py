@@ -15,7 +15,7 @@ class TransposeGatherPattern(EasyPatternOptimization):
     What: gathers from x, if the remaining axes are then in order.
     Why: the Transpose copies the whole tensor, and only a part is read.
     Refuses when:
-    1. the rank of the indices is unknown, or it is not 0 and the Transpose moves the axis.
+    1. the rank of the indices is unknown, or not 0 while the Transpose moves the axis.
     2. the Transpose reorders the axes that remain.
     """
 

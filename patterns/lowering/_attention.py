@@ -16,7 +16,7 @@ _PERM: Final = [0, 2, 1, 3]
 
 
 class Masked(NamedTuple):
-    """What to add to the scores, and which queries see no key at all; empty where there is none."""
+    """Numbers to add to the scores, and whether a query sees no key; empty for none."""
 
     added: str = ""
     hidden: str = ""
@@ -50,13 +50,13 @@ def repeated_heads(g: PatternRewriter, x: str, count: int, heads: int) -> str:
 
 
 def scores_of(g: PatternRewriter, q: str, k: str, scale: float) -> str:
-    """(batch, heads, queries, keys)"""
+    """The scores, (batch, heads, queries, keys)."""
     scaled = q if scale == 1 else g.op.Mul(q, scale)
     return g.op.MatMul(scaled, g.op.Transpose(k, perm=[0, 1, 3, 2]))
 
 
 def capped(g: PatternRewriter, scores: str, cap: float) -> str:
-    """The scores between -cap and cap; 0 limits nothing."""
+    """The scores, smoothly limited to -cap and cap; a cap of 0 limits nothing."""
     return g.op.Mul(g.op.Tanh(g.op.Div(scores, cap)), cap) if cap else scores
 
 
@@ -67,10 +67,10 @@ def weights_of(g: PatternRewriter, scores: str, mask: Masked, dtype: int) -> str
     return g.op.Where(mask.hidden, number(0, dtype), weights) if mask.hidden else weights
 
 
-def earlier(g: PatternRewriter, q: str, k: str, past: str) -> str:
+def causal_mask(g: PatternRewriter, q: str, k: str, past: str) -> str:
     """Whether a key is at or before a query, (queries, keys).
 
-    ``past``: keys that come before the first query.
+    ``past``: the keys before the first query; empty for none.
     """
     first = _length(g, past) if past else 0
     last = g.op.Add(_scalar(g, first), _scalar(g, _length(g, q)))
@@ -80,24 +80,24 @@ def earlier(g: PatternRewriter, q: str, k: str, past: str) -> str:
 
 
 def _length(g: PatternRewriter, x: str) -> int | str:
-    """The length of the axis 2, a number or a result of rank 0."""
+    """The length of axis 2: a number, or the name of a scalar."""
     size = g.get_shape(x)[2]
     return size if isinstance(size, int) else g.op.Squeeze(g.op.Shape(x, start=2, end=3), axes=[0])
 
 
 def _scalar(g: PatternRewriter, count: int | str) -> str:
-    """A whole number as a result."""
+    """The name of an integer scalar."""
     if isinstance(count, str):
         return count
     return g.make_initializer("position", np.array(count, dtype=np.int64))
 
 
 def masked(g: PatternRewriter, mask: str, causal: str, dtype: int, *, is_safe: bool) -> Masked:
-    """The numbers to add to the scores for a Boolean or additive mask, and for ``causal``, the keys
-    at or before a query.
+    """The numbers to add to the scores for a Boolean or additive mask, and for ``causal``, the
+    result of `causal_mask`.
 
-    The operator gives 0 for a query that sees no key, where the formula gives NaN, or the mean.
-    ``is_safe`` says that there is no such query.
+    For a query that sees no key, the operator gives 0, but the formula NaN or the mean of the
+    values. ``is_safe`` says that there is no such query.
     """
     least = lowest(dtype)
     added = mask
@@ -105,11 +105,11 @@ def masked(g: PatternRewriter, mask: str, causal: str, dtype: int, *, is_safe: b
         added = g.op.Where(mask, number(0, dtype), least)
     if causal:
         added = g.op.Where(causal, added or number(0, dtype), least)
-    return Masked(added) if is_safe or not mask else hiding(g, added, dtype)
+    return Masked(added) if is_safe or not mask else with_hidden(g, added, dtype)
 
 
-def hiding(g: PatternRewriter, added: str, dtype: int) -> Masked:
-    """The numbers to add to the scores, and the queries for which all are the lowest number."""
+def with_hidden(g: PatternRewriter, added: str, dtype: int) -> Masked:
+    """Numbers to add to the scores, and the queries that have the lowest number for all keys."""
     largest = g.op.ReduceMax(added, axes=[-1], keepdims=1)
     return Masked(added, g.op.LessOrEqual(largest, lowest(dtype)))
 
@@ -125,21 +125,21 @@ def is_safe_mask(g: GraphView, mask: str) -> bool:
 
 
 def fits(g: GraphView, mask: str, total: Dim) -> bool:
-    """Whether the last axis of a mask is known to have the length of the keys, or 1."""
+    """Whether a mask has two to four axes, and the last is known to be as long as the keys."""
     shape = g.try_infer_shape(mask)
     return shape is not None and 1 < len(shape) <= 4 and shape[-1] == total
 
 
 def padded(g: PatternRewriter, padding: str, value: float, dtype: int) -> str:
-    """A number to add to the scores, (batch, 1, 1, keys): 0 where the padding is positive, a value
-    elsewhere.
+    """Numbers to add to the scores, (batch, 1, 1, keys): 0 where ``padding`` is positive,
+    ``value`` elsewhere.
     """
     counts = g.op.Greater(padding, np.array(0, np.int32))
     added = g.op.Where(counts, number(0, dtype), number(value, dtype))
     return g.op.Unsqueeze(added, axes=[1, 2])
 
 
-class Further(NamedTuple):
+class ExtraOperands(NamedTuple):
     """The operands after queries, keys and values; empty where they are absent."""
 
     bias: str = ""
@@ -152,20 +152,21 @@ class Further(NamedTuple):
 def multi_head(
     g: PatternRewriter,
     packed: tuple[str, str, str],
-    further: Further,
+    extra: ExtraOperands,
     heads: int,
     widths: list[int],
     written: Mapping[str, Any],
 ) -> tuple[str, str, str]:
-    """The result of com.microsoft.MultiHeadAttention after the bias, and all keys and values.
+    """The result of com.microsoft.MultiHeadAttention, and the keys and values, joined with those of
+    earlier calls.
 
     Args:
         g: the graph.
-        packed: queries, keys and values, (batch, length, features), the latter two with four axes
-            where they are split.
-        further: mask, padding, and earlier keys and values.
-        heads: their number.
-        widths: the number of features of all heads, of queries, keys and values.
+        packed: queries, keys and values, (batch, length, features), after the bias; keys and values
+            may be split into (batch, heads, length, size).
+        extra: mask, padding, and earlier keys and values; the bias is ignored.
+        heads: number of heads.
+        widths: number of features in all heads of queries, of keys, and of values.
         written: the attributes.
     """
     q, k, v = packed
@@ -174,22 +175,24 @@ def multi_head(
     q = split_heads(g, q, heads, sizes[0])
     if g.info(k).rank == 3:
         k, v = (split_heads(g, x, heads, size) for x, size in zip((k, v), sizes[1:], strict=True))
-    if further.past_key:
-        k = g.op.Concat(further.past_key, k, axis=2)
-        v = g.op.Concat(further.past_value, v, axis=2)
-    causal = earlier(g, q, k, further.past_key) if written.get("unidirectional") else ""
+    if extra.past_key:
+        k = g.op.Concat(extra.past_key, k, axis=2)
+        v = g.op.Concat(extra.past_value, v, axis=2)
+    causal = causal_mask(g, q, k, extra.past_key) if written.get("unidirectional") else ""
     value = written.get("mask_filter_value", -10000.0)
     scores = scores_of(g, q, k, written.get("scale", 0.0) or sizes[0] ** -0.5)
-    weights = weights_of(g, scores, _added(g, further, causal, value, dtype), dtype)
+    weights = weights_of(g, scores, _added(g, extra, causal, value, dtype), dtype)
     return merged_heads(g, g.op.MatMul(weights, v), widths[2]), k, v
 
 
-def _added(g: PatternRewriter, further: Further, causal: str, value: float, dtype: int) -> Masked:
+def _added(
+    g: PatternRewriter, extra: ExtraOperands, causal: str, value: float, dtype: int
+) -> Masked:
     """The numbers to add to the scores; ``value`` where there is padding."""
-    added = padded(g, further.padding, value, dtype) if further.padding else ""
+    added = padded(g, extra.padding, value, dtype) if extra.padding else ""
     if causal:
         added = masked(g, added, causal, dtype, is_safe=True).added
-    if further.mask:
-        added = g.op.Add(further.mask, added) if added else further.mask
-    is_safe = is_safe_mask(g, further.mask) and value > float(lowest(dtype)) / 2
-    return hiding(g, added, dtype) if added and not is_safe else Masked(added)
+    if extra.mask:
+        added = g.op.Add(extra.mask, added) if added else extra.mask
+    is_safe = is_safe_mask(g, extra.mask) and value > float(lowest(dtype)) / 2
+    return with_hidden(g, added, dtype) if added and not is_safe else Masked(added)

@@ -57,7 +57,7 @@ _MOVES: Final = (
     "ReduceMax",
     "ReduceMin",
 )
-_SIZES: Final = ("NonZero", "ArgMax", "ArgMin")
+_POSITIONS: Final = ("NonZero", "ArgMax", "ArgMin")
 
 
 def bounds_of(g: GraphView, name: str, depth: int = _DEPTH) -> Bounds | None:
@@ -75,7 +75,7 @@ def _bounds(g: GraphView, name: str, depth: int) -> Bounds | None:
         return _of_index(g, name)
     if node.op_type == "Shape":
         return _of_sizes(g, node)
-    if node.op_type in _SIZES:
+    if node.op_type in _POSITIONS:
         return Bounds(0, LONGEST_AXIS)
     if node.op_type == "Cast":
         source = node.input[0]
@@ -93,8 +93,8 @@ def _bounds(g: GraphView, name: str, depth: int) -> Bounds | None:
 
 
 def _of_sizes(g: GraphView, node: Node) -> Bounds:
-    """The bounds of the sizes that a Shape reads; a symbolic one is at most `LONGEST_AXIS` divided
-    by the product of the static ones.
+    """The bounds of the sizes that a Shape reads; a symbolic size is at most `LONGEST_AXIS` divided
+    by the product of the static sizes.
     """
     shape = g.try_infer_shape(node.input[0])
     if not shape:
@@ -114,7 +114,7 @@ def _of_constant(constant: np.ndarray) -> Bounds | None:
 
 
 def _of_index(g: GraphView, name: str) -> Bounds | None:
-    """The bounds of numbers that index an axis of a known size: others would be an error."""
+    """The bounds of numbers that index an axis of a known size, beyond which indices are errors."""
     for node in g.next_nodes(name):
         if node.op_type != "Gather" or node.domain or list(node.input).index(name) != 1:
             continue
@@ -172,11 +172,13 @@ _RULES: Final[Mapping[str, tuple[slice, Callable[[list[Bounds]], Bounds]]]] = {
     "Abs": (_FIRST, _magnitude),
     "CumSum": (_FIRST, _running_sum),
 }
-"""Operands that bounds are computed from, and how, by operator."""
+"""For each operator, the operands that give the bounds of its result, and the rule for that."""
 
 
 def operand_places(node: Node) -> list[int]:
-    """The places of the operands whose integers have the type of the result, or are compared."""
+    """The places of the operands whose integers have the type of the result, or are compared with
+    each other.
+    """
     places = _DATA.get(node.op_type, _ALL)
     return [place for place in range(len(node.input))[places] if node.input[place]]
 

@@ -47,7 +47,7 @@ class DefinedOperator(NamedTuple):
 def defined_operator(text: str) -> DefinedOperator:
     """The operator that a text defines: ``Swish <alpha: float = 1.0> (x) => (y) { ... }``.
 
-    Without braces, it has no nodes.
+    A text without braces defines an operator without nodes.
     """
     nodes = "" if "{" in text else "{}"
     body = onnx.parser.parse_function(f'<domain: "", opset_import: ["" : 1]> {text} {nodes}')
@@ -62,8 +62,8 @@ def definition_with(body: FunctionProto, attribute: Callable[[str], Any]) -> Def
 
 
 def definition_of(g: GraphView, node: Node) -> Definition | None:
-    """The body of a node's operator for the operator set of the graph; ``None`` without a body that
-    is valid there.
+    """The body of a node's operator; ``None`` where no body is valid in the operator set of the
+    graph.
     """
     opset = g.main_opset
     operator = schema(node.op_type, node.domain, opset)
@@ -83,14 +83,14 @@ def write_nodes(
     named: Callable[[DefinitionStep, str], str],
     stored: Callable[[DefinitionStep, np.ndarray], Any],
 ) -> dict[str, Any]:
-    """Write the nodes of a body; returns its values by name: names, and constants as operands.
+    """Write the nodes of a body; returns the operand for each name of the body.
 
     Args:
         g: makes the nodes.
-        steps: of the body.
-        values: of the operands, and of results that have a name.
-        named: the name of another result of a step.
-        stored: the operand for the constant of a step.
+        steps: the nodes of the body.
+        values: what stands for the operands of the body, and for results whose names are fixed.
+        named: gives any other result of a step its name.
+        stored: makes an operand of the constant of a step.
     """
     all_values, arrays = dict(values), dict[str, np.ndarray]()
     for step in steps:
@@ -129,8 +129,8 @@ def _constant(
 
 
 def _is_neutral(step: DefinitionStep, operands: Sequence[Any]) -> bool:
-    """Whether a node returns its first operand: the other one is a factor or divisor that is an
-    attribute of 1, or a summand that is omitted.
+    """Whether a node returns its first operand, as the second one is an attribute of 1 in Mul or
+    Div, or omitted in Add.
     """
     if step.op_type == "Add":
         return operands[1] == ""
@@ -155,8 +155,8 @@ def _body(g: GraphView, node: Node, operator: Any, opset: int) -> FunctionProto 
     versions = [v for v in operator.context_dependent_function_opset_versions if v <= opset]
     if not operator.has_context_dependent_function or not versions:
         return None
-    # Without a bound, onnxruntime's Clip makes infinity finite; the type of an omitted operand is
-    # not known.
+    # An omitted operand has no type. (Besides, onnxruntime's Clip without a bound makes infinity
+    # finite.)
     infos = [g.info(name) for name in node.input]
     if len(infos) < len(operator.inputs) or not all(info.dtype for info in infos):
         return None

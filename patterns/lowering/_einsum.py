@@ -30,9 +30,9 @@ class Contraction(NamedTuple):
 
     Attributes:
         order: positions of the left and of the right operand in the equation.
-        sides: the changes to the left and the right one.
-        target: of a Reshape of the result, ``None`` for none.
-        perm: permutation of the result, ``None`` for none.
+        sides: the changes to the left and the right operand.
+        target: target of a Reshape of the product, ``None`` for no Reshape.
+        perm: permutation after that, ``None`` for no Transpose.
     """
 
     order: tuple[int, int]
@@ -64,8 +64,8 @@ def _last(letters: str, count: int) -> str:
 
 
 def terms_of(equation: str, shapes: Sequence[Shape]) -> tuple[list[str], str] | None:
-    """The letters of the operands and of the result, ``None`` for an equation that `parse` refuses,
-    or of other ranks.
+    """The letters of the operands and of the result, ``None`` for an equation that `parse` refuses
+    or that does not fit the ranks.
     """
     letters = parse(written_out(equation, [len(shape) for shape in shapes]), len(shapes))
     if letters is None:
@@ -75,7 +75,7 @@ def terms_of(equation: str, shapes: Sequence[Shape]) -> tuple[list[str], str] | 
 
 
 def lengths_of(terms: Sequence[str], shapes: Sequence[Shape]) -> dict[str, Dim] | None:
-    """The length of each axis, ``None`` when operands are not known to agree."""
+    """The length for each letter, ``None`` when axes with the same letter may differ."""
     lengths: dict[str, Dim] = {}
     for term, shape in zip(terms, shapes, strict=True):
         for letter, length in zip(term, shape, strict=True):
@@ -85,13 +85,13 @@ def lengths_of(terms: Sequence[str], shapes: Sequence[Shape]) -> dict[str, Dim] 
 
 
 def summed_alone(term: str, others: str) -> tuple[list[int], str]:
-    """The axes of a term whose letters occur nowhere else, and the letters that are left."""
+    """The axes of a term whose letters are not among ``others``, and the letters that are left."""
     axes = [place for place, letter in enumerate(term) if letter not in others]
     return axes, "".join(letter for letter in term if letter in others)
 
 
 def permutation_to(letters: str, wanted: str) -> list[int] | None:
-    """The permutation that brings letters into another order, ``None`` when they have it."""
+    """The permutation that brings letters into the wanted order, ``None`` for the same order."""
     return None if letters == wanted else [letters.index(letter) for letter in wanted]
 
 
@@ -100,7 +100,7 @@ def contraction(
 ) -> Contraction:
     """The MatMul of two operands over the letters that they share and the result lacks.
 
-    There is at least one.
+    There must be at least one such letter.
 
     Raises:
         Declined: when a Reshape would need sizes at run time.

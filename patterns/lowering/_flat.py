@@ -22,9 +22,10 @@ def strides_of(sizes: Sequence[int]) -> np.ndarray:
 
 
 def flat_positions(places: np.ndarray, sizes: Sequence[int]) -> np.ndarray | None:
-    """Positions along the joined axis of coordinates, which lie along the last axis.
+    """The positions in the joined axis of coordinates, which stand along the last axis of
+    ``places``.
 
-    Negative coordinates count from the end. ``None`` when one is out of range.
+    Negative coordinates count from the end. ``None`` when a coordinate is out of range.
     """
     lengths = np.array(sizes, np.int64)
     if not ((places >= -lengths) & (places < lengths)).all():
@@ -34,16 +35,18 @@ def flat_positions(places: np.ndarray, sizes: Sequence[int]) -> np.ndarray | Non
 
 
 def element_coordinates(places: np.ndarray, axis: int) -> np.ndarray:
-    """The coordinates that GatherElements and ScatterElements mean, along a new last axis."""
+    """The coordinates of the elements that GatherElements or ScatterElements selects, along a new
+    last axis.
+    """
     grid = np.indices(places.shape, dtype=np.int64)
     grid[axis] = places
     return np.moveaxis(grid, 0, -1)
 
 
 def rows_of(shape: Shape | None, columns: int) -> list[int] | None:
-    """The shape in which the first axes are joined, which must be static.
+    """The target of a Reshape that joins the first ``columns`` axes, which must be static.
 
-    ``None`` when a Reshape cannot make it.
+    ``None`` when no constant target does so.
     """
     if shape is None or columns > len(shape):
         return None
@@ -58,8 +61,8 @@ def rows_of(shape: Shape | None, columns: int) -> list[int] | None:
 
 
 def reshaped_back(shape: Shape) -> list[int] | None:
-    """The target of a Reshape to a shape with at most one axis that is not static, ``None``
-    otherwise.
+    """The target of a Reshape to a shape with at most one axis that is not static, ``None`` for
+    other shapes.
     """
     unknown = [size for size in shape if not isinstance(size, int)]
     if len(unknown) > 1 or 0 in shape:

@@ -1,4 +1,4 @@
-"""The base of operators that are written by the text of their definitions."""
+"""The base of patterns that write an operator by the text of its definition."""
 
 import math
 from typing import Any, ClassVar
@@ -15,14 +15,15 @@ from ._lowering import _Lowering, narrowed, widened
 class _Formula(_Lowering):
     """An operator that a text in the syntax of ONNX defines, with one node per line.
 
-    A subclass has the definition, conditions and examples; if its definition has no nodes, it
+    A subclass has the definition, conditions and examples; with a definition without nodes, it
     overrides `apply_pattern`. In the text, attributes are ``@alpha``, a Constant is a number of the
-    type of the other operand, and attributes that became operands may be written as attributes. No
-    Add is written for an omitted operand, and no Mul or Div for an attribute of 1.
+    type of the other operand, and attributes that became operands in later operator sets may be
+    written as attributes. No Add is written for an omitted operand, and no Mul or Div for an
+    attribute of 1.
 
     Class attributes:
         definition: the operator with its attributes and their defaults, and its nodes.
-        domain: of the operator.
+        domain: domain of the operator.
         optional: the operands that may be omitted.
         is_wide: whether 16-bit floats are computed in 32 bits.
     """
@@ -73,7 +74,7 @@ class _Formula(_Lowering):
 
 
 def _literal(step: DefinitionStep, array: np.ndarray) -> Any:
-    """A Constant as a number, which takes the type of the other operand; a CastLike gives its
-    type.
+    """A Constant as a number, which takes the type of the other operand; the constant of a CastLike
+    with its own type.
     """
     return array.item() if step.op_type == "Constant" else array

@@ -10,7 +10,10 @@ from xoptim.match.trace import Optional, Symbol
 from .._nodes import size_along
 from ._lowering import _Lowering
 
-_ATTRIBUTES: Final = frozenset(("q_num_heads", "kv_num_heads", "scale", "chunk_size"))
+_ATTRIBUTES: Final = frozenset(
+    ("q_num_heads", "kv_num_heads", "scale", "chunk_size", "update_rule")
+)
+_DEFAULT_RULE: Final = "gated_delta"
 
 
 class _LowerLinearAttention(_Lowering):
@@ -18,15 +21,16 @@ class _LowerLinearAttention(_Lowering):
 
     Refuses when:
     1. a size or the number of heads is not known, or 0.
-    2. there are more queries than states, the state is absent or several states are kept.
-    3. the rate is one number for all heads, or an operand of the rule is absent.
+    2. the number of heads of queries or keys does not divide that of the states, the state is
+       absent, or several states are kept.
+    3. the rate is one number for all heads, or an operand of the update rule is absent.
     4. the type is not a 32-bit float.
     """
 
     min_opset = 13
     operand_types = {"q": frozenset((TensorProto.FLOAT,))}  # (4)
     operand_ranks = {"q": 3, "k": 3, "v": 3, "past": 4}
-    derives: ClassVar[tuple[str, ...]] = ("sizes", "shared", "decays")
+    derives: ClassVar[tuple[str, ...]] = ("rule", "sizes", "shared", "decays")
 
     def match_pattern(
         self,
@@ -42,7 +46,6 @@ class _LowerLinearAttention(_Lowering):
             *(q, k, v, past, decay, beta),
             domain="com.microsoft",
             outputs=2,
-            update_rule=g.capture("rule"),
             attributes=g.capture("written"),
         )
 
@@ -57,11 +60,12 @@ class _LowerLinearAttention(_Lowering):
             not count or heads % count for count in shared
         ):  # (2)
             return self.none(node, msg="more queries than states, or several states")
+        rule = m.written.get("update_rule", _DEFAULT_RULE)
         decays, rates = (size_along(g, name, 2) if name else 0 for name in (m.decay, m.beta))
-        has_decay = not is_gated(m.rule) or decays in (heads, heads * key)
-        if not has_decay or (is_delta(m.rule) and rates != heads):  # (3)
+        has_decay = not is_gated(rule) or decays in (heads, heads * key)
+        if not has_decay or (is_delta(rule) and rates != heads):  # (3)
             return self.none(node, msg="the decay or the rate is absent, or has another size")
-        return m.derive(sizes=sizes, shared=shared, decays=decays)
+        return m.derive(rule=rule, sizes=sizes, shared=shared, decays=decays)
 
 
 def is_step(g: GraphView, m: Match) -> bool:
@@ -75,5 +79,5 @@ def is_gated(rule: str) -> bool:
 
 
 def is_delta(rule: str) -> bool:
-    """Whether a new value replaces the one of its key, instead of being added to it."""
+    """Whether a new value replaces the value of its key, instead of being added to that."""
     return rule in ("delta", "gated_delta")

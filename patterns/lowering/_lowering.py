@@ -25,7 +25,7 @@ class _Lowering(EasyPatternOptimization):
 
 
 def widened(g: PatternRewriter, x: str, dtype: int) -> str:
-    """The numbers in float32 where ``dtype`` is a narrower type: sums would overflow."""
+    """The numbers in float32 where ``dtype`` has 16 bits, in which sums would overflow."""
     if dtype not in HALVES:
         return x
     return g.op.Cast(x, to=TensorProto.FLOAT)

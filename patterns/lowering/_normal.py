@@ -27,14 +27,14 @@ def along_channels(g: PatternRewriter, vector: str, rank: int) -> str:
 
 
 def reshaped(g: PatternRewriter, x: str, target: Sequence[int] | None, like: str) -> str:
-    """The tensor in a constant target shape, or without one, in the shape of another tensor."""
+    """The tensor in the shape ``target``, or where that is ``None``, in the shape of ``like``."""
     if target is None:
         return g.op.Reshape(x, g.op.Shape(like))
     return g.op.Reshape(x, np.array(target, dtype=np.int64))
 
 
 def leading_ones(g: GraphView, name: str, count: int) -> list[int]:
-    """The axes before the last ``count`` ones, if all have size 1."""
+    """The axes before the last ``count`` axes, if all have size 1; none otherwise."""
     shape = g.try_infer_shape(name) or ()
     leading = shape[: max(0, len(shape) - count)]
     return list(range(len(leading))) if all(dim == 1 for dim in leading) else []

@@ -4,7 +4,10 @@ from xoptim.match import PatternRewriter
 
 
 def halves_rotated(g: PatternRewriter, x: str, cos: str, sin: str, sizes: list[int]) -> str:
-    """The tensor with the two halves of the first features rotated; the others stay."""
+    """The tensor with the two halves of the first features rotated.
+
+    ``sizes``: the number of features that are rotated, and of those after them.
+    """
     rotated, rest = sizes
     parts = [rotated // 2, rotated // 2, *([rest] if rest else [])]
     a, b, *tail = g.op.Split(x, split=parts, axis=-1, outputs=len(parts))
@@ -12,7 +15,7 @@ def halves_rotated(g: PatternRewriter, x: str, cos: str, sin: str, sizes: list[i
 
 
 def pairs_rotated(g: PatternRewriter, pairs: str, cos: str, sin: str) -> str:
-    """Pairs along the last axis, rotated."""
+    """Pairs along the last axis after a rotation."""
     a, b = g.op.Split(pairs, split=[1, 1], axis=-1, outputs=2)
     return g.op.Concat(*_rotated(g, a, b, cos, sin), axis=-1)
 

@@ -112,7 +112,7 @@ class LowerHardSigmoidPattern(_LowerActivation):
 class LowerHardSwishPattern(_LowerActivation):
     """HardSwish(x) → x · Clip(x / 6 + 0.5, 0, 1)"""
 
-    # ONNX defines the operator by an attribute of 32 bits, in all types.
+    # ONNX defines the operator with 1/6 in 32 bits, for all types.
     min_opset = 14
     definition = """
         HardSwish (x) => (y)
@@ -179,7 +179,7 @@ class LowerPReluPattern(_LowerActivation):
 
     operand_types = {"x": COMPUTED}  # (1)
     is_wide = False
-    # The product alone would be NaN next to an infinite slope.
+    # Relu(x) + slope · Min(x, 0) would be NaN for x > 0 and an infinite slope.
     definition = """
         PRelu (x, slope) => (y)
         {
@@ -240,8 +240,7 @@ class LowerShrinkPattern(_LowerActivation):
     """Shrink(x, lambd, bias) → Where(x < -lambd, x + bias, Where(x > lambd, x - bias, 0))
 
     Refuses when:
-    1. the type is unknown, not one of floating-point numbers, or has 64 bits: kernels compute in
-       32.
+    1. the type is unknown, not a floating-point type, or has 64 bits: kernels compute in 32.
     2. an attribute is infinite or NaN.
     """
 

@@ -10,7 +10,7 @@ from xoptim.match.trace import Optional, Symbol
 
 from ._attention import (
     capped,
-    earlier,
+    causal_mask,
     fits,
     is_safe_mask,
     masked,
@@ -42,8 +42,8 @@ class LowerAttentionPattern(_Lowering):
        not finite.
     5. scores after the mask are a result.
     6. a window hides keys that are far from a query (since set 25).
-    7. keys are hidden from earlier queries, but the lengths of both may differ: kernels hide none
-       from a single query.
+    7. the attention is causal, but the numbers of queries and new keys may differ: kernels hide no
+       key from a single query.
     """
 
     min_opset = 23
@@ -69,7 +69,7 @@ class LowerAttentionPattern(_Lowering):
         node, dtype = m.nodes[0], g.try_infer_type(m.q)
         if {g.try_infer_type(name) for name in (m.k, m.v)} != {dtype}:  # (1)
             return self.none(node, msg="the types differ")
-        if m.written.get("softmax_precision", dtype) != dtype or not _has_numbers(m.written):  # (4)
+        if m.written.get("softmax_precision", dtype) != dtype or not _are_finite(m.written):  # (4)
             return self.none(node, msg="softmax_precision is set, or an attribute is not finite")
         if any(m.results[3:]) and m.written.get("qk_matmul_output_mode", 0) not in (0, 1):  # (5)
             return self.none(node, msg="the scores after the mask are read as well")
@@ -99,7 +99,7 @@ class LowerAttentionPattern(_Lowering):
         if m["past_key"]:
             k = g.op.Concat(m["past_key"], k, axis=2)
             v = g.op.Concat(m["past_value"], v, axis=2)
-        causal = earlier(g, q, k, m["past_key"]) if written.get("is_causal") else ""
+        causal = causal_mask(g, q, k, m["past_key"]) if written.get("is_causal") else ""
         dtype = m["dtype"]
         summand = masked(g, mask, causal, dtype, is_safe=m["is_safe"])
         (heads, size), (count, _), (_, width) = sizes
@@ -154,8 +154,8 @@ class LowerAttentionPattern(_Lowering):
     )
 
 
-def _has_numbers(written: Mapping[str, Any]) -> bool:
-    """Whether the scale is finite, and the limit of the scores finite and not negative."""
+def _are_finite(written: Mapping[str, Any]) -> bool:
+    """Whether the scale and the limit of the scores are finite, and the limit is not negative."""
     return math.isfinite(written.get("scale", 1.0)) and 0 <= written.get("softcap", 0.0) < math.inf
 
 
@@ -179,7 +179,7 @@ def _sizes(g: GraphView, m: Match) -> list[tuple[int, int]] | None:
 
 
 def _keys(g: GraphView, m: Match) -> Dim:
-    """The number of keys, earlier ones included."""
+    """The number of keys, with those of earlier calls."""
     shape = g.get_shape(m.k)
     past = g.try_infer_shape(m.past_key) if m.past_key else None
     return shape[-2] if past is None else past[-2] + shape[-2]

@@ -1,4 +1,4 @@
-"""Windows with explicit pads in place of a rule for them."""
+"""Convolutions and pooling with explicit pads instead of the attribute auto_pad."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar

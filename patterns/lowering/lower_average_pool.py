@@ -11,7 +11,7 @@ class LowerAveragePoolPattern(_Lowering):
     What: pads with zeros first, which then count as any other number.
     Why: some providers do not count pads, or run windows without pads only.
     Refuses when:
-    1. pads do not count, or there are none, or the pads follow from a rule.
+    1. pads do not count, or there are none, or auto_pad gives them.
     2. the size of the result is rounded up: windows may then reach beyond the pads.
     3. the rank is unknown.
     """

@@ -37,11 +37,12 @@ class LowerGatherBlockQuantizedPattern(_LowerBlocks):
 
     What: stores the integers of 4 or 8 bits as a matrix of their own type, which is signed without
     zero points. The embedding is dequantized before rows are read, as Gather reads no int4.
-    Why: only ONNX Runtime's own providers run it; OpenVINO and others support block-wise
+    Why: only ONNX Runtime's own providers run the operator; OpenVINO and others support block-wise
     quantization by DequantizeLinear.
     Refuses when:
     1. the embedding, scales or zero points are not constant.
-    2. the embedding is not a matrix of bytes in whole blocks along its rows, which are read.
+    2. the embedding is not a matrix of bytes whose rows consist of whole blocks, or something other
+       than rows is read.
     3. the scales are not float.
     """
 
@@ -122,15 +123,14 @@ class LowerMatMulNBitsPattern(_LowerBlocks):
 
     What: stores the integers of 4 or 8 bits as a matrix of their own type, which is signed without
     zero points.
-    Why: only ONNX Runtime's own providers run it; OpenVINO and others support block-wise
+    Why: only ONNX Runtime's own providers run the operator; OpenVINO and others support block-wise
     quantization by DequantizeLinear.
     Refuses when:
     1. the weights, scales or zero points are not constant.
-    2. the integers have another number of bits, or the rows are not whole blocks.
+    2. the integers do not have 4 or 8 bits, or a row does not consist of whole blocks.
     3. the types are not float, or zero points are not integers.
-    4. the other operand may be quantized (`accuracy_level`), which DequantizeLinear
-       does not do.
-    5. the rank of x is unknown or 1, or the bias has another length than a row of the result.
+    4. the operator may quantize x (`accuracy_level`), which MatMul does not do.
+    5. the rank of x is unknown or 1, or the bias is not as long as a row of the result.
     """
 
     operand_types = {"x": frozenset((TensorProto.FLOAT,))}  # (3)
@@ -207,7 +207,7 @@ class LowerMatMulNBitsPattern(_LowerBlocks):
 
 
 def unpacked(rows: Array, bits: int, count: int) -> Array:
-    """The first ``count`` integers of each row of bytes; of two in a byte, the lower half first."""
+    """The first ``count`` integers of each row of bytes; the lower half of a byte comes first."""
     if bits == 8:
         return rows[:, :count]
     pairs = np.stack([rows & 15, rows >> 4], axis=-1)
@@ -215,8 +215,8 @@ def unpacked(rows: Array, bits: int, count: int) -> Array:
 
 
 def stored(integers: Array, bits: int, *, is_centred: bool) -> Array:
-    """Integers in the type of that many bits; ``is_centred``, without zero points: a signed type
-    with 0 in the middle.
+    """Integers in a type of ``bits`` bits; with ``is_centred``, for operators without zero points,
+    in a signed type with 0 for the middle.
     """
     dtype = numpy_dtype(_TYPES[bits, is_centred])
     shifted = integers.astype(np.int16) - (1 << (bits - 1)) if is_centred else integers

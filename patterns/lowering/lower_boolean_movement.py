@@ -5,7 +5,7 @@ from onnx import TensorProto
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-_FIRST: Final = (
+_MOVING_FIRST: Final = (
     "Slice",
     "Transpose",
     "Reshape",
@@ -18,16 +18,16 @@ _FIRST: Final = (
     "GatherElements",
     "GatherND",
 )
-_ALL: Final = ("Concat",)
+_MOVING_ALL: Final = ("Concat",)
 _OF_FLOATS: Final = ("Slice",)
-"""Operators that WebGPU has for floats alone."""
+"""Operators that WebGPU has only for floats."""
 
 
 class LowerBooleanMovementPattern(PatternOptimization):
-    """Gather(x, i) of Booleans → Cast(Gather(Cast(x, to=int32), i), to=bool), and so for Transpose,
+    """Gather(x, i) of Booleans → Cast(Gather(Cast(x, to=int32), i), to=bool), likewise Transpose,
     Concat, ...
 
-    What: moves the numbers 0 and 1 in place of Booleans; Slice moves floats.
+    What: moves the integers 0 and 1 instead of Booleans; for Slice, floats.
     Why: WebGPU and many NPUs compute with Booleans, but do not move them.
     Refuses when:
     1. the elements are not Booleans.
@@ -36,10 +36,10 @@ class LowerBooleanMovementPattern(PatternOptimization):
     phase = "lower"
     exactness = "exact"
     min_opset = 9
-    anchors = (*_FIRST, *_ALL)
+    anchors = (*_MOVING_FIRST, *_MOVING_ALL)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        count = len(node.input) if node.op_type in _ALL else 1
+        count = len(node.input) if node.op_type in _MOVING_ALL else 1
         if any(g.try_infer_type(name) != TensorProto.BOOL for name in node.input[:count]):  # (1)
             return self.none(node, msg="the elements are not Boolean")
         return MatchResult(self, [node], partial(self._moved, count))

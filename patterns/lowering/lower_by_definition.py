@@ -64,7 +64,7 @@ class LowerCastToBoolPattern(_LowerByDefinition):
     16 bits.
     Refuses when:
     1. the numbers are not floats of 16, 32 or 64 bits.
-    2. it is a Cast to another type.
+    2. the Cast is to another type.
     """
 
     exactness = "exact"
@@ -127,7 +127,7 @@ class LowerDynamicQuantizeLinearPattern(_LowerByDefinition):
     1. the type is unknown (checked by the matcher).
     """
 
-    exactness = "finite"  # kernels convert NaN to any integer
+    exactness = "finite"  # kernels convert NaN to an arbitrary integer
     min_opset = 13
     max_opset = 27
     operand_types = {"x": frozenset((TensorProto.FLOAT,))}  # (1)
@@ -169,8 +169,8 @@ class LowerDynamicQuantizeLinearPattern(_LowerByDefinition):
 class LowerRoundPattern(_LowerByDefinition):
     """Round(x) → Floor(x), or 1 more where the rest is above 1/2, or 1/2 and Floor(x) is odd
 
-    What: rounds halves to even numbers. The rest is exact but for negative numbers near 0: where it
-    becomes 1/2 or 1 by rounding, the result is 0 in any case, as it should be.
+    What: rounds halves to even numbers. The rest x - Floor(x) is exact but for negative numbers
+    near 0: where the rest is rounded to 1/2 or 1, the result is still 0, as it should be.
     Refuses when:
     1. the numbers are not floats of 16, 32 or 64 bits.
     """
@@ -214,8 +214,7 @@ class LowerSignPattern(_LowerByDefinition):
 
     What: selects by two comparisons; 0 and NaN stay as they are.
     Refuses when:
-    1. the numbers are not of 32 or 64 bits: onnxruntime makes NaN 0 in 16 bits, and keeps it in
-       more.
+    1. the numbers do not have 32 or 64 bits: in 16 bits, onnxruntime turns NaN into 0.
     """
 
     min_opset = 9

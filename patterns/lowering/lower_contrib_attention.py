@@ -6,7 +6,7 @@ from onnx import TensorProto
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Optional, Symbol
 
-from ._attention import Further, multi_head
+from ._attention import ExtraOperands, multi_head
 from ._lowering import _Lowering
 
 _TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
@@ -18,7 +18,7 @@ class LowerContribAttentionPattern(_Lowering):
 
     What: one MatMul for queries, keys and values, whose heads are split and merged by Reshape and
     Transpose. Padding, and keys after a query, become numbers that are added to the scores.
-    Why: only ONNX Runtime's own providers run it.
+    Why: only ONNX Runtime's own providers run the operator.
     Refuses when:
     1. the types are not float or float16, or differ.
     2. the sizes of the weight, or of heads, are unknown, or the rank of x is not 3.
@@ -81,8 +81,8 @@ class LowerContribAttentionPattern(_Lowering):
         past = ["", ""]
         if m["past"]:
             past = [g.op.Gather(m["past"], np.array(place), axis=0) for place in (0, 1)]
-        further = Further("", m["padding"], m["mask"], *past)
-        y, k, v = multi_head(g, packed, further, m["heads"], widths, m["written"])
+        extra = ExtraOperands("", m["padding"], m["mask"], *past)
+        y, k, v = multi_head(g, packed, extra, m["heads"], widths, m["written"])
         if len(m["results"]) < 2:
             return y
         return y, g.op.Concat(g.op.Unsqueeze(k, axes=[0]), g.op.Unsqueeze(v, axes=[0]), axis=0)
@@ -129,7 +129,7 @@ class LowerContribAttentionPattern(_Lowering):
 
 
 def _widths(g: GraphView, m: Match) -> list[int] | None:
-    """The numbers of features of all heads of queries, keys and values, ``None`` where they are
+    """The number of features in all heads of queries, of keys, and of values, ``None`` where one is
     unknown.
     """
     total = (g.try_infer_shape(m.w) or ())[-1:]

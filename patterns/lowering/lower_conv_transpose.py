@@ -14,7 +14,7 @@ class LowerConvTransposePattern(_Lowering):
     """ConvTranspose(x, w, b) → Conv(x with zeros between its elements, flipped w, b)
 
     What: writes stride - 1 zeros after each element (Unsqueeze, Pad, Reshape), and convolves with
-    the window flipped. The zeros after the last element are part of its pads.
+    the window flipped. The zeros after the last element count as pads.
     Why: several providers have no kernel of ConvTranspose.
     Refuses when:
     1. the weight is not constant, or not finite: it is multiplied by zeros.

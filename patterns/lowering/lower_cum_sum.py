@@ -8,7 +8,7 @@ _MAX_LENGTH = 1 << 12
 
 
 class LowerCumSumPattern(_Lowering):
-    """CumSum(x) → x + shift of it by 1, + shift of the sum by 2, + shift of that by 4, ...
+    """CumSum(x) → s = x + shifted(x, 1), t = s + shifted(s, 2), t + shifted(t, 4), ...
 
     What: adds rows that are moved by growing distances: ten steps for a row of 1000. A MatMul with
     a triangular matrix would spread NaN and infinity over the row.

@@ -24,7 +24,7 @@ class LowerDepthToSpacePattern(_Lowering):
         return g.op.DepthToSpace(x, blocksize=g.capture("block"), mode=g.capture("mode"))
 
     def middle(self, m: Match, shape: tuple[Dim, ...], b: int) -> tuple[list[Dim], list[int]]:
-        """The six axes in between, and their permutation."""
+        """The six axes between the two Reshapes, and their permutation."""
         n, c, h, w = shape
         if m.mode == "DCR":
             return [n, b, b, c // (b * b), h, w], [0, 3, 4, 1, 5, 2]

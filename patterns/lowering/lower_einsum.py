@@ -35,8 +35,8 @@ class _LowerEinsum(_Lowering):
 class LowerEinsumPattern(_LowerEinsum):
     """Einsum(x, y, equation) → Reshape(MatMul(Reshape(Transpose(x)), Reshape(Transpose(y))))
 
-    What: brings the axes of both operands into the order batch, rows, summed ones, and joins them,
-    for one MatMul; without a sum, a Mul. Summed axes that only one operand has are summed first.
+    What: brings the axes of both operands into the order that one MatMul needs, and joins them;
+    without axes to sum, Mul. Axes to sum that only one operand has are summed first.
     """
 
     derives = ("plan", "factors")
@@ -137,7 +137,7 @@ class LowerEinsumManyPattern(_LowerEinsum):
     """Einsum(x, y, z, equation) → Einsum(Einsum(x, y), z)
 
     What: combines the first two operands, summed over the letters that no other term has, and then
-    the rest.
+    their result with the rest.
     Refuses when:
     1. the ranks are unknown, or a letter occurs twice in one term.
     2. the lengths of axes with one letter are not known to be the same.

@@ -6,7 +6,7 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 from ._lowering import _Lowering
 
 _MAX_ELEMENTS = 1 << 20
-"""Most elements of the constant."""
+"""Largest number of elements of the constant."""
 
 
 class LowerEyeLikePattern(_Lowering):

@@ -1,4 +1,4 @@
-"""Fused operators of ONNX Runtime, as separate standard ones."""
+"""Fused operators of ONNX Runtime, as separate standard operators."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -15,7 +15,7 @@ from ._lowering import COMPUTED, _Lowering
 
 _GEMM = ("alpha", "beta", "transA", "transB")
 _ATTRIBUTES: Final = {"transA", "transB", "transBatchA", "transBatchB", "alpha"}
-_FURTHER = ("segments", "word", "place", "kind", "scale", "bias", "mask", "positions")
+_OPERANDS = ("segments", "word", "place", "kind", "scale", "bias", "mask", "positions")
 """The operands after the word indices."""
 
 
@@ -23,7 +23,7 @@ class _LowerFused(_Lowering):
     """A fused operator of ``com.microsoft``.
 
     What: writes the standard operators.
-    Why: only ONNX Runtime's own providers run it.
+    Why: only ONNX Runtime's own providers run the fused operator.
     """
 
 
@@ -88,7 +88,8 @@ class LowerFusedGemmPattern(_LowerFused):
     """com.microsoft.FusedGemm(a, b, c, activation="Relu") → Relu(Gemm(a, b, c))
 
     What: writes the standard operators. The same for every activation that the operator has.
-    Why: only ONNX Runtime's own providers run it; OpenVINO accepts it and drops the activation.
+    Why: only ONNX Runtime's own providers run the fused operator; OpenVINO accepts it, but drops
+    the activation.
     Refuses when:
     1. the activation or one of its parameters is not known.
     """
@@ -136,11 +137,11 @@ class LowerFusedGemmPattern(_LowerFused):
 class LowerFusedMatMulPattern(_LowerFused):
     """com.microsoft.FusedMatMul(a, b, transB=1, alpha=s) → MatMul(a, Transpose(b)) · s
 
-    What: writes the standard operators; the same for the first operand, for operands whose batches
-    are transposed, and for TransposeMatMul, the former name of the operator.
+    What: writes the standard operators; the same where the first operand or the batches are
+    transposed, and for TransposeMatMul, the former name of the operator.
     Refuses when:
-    1. an operand is transposed, and the rank of one of them is unknown, or one is a vector, with
-    which the operator computes something else.
+    1. an operand is transposed, and an operand has an unknown rank or is a vector, with which the
+       operator computes something else.
     2. the factor is 0, or an attribute is not known.
     """
 
@@ -200,8 +201,8 @@ class LowerEmbedLayerNormalizationPattern(_LowerFused):
     the position embedding.
     Refuses when:
     1. the number of valid keys is read, which the operator computes from the mask.
-    2. there are no positions, and the length of the sequence is unknown, or they have another
-       shape than the words.
+    2. there are no positions, and the length of the sequence is unknown; or positions or segments
+       have another shape than the words.
     3. the embeddings are not float32.
     """
 
@@ -217,7 +218,7 @@ class LowerEmbedLayerNormalizationPattern(_LowerFused):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        node, inputs = m.nodes[0], dict(zip(_FURTHER, m.others, strict=False))
+        node, inputs = m.nodes[0], dict(zip(_OPERANDS, m.others, strict=False))
         if m.results[1:2] and m.results[1] and g.is_used(m.results[1]):  # (1)
             return self.none(node, msg="mask_index, the second result, is read")
         shape, table = g.try_infer_shape(m.i) or (), g.static_shape(inputs.get("place", ""))
@@ -269,9 +270,10 @@ class LowerEmbedLayerNormalizationPattern(_LowerFused):
 
 
 def _order(rank: int, side: str, written: Mapping[str, Any]) -> list[int]:
-    """The axes of an operand in the order in which MatMul reads them, empty where it is theirs.
+    """The permutation of an operand's axes that MatMul needs, empty for none.
 
-    Rows may be the first axis, before the batches (``transBatchA``), and columns may be rows.
+    Rows may be the first axis, before the batches (``transBatchA``), and rows and columns may be
+    exchanged (``transA``).
     """
     order = list(range(rank))
     if written.get(f"transBatch{side}"):
@@ -284,14 +286,14 @@ def _order(rank: int, side: str, written: Mapping[str, Any]) -> list[int]:
 class _LowerSkipNormalization(_LowerFused):
     """A normalization of a sum of two or three tensors.
 
-    What: the fourth result, the sum, is the one of Add.
-    Why: only ONNX Runtime's own providers run it; on its CPU provider the separate operators are
-    faster.
+    What: Add computes the sum, which is also the fourth result.
+    Why: only ONNX Runtime's own providers run the fused operator; on its CPU provider the separate
+    operators are faster.
     Refuses when:
     1. the mean or the standard deviation is read.
     2. the type is unknown, or bfloat16, which Add often lacks (checked by the matcher).
-    3. the second tensor is not known to broadcast to the first: the operator repeats it, or cuts
-       it.
+    3. the second tensor is not known to broadcast to the first: the operator repeats or cuts the
+       second tensor then.
     """
 
     operand_types = {"x": COMPUTED - {TensorProto.BFLOAT16}}  # (2)

@@ -22,8 +22,8 @@ class _LowerGather(_Lowering):
 class LowerGatherElementsPattern(_LowerGather):
     """GatherElements(x, i) → Gather(Reshape(x), i · stride + place)
 
-    What: joins all axes, and takes the elements by their positions in the joined axis: a constant
-    where ``i`` is one.
+    What: joins all axes, and takes the elements by their positions in the joined axis, which are
+    constant where ``i`` is.
     Why: several providers have no kernel of GatherElements.
     Refuses when:
     1. a shape is not static, or a tensor is empty.
@@ -61,7 +61,7 @@ class LowerGatherElementsPattern(_LowerGather):
         flat = g.op.Reshape(x, shape=[-1])
         if positions is not None:
             return g.op.Gather(flat, positions)
-        # An index that is negative counts from the end of its axis, not of the joined one.
+        # A negative index counts from the end of its axis, not of the joined axis.
         wide = g.op.Cast(i, to=TensorProto.INT64)
         counted = g.op.Where(g.op.Less(wide, 0), g.op.Add(wide, sizes[place]), wide)
         grid = element_coordinates(np.zeros(result, np.int64), place)
@@ -85,7 +85,7 @@ class LowerGatherNDPattern(_LowerGather):
     """GatherND(x, i) → Gather(Reshape(x), positions)
 
     What: joins the axes that ``i`` indexes, also in com.microsoft.GatherND, and takes rows by their
-    positions in the joined axis: a constant where ``i`` is one.
+    positions in the joined axis, which are constant where ``i`` is.
     Why: several providers have no kernel of GatherND.
     Refuses when:
     1. there are batch axes.
@@ -133,7 +133,7 @@ class LowerGatherNDPattern(_LowerGather):
             return g.op.Gather(rows, positions)
         if len(sizes) == 1:
             return g.op.Gather(rows, g.op.Squeeze(i, axes=[-1]))
-        # An index that is negative counts from the end of its axis, not of the joined one.
+        # A negative index counts from the end of its axis, not of the joined axis.
         ends = np.array(sizes, np.int64)
         counted = g.op.Where(g.op.Less(i, 0), g.op.Add(i, ends), i)
         scaled = g.op.Mul(counted, strides_of(sizes))
@@ -164,7 +164,7 @@ class LowerCompressPattern(_LowerGather):
     Why: several providers have no kernel of Compress.
     Refuses when:
     1. the condition is not constant, or never true.
-    2. the axis is not static, or ends before the last row.
+    2. the axis is not static, or the condition is true after its end.
     """
 
     min_opset = 9
@@ -206,10 +206,10 @@ class LowerCompressPattern(_LowerGather):
 class LowerArrayFeatureExtractorPattern(_LowerGather):
     """ai.onnx.ml.ArrayFeatureExtractor(x, i) → Gather(x, i, axis=-1)
 
-    What: takes the same elements of the last axis.
+    What: takes the same elements of the last axis; a vector becomes a row.
     Why: only CPU providers run operators of traditional models.
     Refuses when:
-    1. the rank is unknown, or 0: a vector becomes a row.
+    1. the rank is unknown, or 0.
     """
 
     min_opset = 5

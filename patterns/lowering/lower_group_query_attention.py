@@ -20,7 +20,7 @@ _VALUES: Final = {
     "do_rotary": (0, 1),
     "rotary_interleaved": (0, 1),
 }
-"""Attributes with the values that are written out."""
+"""Attributes, and those of their values that the pattern can write out."""
 _MIN_OPERANDS: Final = 6
 """Smallest number of operands after the queries."""
 _PERM: Final = [0, 2, 1, 3]
@@ -43,9 +43,7 @@ class _Inputs(NamedTuple):
 
 
 class _Sizes(NamedTuple):
-    """Heads of queries, heads of keys and values, features of a head, and those that are
-    rotated.
-    """
+    """Heads of queries, heads of keys and values, features of a head, and rotated features."""
 
     heads: int
     groups: int
@@ -57,11 +55,12 @@ class LowerGroupQueryAttentionPattern(_Lowering):
     """com.microsoft.GroupQueryAttention(q, k, v, past, n, total) → Softmax(q · scale · kᵀ + mask) ·
     v
 
-    What: the new keys and values of each row of the batch follow its earlier ones, n + 1 in all;
-    the rest is 0. GatherND takes them from the Concat of both. Queries see keys up to their own,
-    and with a window only the last ones. Rotations are written out, by the positions that follow
-    from n. A sink of each head is one more score, whose weight is dropped.
-    Why: only ONNX Runtime's own providers run it.
+    What: GatherND takes the keys and values of each row of the batch from the Concat of earlier and
+    new ones, so that the new keys follow the valid earlier keys, n + 1 in all; the rest is 0.
+    Queries see keys up to their own, with a window only the last of these. Rotations are written
+    out, by the positions that follow from n. A sink of each head is one more score, whose weight is
+    dropped.
+    Why: only ONNX Runtime's own providers run the operator.
     Refuses when:
     1. the types are not float or float16, or differ.
     2. the sizes of heads are unknown, or keys and values are neither both operands nor both in q.
@@ -99,7 +98,7 @@ class LowerGroupQueryAttentionPattern(_Lowering):
             return self.none(node, msg="the types differ")
         if any(m.results[3:]):  # (3)
             return self.none(node, msg="the scores are read as well")
-        if not _are_usual(m.written):  # (3)
+        if not _can_write_out(m.written):  # (3)
             return self.none(node, msg="an attribute is unknown, or has an unsupported value")
         pairs = (
             (inputs.k, inputs.v),
@@ -144,11 +143,11 @@ class LowerGroupQueryAttentionPattern(_Lowering):
         wide = [repeated_heads(g, x, sizes.groups, sizes.heads) for x in (keys, values)]
         scores = scores_of(g, queries, wide[0], written.get("scale", 0.0) or sizes.size**-0.5)
         scores = capped(g, scores, max(written.get("softcap", 0.0), 0.0))
-        seen = rows.seen(written.get("local_window_size", -1))
-        # Scores may be infinite, also of keys that are not seen; and a window may hold no key.
-        scores = g.op.Where(seen, scores, number(-math.inf, dtype))
+        visible = rows.visible(written.get("local_window_size", -1))
+        # Scores may be infinite, even those of hidden keys; and a window may hold no key.
+        scores = g.op.Where(visible, scores, number(-math.inf, dtype))
         weights = _with_sink(g, scores, inputs.sink, sizes.heads)
-        y = g.op.MatMul(g.op.Where(seen, weights, number(0, dtype)), wide[1])
+        y = g.op.MatMul(g.op.Where(visible, weights, number(0, dtype)), wide[1])
         return (merged_heads(g, y, sizes.heads * sizes.size), keys, values)[: len(m["results"])]
 
     examples = (
@@ -289,7 +288,7 @@ class LowerGroupQueryAttentionPattern(_Lowering):
 
 
 class _Rows:
-    """The places of keys and queries of each row of the batch, all in 64-bit integers."""
+    """The places of keys and queries in each row of the batch, as 64-bit integers."""
 
     def __init__(self, g: PatternRewriter, q: str, inputs: _Inputs) -> None:
         self._g = g
@@ -309,16 +308,16 @@ class _Rows:
             """The positions of the queries, (batch or 1, queries)."""
             return
         self._length = g.op.Squeeze(g.op.Shape(inputs.past_key, start=2, end=3), axes=[0])
-        whole = g.op.Reshape(g.op.Cast(inputs.total, to=TensorProto.INT64), np.array([], np.int64))
-        is_first = g.op.Equal(whole, self._new)
+        total = g.op.Reshape(g.op.Cast(inputs.total, to=TensorProto.INT64), np.array([], np.int64))
+        is_first = g.op.Equal(total, self._new)
         earlier = g.op.Sub(g.op.Add(self._last, one), self._new)
         self._before = g.op.Unsqueeze(g.op.Where(is_first, zero, earlier), axes=[1])  # (batch, 1)
-        self._all = g.op.Range(zero, g.op.Max(self._length, whole), one)
+        self._all = g.op.Range(zero, g.op.Max(self._length, total), one)
 
         self.positions = g.op.Add(self._before, self._numbers)
 
     def joined(self, past: str, new: str, dtype: int) -> str:
-        """The earlier keys or values, then the new ones, then 0: (batch, keys, heads, features)."""
+        """The earlier keys or values, the new ones, then zeros: (batch, keys, heads, features)."""
         g = self._g
         both = g.op.Concat(g.op.Transpose(past, perm=_PERM), new, axis=1)
         place = g.op.Sub(self._all, self._before)
@@ -329,21 +328,21 @@ class _Rows:
         is_there = g.op.Unsqueeze(g.op.LessOrEqual(place, end), axes=[2, 3])
         return g.op.Where(is_there, rows, number(0, dtype))
 
-    def seen(self, window: int) -> str:
-        """Whether a query sees a key, (batch, 1, queries, keys): up to its own place, and up to
-        n.
+    def visible(self, window: int) -> str:
+        """Whether a query sees a key, (batch, 1, queries, keys): keys up to the query's own place
+        and up to n, with a window only the last of these.
         """
         g = self._g
         own = g.op.Unsqueeze(self.positions, axes=[1, 3])
         last = g.op.Min(own, g.op.Unsqueeze(self._last, axes=[1, 2, 3]))
-        is_seen = g.op.LessOrEqual(self._all, last)
+        visible = g.op.LessOrEqual(self._all, last)
         if window > 0:
-            is_seen = g.op.And(is_seen, g.op.Greater(self._all, g.op.Sub(own, np.array(window))))
-        return str(is_seen)
+            visible = g.op.And(visible, g.op.Greater(self._all, g.op.Sub(own, np.array(window))))
+        return str(visible)
 
 
 def _with_sink(g: PatternRewriter, scores: str, sink: str, heads: int) -> str:
-    """The weights of scores, (batch, heads, queries, keys), next to a sink of each head."""
+    """The weights for scores, (batch, heads, queries, keys); each head may have a sink."""
     if not sink:
         return str(g.op.Softmax(scores, axis=-1))
     column = g.op.Reshape(sink, np.array([1, heads, 1, 1]))
@@ -353,8 +352,8 @@ def _with_sink(g: PatternRewriter, scores: str, sink: str, heads: int) -> str:
     return str(g.op.Slice(weights, np.array([0]), np.array([-1]), np.array([3])))
 
 
-def _are_usual(written: Mapping[str, Any]) -> bool:
-    """Whether all attributes are known, and have values that are written out."""
+def _can_write_out(written: Mapping[str, Any]) -> bool:
+    """Whether all attributes are known, and have values that the pattern can write out."""
     window = written.get("local_window_size", -1)
     if window < 1 and window != -1:
         return False

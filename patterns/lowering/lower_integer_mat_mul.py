@@ -13,14 +13,15 @@ from ._lowering import _Lowering
 
 
 class _LowerIntegerMatMul(_Lowering):
-    """An integer MatMul that becomes a float one.
+    """An integer MatMul that becomes a MatMul of floats.
 
     What: DequantizeLinear subtracts the zero points and multiplies by the scales before the MatMul
-    instead of after it. The sums are rounded as sums of floats are.
+    instead of after it. The sums are rounded, as they are sums of floats.
     Why: many runtimes support quantized models by DequantizeLinear only.
     Refuses when:
     1. the first operand is not known to have one scale and one zero point, of the same shape.
-    2. the second operand is not a matrix with one scale and zero point for each column, or for all.
+    2. the second operand is not a matrix with one scale and zero point for each column, or one for
+       all columns.
     3. the sums may have no terms: kernels return uninitialized memory then.
     4. the bias is not known to have one summand for each column.
     """
@@ -64,7 +65,7 @@ class LowerMatMulIntegerPattern(_LowerIntegerMatMul):
     Refuses when:
     1. the first operand is not known to have one zero point, or the sums do not become 32-bit
        floats.
-    2. the second operand is not a matrix with one zero point for each column, or for all.
+    2. the second operand is not a matrix with one zero point for each column, or for all columns.
     3. the sums may have no terms: kernels return uninitialized memory then.
     """
 
@@ -161,12 +162,13 @@ class LowerDynamicQuantizeMatMulPattern(_LowerIntegerMatMul):
     values; DequantizeLinear gives the numbers of b.
     Refuses when:
     1. the type of x is unknown (checked by the matcher).
-    2. the second operand is not a matrix with one scale and zero point for each column, or for all.
+    2. the second operand is not a matrix with one scale and zero point for each column, or one for
+       all columns.
     3. the sums may have no terms: kernels return uninitialized memory then.
     4. the bias is not known to have one summand for each column.
     """
 
-    exactness = "finite"  # kernels convert NaN to any integer
+    exactness = "finite"  # kernels convert NaN to an arbitrary integer
     operand_types = {"x": frozenset((TensorProto.FLOAT,))}  # (1)
 
     def match_pattern(

@@ -12,11 +12,12 @@ class LowerLinearAttentionPattern(_LowerLinearAttention):
     state + k · (v - Σ state · k) · beta, y = Σ present · q
 
     What: one token, by any of the four update rules; heads of queries and keys are repeated.
-    Why: only ONNX Runtime's own providers run it.
+    Why: only ONNX Runtime's own providers run the operator.
     Refuses when:
     1. the number of tokens is not known to be 1, or the size or the number of heads is not known.
-    2. there are more queries than states, the state is absent or several states are kept.
-    3. the rate is one number for all heads, or an operand of the rule is absent.
+    2. the number of heads of queries or keys does not divide that of the states, the state is
+       absent, or several states are kept.
+    3. the rate is one number for all heads, or an operand of the update rule is absent.
     4. the type is not a 32-bit float.
     """
 
@@ -58,8 +59,7 @@ class LowerLinearAttentionPattern(_LowerLinearAttention):
     _columns = "u = Reshape(q, c) w = Reshape(k, c) x = Reshape(v, r)"
     examples = Example.pairs(
         f"{_start}, float[b,1,2] g, float[b,1,2] z) {_results} y, s = "
-        f'com.microsoft.LinearAttention <{_heads}, scale = 1.0, update_rule = "gated_delta"> '
-        "(q, k, v, p, g, z) }",
+        f"com.microsoft.LinearAttention <{_heads}, scale = 1.0> (q, k, v, p, g, z) }}",
         f"<{_sizes}> {{ {_columns} f = Exp(g) h = Reshape(f, i) n = Mul(p, h) m = Mul(n, w) "
         "o = ReduceSum(m, a) l = Reshape(z, i) d = Sub(x, o) e = Mul(d, l) j = Mul(w, e) "
         "s = Add(n, j) aa = Mul(s, u) ab = ReduceSum(aa, a) y = Reshape(ab, t) }",

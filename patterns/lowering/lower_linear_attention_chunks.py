@@ -1,4 +1,4 @@
-"""LinearAttention of any number of tokens, as MatMuls over chunks of them.
+"""LinearAttention of any number of tokens, as MatMuls over chunks of tokens.
 
 The formulas are those of Yang et al., "Parallelizing Linear Transformers with the Delta Rule over
 Sequence Length" (2024) and "Gated Delta Networks" (2024). Only the states between chunks are
@@ -20,10 +20,10 @@ _LENGTH: Final = 32
 """Tokens of a chunk, a power of 2. With 64, the MatMuls for the inverse take longer."""
 _BEFORE: Final = [1, 0, 3, 2, 4]
 """(batch, chunks, tokens, heads, size) ↔ (chunks, batch, heads, tokens, size)"""
-_SEEN: Final = np.tri(_LENGTH, dtype=bool)
-"""Whether a token sees another one of its chunk."""
+_IS_VISIBLE: Final = np.tri(_LENGTH, dtype=bool)
+"""Whether a token (row) sees a token of the same chunk (column)."""
 _LEAST_LOGARITHM: Final = np.array(-104, np.float32)
-"""Its power is 0 in float32."""
+"""Exp of this is 0 in float32."""
 _COLUMNS: Final = [0, 1, 2, 4, 3]
 """Exchanges the last two axes."""
 
@@ -32,14 +32,14 @@ class LowerLinearAttentionChunksPattern(_LowerLinearAttention):
     """com.microsoft.LinearAttention(q, k, v, past, g, beta) → present, states = Scan over chunks of
     32 tokens, y = q · states + (q · kᵀ) · changes
 
-    What: any number of tokens, by any of the four update rules. A number that is not finite reaches
-    all tokens of its chunk.
-    Why: only ONNX Runtime's own providers run it. Measured on one core, for 128 tokens and more:
-    1.9 of the operator's time with 32 heads of 128, and 3 with 8 of 64, where a Scan over tokens
-    takes 9 to 13 of it; for one token 11 to 15.
+    What: any number of tokens, by any of the four update rules. A number that is not finite spreads
+    to all tokens of its chunk.
+    Why: only ONNX Runtime's own providers run the operator. On one core, for 128 tokens and more,
+    the chunks take 1.9 times as long as the operator with 32 heads of 128, and 3 times with 8 heads
+    of 64, where a Scan over tokens takes 9 to 13 times; for one token 11 to 15 times.
     Refuses when:
     1. there is one token (`LowerLinearAttention`), or the state decays by key.
-    2. as `LowerLinearAttention` otherwise.
+    2. `LowerLinearAttention` refuses for another reason.
     """
 
     exactness = "finite"
@@ -73,14 +73,14 @@ class LowerLinearAttentionChunksPattern(_LowerLinearAttention):
         if is_delta(rule):
             rates = chunks.of(m["beta"], heads)
             learned = g.op.Mul(k, rates)
-            inverse = _inverse(g, decays.seen(g.op.MatMul(learned, columns)))
+            inverse = _inverse(g, decays.within_chunk(g.op.MatMul(learned, columns)))
             steps["values"] = g.op.MatMul(inverse, g.op.Mul(v, rates))
             steps["keys"] = g.op.MatMul(inverse, decays.since_start(learned))
         operands = {name: operand for name, operand in steps.items() if operand}
         present, states, changes = _scan(g, past, operands)
-        earlier = g.op.MatMul(decays.since_start(q), states)
-        inner = g.op.MatMul(decays.seen(g.op.MatMul(q, columns)), changes)
-        y = chunks.joined(g.op.Add(earlier, inner), heads * value)
+        past_part = g.op.MatMul(decays.since_start(q), states)
+        inner = g.op.MatMul(decays.within_chunk(g.op.MatMul(q, columns)), changes)
+        y = chunks.joined(g.op.Add(past_part, inner), heads * value)
         scale = m["written"].get("scale", 0.0) or 1 / math.sqrt(key)
         return (y if scale == 1 else g.op.Mul(y, scale)), present
 
@@ -137,7 +137,7 @@ class _Chunks:
         return g.op.Transpose(split, perm=_BEFORE)
 
     def repeated(self, x: str, heads: int, count: int) -> str:
-        """Each of some heads of a chunk as often as states share it."""
+        """The heads of chunks, each repeated for every state that shares it."""
         if heads == count:
             return x
         return self._g.op.Gather(x, np.repeat(np.arange(heads), count // heads), axis=2)
@@ -150,8 +150,8 @@ class _Chunks:
         return g.op.Slice(rows, [0], self._count, [1])
 
     def _shape(self, size: str, sizes: list[int]) -> str:
-        """The batch, a computed size and others. In a Concat of them, onnxruntime would write -1
-        for the computed one, which fails for an empty batch.
+        """The shape (batch, ``size``, ``sizes``). In a Concat of the parts, onnxruntime would write
+        -1 for the computed ``size``, which fails for an empty batch.
         """
         place = [0, 1, *(0 for _ in sizes)]
         return self._g.op.Add(self._g.op.Mul(size, place), [0, 0, *sizes])
@@ -162,46 +162,47 @@ class _Decays:
 
     Args:
         g: the graph.
-        logarithms: of the factors, in chunks; empty where the state does not decay.
+        logarithms: logarithms of the factors, in chunks; empty where the state does not decay.
     """
 
     def __init__(self, g: PatternRewriter, logarithms: str) -> None:
         self._g = g
         self.whole = ""
         if logarithms:
-            # larger numbers would take the digits of others from the sums
+            # Beside lower numbers, the sums would lose the digits of other logarithms.
             logarithms = g.op.Max(logarithms, _LEAST_LOGARITHM)
             self._sums = g.op.CumSum(logarithms, np.array(3, np.int64))
             self._last = g.op.Slice(self._sums, [-1], [_LENGTH], [3])
             self.whole = g.op.Exp(self._last)
             changes = g.op.Sub(self._sums, g.op.Transpose(self._sums, perm=_COLUMNS))
             least = np.array(np.finfo(np.float32).min)
-            self._left = g.op.Exp(g.op.Where(_SEEN, changes, least))
+            self._left = g.op.Exp(g.op.Where(_IS_VISIBLE, changes, least))
 
-    def seen(self, products: str) -> str:
-        """Products of pairs of tokens times what is left of the second at the first; 0 where the
-        second is later.
+    def within_chunk(self, products: str) -> str:
+        """Products for pairs of tokens, times what is left of the second token's update at the
+        first token; 0 where the second token is later.
         """
         if self.whole:
             return self._g.op.Mul(products, self._left)
         return self._g.op.Trilu(products, upper=0)
 
     def since_start(self, x: str) -> str:
-        """Rows with the factor of the state before the chunk."""
+        """Rows times what is left, at their token, of the state before the chunk."""
         return self._g.op.Mul(x, self._g.op.Exp(self._sums)) if self.whole else x
 
     def until_end(self, x: str) -> str:
-        """Rows with what is left of them after the chunk."""
+        """Rows times what is left of their update at the end of the chunk."""
         if not self.whole:
             return x
         return self._g.op.Mul(x, self._g.op.Exp(self._g.op.Sub(self._last, self._sums)))
 
 
 def _inverse(g: PatternRewriter, products: str) -> str:
-    """The inverse of I + the part of ``products`` below the diagonal.
+    """The inverse of the unit matrix plus the part of ``products`` below the diagonal.
 
-    Blocks are doubled: with X of the inverses of the blocks, and B of what couples two of them,
-    X - X · B · X has the inverses of the pairs. Unlike a product of powers, nothing cancels.
+    Blocks on the diagonal are doubled: if X holds the inverses of the blocks, and B the numbers
+    that couple the two blocks of each pair, X - X · B · X holds the inverses of the pairs. Unlike
+    in a product of powers, nothing cancels.
     """
     tokens = np.arange(_LENGTH)
 
@@ -225,8 +226,9 @@ def _scan(g: PatternRewriter, past: str, operands: Mapping[str, str]) -> Any:
     Args:
         g: the graph.
         past: the state before the first chunk.
-        operands: of the chunks: ``values`` to add for ``rows`` of keys; the ``factor`` of the
-            state, where it decays; the ``keys`` whose values are replaced, by the delta rule.
+        operands: operands of the chunks by name: ``values`` to add for ``rows`` of keys; the
+            ``factor`` of a state that decays; for the delta rule, the ``keys`` whose values are
+            replaced.
     """
     matrix = "float[?,?,?,?]"
     kept = "Mul ({state}, {factor})" if "factor" in operands else "Identity ({state})"

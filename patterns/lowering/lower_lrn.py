@@ -17,8 +17,8 @@ class LowerLRNPattern(_Lowering):
     Why: many runtimes lack the operator.
     Refuses when:
     1. the type is unknown (checked by the matcher).
-    2. x does not have four axes, or the length of one after the first is unknown or 0.
-    3. the divisor may not be positive, or the number of channels that are summed is 1 or even.
+    2. x does not have four axes, or the length of an axis after the first is unknown or 0.
+    3. the divisor may not be positive, or the number of summed channels is 1 or even.
     """
 
     min_opset = 11

@@ -25,10 +25,9 @@ class LowerModPattern(_Lowering):
     negative remainder; the quotient of floats is rounded towards 0.
     Why: some runtimes lack the operator.
     Refuses when:
-    1. the type is not one of 32 or 64 bits, or 16-bit floats.
+    1. the numbers are neither floats of 16, 32 or 64 bits nor integers of 32 bits or int64.
     2. integers are divided by a number that is not constant, or not positive.
-    3. floats are divided by numbers that are not powers of two from 1 on: the remainder would not
-       be exact.
+    3. floats are divided by numbers other than 1, 2, 4, 8, ...: the remainder would not be exact.
     4. the remainder of integers has the sign of x, not of b.
     """
 

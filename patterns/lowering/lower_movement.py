@@ -20,7 +20,7 @@ from ._lowering import _Lowering
 class _LowerMovement(_Lowering):
     """An `operator` that keeps the order of the elements.
 
-    What: gives the same shape by a constant target.
+    What: writes a Reshape to the same shape by a constant target.
     Why: some providers have Reshape only.
     Refuses when:
     1. a shape is unknown, or a Reshape would need sizes at run time.

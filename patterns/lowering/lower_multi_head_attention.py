@@ -6,7 +6,7 @@ from xoptim.facts.dims import Dim
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Symbol, Variadic
 
-from ._attention import Further, multi_head
+from ._attention import ExtraOperands, multi_head
 from ._lowering import _Lowering
 
 _TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
@@ -16,23 +16,23 @@ class LowerMultiHeadAttentionPattern(_Lowering):
     """com.microsoft.MultiHeadAttention(q, k, v, b, padding, mask) → Softmax(q · scale · kᵀ + mask)
     · v, heads split and merged
 
-    What: splits and merges heads by Reshape and Transpose, adds the parts of the bias before, and
-    joins earlier keys and values by Concat. Padding, and keys after a query, become numbers that
-    are added to the scores.
-    Why: only ONNX Runtime's own providers run it.
+    What: adds the parts of the bias, splits and merges heads by Reshape and Transpose, and joins
+    earlier keys and values by Concat. Padding, and keys after a query, become numbers that are
+    added to the scores.
+    Why: only ONNX Runtime's own providers run the operator.
     Refuses when:
     1. the types are not float or float16, or differ.
     2. the shapes are unknown, or q, k and v are in one tensor.
-    3. the mask is not known to have four axes, and the numbers of queries and keys; the padding
-       two, and the number of keys.
-    4. the scores are a result.
-    5. keys are hidden from earlier queries, but the lengths of both may differ: kernels hide none
-       from a single query.
+    3. the last two of four axes of the mask are not known to be the queries and the keys, or the
+       last of two axes of the padding the keys.
+    4. the scores are a result, or an operand is not supported.
+    5. the attention is causal, but the numbers of queries and new keys may differ: kernels hide no
+       key from a single query.
     """
 
     min_opset = 15
     operand_types = {"q": _TYPES, "k": _TYPES, "v": _TYPES}  # (1)
-    derives = ("widths", "further")
+    derives = ("widths", "extra")
 
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, others: Variadic
@@ -47,37 +47,37 @@ class LowerMultiHeadAttentionPattern(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node, dtype = m.nodes[0], g.try_infer_type(m.q)
-        further = Further(*m.others) if len(m.others) <= len(Further._fields) else None
-        if further is None or any(m.results[3:]):  # (4)
+        extra = ExtraOperands(*m.others) if len(m.others) <= len(ExtraOperands._fields) else None
+        if extra is None or any(m.results[3:]):  # (4)
             return self.none(
                 node, msg="the scores are read, or an unsupported optional input is given"
             )
-        floats = [name for name in (m.k, m.v, further.mask, further.bias) if name]
+        floats = [name for name in (m.k, m.v, extra.mask, extra.bias) if name]
         if any(g.try_infer_type(name) != dtype for name in floats):  # (1)
             return self.none(node, msg="the types differ")
-        widths = _widths(g, m, further)
+        widths = _widths(g, m, extra)
         if widths is None:  # (2)
             return self.none(
                 node, msg="the shapes are unknown, or q, k and v are packed into one tensor"
             )
         queries, new = g.get_shape(m.q)[1], g.get_shape(m.k)[-2]
-        keys = g.get_shape(further.past_key)[2] + new if further.past_key else new
-        if not _are_masks(g, further, queries, keys):  # (3)
+        keys = g.get_shape(extra.past_key)[2] + new if extra.past_key else new
+        if not _are_masks(g, extra, queries, keys):  # (3)
             return self.none(
                 node, msg="key_padding_mask or attention_bias has an unsupported shape"
             )
         if m.written.get("unidirectional") and queries != new:  # (5)
             return self.none(node, msg="there may be fewer queries than keys under a causal mask")
-        return m.derive(widths=widths, further=further)
+        return m.derive(widths=widths, extra=extra)
 
     def apply_pattern(
-        self, g: PatternRewriter, q: str, k: str, v: str, further: Further, **m: Any
+        self, g: PatternRewriter, q: str, k: str, v: str, extra: ExtraOperands, **m: Any
     ) -> Any:
         heads, widths = m["heads"], m["widths"]
-        if further.bias:
-            parts = g.op.Split(further.bias, split=widths, axis=0, outputs=3)
+        if extra.bias:
+            parts = g.op.Split(extra.bias, split=widths, axis=0, outputs=3)
             q, k, v = (g.op.Add(x, part) for x, part in zip((q, k, v), parts, strict=True))
-        results = multi_head(g, (q, k, v), further, heads, widths, m["written"])
+        results = multi_head(g, (q, k, v), extra, heads, widths, m["written"])
         return results[: len(m["results"])]
 
     _start = "agraph (float[b,s,8] q, float[b,t,8] k, float[b,t,8] v"
@@ -125,31 +125,31 @@ class LowerMultiHeadAttentionPattern(_Lowering):
     )
 
 
-def _widths(g: GraphView, m: Match, further: Further) -> list[int] | None:
-    """The numbers of features of all heads of queries, keys and values, ``None`` where they are
+def _widths(g: GraphView, m: Match, extra: ExtraOperands) -> list[int] | None:
+    """The number of features in all heads of queries, of keys, and of values, ``None`` where one is
     unknown.
     """
     shapes = [g.try_infer_shape(name) or () for name in (m.q, m.k, m.v)]
     ranks = [len(shape) for shape in shapes]
     if ranks not in ([3, 3, 3], [3, 4, 4]) or (
-        further.bias and (ranks[1] == 4 or g.info(further.bias).rank != 1)
+        extra.bias and (ranks[1] == 4 or g.info(extra.bias).rank != 1)
     ):
         return None
     widths = [shape[2] if len(shape) == 3 else shape[1] * shape[3] for shape in shapes]
     static = [
         width for width in widths if isinstance(width, int) and width > 0 and width % m.heads == 0
     ]
-    past = [name for name in (further.past_key, further.past_value) if name]
+    past = [name for name in (extra.past_key, extra.past_value) if name]
     is_known = (
         len(static) == 3 and static[0] == static[1] and all(g.info(name).rank == 4 for name in past)
     )
     return static if is_known else None
 
 
-def _are_masks(g: GraphView, further: Further, queries: Dim, keys: Dim) -> bool:
-    """Whether mask and padding, where there are any, have the numbers of queries and keys."""
-    mask = (g.try_infer_shape(further.mask) or ()) if further.mask else (1, 1, queries, keys)
-    padding = (g.try_infer_shape(further.padding) or ()) if further.padding else (1, keys)
+def _are_masks(g: GraphView, extra: ExtraOperands, queries: Dim, keys: Dim) -> bool:
+    """Whether mask and padding, if any, are as long as the queries and keys."""
+    mask = (g.try_infer_shape(extra.mask) or ()) if extra.mask else (1, 1, queries, keys)
+    padding = (g.try_infer_shape(extra.padding) or ()) if extra.padding else (1, keys)
     if len(mask) != 4 or len(padding) != 2:
         return False
     return mask[2:] == (queries, keys) and padding[1] == keys

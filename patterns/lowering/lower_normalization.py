@@ -35,8 +35,8 @@ class LowerLayerNormalizationPattern(_LowerNormalization):
     32 bits, as in the operator.
     Why: some runtimes lack the operator, or take only scales of rank 1.
     Refuses when:
-    1. the mean or the standard deviation is read: they are further results of the operator.
-    2. the type is unknown, or so is the rank, on which the normalized axes depend.
+    1. the mean or the standard deviation is read, which are other results of the operator.
+    2. the type is unknown, or the rank, on which the normalized axes depend.
     """
 
     min_opset = 7
@@ -107,7 +107,7 @@ class LowerRMSNormalizationPattern(_LowerNormalization):
     32 bits, as in the operator.
     Why: many runtimes lack the operator.
     Refuses when:
-    1. the standard deviation is read, a further result of ONNX Runtime's operator.
+    1. the standard deviation is read, the second result of ONNX Runtime's operator.
     2. the types of x and scale are unknown or differ.
     3. the rank is unknown, on which the normalized axes depend.
     """
@@ -228,10 +228,10 @@ class LowerBatchNormalizationPattern(_LowerNormalization):
 
     What: one factor and one summand for each channel, which are numbers where the parameters are
     constant.
-    Why: some runtimes lack the operator, or merge Mul and Add into a convolution before it, but not
-    this operator.
+    Why: some runtimes lack the operator, or merge Mul and Add into the convolution before them, but
+    not this operator.
     Refuses when:
-    1. it is the form for training, or its further results are read.
+    1. the operator is in training mode, or results other than the first are read.
     2. the type is not float or double, or differs from the types of the parameters.
     3. the rank is unknown.
     """
@@ -320,14 +320,14 @@ class LowerGroupNormalizationPattern(_LowerNormalization):
     """GroupNormalization(x, scale, bias) → (t - mean) / √(variance + epsilon) · scale + bias with t
     in groups
 
-    What: Reshape makes an axis of the groups and one of all numbers of a group, which are
-    normalized; 16-bit floats are computed in 32 bits, as in the operator. The deprecated operator
-    of sets 18 to 20 is not lowered.
+    What: Reshape makes an axis of the groups, and an axis of the numbers of a group, along which
+    they are normalized; 16-bit floats are computed in 32 bits, as in the operator. The deprecated
+    operator of sets 18 to 20 is not lowered.
     Why: many runtimes lack the operator.
     Refuses when:
     1. the type is unknown, or has 64 bits: the operator computes in 32 (checked by the matcher).
-    2. the rank or the number of channels is unknown, or scale and bias do not have one number for
-       each channel.
+    2. the rank or the number of channels is unknown, or the groups are not equal, or scale and bias
+       do not have one number for each channel.
     """
 
     min_opset = 21

@@ -10,7 +10,7 @@ from ._normal import leading_ones
 
 
 class _LowerNormalizationForm(_Lowering):
-    """A normalization in the form that more kernels take."""
+    """A normalization in a form for which more providers have kernels."""
 
     min_opset = 7
 
@@ -24,7 +24,7 @@ class LowerLayerNormalizationScalePattern(_LowerNormalizationForm):
     Runtime's CPU provider.
     Refuses when:
     1. the rank of x is unknown, on which the number of normalized axes depends.
-    2. neither scale nor bias have leading axes of size 1 next to the normalized ones.
+    2. neither scale nor bias has axes of size 1 before the normalized axes.
     """
 
     derives = ("dropped",)
@@ -84,7 +84,7 @@ class LowerInstanceNormalizationRankPattern(_LowerNormalizationForm):
     1. the rank is unknown, or not 3.
     """
 
-    priority = 1  # after the formula
+    priority = 1  # after `LowerInstanceNormalization`
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Symbol) -> Symbol:
         return g.op.InstanceNormalization(x, scale, bias, attributes=g.capture("written"))

@@ -15,8 +15,8 @@ _INDICES: Final = frozenset((TensorProto.INT32, TensorProto.INT64))
 class LowerOneHotPattern(_Lowering):
     """OneHot(i, depth, [off, on]) → Where(Equal(i, [0, 1, ..., depth - 1]), on, off)
 
-    What: compares the positions, along a new axis, with a constant row; negative ones count from
-    the end.
+    What: compares the positions, along a new axis, with a constant row; negative positions count
+    from the end.
     Why: several providers have no kernel of OneHot.
     Refuses when:
     1. the depth or the two values are not constants.

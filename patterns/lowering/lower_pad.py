@@ -20,7 +20,7 @@ from ._lowering import _Lowering
 
 
 class _LowerPad(_Lowering):
-    """A Pad whose new rows are taken from the others by Gather."""
+    """A Pad whose new rows are copies of other rows, by Gather."""
 
     min_opset = 11
 
@@ -28,12 +28,12 @@ class _LowerPad(_Lowering):
 class LowerPadPattern(_LowerPad):
     """Pad(x, mode="reflect") → Gather(x, places, axis) for each axis
 
-    What: takes rows at constant places, also for the modes edge and wrap.
+    What: takes the rows of the result at constant places, also for the modes edge and wrap.
     Why: several providers pad with constants only.
     Refuses when:
     1. the pads or the padded axes are not constants, or an axis is not static, or shorter than its
        pads.
-    2. a pad is negative: it cuts.
+    2. a pad is negative, which removes rows.
     """
 
     exactness = "exact"
@@ -80,14 +80,14 @@ class LowerPadPattern(_LowerPad):
 class LowerPadConstantPattern(_LowerPad):
     """Pad(x, pads, value) → Where(inside, Gather(x, places, axis), value)
 
-    What: takes any rows in place of the padding, and puts the constant there by a constant mask.
-    Only the padded axes need to be static.
+    What: copies rows for the padding, and replaces them by the value with a constant mask. Only the
+    padded axes need to be static.
     Why: some providers have no kernel of Pad, or only for some axes.
     Refuses when:
     1. the pads or the padded axes are not constants, or an axis is not static, or empty.
     2. the number is computed at run time, the type is unknown, or the provider has no kernel of
        Where for it.
-    3. a pad is negative: it cuts.
+    3. a pad is negative, which removes rows.
     """
 
     exactness = "rounding"
@@ -145,9 +145,9 @@ class LowerPadConstantPattern(_LowerPad):
 
 
 def padded_axes(g: GraphView, m: Match) -> list[tuple[int, int, tuple[int, int]]] | None:
-    """The axes that are padded, their lengths, and the pads at both ends.
+    """The axes that are padded, each with its length and the pads at both ends.
 
-    ``None`` when one of them is not known.
+    ``None`` when the pads, an axis or a length is not known.
     """
     shape, pads, axes = g.try_infer_shape(m.x), m.pads, m.axes
     if shape is None or not isinstance(pads, list):

@@ -13,7 +13,7 @@ from .._nodes import agree_elsewhere
 from ._lowering import _Lowering
 
 _MIN_SCALE: Final = 2.0**-100
-"""Scales and their reciprocals must be larger."""
+"""Scales and their reciprocals must be larger than this."""
 _BYTES: Final = frozenset((TensorProto.UINT8, TensorProto.INT8))
 
 
@@ -21,8 +21,8 @@ class _LowerQLinear(_Lowering):
     """An operator on 8-bit integers that stand for floats.
 
     What: dequantizes the operands, and quantizes the result.
-    Why: only ONNX Runtime's own providers run it; others support quantized models by QuantizeLinear
-    and DequantizeLinear.
+    Why: only ONNX Runtime's own providers run the operator; others support quantized models by
+    QuantizeLinear and DequantizeLinear.
     Refuses when:
     1. the integers do not have 8 bits (checked by the matcher).
     2. scales are not one constant of moderate size, or zero points have another shape.
@@ -52,7 +52,7 @@ def is_one(g: GraphView, scale: str, zero: str) -> bool:
 
 
 def quantized(g: PatternRewriter, x: str, scale: str, zero: str, dtype: int) -> str:
-    """The integers of a type; the zero point is written, as it decides the type."""
+    """The numbers as integers of a type; a zero point is always written, as it gives the type."""
     shape = g.static_shape(scale) or ()
     return g.op.QuantizeLinear(x, scale, zero or np.zeros(shape, numpy_dtype(dtype)))
 
@@ -114,7 +114,7 @@ class LowerQLinearConcatPattern(_LowerQLinear):
     Refuses when:
     1. the integers do not have 8 bits.
     2. scales are not one constant of moderate size, or zero points have another shape.
-    3. operands may not fit: ONNX Runtime joins empty tensors of any shape.
+    3. operands may differ along the other axes: ONNX Runtime joins empty tensors of any shape.
     """
 
     operand_types = {}

@@ -19,7 +19,7 @@ from ._lowering import WIDE_FLOATS, _Lowering, narrowed, widened
 
 
 class _LowerReduction(_Lowering):
-    """A reduction, the `operator`.
+    """A reduction by the operator named in `operator`.
 
     Why: several providers have ReduceSum, ReduceMax and ReduceMean only.
     Refuses when:
@@ -150,7 +150,7 @@ class LowerReduceMinPattern(_LowerReduction):
 class LowerReduceLogSumExpPattern(_LowerReduction):
     """ReduceLogSumExp(x) → Log(ReduceSum(Exp(x - m))) + m, with m = ReduceMax(x)
 
-    What: subtracts the largest number first, where it is finite: the exponentials would overflow.
+    What: subtracts the largest number first, if it is finite, so that no exponential overflows.
     """
 
     operator = "ReduceLogSumExp"

@@ -17,11 +17,11 @@ _REPEATING: Final = (
     *(("half_pixel", "round_prefer_floor"), ("half_pixel", "round_prefer_ceil")),
     ("asymmetric", "floor"),
 )
-"""Modes in which result ``i`` of an axis is element ``i // scale``, for a scale that is a whole
-number.
+"""Modes in which element ``i`` of the result is element ``i // scale`` of the operand, for a scale
+that is a whole number.
 """
 _MAX_COPIES = 64
-"""Most operands of a Concat."""
+"""Largest number of operands of a Concat."""
 
 
 class RepetitionStep(NamedTuple):
@@ -47,7 +47,7 @@ class LowerResizePattern(_LowerRepeated):
     Why: several providers run Resize in few of its modes, or not at all.
     Refuses when:
     1. a scale is not a whole number, or the scales and sizes are not constants.
-    2. the mode is not one that repeats elements evenly.
+    2. the mode does not repeat elements evenly.
     3. a Reshape would need sizes at run time.
     """
 
@@ -103,7 +103,7 @@ class LowerUpsamplePattern(_LowerRepeated):
     Why: the operator left the standard with operator set 10, and few providers know it.
     Refuses when:
     1. a scale is not a whole number, or the scales are not constants.
-    2. the mode is not the nearest element.
+    2. the mode is not "nearest".
     3. a Reshape would need sizes at run time.
     """
 
@@ -209,9 +209,7 @@ def repeated(g: PatternRewriter, x: str, steps: Sequence[RepetitionStep]) -> str
 
 
 def _factors(g: GraphView, m: Match, rank: int) -> list[int] | None:
-    """The whole number by which each axis grows, ``None`` when they are not known to be whole
-    numbers.
-    """
+    """The factor by which each axis grows, ``None`` when one is not known to be a whole number."""
     scales = g.get_computed_constant(m.scales) if m.scales else None
     if scales is not None and scales.size:
         return whole_numbers(scales, rank)

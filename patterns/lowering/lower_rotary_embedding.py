@@ -24,15 +24,15 @@ class LowerRotaryEmbeddingPattern(_Lowering):
     """RotaryEmbedding(x, cos, sin) → Concat(a · cos - b · sin, a · sin + b · cos) with a, b =
     Split(x)
 
-    What: writes the rotation out, also of a part of the features, and of neighbouring pairs
-    (interleaved), for which Reshape adds an axis. Positions choose rows of cos and sin by Gather.
-    The same for com.microsoft.RotaryEmbedding.
+    What: writes the rotation out, also for a part of the features, and for neighbouring pairs
+    (interleaved), for which Reshape adds an axis. Gather takes the rows of cos and sin for the
+    positions. The same for com.microsoft.RotaryEmbedding.
     Why: few runtimes have the operator.
     Refuses when:
     1. the types are not float or float16, or differ.
     2. the shapes of x, cos and sin are unknown or do not agree.
-    3. the positions are neither known to be one for each row of x, nor the first one for a static
-       number of rows.
+    3. it is not known that there is a position for each row of x, or one position for the first of
+       a static number of rows.
     4. an attribute or its value is not supported.
     """
 
@@ -72,8 +72,8 @@ class LowerRotaryEmbeddingPattern(_Lowering):
     def apply_pattern(
         self, g: PatternRewriter, x: str, cos: str, sin: str, position: str, **m: Any
     ) -> str:
-        heads, whole, rotated = m["sizes"]
-        is_flat, rest = g.info(x).rank == 3, whole - rotated
+        heads, size, rotated = m["sizes"]
+        is_flat, rest = g.info(x).rank == 3, size - rotated
         axes = [2 if is_flat else 1]
         if m["first"]:
             position = g.op.Add(position, np.arange(m["first"]))
@@ -81,12 +81,12 @@ class LowerRotaryEmbeddingPattern(_Lowering):
         angles = [
             g.op.Gather(table, position, axis=0) if position else table for table in (cos, sin)
         ]
-        back = [0, 0, heads * whole] if is_flat else [0, 0, 0, whole]
+        back = [0, 0, heads * size] if is_flat else [0, 0, 0, size]
         if m["written"].get("interleaved") and not rest:
-            pairs = g.op.Reshape(x, np.array([0, 0, heads if is_flat else 0, whole // 2, 2]))
+            pairs = g.op.Reshape(x, np.array([0, 0, heads if is_flat else 0, size // 2, 2]))
             cos, sin = (g.op.Unsqueeze(angle, axes=[*axes, 4]) for angle in angles)
             return g.op.Reshape(pairs_rotated(g, pairs, cos, sin), np.array(back))
-        split = g.op.Reshape(x, np.array([0, 0, heads, whole])) if is_flat else x
+        split = g.op.Reshape(x, np.array([0, 0, heads, size])) if is_flat else x
         if m["written"].get("interleaved"):
             part, tail = g.op.Split(split, split=[rotated, rest], axis=-1, outputs=2)
             pairs = g.op.Reshape(part, np.array([0, 0, 0, rotated // 2, 2]))
@@ -148,8 +148,8 @@ class LowerRotaryEmbeddingPattern(_Lowering):
 
 
 def _sizes(shape: Shape, table: Shape, written: dict[str, Any]) -> tuple[int, int, int] | None:
-    """The number of heads (0 where it is not needed), the features of each, and how many are
-    rotated.
+    """The number of heads (0 where it is not needed), the features of a head, and how many of these
+    are rotated.
     """
     if len(shape) not in (3, 4) or len(table) not in (2, 3):
         return None
@@ -157,14 +157,14 @@ def _sizes(shape: Shape, table: Shape, written: dict[str, Any]) -> tuple[int, in
         return None
     heads, rotated = written.get("num_heads", 0), written.get("rotary_embedding_dim", 0)
     if len(shape) == 4:
-        whole = shape[-1]
+        size = shape[-1]
     else:
         heads = heads or shape[-1] // max(1, 2 * table[-1])
-        whole = shape[-1] // heads if heads else 0
-    rotated = rotated or whole
-    is_whole = len(shape) == 4 or heads * whole == shape[-1]
+        size = shape[-1] // heads if heads else 0
+    rotated = rotated or size
+    is_divided = len(shape) == 4 or heads * size == shape[-1]
     return (
-        (heads, whole, rotated)
-        if is_whole and 0 < rotated <= whole and rotated == 2 * table[-1]
+        (heads, size, rotated)
+        if is_divided and 0 < rotated <= size and rotated == 2 * table[-1]
         else None
     )

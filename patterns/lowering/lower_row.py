@@ -1,4 +1,4 @@
-"""Windows over rows as windows over images of one row."""
+"""Convolutions and pooling of rank 3, as those of images with one row."""
 
 from typing import Any, ClassVar
 
@@ -16,13 +16,13 @@ from ._lowering import _Lowering
 
 
 class _LowerRow(_Lowering):
-    """An `operator` with windows over tensors of rank 3.
+    """An operator, named in `operator`, with windows over tensors of rank 3.
 
     What: adds an axis of length 1, along which the window has length 1, and drops it afterwards.
     Why: several providers run windows over images only.
     Refuses when:
     1. the rank is not known to be 3.
-    2. the pads follow from a rule.
+    2. the attribute auto_pad gives the pads.
     """
 
     exactness = "rounding"
@@ -48,7 +48,7 @@ class _LowerRow(_Lowering):
 
 
 def _widened(name: str, value: Any) -> Any:
-    """An attribute for images of one row."""
+    """An attribute in the form for images of one row."""
     if name in ("kernel_shape", "strides", "dilations"):
         return [1, *value]
     if name == "output_padding":

@@ -1,4 +1,4 @@
-"""Elements replaced at constant positions, by Gather from the old and the new ones."""
+"""Elements replaced at constant positions, by Gather from the old and the new elements."""
 
 from math import prod
 
@@ -20,7 +20,7 @@ class _LowerScatter(_Lowering):
     1. the axes that are indexed are not static, or a Reshape to the rows or back needs sizes at run
        time.
     2. a position is out of range, or repeated.
-    3. the numbers are added or otherwise combined with the old ones.
+    3. the new numbers are added to the old ones, or otherwise combined with them.
     """
 
     exactness = "exact"
@@ -67,7 +67,7 @@ class _LowerScatter(_Lowering):
 class LowerScatterNDPattern(_LowerScatter):
     """ScatterND(x, i, updates) → Gather(Concat(x, updates), order)
 
-    What: takes each row from the old or from the new ones; joins the indexed axes first where there
+    What: takes each row from the old or from the new rows; joins the indexed axes first where there
     are several.
     """
 
@@ -95,7 +95,7 @@ class LowerScatterNDPattern(_LowerScatter):
 class LowerScatterElementsPattern(_LowerScatter):
     """ScatterElements(x, i, updates) → Reshape(Gather(Concat(Reshape(x), Reshape(updates)), order))
 
-    What: joins all axes, and takes each element from the old or from the new ones.
+    What: joins all axes, and takes each element from the old or from the new elements.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Constant, updates: Symbol) -> Symbol:

@@ -16,13 +16,13 @@ _RANGES: Final = 15
 class LowerShapeSourcePattern(PatternOptimization):
     """Shape(x) of integers, next to t = Gather(table, x) → Shape(t), the same axes
 
-    What: reads sizes from a tensor of floats or 32-bit integers, a result that is computed from the
-    integers and has their axes. Booleans are cast for that, as where they are moved.
+    What: reads sizes from a tensor of floats or 32-bit integers that is computed from x and has its
+    axes. Booleans are cast to int32 for that.
     Why: WebGPU reads sizes of tensors of its own types only; a Shape of 64-bit integers stays on
-    the processor.
+    the CPU.
     Refuses when:
     1. the tensor has neither elements of 64 bits nor Booleans.
-    2. no Gather of rows by it, or Cast of it, has its axes side by side.
+    2. x is read by no Gather of rows at the places x, and by no Cast.
     """
 
     phase = "lower"
@@ -74,7 +74,9 @@ class LowerShapeSourcePattern(PatternOptimization):
 
 
 def _first_axis(g: GraphView, node: Node, x: str) -> int | None:
-    """The axis of a node's result at which the axes of ``x`` begin; ``None`` if it lacks them."""
+    """The axis of a node's result at which the axes of ``x`` begin; ``None`` if the result lacks
+    them, or has a type whose sizes are not read.
+    """
     if node.domain or not node.output or g.try_infer_type(node.output[0]) not in _READ:
         return None
     if node.op_type == "Cast":
@@ -87,7 +89,7 @@ def _first_axis(g: GraphView, node: Node, x: str) -> int | None:
 
 
 def _axes_of(node: Node, rank: int) -> tuple[int, int]:
-    """The first axis that a Shape reads, and the one after the last."""
+    """The first axis that a Shape reads, and the axis after the last."""
     start = node.get_attribute("start") or 0
     end = node.get_attribute("end")
     begin = min(max(start + rank if start < 0 else start, 0), rank)

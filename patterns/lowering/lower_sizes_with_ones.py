@@ -10,22 +10,21 @@ _WIDE: Final = frozenset((TensorProto.INT64, TensorProto.UINT64, TensorProto.DOU
 
 
 class _Source(NamedTuple):
-    """A tensor, and the axes that are cut to length 1."""
+    """A tensor, the axes to cut to length 1, and the number of axes to read, ``None`` for all."""
 
     name: str
     axes: list[int]
-    read: int | None  # the number of axes that are read, ``None`` for all
+    read: int | None
 
 
 class LowerSizesWithOnesPattern(PatternOptimization):
     """Concat(Shape(x, start=0, end=1), [1, 1]) → Shape(x[:, 0:1, 0:1])
 
-    What: cuts the axes of the tensor to the length 1 where the size is 1, and reads all sizes at
-    once.
-    Why: the Concat of integers of 64 bits stays on the processor, which other nodes then wait for;
-    WebGPU cuts the tensor.
+    What: cuts the axes of x to length 1 where the Concat has a 1, and reads all sizes at once.
+    Why: the Concat of integers of 64 bits stays on the CPU, for which other nodes then wait; WebGPU
+    cuts the tensor.
     Refuses when:
-    1. the parts are not one size of a tensor and ones.
+    1. the parts are not the sizes that a Shape reads of a tensor, at their places, and ones.
     2. the tensor has elements of 64 bits, fewer axes than the result has numbers, or an axis to cut
        that may be empty.
     """
@@ -87,9 +86,8 @@ def _source(g: GraphView, node: Node, shape: Node) -> _Source | None:
 
 
 def _sizes(g: GraphView, node: Node, shape: Node, dims: Shape | None) -> list[int] | None:
-    """1 for each number that is one, 0 for each that is the size of the axis in its place.
-
-    ``None`` for other numbers.
+    """For each number of the result, 1 if it is 1, and 0 if it is the size of the axis at its
+    place; ``None`` if one is anything else.
     """
     sizes: list[int] = []
     for name in node.input:

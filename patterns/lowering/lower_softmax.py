@@ -7,11 +7,11 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 from ._lowering import COMPUTED, _Lowering, axes_from, narrowed, widened
 
 _ONE_AXIS = 13
-"""Operator set from which on the operators reduce one axis; before, all axes from it on."""
+"""From this operator set on, the operators reduce one axis; before, all axes from ``axis`` on."""
 
 
 class _LowerSoftmax(_Lowering):
-    """An operator along an axis, or along all axes from one on (before operator set 13).
+    """An operator along an axis, or along all axes from ``axis`` on (before operator set 13).
 
     What: the largest number is subtracted first, so that nothing overflows; 16-bit floats are
     computed in 32 bits, as in the operator.
@@ -35,7 +35,7 @@ class _LowerSoftmax(_Lowering):
 
 
 def below_largest(g: PatternRewriter, x: str, axes: list[int]) -> str:
-    """The distances to the largest number along some axes."""
+    """The numbers minus the largest number along some axes."""
     return g.op.Sub(x, g.op.ReduceMax(x, axes=axes))
 
 

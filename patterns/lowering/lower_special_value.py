@@ -15,7 +15,7 @@ class _LowerSpecialValue(_Lowering):
 
     Why: WebGPU and other providers lack the operator.
     Refuses when:
-    1. the type is not one of floats of 16, 32 or 64 bits.
+    1. the numbers are not floats of 16, 32 or 64 bits.
     """
 
     exactness: ClassVar[Exactness] = "exact"
@@ -48,7 +48,7 @@ class LowerIsNaNPattern(_LowerSpecialValue):
 class LowerIsNaNWherePattern(_LowerSpecialValue):
     """Where(IsNaN(x), a, b) → Where(Equal(x, x), b, a)
 
-    What: the same for a selection, such as the guard of a softmax, where Not is not needed.
+    What: what `LowerIsNaN` does, for a selection, such as the guard of a softmax, without Not.
     """
 
     exactness = "rounding"
@@ -73,10 +73,10 @@ class LowerIsNaNWherePattern(_LowerSpecialValue):
 class LowerIsInfPattern(_LowerSpecialValue):
     """IsInf(x) → Equal(Abs(x), infinity)
 
-    What: compares with infinity, with one sign only where the operator looks for one.
+    What: compares with infinity; without Abs where the operator looks for one sign only.
     Refuses when:
-    1. the type is not one of floats of 16, 32 or 64 bits.
-    2. it looks for neither sign.
+    1. the numbers are not floats of 16, 32 or 64 bits.
+    2. the operator looks for neither sign.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:

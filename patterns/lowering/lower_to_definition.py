@@ -8,10 +8,10 @@ class LowerToDefinitionPattern(PatternOptimization):
 
     What: writes the body that the ONNX standard gives for the operator, in the operator set of the
     model. The last resort, where no other pattern of this phase matches.
-    Why: a runtime may lack the operator, but have those that define it.
+    Why: a runtime may lack the operator, but have the operators of its body.
     Refuses when:
-    1. the standard gives no body for the operator set of the model, or an operator of the body had
-       another form in its set.
+    1. the standard gives no body for the operator set of the model, or an operator of the body has
+       another form there than in the operator set of the body.
     2. the body depends on types that are not known or on operands that are omitted, or has
        subgraphs.
     """
@@ -20,7 +20,7 @@ class LowerToDefinitionPattern(PatternOptimization):
     exactness = "rounding"
     priority = 9
     min_opset = 13
-    # Without operators whose kernels differ from their bodies in digits, ranges or broadcasting
+    # Without operators whose kernels and bodies differ in digits, ranges or broadcasting
     # (Attention, Celu, LayerNormalization, LogSoftmax, Mish, PRelu, RMSNormalization, Shrink,
     # Softplus), and without losses.
     anchors = (

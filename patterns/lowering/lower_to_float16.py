@@ -18,11 +18,11 @@ _INTEGERS: Final = frozenset(
 )
 _ENDS: Final = (TensorProto.FLOAT16, TensorProto.BOOL)
 _MAX_NODES: Final = 24
-"""Most nodes between the casts."""
+"""Largest number of nodes between the casts."""
 _EXACT: Final = 2048
 """Integers up to this size are exact in float16."""
 _SMALLEST: Final = 2.0**-14
-"""Smaller numbers have fewer digits in float16."""
+"""Numbers below this have fewer digits in float16."""
 
 
 class _Island(NamedTuple):
@@ -30,7 +30,7 @@ class _Island(NamedTuple):
 
     Attributes:
         nodes: the operators, in order.
-        ends: the casts that read their results.
+        ends: the casts that read results of the operators.
     """
 
     nodes: list[Node]
@@ -38,21 +38,22 @@ class _Island(NamedTuple):
 
 
 class LowerToFloat16Pattern(PatternOptimization):
-    """Cast(Sub(1, Cast(x, to=FLOAT)), to=FLOAT16) → Sub(1, Cast(x, to=FLOAT16)), and so for other
+    """Cast(Sub(1, Cast(x, to=FLOAT)), to=FLOAT16) → Sub(1, Cast(x, to=FLOAT16)), likewise other
     arithmetic and movement
 
-    What: computes in float16 what is cast from integers, Booleans or float16, and cast to Booleans
-    or float16: masks. A Boolean is whether the number differs from 0.
+    What: computes masks in float16: numbers that are cast from integers, Booleans or float16, and
+    then cast to Booleans or float16. A cast to Booleans becomes a comparison with 0.
     Why: some NPUs compute in float16 only, and have no comparisons or casts to Booleans in float32.
     Refuses when:
-    1. a result is an output, or is read by anything but such operators and such casts.
-    2. an operand comes from something else, or is a constant that float16 does not hold.
-    3. two operands come from integers: the difference of large ones would be lost.
-    4. a Boolean depends on more than one operation, or on an integer beyond 2048.
+    1. a result is an output, or is read by anything but arithmetic, movement and casts to Booleans
+       or float16.
+    2. an operand comes from elsewhere, or is a constant that float16 does not hold.
+    3. two operands of an operator come from integers: the difference of large ones would be lost.
+    4. a Boolean depends on more than one operation, or on a constant beyond 2048.
     """
 
     phase = "lower"
-    priority = -1  # before others take the casts
+    priority = -1  # before other patterns take the casts
     exactness: ClassVar[Exactness] = "rounding"
     min_opset = 13
     anchors = _ARITHMETIC
@@ -70,8 +71,10 @@ class LowerToFloat16Pattern(PatternOptimization):
             if name not in inside
         ):
             return self.none(node, msg="an operand does not fit into float16")
-        whole = _whole(g, island.nodes)
-        if any(len(whole.intersection(_floats(g, inner))) > 1 for inner in island.nodes):  # (3)
+        from_integers = _from_integers(g, island.nodes)
+        if any(
+            len(from_integers.intersection(_floats(g, inner))) > 1 for inner in island.nodes
+        ):  # (3)
             return self.none(
                 node, msg="two operands are integers, whose difference float16 may lose"
             )
@@ -124,13 +127,13 @@ class LowerToFloat16Pattern(PatternOptimization):
 
 
 def _floats(g: GraphView, node: Node) -> list[str]:
-    """The operands of 32-bit floats."""
+    """The operands that are 32-bit floats."""
     return [name for name in node.input if name and g.try_infer_type(name) == TensorProto.FLOAT]
 
 
 def _island(g: GraphView, start: Node) -> _Island | None:
-    """All operators that are connected to a node by float32 tensors; ``None`` when these do not end
-    in casts.
+    """All operators that are connected to a node by float32 tensors; ``None`` where anything but a
+    Cast to Booleans or float16 reads a result.
     """
     nodes, ends, waiting = list[Node](), list[Node](), [start]
     while waiting:
@@ -166,7 +169,9 @@ def _is_inner(g: GraphView, name: str) -> bool:
 
 
 def _is_held(g: GraphView, name: str, reader: Node) -> bool:
-    """Whether float16 holds an operand that comes from outside, apart from large integers."""
+    """Whether float16 holds an operand that no operator of the island computes; a cast of integers
+    counts as held.
+    """
     if g.is_constant(name):
         sizes = np.abs(constant(g, name))
         with np.errstate(over="ignore"):
@@ -178,8 +183,8 @@ def _is_held(g: GraphView, name: str, reader: Node) -> bool:
     return is_op(node, "Cast") and g.try_infer_type(node.input[0]) in (*_INTEGERS, *_ENDS)
 
 
-def _whole(g: GraphView, nodes: Sequence[Node]) -> set[str]:
-    """The results that depend on a cast integer, which may have any size."""
+def _from_integers(g: GraphView, nodes: Sequence[Node]) -> set[str]:
+    """The tensors that depend on integers, which may have any size."""
     names: set[str] = set()
     for node in nodes:
         for name in _floats(g, node):
@@ -192,7 +197,7 @@ def _whole(g: GraphView, nodes: Sequence[Node]) -> set[str]:
 
 
 def _steps(nodes: Sequence[Node]) -> dict[str, int]:
-    """How many operations in a row give each result."""
+    """The number of Add, Sub and Mul in a row on the longest way to each result."""
     counts: dict[str, int] = {}
     for node in nodes:
         before = max((counts.get(name, 0) for name in node.input), default=0)
@@ -201,13 +206,13 @@ def _steps(nodes: Sequence[Node]) -> dict[str, int]:
 
 
 def _are_small(g: GraphView, nodes: Sequence[Node]) -> bool:
-    """Whether all constants are within the integers that float16 tells apart."""
+    """Whether no constant is beyond 2048, up to which float16 holds all integers."""
     names = (name for node in nodes for name in _floats(g, node) if g.is_constant(name))
     return all(np.abs(constant(g, name)).max(initial=0) <= _EXACT for name in names)
 
 
 def _half(g: PatternRewriter, name: str, halves: dict[str, str]) -> str:
-    """An operand in float16; ``halves`` has those written so far, and gets this one."""
+    """An operand in float16, taken from ``halves``, or written and added there."""
     if name in halves:
         return halves[name]
     if g.is_constant(name):

@@ -10,9 +10,9 @@ from ._lowering import _Lowering
 
 
 class _LowerTruth(_Lowering):
-    """An `operator` on truth values.
+    """An operator, named in `operator`, on truth values.
 
-    Why: some providers have no kernels for truth values but Cast and Where.
+    Why: some providers have kernels of only Cast and Where for truth values.
     Refuses when:
     1. (never: the operator takes truth values only, which are 0 and 1 as integers.)
     """
@@ -45,7 +45,7 @@ def _examples(operator: str, arithmetic: str) -> tuple[Example, ...]:
 class LowerAndPattern(_LowerTruth):
     """And(x, y) → Cast(Cast(x) · Cast(y))
 
-    What: the product is 1 where both are true.
+    What: the product is 1 where both values are true.
     """
 
     operator = "And"
@@ -56,7 +56,7 @@ class LowerAndPattern(_LowerTruth):
 class LowerOrPattern(_LowerTruth):
     """Or(x, y) → Cast(Cast(x) + Cast(y))
 
-    What: the sum is not 0 where one of them is true.
+    What: the sum is not 0 where at least one value is true.
     """
 
     operator = "Or"
@@ -67,7 +67,7 @@ class LowerOrPattern(_LowerTruth):
 class LowerXorPattern(_LowerTruth):
     """Xor(x, y) → Cast(Cast(x) - Cast(y))
 
-    What: the difference is not 0 where exactly one of them is true.
+    What: the difference is not 0 where exactly one value is true.
     """
 
     operator = "Xor"

@@ -10,12 +10,12 @@ from ._lowering import HALVES, _Lowering, narrowed, widened
 
 
 class _LowerVariadic(_Lowering):
-    """An `operator` of any number of operands.
+    """An operator, named in `operator`, of any number of operands.
 
     Why: WebGPU and other providers run the operator for two operands at most, or lack it.
     Refuses when:
     1. the type is unknown: sums of 16-bit floats are computed in 32 bits.
-    2. there are two operands already, and the operator that takes two is this one.
+    2. there are two operands, and `pairwise` is the operator itself.
     """
 
     min_opset = 8

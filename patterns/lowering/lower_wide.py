@@ -1,4 +1,4 @@
-"""Numbers of 64 bits as narrower ones."""
+"""Numbers of 64 bits, converted to narrower types."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -43,13 +43,13 @@ class _LowerWide(_Lowering):
 class LowerIndexTypePattern(_LowerWide):
     """Gather(x, i) → Gather(x, Cast(i, to=int32)), also for GatherElements
 
-    What: reads indices of 32 bits: a constant is converted, others by a Cast. Valid indices of an
-    axis that is shorter than 2^31 fit; an index that is out of range is an error in both forms,
+    What: reads indices of 32 bits: constants are stored so, others converted by a Cast. Valid
+    indices of an axis shorter than 2^31 fit; an index out of range is an error in both forms,
     unless it is beyond 32 bits.
     Why: WebGPU and many NPUs have no integers of 64 bits.
     Refuses when:
     1. the indices do not have 64 bits.
-    2. the indexed axis is not static, or is too long.
+    2. the indexed axis is not static, or too long, or a constant index is out of range.
     """
 
     min_opset = 11
@@ -98,11 +98,11 @@ class LowerIndexTypePattern(_LowerWide):
 
 
 class LowerMovedCastPattern(_LowerWide):
-    """Cast(Unsqueeze(x), to=float) → Unsqueeze(Cast(x, to=float)), and so for Reshape, Slice,
-    Expand, Gather, ...
+    """Cast(Unsqueeze(x), to=float) → Unsqueeze(Cast(x, to=float)), likewise Reshape, Slice, Expand,
+    Gather, ...
 
     What: converts numbers of 64 bits before they are moved.
-    Why: WebGPU and many NPUs have no types of 64 bits, but move the converted numbers.
+    Why: WebGPU and many NPUs have no types of 64 bits, but can move the converted numbers.
     Refuses when:
     1. the numbers do not have 64 bits, or still have 64 bits after the Cast.
     """

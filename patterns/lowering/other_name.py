@@ -17,10 +17,10 @@ class _OtherName(_Lowering):
     Why: a runtime may have a kernel of the other name only.
 
     Class attributes:
-        inverse: the pattern that writes the operator by its first name, which is not undone.
+        inverse: the pattern for the opposite direction, whose nodes are left as they are.
     """
 
-    priority = 1  # after the formula
+    priority = 1  # after patterns that write the formula
     inverse: ClassVar[str]
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -36,8 +36,8 @@ class GeluToContribPattern(_OtherName):
     com.microsoft.FastGelu.
     Why: some of ONNX Runtime's providers have a kernel of that name only.
     Refuses when:
-    1. the type is not float: the other operator has no kernel for it everywhere (checked by the
-       matcher).
+    1. the type is not float: not all providers have a kernel of the other operator for other types
+       (checked by the matcher).
     2. `GeluToStandard` wrote the operator.
     """
 
@@ -68,7 +68,7 @@ class GeluToStandardPattern(_OtherName):
 
     What: the standard operator; the same for com.microsoft.Gelu, and for FastGelu, which is its
     approximation by Tanh.
-    Why: only ONNX Runtime's own providers run the others.
+    Why: only ONNX Runtime's own providers run the operators of com.microsoft.
     Refuses when:
     1. the type is unknown, or has 64 bits: ONNX Runtime's constants have 32 (checked by the
        matcher).
@@ -136,8 +136,8 @@ class RMSNormalizationToSimplifiedPattern(_OtherName):
 class SimplifiedToRMSNormalizationPattern(_OtherName):
     """SimplifiedLayerNormalization(x, scale) → RMSNormalization(x, scale)
 
-    What: the standard operator for ONNX Runtime's, which has another name.
-    Why: other runtimes and ``onnx.checker`` know the standard one only.
+    What: the standard operator instead of ONNX Runtime's, which has another name.
+    Why: other runtimes and ``onnx.checker`` know only the standard operator.
     Refuses when:
     1. the type is unknown, or bfloat16, which kernels of the standard operator lack (checked by the
        matcher).

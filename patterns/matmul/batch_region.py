@@ -12,7 +12,7 @@ from xoptim.operators.registry import axes_of
 from .._deductions import reshapes_as_inferred
 from .._nodes import is_op
 from .._operators import BROADCASTING, ELEMENTWISE
-from .._shapes import moved, movement_between
+from .._shapes import Movement, moved, movement_between
 
 _MAX_NODES: Final = 32
 """Most nodes of a region."""
@@ -25,11 +25,8 @@ _OPERATORS: Final = (
     "Transpose",
 )
 
-_Entry = tuple[str, str, list[int]]
-"""A tensor, the operator that splits its batch axes, and its axes or shape.
-
-The operator is empty where they are split already.
-"""
+_Entry = tuple[str, Movement]
+"""A tensor, and the movement that splits its batch axes."""
 
 
 class BatchRegionPattern(PatternOptimization):
@@ -78,7 +75,7 @@ class BatchRegionPattern(PatternOptimization):
             return self.none(
                 region.stopped or node, msg="an operator in between cannot run on the split axes"
             )
-        new = sum(bool(op_type) for _, op_type, _ in entries.values())
+        new = sum(bool(op_type) for _, (op_type, _) in entries.values())
         old = 1 + sum(g.is_used_only_by(name, *region.nodes) for name in entries)
         if new >= old or len(entries) < 2:  # (5)
             return self.none(node, msg="no Reshape would be saved, or there is only one operand")
@@ -121,15 +118,13 @@ def _entry(g: GraphView, node: Node | None, batch: Shape) -> _Entry | None:
         return None
     wanted = (*batch, *result[1:])
     if source == wanted:
-        return node.input[0], "", []
+        return node.input[0], ("", [])
     movement = movement_between(g, source, wanted)
-    return None if movement is None else (node.input[0], *movement)
+    return None if movement is None else (node.input[0], movement)
 
 
 def _write(
     region: AxisRegion, entries: Mapping[str, _Entry], g: PatternRewriter, *nodes: Node
 ) -> list[Node]:
-    names: dict[str, str] = {}
-    for name, (source, op_type, numbers) in entries.items():
-        names[name] = moved(g, source, op_type, numbers) if op_type else source
+    names = {name: moved(g, source, *movement) for name, (source, movement) in entries.items()}
     return [*g.created, *region.written(g, names, {nodes[-1].input[0]: nodes[-1].output})]

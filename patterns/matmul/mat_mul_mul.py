@@ -51,7 +51,7 @@ def linear_above(g: GraphView, name: str, reader: Node) -> Linear | Node | None:
     if not isinstance(layer, Linear):
         return layer
     nodes = sorted(layer.places, key=lambda node: node.label)
-    inside = {output for node in nodes for output in node.output if output}
+    inside = [output for node in nodes for output in node.output if output]
     shared = next(
         (output for output in inside if not g.is_used_only_by(output, reader, *nodes)), None
     )
@@ -64,7 +64,7 @@ def linear_above(g: GraphView, name: str, reader: Node) -> Linear | Node | None:
         for place, operand in enumerate(node.input)
         if place not in layer.places[node]
     }
-    if factors & inside:
+    if not factors.isdisjoint(inside):
         return nodes[-1]
     return layer._replace(places={node: layer.places[node] for node in nodes})
 

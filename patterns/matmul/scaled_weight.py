@@ -1,31 +1,35 @@
+"""MatMuls whose weight absorbs a factor of each column of the operand or of the result."""
+
 from typing import Any
 
 import numpy as np
 
 from xoptim.match import (
-    EasyPatternOptimization,
     Example,
     GraphView,
     Match,
+    MatchResult,
+    Node,
     PatternBuilder,
+    PatternOptimization,
     PatternRewriter,
 )
 from xoptim.match.trace import Constant, Optional, Symbol
 
-from .._channels import fixed_normalization, normalization, per_channel
-from .._folding import Array, constant, doubles, rounded
+from .._channels import _FollowingAffine, affine_above, per_channel, scaled_weights
+from .._folding import Array, doubles, rounded
+from .._nodes import replaced_by
 from ._matmul import contracts
 
 
-class _ScaledWeight(EasyPatternOptimization):
+class _ScaledWeight(PatternOptimization):
     """A MatMul whose weight takes over the factor of each column."""
 
-    phase = "specialize"
     exactness = "rounding"
     min_opset = 7
 
 
-class GemmBatchNormalizationPattern(_ScaledWeight):
+class GemmBatchNormalizationPattern(_ScaledWeight, _FollowingAffine):
     """BatchNormalization(Gemm(a, w, c)) → Gemm(a, w', c')
 
     What: multiplies the columns of the second matrix by the factors, and moves the rest into the
@@ -40,6 +44,7 @@ class GemmBatchNormalizationPattern(_ScaledWeight):
     5. ``beta`` is not 1, and the sum may have no terms: onnxruntime ignores ``beta`` then.
     """
 
+    following = ("BatchNormalization",)
     constant_operands = ("c",)  # (1)
     derives = ("weight", "bias", "attributes")
 
@@ -49,27 +54,19 @@ class GemmBatchNormalizationPattern(_ScaledWeight):
             if g.option("plain")
             else g.op.Gemm(a, w, c, attributes=g.capture("attributes"))
         )
-        return fixed_normalization(g, y)
+        return self.followed(g, y)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if m.c and g.get_shape(m.c)[:-1] not in ((), (1,)):  # (1)
             return self.none(m.nodes[0], msg="the bias differs from row to row")
-        scale, shift = normalization(g, m.norm, m.epsilon)  # (2)
+        affine = self.affine(g, m)  # (2)
         if m.plain and (g.info(m.a).rank != 2 or g.info(m.w).rank != 2):  # (4)
             return self.none(m.nodes[0], msg="not a MatMul of two matrices")
         attributes: dict[str, Any] = m.get("attributes", {})
-        beta, transposed, dtype = (
-            attributes.get("beta", 1.0),
-            attributes.get("transB", 0),
-            constant(g, m.w).dtype,
-        )
-        # (3)
-        weight = rounded(
-            doubles(g, m.w) * (scale[:, None] if transposed else scale),
-            dtype,
-            summed=1 if transposed else 0,
-        )
-        bias = rounded((doubles(g, m.c) * beta).reshape(-1) * scale + shift, dtype, terms=())
+        beta, is_transposed = attributes.get("beta", 1.0), attributes.get("transB", 0)
+        factors = affine.scale[:, None] if is_transposed else affine.scale
+        weight = scaled_weights(g, m.w, factors, summed=1 if is_transposed else 0)  # (3)
+        bias = affine.bias((doubles(g, m.c) * beta).reshape(-1), weight.dtype)  # (3)
         if m.c and beta != 1 and not contracts(g, m.a, m.w, attributes):  # (5)
             return self.none(m.nodes[0], msg="the summed dimension may be 0")
         return m.derive(weight=weight, bias=bias, attributes={**attributes, "beta": 1.0})
@@ -93,7 +90,7 @@ class GemmBatchNormalizationPattern(_ScaledWeight):
     )
 
 
-class MatMulReshapeBatchNormalizationPattern(_ScaledWeight):
+class MatMulReshapeBatchNormalizationPattern(_ScaledWeight, _FollowingAffine):
     """BatchNormalization(Flatten(MatMul(x, w))) → Flatten(MatMul(x, w') + b), and so for Reshape
 
     What: multiplies the columns of the weight by the factors of the normalization, and adds the
@@ -109,13 +106,14 @@ class MatMulReshapeBatchNormalizationPattern(_ScaledWeight):
     3. a new constant leaves the range of its type.
     """
 
+    following = ("BatchNormalization",)
     derives = ("weight", "bias")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, t: Symbol) -> Symbol:
         y = g.op.MatMul(x, w)
         if g.option("flat"):
-            return fixed_normalization(g, g.op.Flatten(y, axis=g.capture("axis")))
-        return fixed_normalization(g, g.op.Reshape(y, t, allowzero=g.capture("allowzero")))
+            return self.followed(g, g.op.Flatten(y, axis=g.capture("axis")))
+        return self.followed(g, g.op.Reshape(y, t, allowzero=g.capture("allowzero")))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # The columns stay in place when all axes but the last are merged.
@@ -130,9 +128,9 @@ class MatMulReshapeBatchNormalizationPattern(_ScaledWeight):
             return self.none(
                 m.nodes[1], msg="the Reshape does not give a matrix with the same columns"
             )
-        (scale, shift), dtype = normalization(g, m.norm, m.epsilon), constant(g, m.w).dtype  # (2)
-        weight = rounded(doubles(g, m.w) * scale, dtype, summed=0)  # (3)
-        return m.derive(weight=weight, bias=rounded(shift, dtype, terms=()))
+        affine = self.affine(g, m)  # (2)
+        weight = scaled_weights(g, m.w, affine.scale, summed=0)  # (3)
+        return m.derive(weight=weight, bias=rounded(affine.shift, weight.dtype, terms=()))
 
     def apply_pattern(
         self,
@@ -168,7 +166,7 @@ class MatMulReshapeBatchNormalizationPattern(_ScaledWeight):
     )
 
 
-class MatMulAddMulPattern(_ScaledWeight):
+class MatMulAddMulPattern(_ScaledWeight, _FollowingAffine):
     """(MatMul(x, w) + b) · s → MatMul(x, w · s) + b · s
 
     What: multiplies the columns of a weight by the factors of the columns of its result, with or
@@ -183,13 +181,14 @@ class MatMulAddMulPattern(_ScaledWeight):
     """
 
     anchors = ("Mul",)
+    following = ("Mul",)
     derives = ("weight", "shift")
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Constant, b: Constant, s: Constant
     ) -> Symbol:
         matmul = g.op.MatMul(x, w)
-        return g.op.Mul(g.op.Add(matmul, b) if g.option("biased") else matmul, s)
+        return self.followed(g, g.op.Add(matmul, b) if g.option("biased") else matmul, s)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape, rank = g.static_shape(m.w), g.info(m.x).rank
@@ -199,13 +198,12 @@ class MatMulAddMulPattern(_ScaledWeight):
             return self.none(
                 m.nodes[0], msg="the weight is computed, in external data, or has other consumers"
             )
-        scale = per_channel(g, m.s, rank, shape[1], rank - 1)  # (2)
+        affine = self.affine(g, m, rank, shape[1], rank - 1)  # (2)
         bias = per_channel(g, m.b, rank, shape[1], rank - 1) if m.biased else np.zeros(())
-        dtype = constant(g, m.w).dtype
-        if np.abs(scale).min(initial=1) < float(np.finfo(np.float16).tiny):  # (2)
+        if np.abs(affine.scale).min(initial=1) < float(np.finfo(np.float16).tiny):  # (2)
             return self.none(m.nodes[-1], msg="a factor is very small")
-        weight = rounded(doubles(g, m.w) * scale, dtype, summed=0)  # (3)
-        return m.derive(weight=weight, shift=rounded(bias * scale, dtype, terms=()))
+        weight = scaled_weights(g, m.w, affine.scale, summed=0)  # (3)
+        return m.derive(weight=weight, shift=affine.bias(bias, weight.dtype))
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, weight: Array, shift: Array, biased: bool
@@ -221,4 +219,59 @@ class MatMulAddMulPattern(_ScaledWeight):
         "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[2,2] w = {1, 2, 3, 4}, "
         "float[1,2] s = {2, 0.5}> { t = MatMul(x, w) y = Mul(t, s) }",
         "<float[2,2] w = {2, 1, 6, 2}> { y = MatMul(x, w) }",
+    )
+
+
+class MulMatMulPattern(_ScaledWeight):
+    """MatMul(x · s, w) → MatMul(x, s · w)
+
+    What: multiplies the rows of a weight by the factors of the columns that they multiply; the same
+    for quotients, and for Gemm.
+    Why: saves one pass over the input. It runs last, so that patterns that recognize normalizations
+    match the factors. It is in no preset: onnxruntime's fusions of Gelu and of normalizations do
+    not match without the factor.
+    Refuses when:
+    1. the weight is not a constant matrix, is computed, in an external file, or used elsewhere as
+       well (there would be two copies).
+    2. the weight is not finite, or the left operand is transposed.
+    3. the constant differs along another axis, changes the shape or is not finite, a factor is
+       extreme, or is read elsewhere.
+    4. a new constant leaves the range of its type.
+    """
+
+    anchors = ("MatMul", "Gemm")
+    near = ("Mul", "Div")
+    phase = "target"
+    priority = 9
+    tags = ("extra",)
+    radius = 3
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        x, weight = node.input[:2]
+        shape, rank = g.static_shape(weight), g.info(x).rank
+        if shape is None or len(shape) != 2 or not g.is_constant(weight) or not rank:  # (1)
+            return self.none(node, msg="the weight is not a constant matrix")
+        if not g.is_stored(weight) or not g.is_exclusive(weight):  # (1)
+            return self.none(
+                node, msg="the weight is computed, in external data, or has other consumers"
+            )
+        side = 1 if node.attribute.get("transB") else 0
+        affine = affine_above(g, x, rank - 1, shape[side], ("Mul", "Div"))
+        if not affine.nodes:  # (3)
+            return self.none(node, msg="no multiplication by one constant per column precedes it")
+        if node.attribute.get("transA") or not np.isfinite(doubles(g, weight)).all():  # (2)
+            return self.none(node, msg="the left operand is transposed, or a weight is not finite")
+        factors = affine.scale.reshape((1, -1) if side else (-1, 1))
+        scaled = scaled_weights(g, weight, factors, summed=side)  # (4)
+        matmul = replaced_by(node.op_type, affine.source, scaled, *node.input[2:], **node.attribute)
+        return MatchResult(self, [*affine.nodes[::-1], node], matmul)
+
+    examples = Example.pairs(
+        "agraph (float[a,b,2] x) => (float[a,b,3] y) <float[2] s = {2, 4}, float[2,3] w = {1, 2, "
+        "3, 4, 5, 6}> { t = Mul(s, x) y = MatMul(t, w) }",
+        "<float[2,3] w = {2, 4, 6, 16, 20, 24}> { y = MatMul(x, w) }",
+        "agraph (float[a,2] x, float[1] c) "
+        "=> (float[a,1] y) <float s = {2}, float[1,2] w = {2, 4}> { t = Div(x, s) "
+        "y = Gemm <transB = 1> (t, w, c) }",
+        "<float[1,2] w = {1, 2}> { y = Gemm <transB = 1> (x, w, c) }",
     )

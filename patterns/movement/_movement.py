@@ -13,14 +13,58 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from xoptim.facts.dims import Dim, exact_quotient, product
-from xoptim.facts.shapes import Shape
+from xoptim.facts.shapes import Shape, normalized
 from xoptim.match import GraphView, Node
 
 from .._deductions import reshapes_as_inferred
 from .._nodes import permutation
 from .._operators import BROADCASTING, ELEMENTWISE
+from .._shapes import Movement
 
 MOVEMENTS: Final = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten")
+NEW: Final = -1
+"""In a list of axes of a source: an axis of size 1 that the source lacks."""
+
+
+def axes_after(op_type: str, numbers: list[int], axes: Sequence[int]) -> list[int] | None:
+    """The axes of a source after a Transpose, Squeeze or Unsqueeze; ``None`` when it is not valid.
+
+    Args:
+        op_type: the operator.
+        numbers: its perm or axes.
+        axes: the axes of its operand, each an axis of the source, or `NEW`.
+    """
+    if op_type == "Transpose":
+        is_valid = sorted(numbers) == [*range(len(axes))]
+        return [axes[place] for place in numbers] if is_valid else None
+    rank = len(axes) + (len(numbers) if op_type == "Unsqueeze" else 0)
+    places = {normalized(number, rank) for number in numbers}
+    if None in places:
+        return None
+    if op_type == "Squeeze":  # which may list an axis twice
+        return [axis for place, axis in enumerate(axes) if place not in places]
+    rest = iter(axes)
+    if len(places) < len(numbers):
+        return None
+    return [NEW if place in places else next(rest) for place in range(rank)]
+
+
+def axes_movement(axes: Sequence[int], rank: int) -> Movement | None:
+    """The movement that takes the axes of a source of some rank in this order.
+
+    ``None`` when it takes several: a Squeeze, a Transpose and an Unsqueeze are always enough. A new
+    axis in the place of a removed one is that axis, as both have size 1.
+    """
+    if [*range(rank)] == [place if axis == NEW else axis for place, axis in enumerate(axes)]:
+        return "", []
+    kept = [axis for axis in axes if axis != NEW]
+    steps = (
+        ("Squeeze", [axis for axis in range(rank) if axis not in kept]),
+        ("Transpose", kept if kept != sorted(kept) else []),
+        ("Unsqueeze", [place for place, axis in enumerate(axes) if axis == NEW]),
+    )
+    movements = [(op_type, numbers) for op_type, numbers in steps if numbers]
+    return movements[0] if len(movements) == 1 else None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._nodes import permutation
 from .._operators import BROADCASTING, ELEMENTWISE, POSITIONAL
-from .._shapes import moved, movement_between
+from .._shapes import Movement, moved, movement_between
 from ._movement import (
     MOVEMENTS,
     Link,
@@ -17,7 +17,6 @@ from ._movement import (
     plans,
 )
 
-_Steps = list[tuple[str, list[int]]]
 _MAX_MOVEMENTS = 12
 
 
@@ -60,7 +59,7 @@ class MovementChainPattern(PatternOptimization):
             node, msg="no chain of Reshapes, Transposes, ... that ends here can be shortened"
         )
 
-    def _shorter(self, g: GraphView, chain: list[Link]) -> _Steps | None:
+    def _shorter(self, g: GraphView, chain: list[Link]) -> list[Movement] | None:
         source, result = g.get_shape(chain[0].source), g.get_shape(chain[-1].node.output[0])
         moves = [link.node for link in chain if link.moves]
         # (7)
@@ -85,7 +84,7 @@ class MovementChainPattern(PatternOptimization):
 
     def _steps(
         self, g: GraphView, plan: MovementPlan, source: Shape, result: Shape
-    ) -> _Steps | None:
+    ) -> list[Movement] | None:
         middle = source if plan.before is None else plan.before
         transposed = middle if plan.perm is None else tuple(middle[axis] for axis in plan.perm)
         before = [] if plan.before is None else [movement_between(g, source, middle)]
@@ -95,7 +94,7 @@ class MovementChainPattern(PatternOptimization):
         return movements if len(movements) == len(steps) else None  # (3)
 
     def _write(
-        self, steps: _Steps, chain: list[Link], g: PatternRewriter, *nodes: Node
+        self, steps: list[Movement], chain: list[Link], g: PatternRewriter, *nodes: Node
     ) -> list[Node]:
         # Elementwise operators commute with movements, so all of them can come first.
         name = chain[0].source

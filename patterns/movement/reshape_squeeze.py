@@ -1,6 +1,6 @@
 import numpy as np
 
-from xoptim.facts.shapes import normalized
+from xoptim.facts.dims import fresh
 from xoptim.match import (
     Constant,
     EasyPatternOptimization,
@@ -12,7 +12,8 @@ from xoptim.match import (
     Symbol,
 )
 
-from .._deductions import moved_zeros
+from .._deductions import merged_target
+from ._movement import NEW, axes_after
 
 
 class ReshapeSqueezePattern(EasyPatternOptimization):
@@ -37,21 +38,19 @@ class ReshapeSqueezePattern(EasyPatternOptimization):
         return g.op.Unsqueeze(middle, axes=g.capture("axes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        target: list[int | None] = [*(g.get_ints(m.shape) or ())]
-        rank = len(target) + (0 if m.squeeze else len(m.axes))
-        axes = {normalized(axis, rank) for axis in m.axes}
-        if None in axes or not axes or not target or len(axes) < len(m.axes):  # (1)
+        target = g.get_ints(m.shape) or []
+        operator = "Squeeze" if m.squeeze else "Unsqueeze"
+        places = axes_after(operator, m.axes, range(len(target)))
+        if not target or not m.axes or places is None:  # (1)
             return self.none(m.nodes[1], msg="the axes are missing or out of range")
-        if m.squeeze and any(target[axis] != 1 for axis in axes if axis is not None):  # (2)
+        if any(size != 1 for place, size in enumerate(target) if place not in places):  # (2)
             return self.none(m.nodes[1], msg="an axis is not known to have size 1")
-        rest = iter(range(len(target)))
-        if m.squeeze:
-            places: list[int | None] = [axis for axis in rest if axis not in axes]
-        else:
-            places = [None if axis in axes else next(rest) for axis in range(rank)]
-        edited = moved_zeros(
-            g.try_infer_shape(m.x),
-            [(1, None) if p is None else (target[p] or 0, p) for p in places],
+        source = g.try_infer_shape(m.x) or [fresh() for _ in target]
+        sizes = dict(enumerate(source))
+        edited = merged_target(
+            source,
+            [sizes.get(place) for place in places],
+            [1 if place == NEW else target[place] for place in places],
         )
         if edited is None:  # (3)
             return self.none(m.nodes[1], msg="a 0 in the target shape would copy another dimension")

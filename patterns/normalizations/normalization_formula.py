@@ -22,7 +22,7 @@ from xoptim.match.trace import Constant, Scalar, Symbol
 from .._channels import per_channel
 from .._folding import Array, constant, doubles, rounded
 from .._shapes import may_be_empty
-from .normalization_scale import trailing_shape
+from .normalization_affine import trailing_shape
 
 _SHAPE_RANGES_OPSET: Final = 15
 """First operator set in which Shape has start and end."""

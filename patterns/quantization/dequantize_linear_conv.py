@@ -2,17 +2,10 @@ from typing import Any
 
 import numpy as np
 
-from xoptim.match import (
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-)
+from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import ANY, Constant, Optional, Symbol
 
-from .._channels import fixed_normalization, normalization, output_channels, per_channel
+from .._channels import _FollowingAffine, output_channels
 from .._folding import Array, constant, doubles, rounded
 from ._parameters import parameters
 
@@ -20,7 +13,7 @@ _MAX_SCALE = 2.0**40
 """Sums of the original might overflow with larger scales, before a factor below 1 reduces them."""
 
 
-class DequantizeLinearConvPattern(EasyPatternOptimization):
+class DequantizeLinearConvPattern(_FollowingAffine):
     """BatchNormalization(Conv(x, DequantizeLinear(w, s), b)) → Conv(x, DequantizeLinear(w, s'), b')
 
     What: multiplies the scales of the weights by the factor of each output channel; the same for a
@@ -37,8 +30,7 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
     5. a factor is not positive and finite, or a new constant leaves the range of its type.
     """
 
-    phase = "specialize"
-    exactness = "rounding"
+    following = ("BatchNormalization", "Mul", "Div")
     min_opset = 13
     constant_operands = ("b",)  # (1)
     derives = ("scales", "zeros", "bias")
@@ -59,10 +51,7 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
             b,
             attributes=g.capture("attributes"),
         )
-        following = g.choice("following", "BatchNormalization", "Mul", "Div")
-        if following == "BatchNormalization":
-            return fixed_normalization(g, y)
-        return g.op.Mul(y, c) if following == "Mul" else g.op.Div(y, c)
+        return self.followed(g, y, c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         dequantized, _, last = m.nodes
@@ -75,27 +64,19 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
             )
         if quantization.axis not in (None, 0):  # (2)
             return self.none(dequantized, msg="the scales are not along the output channels")
-        if m.following == "BatchNormalization":
-            factor, shift = normalization(g, m.norm, m.epsilon)  # (4)
-        else:
-            factor, shift = per_channel(g, m.c, g.info(m.w).rank, channels), np.zeros(1)
-        if not (factor > 0).all():  # (3) (5)
+        affine = self.affine(g, m, g.info(m.w).rank, channels)  # (3) (4)
+        if not (affine.scale > 0).all():  # (5)
             return self.none(last, msg="a factor is not positive")
-        factor = 1 / factor if m.following == "Div" else factor
         if not (quantization.scales <= _MAX_SCALE).all():  # (5)
             return self.none(
                 dequantized, msg="the scales are so large that the original may overflow"
             )
         scales = rounded(
-            quantization.scales.astype(np.float64) * factor, quantization.scales.dtype
+            quantization.scales.astype(np.float64) * affine.scale, quantization.scales.dtype
         )  # (5)
-        bias = rounded(doubles(g, m.b) * factor + shift, quantization.scales.dtype, terms=())
+        bias = affine.bias(doubles(g, m.b), scales.dtype)
         zeros = np.broadcast_to(quantization.zeros, scales.shape).astype(constant(g, m.w).dtype)
-        return m.derive(
-            scales=scales,
-            zeros=zeros,
-            bias=bias if m.b or m.following == "BatchNormalization" else None,
-        )
+        return m.derive(scales=scales, zeros=zeros, bias=bias if m.b or affine.shifts else None)
 
     def apply_pattern(
         self,

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.batching.fakes import SCRIPT
-from xoptim.batching import job as process
+from xoptim.batching import workers
 
 
 @pytest.fixture
 def fake_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes of models run a script in place of ``xopt``."""
-    monkeypatch.setattr(process, "CODE", SCRIPT)
+    monkeypatch.setattr(workers, "CODE", SCRIPT)

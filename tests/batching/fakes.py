@@ -1,10 +1,12 @@
-"""A command in place of ``xopt``, whose models are texts that say how their process ends."""
+"""A process in place of that of ``xopt``, whose models are texts that say how it ends. It ends with
+its first command, as where a process cannot be copied.
+"""
 
 from pathlib import Path
 
 SCRIPT = """
 import json, os, pathlib, signal, sys, time
-memory, *words = sys.argv[1:]
+memory, *words = json.loads(sys.stdin.readline())
 model, target = pathlib.Path(words[-1]), pathlib.Path(words[words.index("-o") + 1])
 with model.with_suffix(".runs").open("a") as stream:
     stream.write(f"{os.getpid()}\\n")
@@ -22,13 +24,14 @@ if verb != "silent":
     reports = [{"status": status, "reason": reason, "largest": None}]
     reports[0]["unreached"] = ["branch 'then' of If 'y'"] if verb == "partial" else []
     sizes = dict(nodes_before=3, nodes_after=1, bytes_before=300, bytes_after=100)
-    print(json.dumps({**sizes, "verification": reports}))
+    remarks = dict(remarks=["hint: use it", *rest]) if verb == "remarkable" else {}
+    print(json.dumps({**sizes, **remarks, "verification": reports}))
 if verb == "different":
     print("xopt: error: different: because; nothing was written", file=sys.stderr)
     sys.exit(1)
 if verb == "weighty":
     target.with_name(f"{target.name}.data").write_text("weights")
-target.write_text(json.dumps([memory, words[: words.index("-o")], rest]))
+target.write_text(json.dumps([str(memory), words[: words.index("-o")], rest]))
 sys.exit(3 if verb == "doubtful" else 0)
 """
 

@@ -6,6 +6,7 @@ What is done is not done again.
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from tests.batching.fakes import files, runs, write
 from tests.support import parse
 from xoptim.batching import BatchError, BatchOptions, BatchStep
 from xoptim.batching.store import RESULTS, Store
+from xoptim.batching.workers import CAN_COPY
 from xoptim.cli.main import run
 
 pytestmark = pytest.mark.usefixtures("fake_command")
@@ -50,7 +52,7 @@ def test_each_model_ends_in_its_own_way(tmp_path: Path, monkeypatch: pytest.Monk
         return 1000.0 if is_last else 0.0
 
     monkeypatch.setattr(
-        "xoptim.batching.job.time", SimpleNamespace(monotonic=now, sleep=time.sleep)
+        "xoptim.batching.workers.time", SimpleNamespace(monotonic=now, sleep=time.sleep)
     )
     models = write(
         tmp_path / "in",
@@ -222,3 +224,26 @@ def test_the_bytes_are_those_of_one_model_alone(
     assert not xoptim.batch(tmp_path / "in", tmp_path / "out").skipped, (
         "weights in a file of their own count"
     )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CAN_COPY, reason="processes are not copied")
+def test_a_process_that_is_kept_gives_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the real command: the same files and records as with a process for each model."""
+    monkeypatch.undo()
+    (tmp_path / "in").mkdir()
+    moves = "t = Transpose(x) u = Transpose(t)"
+    for name, body in {"a": f"{moves} y = Relu(u)", "b": f"{moves} y = Add(u, u)"}.items():
+        model = parse(f"agraph (float[n,4] x) => (float[n,4] y) {{ {body} }}")
+        onnx.save(model, tmp_path / f"in/{name}.onnx")
+    (tmp_path / "in/c.onnx").write_text("no model")
+    one_each = BatchOptions(jobs=1, arguments=("--strict",))
+    kept = xoptim.batch(tmp_path / "in", tmp_path / "kept", one_each)
+    monkeypatch.setattr("xoptim.batching.running.CAN_COPY", False)
+    alone = xoptim.batch(tmp_path / "in", tmp_path / "alone", one_each)
+    assert [replace(record, seconds=0) for record in kept.records] == [
+        replace(record, seconds=0) for record in alone.records
+    ]
+    assert [record.status for record in kept.records] == ["done", "done", "failed"]

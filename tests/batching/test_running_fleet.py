@@ -38,7 +38,7 @@ def scheduler() -> Iterator[str]:
         ) as cluster,
         Client(cluster) as client,
     ):
-        replaced = f"from xoptim.batching import job; job.CODE = {SCRIPT!r}"
+        replaced = f"from xoptim.batching import workers; workers.CODE = {SCRIPT!r}"
         client.register_worker_callbacks(setup=partial(exec, replaced, {}))
         yield cluster.scheduler_address
 

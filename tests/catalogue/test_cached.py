@@ -20,7 +20,7 @@ from xoptim.match.deferred import DeferredPattern
 from xoptim.match.making import metadata_of
 from xoptim.match.pattern import PatternOptimization
 from xoptim.passes.repeated import Repeated
-from xoptim.patterns.movement.transpose_transpose import TransposeTransposePattern
+from xoptim.patterns.movement.movement_pair import TransposeTransposePattern
 
 MODEL = ROOT / "examples" / "models" / "tiny_bert.onnx"
 

@@ -242,7 +242,7 @@ def test_a_package_with_all_its_modules(
             "acme/deep/second.py": (
                 "from acme._help import _Base\n"
                 "from xoptim import PatternOptimization\n"
-                "from xoptim.patterns.movement.transpose_transpose import "
+                "from xoptim.patterns.movement.movement_pair import "
                 "TransposeTransposePattern\n"
                 "class SecondPattern(_Base): '''A → B'''\n"
                 "class Third(PatternOptimization): '''A → B'''\n"
@@ -252,7 +252,7 @@ def test_a_package_with_all_its_modules(
     assert installed_patterns().keys() - builtin().keys() == {"First", "Second", "Third"}
     assert (
         installed_patterns()["TransposeTranspose"].__module__
-        == "xoptim.patterns.movement.transpose_transpose"
+        == "xoptim.patterns.movement.movement_pair"
     )
     assert warnings(caplog) == []
     assert [cls.__name__ for cls in patterns_of(importlib.import_module("acme.deep"))] == [
@@ -299,7 +299,7 @@ def test_the_built_in_pattern_wins(
     add_pack(name, {f"{name}.py": text})
     assert (
         installed_patterns()["TransposeTranspose"].__module__
-        == "xoptim.patterns.movement.transpose_transpose"
+        == "xoptim.patterns.movement.movement_pair"
     )
     assert installed_patterns()["Own"].__module__ == name
     assert warnings(caplog) == [

@@ -172,6 +172,14 @@ def test_no_words_at_all(xopt: Xopt) -> None:
             "there is no command or file 'onnxsim'; did you mean `xopt MODEL -o OUTPUT`?",
         ),
         (
+            ("infer", "model.onnx"),
+            "there is no command or file 'infer'; did you mean `xopt extract MODEL -o OUTPUT`?",
+        ),
+        (
+            ("diff", "model.onnx", "model.onnx", "--html", "r.pdf"),
+            "--html writes HTML: name the file 'r.html', not 'r.pdf'",
+        ),
+        (
             ("model.onnx", "--precision", "fp16"),
             "there is no scheme 'fp16'; did you mean float16?",
         ),

@@ -43,7 +43,7 @@ def test_a_model_does_not_choose_how_it_is_judged(xopt: Xopt) -> None:
     outcome = xopt("verify", "a.onnx", "b.onnx")
     assert outcome.code == 3
     assert UNUSED.format("'bool(x)'") in outcome.out
-    assert "--assume 'bool(x)' states one" in outcome.out
+    assert "--assume 'bool(x)' uses the first" in outcome.out
     found = xopt("verify", "a.onnx", "b.onnx", "--json")
     assert found.code == 3
     assert [(each["status"], each["cause"], each["assumptions"]) for each in found.json] == [

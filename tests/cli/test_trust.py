@@ -4,7 +4,7 @@ the project.
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import pytest
@@ -250,12 +250,14 @@ def test_options_that_may_load_code_or_write() -> None:
         ("atol", "nan", True),
         ("tolerance", "1%", False),
         ("tolerance", "0.5", True),
+        ("tolerance", "1", False),
+        ("tolerance", ["y=1%", "z=2"], True),
         ("ulp", "1", True),
         ("verify", True, False),
         ("seed", "3", False),
     ],
 )
-def test_what_makes_a_comparison_weaker(name: str, value: str | bool, is_loose: bool) -> None:
+def test_what_makes_a_comparison_weaker(name: str, value: Any, is_loose: bool) -> None:
     assert loosened(name, value) == is_loose
 
 

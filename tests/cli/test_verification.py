@@ -342,7 +342,7 @@ def test_inputs_without_given_values_are_named(xopt: Xopt) -> None:
     text = "agraph (float[n] x, float[n] mask, float[n] z) => (float[n] y) "
     onnx.save(parse(text + "{ a = Add(x, mask) y = Add(a, z) }"), "model.onnx")
     np.savez("feeds.npz", x=np.ones(3, np.float32))
-    warning = "xopt: warning: the given values have none for 'mask', 'z'; random ones are used\n"
+    warning = "xopt: warning: no values are given for 'mask', 'z'; random values are used\n"
     feeds = ("--feeds", "feeds.npz")
     assert xopt("model.onnx", "-q", *feeds).err == warning
     assert xopt("verify", "model.onnx", "model.opt.onnx", *feeds).err == warning

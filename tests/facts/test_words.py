@@ -3,7 +3,7 @@
 import pytest
 
 from xoptim.facts import words
-from xoptim.facts.words import LONGEST, counted, listed, meant, shortened, similar, suggestion
+from xoptim.facts.words import MAX_LENGTH, counted, listed, meant, shortened, similar, suggestion
 
 
 def test_the_nearest_come_first_whatever_their_case() -> None:
@@ -12,7 +12,7 @@ def test_the_nearest_come_first_whatever_their_case() -> None:
 
 def test_words_that_are_not_similar() -> None:
     assert similar("x", ["Gemm"]) == []
-    assert similar("G" * (LONGEST + 1), ["G" * LONGEST]) == []
+    assert similar("G" * (MAX_LENGTH + 1), ["G" * MAX_LENGTH]) == []
     assert suggestion("x", ["Gemm"], "nothing is") == "nothing is"
     assert meant("x", ["Gemm"]) == ""
 
@@ -40,7 +40,7 @@ def test_long_known_words_are_not_read() -> None:
     assert similar("Gem", [long, "Gemm"], most=2) == ["Gemm"]
     assert similar(long, [long]) == []
     assert len(suggestion(long, [long] * 1000, "nothing is")) < 100
-    assert shortened(long) == f"{long[:LONGEST]}..."
+    assert shortened(long) == f"{long[:MAX_LENGTH]}..."
 
 
 def test_the_end_of_a_message() -> None:

@@ -29,3 +29,5 @@ def test_other_texts(text: str) -> None:
 def test_shares() -> None:
     assert byte_amount("10%", 250) == 25
     assert byte_amount("10", 250) == 10
+    assert byte_amount("0.5%", 1000) == 5
+    assert byte_amount("0.5kB", 1000) == 500

@@ -30,7 +30,7 @@ def test_facts_live_as_long_as_their_value() -> None:
     assert facts.learn_constness(node)
     assert not facts.learn_constness(node), "it is not new any longer"
     facts.remember({"a": np.ones(2)})
-    facts.mark_overridable(["a"])
+    facts.mark_dependent(["a"])
     facts.drop(definitions.remove_results(node))
     assert (facts.known("a"), facts.is_computed("a"), facts.evaluated("a")) == (
         None,
@@ -48,7 +48,7 @@ def test_facts_follow_a_value_that_is_renamed() -> None:
     facts.learn("a", FLOAT)
     facts.learn_constness(node)
     facts.remember({"a": None})
-    facts.mark_overridable(["a"])
+    facts.mark_dependent(["a"])
     facts.move("a", "b")
     assert (facts.known("a"), facts.is_computed("a"), facts.depends_on_caller("a")) == (
         None,
@@ -81,7 +81,7 @@ def test_a_subgraph_sees_the_facts_of_the_graphs_around_it() -> None:
     node = Node("Neg", ["w"], ["a"])
     definitions.add_results([node])
     facts.learn_constness(node)
-    facts.mark_overridable(["a"])
+    facts.mark_dependent(["a"])
     inside = Definitions(definitions)
     inner = FactTable(inside, facts)
     assert (inner.is_computed("a"), inner.depends_on_caller("a")) == (True, True)
@@ -94,7 +94,7 @@ def test_a_subgraph_sees_the_facts_of_the_graphs_around_it() -> None:
 
 def test_dependence_on_the_caller_spreads_to_results() -> None:
     _, facts = tables()
-    facts.mark_overridable(["w"])
+    facts.mark_dependent(["w"])
     facts.learn_dependence(Node("Neg", ["x"], ["a"]), ["x"])
     facts.learn_dependence(Node("Add", ["x", "w"], ["b"]), ["x", "w"])
     assert (facts.depends_on_caller("a"), facts.depends_on_caller("b")) == (False, True)

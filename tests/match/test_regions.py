@@ -54,7 +54,7 @@ def test_a_value_that_is_read_as_it_is_stays_outside() -> None:
     region = above("a = Neg(x) b = Neg(a) c = Sub(b, a) y = Relu(c)")
     assert operators(region) == ["Sub", "Neg"]
     assert region.sources == {"a": 0}
-    assert region.whole == {"a"}
+    assert region.unchanged == {"a"}
     assert operators(above("a = Neg(x) b = Sub(a, a) y = Relu(b)")) == []
 
 

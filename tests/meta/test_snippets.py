@@ -50,6 +50,7 @@ GUIDES = (
 )
 ELSEWHERE = {
     "chains": "dialects/test_chain.py",
+    "custom-operators": "meta/test_examples.py",
     "decoders": "integrations/test_genai.py",
     "debugging": "meta/test_debugging_page.py",
     "quantization": "meta/test_precision.py",

@@ -8,7 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.support import parse, types
-from xoptim import OptimizationReport, optimize
+from xoptim import OptimizationOptions, OptimizationReport, optimize
 from xoptim.passes.growth import Unfolded, allowed_growth
 
 FILLED = "n{0} = ConstantOfShape <value = float[1] {{{0}}}> (size) t{0} = Add(t{1}, n{0})"
@@ -58,6 +58,15 @@ def test_choices_that_cannot_be_read(choice: str) -> None:
         ValueError, match="a size such as 500kB, a share such as 10%, or `unlimited` is expected"
     ):
         allowed_growth(choice, 10)
+
+
+@pytest.mark.parametrize("choice", ["0.1", ".1", 0.1])
+def test_a_number_below_1_may_be_a_share(choice: Any) -> None:
+    with pytest.raises(ValueError, match=r"1' has no percent sign: write 0\.1% or 10%"):
+        OptimizationOptions(max_growth=choice)
+    assert allowed_growth("0.5%", 1000) == 5
+    assert allowed_growth("0.5kB", 1000) == 500
+    assert allowed_growth("0", 1000) == 0
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,20 @@ def test_held_out_samples_keep_the_tolerance_too(factor: float, found: str) -> N
     assert chosen({"a": 0.01, "b": 0.011, "c": 0.02}, 0.025, factor=factor) == found
 
 
+def test_what_errs_on_held_out_samples_makes_room_for_others() -> None:
+    """The first operator errs there, and all are dropped before it."""
+
+    class FirstErrs(AddedErrors):
+        def errors(self, rounded: Mapping[str, str], places: Iterable[int]) -> Errors:
+            (error,) = super().errors(rounded, places)
+            return (1.0 if "a" in rounded and max(places) else error,)
+
+    measured = [product(name, "P", 0.001) for name in "abc"]
+    session = cast(SwitchedSession, FirstErrs(measured))
+    forms = choose(session, measured, Samples([{}, {}], are_random=False), 0.01, "speed")
+    assert [form.result for form in forms] == ["b", "c"]
+
+
 def test_a_choice_whose_errors_cancel_by_chance_is_not_taken() -> None:
     class Lucky(AddedErrors):
         def errors(self, rounded: Mapping[str, str], places: Iterable[int]) -> Errors:

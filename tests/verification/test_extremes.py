@@ -22,7 +22,7 @@ from xoptim.verification import (
 )
 from xoptim.verification.dims import Sizes, input_specs
 from xoptim.verification.errors import RunStoppedError
-from xoptim.verification.extremes import Ends
+from xoptim.verification.extremes import ExtremeSizes
 from xoptim.verification.ports import Value
 from xoptim.verification.runs import ReferenceRun, RunPlan, run_plan
 from xoptim.verification.sized import SizedModel
@@ -378,7 +378,7 @@ def large(
     model: onnx.ModelProto, base: Sizes, fixed: Sizes | None = None
 ) -> list[list[list[Sizes]]]:
     sized = SizedModel(model, None)
-    return Ends(input_specs(model), [sized], base, fixed or {}, Work(sized).of).large()
+    return ExtremeSizes(input_specs(model), [sized], base, fixed or {}, Work(sized).of).large()
 
 
 def test_the_cheapest_axis_grows() -> None:
@@ -441,7 +441,7 @@ def test_images_that_a_window_moves_over_are_not_empty() -> None:
     empties = []
     for operator in ("Abs(x)", "AveragePool <kernel_shape = [3, 3]> (x)"):
         model = parse(f"{head} {{ y = {operator} z = Neg(past) }}")
-        found = Ends(input_specs(model), [SizedModel(model, None)], base, {}, len).empty()
+        found = ExtremeSizes(input_specs(model), [SizedModel(model, None)], base, {}, len).empty()
         empties.append([{name for name, size in sizes.items() if not size} for sizes in found])
     assert {"past_length"} in empties[0]
     assert any({"height", "width"} <= names for names in empties[0])

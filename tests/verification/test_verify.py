@@ -489,7 +489,7 @@ def test_a_session_that_computes_something_else_each_time(monkeypatch: pytest.Mo
 def test_inputs_without_given_values_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     text = "g (float[2] x, float[2] z) => (float[2] y) { y = Add(x, z) }"
     assert check(text, text, feeds={"x": np.ones(2, np.float32)}).ok
-    told = "the given values have none for 'z'; random ones are used"
+    told = "no values are given for 'z'; random values are used"
     assert told in caplog.messages
     caplog.clear()
     assert check(text, text).ok

@@ -18,8 +18,8 @@ from xoptim.diagnose.hints import with_assumptions
 from xoptim.diagnose.report import Takers, is_at
 from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.changes import with_changes
 from xoptim.facts.errors import ModelError
-from xoptim.facts.given import given
 from xoptim.facts.json_results import JsonForm, JsonResult, member
 from xoptim.facts.operators import operator_label
 from xoptim.graph.assumed import assumed_of, report_unused
@@ -97,7 +97,7 @@ def diff_values(
     """
     sources = Source(first), Source(second)
     models = [_loaded(source) for source in sources]
-    checks = given(VerificationOptions, options, changes)
+    checks = with_changes(VerificationOptions, options, changes)
     checks = replace(checks, assignments=1, original_dir=sources[0].base_dir)
     assumptions = [
         assumed_of(source.proto, checks.assume, from_model=checks.assume_from_model)

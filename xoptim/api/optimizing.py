@@ -14,7 +14,7 @@ from xoptim import tuning, verification, workflow
 from xoptim.bench.options import BenchOptions
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.engine.options import OptimizationChanges, OptimizationOptions
-from xoptim.facts.given import given
+from xoptim.facts.changes import with_changes
 from xoptim.graph.hub import local_file
 from xoptim.graph.save import Draft, hold_weights
 from xoptim.graph.sources import Source, is_a, is_model
@@ -102,7 +102,7 @@ def optimize(
         ProviderUnavailable, MissingLibraryError: when a provider or a library is not installed.
         LoadError, FeedError, RunError: when a model cannot be measured.
     """
-    settings = given(OptimizationOptions, options, changes)
+    settings = with_changes(OptimizationOptions, options, changes)
     job = JobOptions(
         optimization=replace(settings, target=target or settings.target),
         verification=_plan(settings, verify, inline),
@@ -159,7 +159,7 @@ def optimize_file(
             MissingLibraryError: as for `optimize`.
     """
     precision = changes.pop("precision", None)
-    settings = given(OptimizationOptions, options, changes)
+    settings = with_changes(OptimizationOptions, options, changes)
     with Draft(Path(target), external=external_data, share_weights=share_weights) as draft:
         plan = replace(_plan(settings, verify, inline), draft=draft)
         job = JobOptions(optimization=settings, verification=plan, precision=precision)
@@ -260,7 +260,7 @@ def verify(
         ChoiceError: when sizes or values of the options do not fit the original.
         ProviderUnavailable: when onnxruntime lacks a requested execution provider.
     """
-    checks = given(VerificationOptions, options, changes)
+    checks = with_changes(VerificationOptions, options, changes)
     candidate = Source(other)
     if callable(original) and not is_model(original):
         if precision is not None:

@@ -65,11 +65,11 @@ def extract(model: Any, inputs: Sequence[str] = (), outputs: Sequence[str] = ())
 
     Args:
         model: a model as for `xoptim.optimize`, which is left unchanged; a path gives a
-            ``ModelProto``.
+            ``ModelProto``. Its external weights may be missing.
         inputs: values that the part reads; other inputs of the model that it needs are added.
         outputs: values that it computes; the outputs of the model by default.
     """
-    source = Source(model)
+    source = Source(model, needs_weights=False)
     return source.give_back(extract_part(source.proto, inputs, outputs, source.base_dir))
 
 

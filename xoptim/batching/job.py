@@ -7,144 +7,34 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points, version
 from pathlib import Path
-from typing import IO, Any, Final, Literal
+from typing import Any, Final
 
-from xoptim.batching.child import GRACE
 from xoptim.batching.options import BatchOptions
 from xoptim.batching.record import STATUS, Record, Status
-from xoptim.catalogue.discovery import GROUP
+from xoptim.batching.workers import Ended, run_command
+from xoptim.catalogue.discovery import GROUP, OPERATORS_GROUP
 from xoptim.engine.environment import read_environment
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.graph.data_file import external_files
 from xoptim.graph.load import read_proto
-from xoptim.system.machine import end_text, kill_group, own_group, start_python
+from xoptim.system.machine import end_text
 from xoptim.system.reading import open_file
 from xoptim.verification.report import gap_text
 
-# Not -m: Python warns that the package has imported the module before.
-CODE: Final = "import sys; from xoptim.batching.child import main; main(sys.argv[1:])"
-_PERIOD: Final = 0.25  # seconds between two checks whether the process is still needed
-_MAX_ERROR_BYTES: Final = 1 << 16  # of standard error, whose end has the reason
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a process ended."""
-
-    code: int  # exit code; minus the number of a signal that ended it
-    out: str  # standard output
-    err: str  # the end of standard error
-    seconds: float  # its time
-    # why it was ended from outside, if it was
-    cut_off: Literal["", "timeout", "not needed"] = ""
-
-
-def run_command(
-    words: Sequence[str],
-    *,
-    timeout: float | None,
-    memory: int | None,
-    is_needed: Callable[[], bool] = lambda: True,
-) -> Ended:
-    """Run a command line of ``xopt`` in a process with at most ``memory`` bytes of private memory;
-    see `run_code`.
-    """
-    return run_code(CODE, [str(memory or 0), *words], timeout=timeout, is_needed=is_needed)
-
-
-def run_code(
-    code: str,
-    words: Sequence[str],
-    *,
-    timeout: float | None,
-    is_needed: Callable[[], bool],
-    **options: Any,
-) -> Ended:
-    """Run Python code in a process, and wait for its end.
-
-    The process is ended after ``timeout`` seconds, or when ``is_needed``, which is called several
-    times a second, returns False. Its standard input ends with this process. ``options`` are
-    parameters of `subprocess.Popen`.
-    """
-    start = time.monotonic()
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        read_end, write_end = os.pipe()  # its end tells the child that this process has ended
-        try:
-            process = start_python(
-                code,
-                *words,
-                stdin=read_end,
-                stdout=out,
-                stderr=err,
-                **options,
-                **own_group(),  # Ctrl-C reaches this process only, which ends the others
-            )
-            try:
-                cut_off = _wait(process, None if timeout is None else start + timeout, is_needed)
-            finally:
-                _end(process)
-        finally:
-            os.close(read_end)
-            os.close(write_end)
-        return Ended(
-            process.returncode,
-            _text(out),
-            _text(err, _MAX_ERROR_BYTES),
-            time.monotonic() - start,
-            cut_off,
-        )
-
-
-def _wait(
-    process: subprocess.Popen[bytes], deadline: float | None, is_needed: Callable[[], bool]
-) -> Literal["", "timeout", "not needed"]:
-    """Wait until the process ends, or until it has to be ended; returns why."""
-    while True:
-        period = _PERIOD if deadline is None else min(_PERIOD, deadline - time.monotonic())
-        try:
-            process.wait(max(period, 0))
-            return ""
-        except subprocess.TimeoutExpired:
-            if not is_needed():
-                return "not needed"
-            if deadline is not None and time.monotonic() >= deadline:
-                return "timeout"
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that still runs, and those that it started; first by a request, so that it
-    removes temporary files.
-    """
-    if process.poll() is None:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE)
-            return
-        kill_group(process)
-        process.wait()
-
-
-def _text(stream: IO[bytes], last: int | None = None) -> str:
-    size = stream.seek(0, os.SEEK_END)
-    stream.seek(0 if last is None else max(size - last, 0))
-    return stream.read().decode(errors="replace")
-
 
 def versions() -> dict[str, str]:
-    """The versions of the packages that determine a result: those with patterns (including xoptim),
-    onnx and onnxruntime.
+    """The versions of the packages that determine a result: those with patterns (including xoptim)
+    or custom operators, onnx and onnxruntime.
     """
     packs = {
         entry.dist.name: entry.dist.version
-        for entry in entry_points(group=GROUP)
+        for group in (GROUP, OPERATORS_GROUP)
+        for entry in entry_points(group=group)
         if entry.dist is not None
     }
     return dict(
@@ -246,8 +136,8 @@ class JobAttempt:
     was_done: bool = False  # whether it was skipped: done by an earlier run, and unchanged
 
 
-def perform(job: Job) -> JobAttempt:
-    """Optimize the model of a job unless it is done.
+def perform(job: Job, run: Callable[..., Ended] = run_command) -> JobAttempt:
+    """Optimize the model of a job unless it is done; ``run`` is `run_command` or `Workers.run`.
 
     Never raises: one model must not stop the others.
     """
@@ -256,12 +146,12 @@ def perform(job: Job) -> JobAttempt:
             raise XoptimError(
                 f"the worker has other package versions: {versions()} instead of {job.versions}"
             )
-        return _perform(job)
+        return _perform(job, run)
     except Exception as error:  # libraries that read the file may raise anything
         return job.failed(" ".join(str(error).split()) or type(error).__name__)
 
 
-def _perform(job: Job) -> JobAttempt:
+def _perform(job: Job, run: Callable[..., Ended]) -> JobAttempt:
     inputs = inputs_of(job.model)
     key = content_key(inputs, job.options)
     before = job.before
@@ -285,7 +175,7 @@ def _perform(job: Job) -> JobAttempt:
         "--",
         str(job.model),
     ]
-    outcome = run_command(
+    outcome = run(
         words,
         timeout=job.options.timeout,
         memory=job.options.memory_limit,
@@ -337,6 +227,7 @@ def _record_of(job: Job, outcome: Ended) -> Record:
             error=error,
             verdict=_verdict(summary["verification"]),
             assumptions=tuple(summary.get("assumptions", ())),
+            remarks=tuple(summary.get("remarks", ())),
             **{
                 name: summary[name]
                 for name in ("nodes_before", "nodes_after", "bytes_before", "bytes_after")

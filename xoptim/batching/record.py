@@ -44,6 +44,7 @@ class Record(JsonResult):
         seconds: duration, in seconds.
         verdict: the result of the verification; empty when there was none.
         assumptions: assumptions in force, in addition to the default set.
+        remarks: findings and hints that the command prints about the model.
         error: the reason of a failure, in one line.
         key: hash of the model, the options and the versions.
         written: SHA-256 of each file written, by its path relative to the folder of the batch.
@@ -59,6 +60,7 @@ class Record(JsonResult):
     seconds: float = 0.0
     verdict: str = ""
     assumptions: Sequence[str] = ()
+    remarks: Sequence[str] = ()
     error: str = ""
     key: str = ""
     written: Mapping[str, str] = field(default_factory=dict)
@@ -94,7 +96,8 @@ class Record(JsonResult):
         missing = [name for name in _REQUIRED if name not in values]
         if missing:
             raise ValueError(f"{missing[0]!r} is missing")
-        return cls(**{**values, "assumptions": tuple(values.get("assumptions", ()))})
+        lists = {name: tuple(values.get(name, ())) for name in ("assumptions", "remarks")}
+        return cls(**{**values, **lists})
 
 
 def _is_text(value: object) -> bool:
@@ -127,7 +130,7 @@ _VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("nodes_before", "nodes_after", "bytes_before", "bytes_after"), _is_count),
     "status": lambda value: isinstance(value, str) and value in _EXIT_CODES,
     "seconds": _is_time,
-    "assumptions": _are_texts,
+    **dict.fromkeys(("assumptions", "remarks"), _are_texts),
     "written": _are_named_texts,
 }
 """Whether a value in a file is valid for a field of a record: others may have written the file."""

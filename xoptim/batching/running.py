@@ -13,6 +13,7 @@ from xoptim.batching.job import Job, JobAttempt, perform, versions
 from xoptim.batching.options import BatchOptions
 from xoptim.batching.record import BatchError, BatchReport, BatchStep
 from xoptim.batching.store import Store
+from xoptim.batching.workers import CAN_COPY, Workers, run_command
 from xoptim.system.reading import read_file
 
 _SUFFIX: Final = ".onnx"
@@ -174,9 +175,10 @@ def run_here(jobs: Sequence[Job], count: int) -> Generator[JobAttempt]:
     """The attempts of jobs, ``count`` at a time, as they end; closing the iterator ends all
     processes.
     """
-    with ThreadPoolExecutor(count) as pool:
+    with closing(Workers()) as workers, ThreadPoolExecutor(count) as pool:
+        run = workers.run if CAN_COPY and len(jobs) > count else run_command
         try:
-            for future in as_completed([pool.submit(perform, job) for job in jobs]):
+            for future in as_completed([pool.submit(perform, job, run) for job in jobs]):
                 yield future.result()
         finally:
             for job in jobs[:1]:

@@ -31,7 +31,7 @@ from xoptim.bench.subjects import (
     opened,
     values_for,
 )
-from xoptim.facts.given import given
+from xoptim.facts.changes import with_changes
 from xoptim.facts.json_results import JsonForm, JsonResult, member, to_milliseconds
 from xoptim.system.journal import ScratchFolder
 from xoptim.verification.report import VerificationReport
@@ -76,7 +76,7 @@ def profile(
             runs of one model.
         **changes: fields of `BenchOptions` that differ from ``options``.
     """
-    options = given(BenchOptions, options, changes).each()[0]
+    options = with_changes(BenchOptions, options, changes).each()[0]
     with as_files(models, options.base_dirs) as subjects:
         options = replace(options, assume=known_of(subjects, options))
         feeds = values_for(subjects[0], options).feeds
@@ -150,7 +150,7 @@ def bench(
         AssumptionError: assumptions of two models contradict each other.
         ProviderUnavailable: onnxruntime lacks the execution provider.
     """
-    options = given(BenchOptions, options, changes)
+    options = with_changes(BenchOptions, options, changes)
     notify = on_step or (lambda _: None)
     with as_files(models, options.base_dirs) as subjects:
         notify("choosing values")

@@ -1,5 +1,5 @@
 """Find the installed patterns: the built-in catalogue and the packs of third parties, all by entry
-point.
+point; and what packs state about custom operators.
 """
 
 import importlib
@@ -16,12 +16,16 @@ from typing import Final, NamedTuple
 from xoptim.catalogue.cached import cached_patterns, sources_of, write_cache
 from xoptim.catalogue.entries import loaded
 from xoptim.catalogue.query import class_of
+from xoptim.facts.errors import PatternError, UnknownPatternError
+from xoptim.facts.words import meant
 from xoptim.match.deferred import DeferredPattern
 from xoptim.match.rewrite import Rewrite
+from xoptim.operators.custom import add_operators
 from xoptim.system.collection import collection_paused
 
 logger = logging.getLogger("xoptim")
 GROUP = "xoptim.patterns"
+OPERATORS_GROUP = "xoptim.operators"
 CATALOGUE: Final = "xoptim.patterns"
 """The package of the built-in catalogue."""
 
@@ -59,6 +63,37 @@ def installed() -> dict[str, InstalledPattern]:
                         pack.name,
                     )
     return dict(sorted(patterns.items()))
+
+
+def operator_packs() -> dict[str, EntryPoint]:
+    """The installed packs that describe custom operators, by name."""
+    packs = sorted(entry_points(group=OPERATORS_GROUP), key=lambda e: (e.name, e.value))
+    return {pack.name: pack for pack in reversed(packs)}
+
+
+def use_operators(*packs: str) -> None:
+    """Use what installed packs state about custom operators, until the process ends.
+
+    Call it before the models are loaded.
+
+    Raises:
+        UnknownPatternError: when no pack of a name describes operators.
+        PatternError: when a pack cannot be loaded, or does not describe custom operators.
+    """
+    for pack in packs:
+        _use_operators(pack)
+
+
+@cache
+def _use_operators(pack: str) -> None:
+    installed_packs = operator_packs()
+    if pack not in installed_packs:
+        hint = meant(pack, installed_packs)
+        raise UnknownPatternError(f"no installed pack {pack!r} describes operators{hint}")
+    try:
+        add_operators(installed_packs[pack].load())
+    except Exception as error:  # the pack's own code
+        raise PatternError(f"the operators of pack {pack!r} cannot be used: {error}") from error
 
 
 def refresh() -> None:

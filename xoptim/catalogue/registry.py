@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TypeVar
 
-from xoptim.catalogue.discovery import InstalledPattern, installed
+from xoptim.catalogue.discovery import InstalledPattern, installed, installed_patterns
 from xoptim.catalogue.entries import (
     POSITIONS,
     PRESETS,
@@ -276,6 +277,16 @@ def _registered(patterns: Mapping[str, InstalledPattern]) -> Registry:
         except (TypeError, ValueError, UnknownPatternError) as error:
             _LOGGER.warning("pattern %s of %s is skipped: %s", name, item.__module__, error)
     return result
+
+
+def compile_patterns() -> None:
+    """Import and compile all installed patterns, so that copies of this process need not."""
+    registry()
+    for item in installed_patterns().values():
+        pattern = shared(item)
+        if isinstance(pattern, PatternOptimization):
+            with suppress(Exception):  # the loop reports the error
+                pattern.anchor_keys()
 
 
 def entry_for(rewrite: Rewrite | type[Rewrite], *tags: str) -> Entry:

@@ -21,7 +21,7 @@ from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.verification.dims import unknown_dimension
 from xoptim.verification.sized import SizedModel, evaluated
-from xoptim.verification.work import MOST, MemoryNeed, operations
+from xoptim.verification.work import MAX_COUNT, MemoryNeed, operations
 
 _DEFAULT_SIZE: Final = 1
 """Size of a dynamic dimension that the caller does not set."""
@@ -180,7 +180,7 @@ class _Counter:
             counted = operations(
                 node, [shape or () for shape in operands], [shape or () for shape in results]
             )
-            cost.flops = min(counted, MOST)
+            cost.flops = min(counted, MAX_COUNT)
         return cost
 
     def _shape(self, graph: Graph, name: str) -> tuple[int, ...] | None:
@@ -193,4 +193,6 @@ class _Counter:
     @staticmethod
     def _bytes(graph: Graph, name: str, shape: tuple[int, ...] | None) -> int:
         dtype = graph.info_of(name).dtype if name else 0
-        return min(byte_size(dtype, math.prod(shape)), MOST) if dtype and shape is not None else 0
+        return (
+            min(byte_size(dtype, math.prod(shape)), MAX_COUNT) if dtype and shape is not None else 0
+        )

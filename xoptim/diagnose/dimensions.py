@@ -123,7 +123,7 @@ class _Trials:
 
     def _error_at(self, sizes: Sizes) -> str:
         error = ""
-        for gentle in self._feeding.styles:
+        for gentle in self._feeding.gentle_flags:
             try:
                 self._need.check(sizes)
                 run_plan(self._session, self._feeding.plan(sizes, 0, gentle), _RUN_SECONDS)

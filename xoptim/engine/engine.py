@@ -43,10 +43,10 @@ PASSED_ON = (BudgetError, BrokenPipeError, MemoryError, UnstoppableError)
 def inherit(added: Sequence[Node], removed: Sequence[Node], tag: str = "") -> None:
     """Record the origin of new nodes, which are in the graph already.
 
-    The origin of a new node is the removed node that produced the same result, else the last one
-    removed. The new node gets its metadata and its remark; its name when both have the same
-    operator; else the scope of its name (``/encoder/layer.0/`` of ``/encoder/layer.0/Add``).
-    Metadata, remarks and names that the pattern set are kept.
+    The origin of a new node is the removed node that produced the same result, else the last
+    removed node. The new node gets the metadata and the remark of its origin, and the name when
+    both have the same operator, else the scope of the name (``/encoder/layer.0/`` of
+    ``/encoder/layer.0/Add``). Metadata, remarks and names that the pattern set are kept.
 
     ``tag`` is the name of the pattern, empty for none.
     """
@@ -63,10 +63,10 @@ def inherit(added: Sequence[Node], removed: Sequence[Node], tag: str = "") -> No
                 node.metadata = {**metadata, **(node.metadata or {})}
             node.doc_string = node.doc_string or origin.remark
             prefix, _, number = node.name.rpartition("_")
-            is_made_up = node.name == node.op_type or (
+            is_generated = node.name == node.op_type or (
                 prefix == node.op_type and number.isdecimal()
             )
-            if origin.name and is_made_up:
+            if origin.name and is_generated:
                 _name_after(node, origin, name_sources)
         if tag:
             node.metadata = {**(node.metadata or {}), TAG: tag}
@@ -123,9 +123,10 @@ class Applier:
     def apply(self, match: MatchResult, is_fresh: bool) -> list[Node] | None:
         """Apply a match if it still holds.
 
-        Returns its replacement, ``None`` when it was not applied.
+        Returns the new nodes and those that stay, ``None`` when the match was not applied.
 
-        Unless it ``is_fresh``, the graph may have changed since, and the pattern is matched again.
+        Unless ``is_fresh``, the graph may have changed since the match was found, and the pattern
+        is matched again.
         """
         pattern, anchor = match.pattern, match.anchor
         assert anchor is not None
@@ -216,7 +217,9 @@ class Applier:
                     raise Declined(f"onnxruntime has no kernel of Identity for {type_name(dtype)}")
 
     def _stays(self, identity: Node, added: Sequence[Node]) -> bool:
-        """Whether cleaning keeps an Identity: it renames only outputs computed in this graph."""
+        """Whether cleaning keeps an Identity: its result is an output of the graph, and its operand
+        cannot take that name.
+        """
         graph, source = self.graph, identity.input[0]
         if not self.state.options.remove_identity:
             return True
@@ -301,15 +304,16 @@ class Engine:
         self._usable: defaultdict[int, list[bool]] = defaultdict(list)
         self._indexes: dict[tuple[int, int, int], PatternIndex] = {}
         self._rounds: dict[Graph, Rounds] = {}
-        self._unconfirmed = 0
+        self._unconfirmed = 0  # rewrites since every node was offered to every pattern
 
     def run(self, patterns: list[PatternOptimization]) -> int:
-        """Run patterns until nothing changes: by phase, then by priority, and earlier ones again
-        after changes by later ones.
+        """Run patterns until nothing changes: by phase, then by priority, and earlier patterns
+        again after later ones changed something.
 
-        Patterns of earlier calls stay active. Only new patterns see every node, the others the
-        nodes near a change; `confirm` offers every node to all. Returns the number of rewrites.
-        Raises `BudgetError` when patterns undo each other, or the loop would not end.
+        Patterns of earlier calls stay active. New patterns see every node, patterns of earlier
+        calls only the nodes near a change; `confirm` offers every node to all patterns. Returns the
+        number of rewrites. Raises `BudgetError` when patterns undo each other, or the loop would
+        not end.
         """
         if not self._active:
             self.state.worklist.clear()
@@ -333,8 +337,10 @@ class Engine:
         return self._unconfirmed
 
     def _loop(self, first: int | None = None) -> int:
-        """Offer all nodes to the active patterns from ``first`` on (``None``: to none), then those
-        near a change to all, until nothing changes.
+        """Offer nodes near a change to all active patterns, until nothing changes.
+
+        Before, unless ``first`` is ``None``, all nodes are offered to the active patterns from this
+        index on.
         """
         total = 0
         for graph in () if first is None else inner_first(self.model):
@@ -440,7 +446,7 @@ class Rounds:
     def _disjoint_matches(
         self, index: PatternIndex, nodes: Mapping[Node, int], claims: Claims
     ) -> Iterator[tuple[MatchResult, bool]]:
-        """Matches that do not overlap, each with whether the graph is unchanged since.
+        """Matches that do not overlap, each with whether the graph is unchanged since the match.
 
         Under the strategy ``priority``, a match is yielded and applied before the search continues.
         Other strategies compare all matches of the round.
@@ -461,6 +467,7 @@ class Rounds:
         for number, anchors in index.candidates(graph, nodes).items():
             pattern, start, offset = index.patterns[number], perf_counter(), len(matches)
             level = state.level(pattern)
+            # level 0: the pattern is logged in full
             find = applier.match if level else applier.explained_match
             for node in anchors:
                 if node in claimed or node.graph is not graph:

@@ -41,7 +41,7 @@ class Application:
     graph: Graph  # the graph that was rewritten
     # all nodes of the match, those that stay included, in order; empty for a pass
     matched: tuple[Node, ...]
-    # the nodes that the pattern returned for them, those that stay included
+    # the nodes that the pattern returned, matched nodes that stay included; empty for a pass
     given: tuple[Node, ...]
 
 
@@ -122,9 +122,8 @@ class EventStream:
             self._subscribers[kind].append(subscriber)
 
     def send(self, kind: EventKind, pattern: str = "", *, level: int = 2, **details: Any) -> None:
-        """Send an event.
-
-        It is logged when the verbosity is at least ``level``, unless it is a measurement.
+        """Send an event, which is logged when the verbosity is at least ``level``, unless it is a
+        measurement.
         """
         is_logged = self.verbose >= level and kind not in _MEASUREMENTS
         subscribers = self._subscribers[kind]
@@ -178,9 +177,9 @@ def show_log() -> None:
 
 
 REWRITES_PER_RESULT = 40
-"""Maximal number of times that a result's producer is replaced without fewer nodes.
+"""Maximal number of rewrites that replace the producer of a result by as many nodes or more.
 
-Beyond that, patterns are assumed to undo each other.
+After more of them, patterns are assumed to undo each other.
 """
 GROWTH = 10
 """A graph with more than this many times (initial nodes + 1000) is assumed to grow forever."""
@@ -196,7 +195,7 @@ _EMPTY_COLUMNS = {
     "removed": 0,
     "exit_point": "",
 }
-"""Defaults of columns: all rows have the same ones, so that they can be summed."""
+"""Defaults of columns: all rows have all columns, so that rows can be summed."""
 
 
 class Statistics:

@@ -1,4 +1,4 @@
-"""Select the patterns to try at a node: by its operator, then by those of its producers."""
+"""Select the patterns to try at a node by the operators of the node and of its producers."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ class _Paths:
 class PatternIndex:
     """Patterns by anchor and path, in the order in which they are tried.
 
-    A pattern is not tried at nodes that its paths do not fit. Those in ``explained`` are tried at
-    all their anchors, to report why they do not match.
+    A pattern is not tried at nodes that its paths do not fit. Patterns in ``explained`` are tried
+    at all their anchors, to report why they do not match.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ def index_of(
 ) -> PatternIndex:
     """An index, shared by graphs with the same patterns: a model may have hundreds of subgraphs.
 
-    A selection needs about 30 indexes; the cache holds those of several.
+    A selection needs about 30 indexes; the cache holds the indexes of several selections.
     """
     return PatternIndex(patterns, explained)
 

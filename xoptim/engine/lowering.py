@@ -55,7 +55,7 @@ class LowerOperatorSet(Step):
 
     def __init__(self, target: int, settle: ModelPass, rewriting: ModelPass) -> None:
         self.target = target
-        self.settle = settle  # folds constants: only these can become attributes
+        self.settle = settle  # folds constants: only constant operands can become attributes
         self.rewriting = rewriting  # simplifies the new nodes
 
     def run_in(self, model: Model, state: State) -> int:

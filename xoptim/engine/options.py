@@ -40,8 +40,8 @@ class OptimizationOptions:
         strategy: which of two overlapping matches is applied: the match of the earlier pattern, or
             the one with more nodes.
         provider: execution provider to optimize for.
-        cpu: CPUs on which int8 matrix multiplications must be exact: ``any``, or only ``vnni``,
-            those with VNNI instructions, where weights may use all 8 bits. Without VNNI, kernels
+        cpu: CPUs on which int8 matrix multiplications must be exact: ``any``, or ``vnni``, CPUs
+            with VNNI instructions only, where weights may use all 8 bits. Without VNNI, kernels
             for x86 add two products of uint8 and int8 in 16 bits, which may saturate.
         target: name of the target that the model will run on (see `xoptim.targets`), empty for the
             provider. Patterns that were measured to be faster on other providers only are dropped,
@@ -57,7 +57,7 @@ class OptimizationOptions:
         guard: write nodes that fail in a run that breaks an assumption.
         opset: operator set of ONNX: the model is raised to a newer one first, or lowered to an
             older one after the patterns. ``"newest"`` is the newest one that onnxruntime supports
-            for this model (`xoptim.passes.opsets`); ``None`` keeps it.
+            for this model (`xoptim.passes.opsets`); ``None`` keeps the operator set of the model.
         outline: replace blocks that repeat along the main graph, such as the layers of a
             transformer, by calls of local functions, after everything else.
         drop_unused_inputs: remove inputs that no node reads in the end. Callers then pass fewer
@@ -146,7 +146,7 @@ class OptimizationOptions:
 
     def kept(self, patterns: Selection) -> list[Entry]:
         """The rewrites of a selection that fit the provider and the target, in order, without
-        those to drop.
+        dropped ones.
         """
         drops: list[str | Name] = [
             *self.drop,
@@ -167,7 +167,7 @@ class OptimizationOptions:
         """Why a rewrite is dropped for the target, empty when it is used there."""
         measured = rewrite.providers
         if self.target in ("", "cpu", *measured) or "cpu" not in measured:
-            return ""  # `unfit_for` the provider decides about rewrites for other providers only
+            return ""  # `Rewrite.unfit_for` decides about rewrites that are not for the CPU
         return f"known to be faster on {' and '.join(measured)} only"
 
     def verbosity(self, rewrite: Rewrite) -> int:
@@ -194,8 +194,8 @@ class OptimizationOptions:
 
 
 class OptimizationChanges(TypedDict, total=False):
-    """The fields of `OptimizationOptions` as keyword arguments, except ``target``: in functions,
-    this is another parameter.
+    """The fields of `OptimizationOptions` as keyword arguments, except ``target``: functions have
+    their own parameter of this name, as they also fit the model to the target.
     """
 
     patterns: Selection

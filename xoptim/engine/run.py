@@ -77,7 +77,7 @@ class Navigator(ModelPass):
         title = name or f"{type(self).__name__.removesuffix('Navigator')}{''.join(by_name)}"
         weakest = max((p.exactness for p in self.patterns), key=GRADES.index)
         attributes = {"exactness": weakest, **checked(type(self), metadata)}
-        # Unlike those of other rewrites, instances of this class differ in name and metadata.
+        # Set on the instance: instances of this class differ in name and metadata.
         vars(self).update(attributes, name=partial(str, title))
 
     def run(self, model: Model) -> int:
@@ -149,7 +149,7 @@ class ReverseNavigator(Navigator):
 
 
 def grades_of(rewrites: Iterable[Rewrite], counts: Container[str]) -> list[Exactness]:
-    """Exactness of the rewrites that were applied, those by navigators included."""
+    """Exactness of the rewrites that were applied, patterns of navigators included."""
     grades = [rewrite.exactness for rewrite in rewrites if rewrite.name() in counts]
     for navigator in rewrites:
         if isinstance(navigator, Navigator):
@@ -210,8 +210,8 @@ class Settle(Step):
 
 
 class Stage(NamedTuple):
-    """Passes, and the patterns that are active after them: those of this phase and all earlier
-    ones.
+    """Passes, and the patterns that are active after them: of this phase and of all earlier
+    phases.
     """
 
     passes: list[ModelPass]
@@ -343,7 +343,7 @@ class Optimizer:
         self.dropping = DropUnusedInputs()
         removing = RemoveGuards()
         self.guards = removing, WriteGuards(options.guard, removing)
-        self._operands_before, self._operands_after = stored_operands(model), NoteMatMuls()
+        self._operands_before, self._matmul_notes = stored_operands(model), NoteMatMuls()
         self.passes = self._passes()  # the passes of `run`, in order
 
     def _passes(self) -> list[ModelPass]:
@@ -351,24 +351,24 @@ class Optimizer:
         unused, merge = options.remove_unused, options.merge
         cleaning = _wanted((RemoveUnused(), unused), (RemoveIdentities(), options.remove_identity))
         lowerings = [rewrite for rewrite in self.rewrites if rewrite.phase == _LOWER]
-        others = [rewrite for rewrite in self.rewrites if rewrite.phase != _LOWER]
+        main_rewrites = [rewrite for rewrite in self.rewrites if rewrite.phase != _LOWER]
         folding = _wanted(
             (DropUnreadResults(), unused),
             (self.folding, options.constant_folding),
             (MergeInitializers(), merge),
         )
         settle = Settle(folding, _wanted((MergeNodes(), merge)))
-        rewriting = Rewriting(others, cleaning, settle)
+        rewriting = Rewriting(main_rewrites, cleaning, settle)
         return _wanted(
             (self.guards[0], True),
             (self._raising, options.opset is not None and self._target is None),
             (rewriting, True),
             *self._lowering(settle, rewriting),
-            # Separate, as other rewrites would fuse what lowerings decompose.
+            # After `rewriting`, which would fuse what lowerings decompose.
             (Rewriting(lowerings, cleaning, settle), bool(lowerings)),
             (RemoveInitializers(), unused),
             (WriteExpanded(growth, self.state.events.send), True),
-            (self._operands_after, options.outline),
+            (self._matmul_notes, options.outline),
             (self.outlining, options.outline),
             (self.dropping, options.drop_unused_inputs),
             (self.guards[1], True),
@@ -404,7 +404,7 @@ class Optimizer:
         kernels: for another operator set, or for a MatMul with a newly stored or computed operand.
         """
         grades = grades_of(self.rewrites, self.state.counts)
-        after = self._operands_after.operands
+        after = self._matmul_notes.operands
         after = stored_operands(self.model) if after is None else after
         if (
             self._raising.has_raised

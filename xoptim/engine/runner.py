@@ -12,14 +12,14 @@ from xoptim.match.rewrite import Condition, ModelPass, unmet
 
 
 def run_passes(passes: Iterable[ModelPass], model: Model, state: State) -> int:
-    """Run the usable ones among some passes, in order; returns the number of changes.
+    """Run passes in order, except unusable ones; returns the number of changes.
 
     A step reports its changes itself. Any other pass counts as one rewrite: the model is cleaned
     afterwards, and a pass that raises is skipped from then on.
 
     Raises `XoptimError` under strict options when a pass raises, or when a condition that it
     requires or ensures does not hold. Conditions that a pass ensures are not checked again before
-    the next one.
+    the next pass.
     """
     total, guarantees = 0, frozenset[Condition]()
     for item in passes:
@@ -76,7 +76,7 @@ def _report(
     rewrite: ModelPass, model: Model, state: State, changes: Changes, count: int, seconds: float
 ) -> None:
     name, added = rewrite.name(), changes.added_nodes
-    if changes.first is None:  # it changed nothing, or only the metadata of the model
+    if changes.first is None:  # the pass changed nothing, or only the metadata of the model
         state.events.send("tried", name, seconds=seconds, tried=1)
         return
     if state.options.tag_nodes:

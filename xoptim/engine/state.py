@@ -115,7 +115,7 @@ EXPLAINED = 10
 
 
 class State:
-    """Options, the state that decides what happens next, and the stream of events."""
+    """The options of an optimization, its progress, and its stream of events."""
 
     def __init__(self, model: Model, options: OptimizationOptions) -> None:
         self.options = options
@@ -148,9 +148,9 @@ class State:
         return 0 <= self.options.max_rewrites <= self.rewrites
 
     def is_usable(self, rewrite: Rewrite, opset: int) -> bool:
-        """Whether operator set and provider fit a rewrite, and it has not failed.
+        """Whether operator set and provider fit a rewrite that has not failed.
 
-        Raises `PatternError` when its description is invalid.
+        Raises `PatternError` when the description of the rewrite is invalid.
         """
         if rewrite.unfit_for(opset, self.options.provider_for(rewrite)) or (
             self.failed and rewrite.name() in self.failed
@@ -173,7 +173,7 @@ class State:
                 graph.sweep()
 
     def level(self, rewrite: Rewrite) -> int:
-        """Minimal verbosity of the stream to log events about a rewrite."""
+        """The verbosity from which events about a rewrite are logged: 0 for one logged in full."""
         return 0 if self.options.verbosity(rewrite) >= EXPLAINED else EXPLAINED
 
     def refusals(self, pattern: PatternOptimization) -> AbstractContextManager[None]:

@@ -75,7 +75,10 @@ class SizeFact:
         )
 
     def allowed_size(self, size: int) -> int:
-        """``size`` or an allowed one: smaller ones are shifted by ``least``, to stay different."""
+        """``size``, changed to an allowed one where it is not.
+
+        Sizes below ``least`` are shifted by it, so that different sizes stay different.
+        """
         size = size if size >= self.least else size + self.least
         size += (self.rest - size) % self.divisor
         return (
@@ -169,7 +172,7 @@ class Assumptions:
         return word in self.defaults or (word, name) in self.values or (word, "") in self.values
 
     def about(self, word: str) -> list[str]:
-        """The inputs that are named with a property."""
+        """The inputs that an assumption of this property names."""
         return [name for prop, name in self.values if prop == word and name]
 
     def fitted(self, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -186,7 +189,8 @@ class Assumptions:
     def _settled(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Sizes by name, changed where no alternative holds.
 
-        The sizes decide which alternative is made true: different runs usually cover several.
+        The sizes decide which alternative is made true, so that different runs usually cover
+        several alternatives.
         """
         result, facts = dict(sizes), dict(self.sizes)
         for alternatives in self.either:
@@ -316,7 +320,7 @@ def _alternatives(text: str, options: Sequence[str]) -> Alternatives:
 
 
 def _follows(alternatives: Alternatives, sizes: Mapping[str, SizeFact]) -> bool:
-    """Whether a size is known to be in a range."""
+    """Whether the ranges of sizes imply one of the alternatives."""
     return any(
         name in sizes and fact.meet(sizes[name]) == sizes[name] for name, fact in alternatives
     )

@@ -27,7 +27,7 @@ class Moved(NamedTuple):
 
     @property
     def is_single(self) -> bool:
-        """Whether it has one element."""
+        """Whether the operand has one element."""
         return self.holds != "integers"
 
 
@@ -122,7 +122,7 @@ def decode_attribute(proto: AttributeProto) -> Any:
     return _text(value) if isinstance(value, bytes) else value
 
 
-_KEEPING: Final = frozenset((*REDUCTIONS, *ARG_REDUCTIONS))
+_WITH_KEEPDIMS: Final = frozenset((*REDUCTIONS, *ARG_REDUCTIONS))
 
 
 def decode_attributes(proto: NodeProto) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def decode_attributes(proto: NodeProto) -> dict[str, Any]:
     if (
         isinstance(keepdims, int)
         and keepdims not in (0, 1)
-        and proto.op_type in _KEEPING
+        and proto.op_type in _WITH_KEEPDIMS
         and not standard_domain(proto.domain)
     ):
         attributes["keepdims"] = 0
@@ -169,10 +169,10 @@ _LISTS: dict[int, int] = {
 
 
 def is_of_kind(value: Any, kind: int | None) -> bool:
-    """Whether a value can be an attribute of a type, an ``AttributeProto.AttributeType`` or
-    ``None`` for any.
+    """Whether a value can be an attribute of type ``kind``, an ``AttributeProto.AttributeType``;
+    ``None`` accepts each type.
 
-    An integer is not a float; an empty list can be of any type of lists.
+    An integer is not a float; an empty list can be of any list type.
     """
     value_kind = _KINDS.get(type(value))
     if value_kind is None and isinstance(value, (list, tuple)):
@@ -213,7 +213,7 @@ _CONSTANTS: dict[str, tuple[tuple[type, ...], Any]] = {
 
 def constant_value(attributes: Mapping[str, Any]) -> np.ndarray | onnx.TensorProto | None:
     """The value of a Constant by its attributes, ``None`` when it is sparse, or when the caller of
-    the function sets it.
+    the function that contains the node sets it.
     """
     for name, value in attributes.items():
         if name == "value" and isinstance(value, (np.ndarray, onnx.TensorProto)):

@@ -36,7 +36,7 @@ def formula_of(text: str) -> Dim | None:
     if not _CALCULATION.search(text) or not _ALLOWED.fullmatch(text):
         return None
     try:
-        with warnings.catch_warnings():  # the compiler of Python has advice about `1or 2`
+        with warnings.catch_warnings():  # Python's compiler warns about a text such as `1or 2`
             warnings.simplefilter("ignore")
             size = _computed(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):

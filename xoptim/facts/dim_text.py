@@ -8,7 +8,7 @@ from xoptim.facts.polynomials import Atom, Monomial, Terms
 def text_of(terms: Terms, constant: int) -> str:
     """Readable text, for example ``2*batch*seq - seq**2 + 1``.
 
-    It is as long as the expression is large, which is bounded.
+    The limits of an expression (`MOST_TERMS`, ...) also limit the length of its text.
     """
     pieces: list[str] = []
     for monomial, coefficient in terms:

@@ -7,8 +7,8 @@ dimensions broadcast to, and integers that wrap around. A symbol is in the range
 `LARGEST_SIZE`, unless it was created with ``nonnegative=False`` or other limits; simplifications
 hold for all values in range. Division and modulo round as Python's do.
 
-Expressions are small: a result that would be large, deep or of high degree is an anonymous symbol
-instead, the same one for the same operation on the same operands, with known bounds only.
+Expressions are small: an anonymous symbol takes the place of a result that would be large, deep or
+of high degree. Only its bounds are known; the same operation on the same operands has one symbol.
 """
 
 import functools
@@ -48,9 +48,7 @@ from xoptim.facts.symbolic import (
 
 
 def is_anonymous(dim: Dim) -> bool:
-    """Whether a dimension is unknown: a symbol without a name in the model, or an expression with
-    one.
-    """
+    """Whether a dimension contains a symbol without a name in the model."""
     return not isinstance(dim, int) and dim.is_anonymous
 
 
@@ -85,7 +83,7 @@ def substitute(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
 
 
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
-    """The value of the expression, given one for each symbol (the key of an anonymous one is its
+    """The value of the expression for a value of each symbol (the key of an anonymous symbol is its
     text, ``?12``).
 
     Raises ``KeyError`` for symbols without a value, ``ZeroDivisionError``, and ``ValueError`` where
@@ -110,8 +108,8 @@ def _divide_by_number(a: SymbolicDim, b: int) -> Dim:
         b //= common
         if b == 1:
             return a
-    # Multiples of b leave the division. A coefficient keeps its sign, which keeps the bounds of
-    # what remains tight.
+    # Multiples of b are divided exactly. The coefficients of the remainder keep their signs, which
+    # keeps its bounds tight.
     multiples = tuple((m, q) for m, c in a.terms if (q := abs(c) // b if c > 0 else -(abs(c) // b)))
     quotient = make(multiples, a.constant // b)
     rest = make(add_terms(a.terms, multiples, -b), a.constant % b)
@@ -179,7 +177,7 @@ def _reduce_by_number(a: SymbolicDim, b: int) -> Dim:
     low, high = bounds(a)
     if low is not None and high is not None and low >= 0 and high < b:
         return a
-    replacement = _opened(rest, b)
+    replacement = _without_inner_modulo(rest, b)
     if replacement is not rest:
         return mod(replacement, b)
     common = content(rest, b)
@@ -190,14 +188,14 @@ def _reduce_by_number(a: SymbolicDim, b: int) -> Dim:
     return compound("%", (rest, b))
 
 
-def _opened(a: SymbolicDim, b: int) -> Dim:
-    """A dimension with the same remainder: x in place of a factor ``x % (k*b)``."""
+def _without_inner_modulo(a: SymbolicDim, b: int) -> Dim:
+    """A dimension with the same remainder modulo b: x in place of a factor ``x % (k*b)``."""
     for monomial, coefficient in a.terms:
         for atom, _ in monomial:
             if atom.kind == "%" and type(atom.args[1]) is int and not atom.args[1] % b:
                 rest = exact_quotient(make(((monomial, coefficient),), 0), of_atom(atom))
                 replacement = a if rest is None else a + rest * (atom.args[0] - of_atom(atom))
-                # A product that is too large to expand is a symbol, next to which the factor stays.
+                # If the product is too large to expand, it is a symbol, and the factor remains.
                 is_gone = type(replacement) is not SymbolicDim or monomial not in dict(
                     replacement.terms
                 )
@@ -222,30 +220,36 @@ def exact_quotient(a: Dim, b: Dim) -> Dim | None:
     quotient = divide_terms(full_terms(a), divisor, MOST_TERMS) if divisor else None
     if quotient is not None:
         return from_full(quotient)
-    # With x in place of n * (x // n), where that is exact, the division may succeed.
-    exact = _exact_quotients(b)
-    rest = exact_quotient(b, of_atom(exact[0])) if exact else None
-    return None if rest is None else exact_quotient(a * exact[0].args[1], rest * exact[0].args[0])
+    # If b has a factor x // n, and n divides x, divide n * a by b with x in place of the factor.
+    factors = _whole_quotient_factors(b)
+    rest = exact_quotient(b, of_atom(factors[0])) if factors else None
+    if rest is None:
+        return None
+    dividend, divisor = factors[0].args
+    return exact_quotient(a * divisor, rest * dividend)
 
 
-def _exact_quotients(dim: Dim) -> list[Atom]:
-    """Factors of a product that are quotients by a number without a remainder."""
+def _whole_quotient_factors(dim: Dim) -> list[Atom]:
+    """The factors ``x // n`` of a product where the number n divides x."""
     if type(dim) is not SymbolicDim or dim.constant or len(dim.terms) > 1:
         return []
-    divided = [
+    quotients = [
         atom for atom, _ in dim.terms[0][0] if atom.kind == "//" and type(atom.args[1]) is int
     ]
-    return [atom for atom in divided if mod(*atom.args) == 0]
+    return [atom for atom in quotients if mod(*atom.args) == 0]
 
 
 def multiplied_out(dim: Dim) -> Dim:
-    """A product with x in place of ``n * (x // n)`` where n divides x, if that occurs once.
+    """A product with x in place of ``n * (x // n)``, if it has one such factor and n divides x.
 
     Any other dimension is returned unchanged.
     """
-    exact = _exact_quotients(dim)
-    rest = exact_quotient(dim, of_atom(exact[0]) * exact[0].args[1]) if len(exact) == 1 else None
-    return dim if rest is None else rest * exact[0].args[0]
+    factors = _whole_quotient_factors(dim)
+    if len(factors) != 1:
+        return dim
+    dividend, divisor = factors[0].args
+    rest = exact_quotient(dim, of_atom(factors[0]) * divisor)
+    return dim if rest is None else rest * dividend
 
 
 RULES["//"] = floor_div
@@ -257,7 +261,7 @@ MOST_OPERANDS: Final = 12
 
 
 def _operands(kind: str, dim: Dim) -> Sequence[Dim]:
-    """The operands of an operation of that kind; any other dimension itself."""
+    """The operands of a dimension that is one operation of this kind, else the dimension alone."""
     atom = single_atom(dim)
     return atom.args if atom is not None and atom.kind == kind else (dim,)
 
@@ -318,8 +322,8 @@ def dim_min(*dims: Dim) -> Dim:
 def broadcast(a: Dim, b: Dim) -> Dim:
     """The dimension that ``a`` and ``b`` give under multidirectional broadcasting.
 
-    It is the one that is not 1; where both may be 1, an atom represents the pair. Two numbers that
-    are not broadcast-compatible give an anonymous dimension: there is no value.
+    The operand that is not 1; where both may be 1, an operation ``broadcast`` of both. Two numbers
+    that are not broadcast-compatible give an anonymous dimension: there is no value.
     """
     if a is b or (type(b) is int and b == 1):
         return a
@@ -328,7 +332,7 @@ def broadcast(a: Dim, b: Dim) -> Dim:
     operands = dict.fromkeys((*_operands("broadcast", a), *_operands("broadcast", b)))
     dims = [dim for dim in sorted(operands, key=order_of) if dim != 1]
     # m broadcasts with min(m, 5) only where both are m: for m > 5, they differ and neither is 1.
-    dims = [dim for dim in dims if not any(_is_cut(dim, operand) for operand in dims)]
+    dims = [dim for dim in dims if not any(_is_size_or_one(dim, operand) for operand in dims)]
     if len(dims) > 1:
         never_one = [dim for dim in dims if is_never_one(dim)]
         if never_one:
@@ -342,12 +346,11 @@ def broadcast(a: Dim, b: Dim) -> Dim:
     return dims[0] if dims else 1
 
 
-def _is_cut(dim: Dim, size: Dim) -> bool:
-    """Whether ``dim``, where it broadcasts with ``size``, is equal to it or 1.
+def _is_size_or_one(dim: Dim, size: Dim) -> bool:
+    """Whether ``dim`` is ``size`` or 1 wherever the two are broadcast-compatible.
 
-    That holds for the minimum of ``size`` and dimensions that are at least 2. It also holds for
-    ``size`` as an integer of fewer bits: wrapping around keeps it, makes it 1, or gives a dimension
-    that is not broadcast-compatible with it.
+    The minimum of ``size`` and dimensions that are at least 2 is. So is ``size`` wrapped around to
+    fewer bits: any value other than ``size`` and 1 is not broadcast-compatible.
     """
     atom = single_atom(dim)
     if atom is None or not atom.args or size not in atom.args:
@@ -377,8 +380,8 @@ RULES["broadcast"] = lambda *dims: functools.reduce(broadcast, dims)
 def as_integer(value: Dim, bits: int) -> Dim:
     """The result of integer arithmetic of 32 or 64 bits whose exact result is ``value``.
 
-    It is the value itself where its bounds show that it is in range; else an operation ``int32``
-    or ``int64`` stands for the one number in range that differs by a multiple of ``2**bits``.
+    ``value`` itself where its bounds show that it is in range; else an operation ``int32`` or
+    ``int64``, the number in range that differs from ``value`` by a multiple of ``2**bits``.
     """
     low, high = integer_range(bits)
     if type(value) is not SymbolicDim:
@@ -390,7 +393,7 @@ def as_integer(value: Dim, bits: int) -> Dim:
         value,
         lambda atom: atom.args[0] if INTEGER_BITS.get(atom.kind, 0) >= bits else of_atom(atom),
     )
-    value = _reduced(value, bits)
+    value = _wrapped_coefficients(value, bits)
     return value if _is_within(value, low, high) else compound(f"int{bits}", (value,))
 
 
@@ -399,7 +402,7 @@ def _is_within(value: Dim, low: int, high: int) -> bool:
     return lower is not None and upper is not None and low <= lower and upper <= high
 
 
-def _reduced(value: Dim, bits: int) -> Dim:
+def _wrapped_coefficients(value: Dim, bits: int) -> Dim:
     """The polynomial with its coefficients wrapped around to ``bits`` bits."""
     half = 1 << bits - 1
     if type(value) is not SymbolicDim:

@@ -12,7 +12,7 @@ Exactness: TypeAlias = Literal["exact", "rounding", "finite", "approximate"]
 up to rounding while no NaN, inf or -0 occurs, or approximate.
 """
 GRADES: Final[tuple[Exactness, ...]] = get_args(Exactness)
-"""The same words, from the strongest to the weakest guarantee."""
+"""The values of `Exactness`, from the strongest to the weakest guarantee."""
 
 
 def weakest(grades: Iterable[Exactness]) -> Exactness:
@@ -151,7 +151,7 @@ class Tolerance(NamedTuple):
 
 
 # Measured: when onnxruntime fuses and reorders operators, exported transformers and CNNs differ by
-# less than 4.3e-6 in float32 and 1.4e-3 in float16. The smallest types are allowed one step.
+# less than 4.3e-6 in float32 and 1.4e-3 in float16. Types of 8 bits and less are allowed one ULP.
 _ROUNDING: Final[dict[int, Tolerance]] = {
     TensorProto.DOUBLE: Tolerance(1e-12, 1e-15),
     TensorProto.COMPLEX128: Tolerance(1e-12, 1e-15),
@@ -218,8 +218,8 @@ LOSSLESS: Final[dict[int, frozenset[int]]] = {
 }
 """Types that represent every value of a type exactly.
 
-A significand has 8 bits in bfloat16, 11 in float16, 24 in float, 53 in double. Of the types of 8
-bits and less, only bool, uint8 and int8 are included: runtimes convert few of the others.
+A significand has 8 bits in bfloat16, 11 in float16, 24 in float, 53 in double. Types of fewer than
+8 bits, and floats of 8 bits, are left out: runtimes have few conversions of them.
 """
 
 

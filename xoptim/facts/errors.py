@@ -30,8 +30,9 @@ class RewriteError(XoptimError):
 
 
 class Declined(RewriteError):  # noqa: N818 - not an error of the pattern
-    """A rewrite found while it was built that it does not apply here; nothing was applied, and this
-    is not a defect.
+    """A pattern found only while it built its replacement that it does not apply.
+
+    Nothing was applied; this is not a defect.
     """
 
 
@@ -40,7 +41,7 @@ class PatternError(XoptimError, TypeError):
 
 
 class BudgetError(XoptimError):
-    """The optimization was stopped: it would not end, or it removed a result that must stay."""
+    """The optimization was stopped: it would not end, or removed what ``PATTERNNOREMOVE`` names."""
 
 
 class UnknownPatternError(XoptimError):

@@ -38,8 +38,8 @@ def parse_json(text: str | bytes) -> Any:
 def read_json_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file.
 
-    Raises `OSError` when the file cannot be read, and `ValueError` as `parse_json`, or for any
-    other value.
+    Raises `OSError` when the file cannot be read, and `ValueError` where `parse_json` does, or when
+    the value is not an object.
     """
     value = parse_json(read_file(path).decode("utf-8"))
     if not isinstance(value, dict):

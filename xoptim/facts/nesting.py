@@ -1,4 +1,4 @@
-"""The nesting depth of ONNX text: `onnx.parser` crashes the process when it is too deep."""
+"""The nesting depth of ONNX text: `onnx.parser` crashes the process on text nested too deeply."""
 
 import re
 from typing import Final

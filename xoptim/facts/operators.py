@@ -3,7 +3,7 @@ onnxruntime have a kernel for it.
 """
 
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -15,7 +15,7 @@ from xoptim.facts.attributes import MOVED, is_of_kind
 from xoptim.facts.dtypes import ELEMENT_TYPES, type_name
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.protos import standard_domain
-from xoptim.facts.schema import DOMAIN_VERSIONS, KNOWN_DOMAINS, schema, since_version
+from xoptim.facts.schema import DOMAIN_VERSIONS, KNOWN_DOMAINS, SCHEMA_CACHES, schema, since_version
 from xoptim.facts.words import abridged, meant, shortened
 
 _onnxruntime = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
@@ -62,7 +62,7 @@ def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int)
     An operator without one may still run: functions are expanded, and 16-bit floats are cast to 32
     bits on the CPU. Returns ``None`` when the provider, the operator, or the type is unknown.
 
-    A provider has a short name (``cpu``, ``cuda``, in any case) and a full one
+    ``provider`` is a short name (``cpu``, ``cuda``, in any case) or a full one
     (``CUDAExecutionProvider``). ``dtype`` is the main element type of the operator: of the
     parameter ``T``, ``T1`` or ``V``, the first that exists; 0 when unknown.
     """
@@ -208,7 +208,7 @@ def _schemas_of_onnxruntime() -> dict[tuple[str, str], list[Any]]:
     except (ImportError, AttributeError):  # not installed, or a build without the registry
         return {}
     schemas: dict[tuple[str, str], list[Any]] = {}
-    for entry in sorted(entries, key=lambda each: int(each.since_version)):
+    for entry in sorted(entries, key=lambda entry: int(entry.since_version)):
         schemas.setdefault((entry.domain, entry.name), []).append(entry)
     return schemas
 
@@ -253,6 +253,24 @@ def _signature(op_type: str, domain: str, opset: int) -> _Signature | None:
     )
 
 
+_CUSTOM_DOMAINS: Final[set[str]] = set()
+"""Other domains whose schemas were added."""
+
+
+def _has_schemas(domain: str) -> bool:
+    """Whether an operator of a domain that has no schema does not exist."""
+    return domain in KNOWN_DOMAINS or domain in _CUSTOM_DOMAINS
+
+
+def add_schemas(definitions: Iterable[onnx.defs.OpSchema]) -> None:
+    """Add schemas of custom operators, also to the ``onnx`` package."""
+    for definition in definitions:
+        onnx.defs.register_schema(definition)
+        _CUSTOM_DOMAINS.add(definition.domain)
+    for function in (*SCHEMA_CACHES, _signature, _operands, _versions, convertible_places):
+        function.cache_clear()
+
+
 def operator_label(op_type: str, domain: str) -> str:
     """An operator in texts: ``com.microsoft::Gelu``, or ``Relu`` in the standard domain."""
     return f"{domain}::{op_type}" if domain else op_type
@@ -281,7 +299,7 @@ def objection(
             f"attribute {attribute!r} of {label} has a value for which ONNX has no type: "
             f"{attributes[attribute]!r:.60}"
         )
-    if domain not in KNOWN_DOMAINS:
+    if not _has_schemas(domain):
         return None
     opset = opsets.get(domain) or DOMAIN_VERSIONS.get(domain, 1)
     signature = _signature(op_type, domain, opset)
@@ -323,8 +341,8 @@ def _objection_to_attributes(
 
 
 def objection_to_types(op_type: str, domain: str, opset: int, dtypes: Sequence[int]) -> str | None:
-    """The reason why a standard operator does not take operands of these element types, ``None``
-    when it may.
+    """The reason why an operator with a schema in onnx does not take operands of these element
+    types, ``None`` when it may.
 
     A type is 0 for an operand that is unknown, omitted or not a tensor.
     """
@@ -349,7 +367,7 @@ def constant_types(opset: int) -> frozenset[int]:
 
 
 class _Operand(NamedTuple):
-    """The types of an operand, and its type parameter; empty without a constraint."""
+    """The types of an operand, and its type parameter; each is empty where nothing limits it."""
 
     types: frozenset[int]
     parameter: str
@@ -443,7 +461,7 @@ def mistake_in(
     Attributes that became operands may be among the names of ``attributes``; ``operands`` are the
     possible numbers of operands, those omitted in the middle included.
     """
-    if domain not in KNOWN_DOMAINS:
+    if not _has_schemas(domain):
         return None
     label = operator_label(op_type, domain)
     versions = _versions(op_type, domain)

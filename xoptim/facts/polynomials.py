@@ -41,9 +41,7 @@ class Table(Generic[Item]):
         return None if entry is None else entry()
 
     def add(self, key: Any, item: Item) -> Item:
-        """The object to use for a key: this one, or the one that another thread entered
-        meanwhile.
-        """
+        """The object to use for a key: ``item``, or what another thread added meanwhile."""
         entry = _Entry(item, self._forget)
         entry.key = key
         while True:
@@ -109,7 +107,7 @@ class Atom:
         # were created, on nothing else in the process
         rank = self._rank()
         self.key = (_KINDS[kind], rank)
-        # serial number of the newest numbered symbol inside; -1 without one
+        # serial number of the newest symbol inside that has one; -1 without such a symbol
         self.newest = max((arg.newest for arg in inside), default=-1)
         if kind == "anonymous":
             self.newest = rank
@@ -126,9 +124,9 @@ class Atom:
 def opaque_atom(digest: bytes, bounds: Bounds, *, numbered: bool) -> Atom:
     """A symbol, within some bounds, for the result of an operation.
 
-    Its name contains the digest of operation and operands. ``numbered``: whether a numbered symbol
-    is among the operands. Without one, the operation is the same in every process, and so is the
-    place of the symbol in the order.
+    Its name contains the digest of operation and operands. ``numbered``: whether operands contain a
+    symbol with a serial number. If not, the operation is the same in every process, and the symbol
+    is ordered by its digest.
     """
     atom = Atom("opaque", (), bounds, digest, f"?_{digest.hex()}")
     atom.newest = next(_serial) if numbered else -1
@@ -216,7 +214,7 @@ def _divide_monomial(dividend: Monomial, divisor: Monomial) -> Monomial | None:
 
 def divide_terms(dividend: Terms, divisor: Terms, most: int) -> Terms | None:
     """The polynomial q with ``q * divisor == dividend``, ``None`` when there is none of at most
-    this many terms.
+    ``most`` terms.
 
     Constants are written with the empty monomial. Long division by the leading term: in an
     admissible order it finds the quotient whenever one with integer coefficients exists.

@@ -14,18 +14,18 @@ Message = TypeVar("Message", onnx.ModelProto, onnx.GraphProto)
 Element = TypeVar("Element")
 
 _UNKNOWN_TO_ONNX: Final = "com.microsoft"
-_STEP: Final = 1024
+_CHECK_INTERVAL: Final = 1024
 _HEADROOM: Final = 4 << 20  # bytes; 1024 nodes with their wrappers take a third of it
 
 
 def with_headroom(elements: Iterable[Element]) -> Iterator[Element]:
     """Iterate over many protobufs, and raise MemoryError before memory is exhausted.
 
-    Protobuf does not check whether memory for the Python object of a message was granted: without
-    it, the process crashes.
+    Protobuf does not check whether it got memory for the Python object of a message: the process
+    crashes when it did not.
     """
     for index, element in enumerate(elements):
-        if index % _STEP == 0:
+        if index % _CHECK_INTERVAL == 0:
             require_memory(_HEADROOM)
         yield element
 
@@ -72,7 +72,7 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 
 
 def standard_domain(domain: str) -> str:
-    """A domain; the standard one, which has two names, is an empty text."""
+    """The domain, but an empty text for ``ai.onnx``: the standard domain has these two names."""
     return "" if domain == "ai.onnx" else domain
 
 
@@ -165,18 +165,19 @@ def unreadable_names(model: onnx.ModelProto) -> Iterator[bytes]:
         *model.metadata_props,
     ):
         yield from unreadable_texts(message)
-    yield from _as_bytes([model.producer_name, model.producer_version])
+    yield from _undecoded([model.producer_name, model.producer_version])
     for nodes in (model.graph.node, *(function.node for function in model.functions)):
         for node in every_node(nodes):
-            yield from _as_bytes([node.doc_string, *[text.name for text in node.attribute]])
+            yield from _undecoded([node.doc_string, *[text.name for text in node.attribute]])
             if len(node.metadata_props):
-                yield from _as_bytes(
+                yield from _undecoded(
                     [text for entry in node.metadata_props for text in (entry.key, entry.value)]
                 )
 
 
-def _as_bytes(texts: Sequence[str | bytes]) -> Sequence[bytes]:
-    return [attribute for attribute in texts if isinstance(attribute, bytes)]
+def _undecoded(texts: Sequence[str | bytes]) -> Sequence[bytes]:
+    """The texts that protobuf returned as bytes, because they are not in UTF-8."""
+    return [text for text in texts if isinstance(text, bytes)]
 
 
 def unreadable_texts(message: AnyMessage) -> Iterator[bytes]:

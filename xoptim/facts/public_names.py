@@ -17,7 +17,7 @@ PUBLIC_NAMES: Final[Mapping[str, Mapping[str, str]]] = \
             'xoptim.api.schemas': 'json_schema',
             'xoptim.api.whole_model': 'GlobalRewriter global_rewriter',
             'xoptim.batching.running': 'batch',
-            'xoptim.catalogue.discovery': 'installed_patterns',
+            'xoptim.catalogue.discovery': 'installed_patterns use_operators',
             'xoptim.catalogue.query': 'Query',
             'xoptim.catalogue.registry': 'register',
             'xoptim.catalogue.selection': 'resolve select',

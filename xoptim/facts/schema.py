@@ -10,8 +10,8 @@ from xoptim.facts.attributes import decode_attribute
 _INDEPENDENT_RESULTS = frozenset(("Dropout", "GRU", "LSTM", "LayerNormalization", "RNN"))
 """Standard operators whose other results do not change when an optional one is omitted.
 
-Elsewhere the number of results matters: in training mode, with a KV cache, or where onnxruntime has
-a separate kernel for it.
+For other operators, the number of results matters: in training mode, with a KV cache, or where
+onnxruntime has a separate kernel for a number.
 """
 
 KNOWN_DOMAINS = frozenset(("", "ai.onnx.ml", "com.microsoft"))
@@ -20,8 +20,9 @@ state.
 """
 
 DOMAIN_VERSIONS = {"com.microsoft": 1, "ai.onnx.ml": 3}
-"""Versions to import of operator sets that a rewrite adds; 1 for all other domains but the standard
-one.
+"""The version that a rewrite imports, by domain, where a model does not import the domain yet.
+
+1 for a domain that is not listed; `version_to_import` has the standard domain.
 """
 
 GRAPH_OPERATORS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
@@ -35,10 +36,10 @@ def may_own_graphs(domain: str, op_type: str) -> bool:
 
 @cache
 def version_to_import(domain: str, ir_version: int) -> int:
-    """The version to import of an operator set that a model of some IR version does not import yet.
+    """The version of an operator set that a rewrite imports into a model of this IR version.
 
-    For the standard domain: the newest version that this IR version was made for, which runtimes
-    for such models know.
+    For the standard domain: the newest operator set that an ONNX release with this IR version (or
+    an older one) defined, so that runtimes for such models know it.
     """
     if domain:
         return DOMAIN_VERSIONS.get(domain, 1)
@@ -96,9 +97,9 @@ def float_attributes(op_type: str, domain: str, opset: int) -> frozenset[str]:
 
 @cache
 def has_variadic_results(op_type: str, domain: str) -> bool:
-    """Whether nodes of an operator may have any number of results.
+    """Whether nodes of an operator, such as Split, may have any number of results.
 
-    The number then decides what each result is.
+    That number then decides what each result is.
     """
     definition = schema(op_type, domain, onnx.defs.onnx_opset_version()) if not domain else None
     last = definition.outputs[-1] if definition is not None and definition.outputs else None
@@ -117,7 +118,10 @@ def optional_results(op_type: str, domain: str, opset: int) -> tuple[int, ...]:
     )
 
 
-_ONES = frozenset(("strides", "dilations"))
+SCHEMA_CACHES = (schema, since_version, attribute_defaults, attribute_names, float_attributes)
+"""Functions whose answers change when a schema is added."""
+
+_ONES_BY_DEFAULT = frozenset(("strides", "dilations"))
 WINDOWED = frozenset(
     (
         "Conv",
@@ -158,7 +162,7 @@ def attribute_default(
         return None if rank is None else list(range(rank))[::-1]
     if op_type in WINDOWED:
         spatial = rank - 2 if rank is not None else len(kernel) if kernel else None
-        if spatial is not None and name in _ONES:
+        if spatial is not None and name in _ONES_BY_DEFAULT:
             return [1] * spatial
         if spatial is not None and name == "pads":
             return [0] * (2 * spatial)

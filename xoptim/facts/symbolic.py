@@ -38,11 +38,11 @@ ALL_SIZES: Final = (0, 2**63 - 1)
 MOST_TERMS: Final = 32
 MOST_DEGREE: Final = 16
 MOST_WEIGHT: Final = 200
-"""Atoms and numbers of an expression, those inside operations included."""
+"""Maximal number of atoms and numbers of an expression, those inside operations included."""
 MOST_DEPTH: Final = 16
-"""Operations within operations."""
+"""Maximal nesting depth of operations."""
 MOST_BITS: Final = 192
-"""Of a coefficient."""
+"""Maximal number of bits of a coefficient."""
 
 RULES: Final[dict[str, Callable[..., Dim]]] = {}
 """How operations that do not expand are applied to operands, by kind."""
@@ -78,7 +78,7 @@ class SymbolicDim:
 
     @property
     def newest(self) -> int:
-        """Serial number of the newest numbered symbol in the expression; -1 without one."""
+        """Serial number of the newest symbol that has one; -1 without such a symbol."""
         return max(atom.newest for monomial, _ in self.terms for atom, _ in monomial)
 
     @property
@@ -296,7 +296,7 @@ def order_of(dim: Dim) -> Any:
 def _digest(dim: Dim) -> bytes:
     if type(dim) is not SymbolicDim:
         return b"%d" % dim
-    # Sums of numbers do not depend on an order of terms.
+    # Terms are sorted by digest: their own order depends on when anonymous symbols were created.
     factors = (
         (digest_of(*(b"%s^%d" % (atom.digest, power) for atom, power in monomial)), n)
         for monomial, n in dim.terms
@@ -315,7 +315,7 @@ def _operation_digest(kind: str, args: tuple[Dim, ...]) -> bytes:
 
 
 def opaque(kind: str, args: tuple[Dim, ...], limits: Bounds | None = None) -> SymbolicDim:
-    """An anonymous symbol for the result of an operation on operands: always the same one.
+    """The anonymous symbol for the result of an operation: one for the same operands.
 
     An operation that `operation_bounds` does not know needs the limits of its result.
     """
@@ -358,7 +358,7 @@ def named(name: str, limits: tuple[int, int] = SIZES) -> SymbolicDim:
 
 
 def fresh(nonnegative: bool = True, limits: tuple[int, int] = SIZES) -> SymbolicDim:
-    """A new anonymous symbol, equal only to itself; the number in its name is new as well.
+    """A new anonymous symbol, equal only to itself.
 
     It is a dimension within the limits or, with ``nonnegative=False``, any integer of 64 bits.
     """

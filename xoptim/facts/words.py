@@ -7,18 +7,18 @@ from heapq import nlargest
 from itertools import islice
 from typing import Final
 
-LONGEST: Final = 100
-"""Maximal length of a word that is compared with others: the time grows with the length."""
+MAX_LENGTH: Final = 100
+"""Maximal length of a word that is compared with other words, or shown in full."""
 
 
 def abridged(word: str) -> str:
     """A word in quotation marks, cut off when it is long."""
-    return repr(word) if len(word) <= LONGEST else f"{word[:LONGEST]!r}..."
+    return repr(word) if len(word) <= MAX_LENGTH else f"{word[:MAX_LENGTH]!r}..."
 
 
 def shortened(text: str) -> str:
     """A text, cut off when it is long."""
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH]}..."
 
 
 def shell_path(path: object) -> str:
@@ -36,7 +36,7 @@ _MAX_LISTED: Final = 20
 
 
 def listed(words: Collection[str]) -> str:
-    """Words separated by commas, of many only the first ones; ``none`` without words."""
+    """Words separated by commas, at most the first `_MAX_LISTED`; ``none`` without words."""
     text = ", ".join(islice(words, _MAX_LISTED))
     more = len(words) - _MAX_LISTED
     return f"{text}, ... ({more:,} more)" if more > 0 else text or "none"
@@ -49,18 +49,18 @@ _MAX_COMPARISONS: Final = 2_000_000
 def similar(word: str, known: Iterable[str], most: int = 1, one_of: int = 2) -> list[str]:
     """The known words that are similar to a word, at most ``most``, the most similar first.
 
-    At most one letter in ``one_of`` differs; case does not matter. Of very many words, only those
-    are compared that begin and end most like it.
+    At most one letter in ``one_of`` differs; case does not matter. Of very many known words, only
+    those are compared that share the longest beginnings and ends with the word.
     """
-    if len(word) > LONGEST:
+    if len(word) > MAX_LENGTH:
         return []
     target = word.lower()
     length = len(target)
     candidates = [name for name in known if 2 * abs(len(name) - length) <= length]
     names = {name.lower(): name for name in sorted(candidates, reverse=True)}
-    steps = {name: _distance(target, name) for name in _most_alike(target, names)}
-    matches = [name for name in steps if one_of * steps[name] <= length]
-    matches.sort(key=lambda name: steps[name])
+    distances = {name: _distance(target, name) for name in _most_alike(target, names)}
+    matches = [name for name in distances if one_of * distances[name] <= length]
+    matches.sort(key=lambda name: distances[name])
     return [names[name] for name in matches[:most]]
 
 
@@ -69,12 +69,12 @@ def _most_alike(word: str, names: Collection[str]) -> list[str]:
     count = _MAX_COMPARISONS // max(1, 2 * len(word) ** 2)
     if len(names) <= count:
         return list(names)
-    ends = {name: _shared(word, name) + _shared(word[::-1], name[::-1]) for name in names}
-    closest = nlargest(count, names, key=lambda name: ends[name])
+    shared = {name: _prefix(word, name) + _prefix(word[::-1], name[::-1]) for name in names}
+    closest = nlargest(count, names, key=lambda name: shared[name])
     return sorted(closest, reverse=True)
 
 
-def _shared(a: str, b: str) -> int:
+def _prefix(a: str, b: str) -> int:
     """Length of the common prefix."""
     pairs = enumerate(zip(a, b, strict=False))
     return next((at for at, (x, y) in pairs if x != y), min(len(a), len(b)))
@@ -139,7 +139,7 @@ def byte_amount(text: str, whole: int | None = None) -> int:
 
     The case of letters does not matter. Raises `ValueError` for any other text.
     """
-    match = _AMOUNT.fullmatch(text.strip()) if len(text) <= LONGEST else None
+    match = _AMOUNT.fullmatch(text.strip()) if len(text) <= MAX_LENGTH else None
     unit = match[2].lower() if match else ""
     units = _UNITS if whole is None else {**_UNITS, "%": whole / 100}
     if match is None or unit not in units:
@@ -150,6 +150,11 @@ def byte_amount(text: str, whole: int | None = None) -> int:
     return int(amount)
 
 
+def without_sign(text: str, number: float) -> str:
+    """The message about a number below 1 that may be a fraction or a percentage."""
+    return f"{abridged(text)} has no percent sign: write {number:.4g}% or {100 * number:.4g}%"
+
+
 def bytes_text(count: int) -> str:
     """A number of bytes with its unit."""
     return with_unit(count, ("B", "kB", "MB", "GB"))
@@ -158,7 +163,7 @@ def bytes_text(count: int) -> str:
 def with_unit(number: float, units: Sequence[str]) -> str:
     """A number with the unit that fits, each unit a thousand times the one before.
 
-    In the first unit, it is written without decimals.
+    A number in the first unit has no decimals.
     """
     for unit in units:
         if number < 1000 or unit == units[-1]:

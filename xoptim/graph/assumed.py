@@ -53,33 +53,33 @@ def noted(proto: onnx.ModelProto) -> Assumptions:
     return Assumptions.of(fitting(record.texts, proto)[0]) if record.texts else record
 
 
-def unused(record: Iterable[str], known: Assumptions) -> tuple[str, ...]:
+def unused(record: Iterable[str], assumptions: Assumptions) -> tuple[str, ...]:
     """The recorded assumptions that do not follow from those in force."""
     texts = (text for text in record if text not in (NOTHING, *DEFAULTS))
-    return tuple(text for text in texts if not _follows(text, known))
+    return tuple(text for text in texts if not _follows(text, assumptions))
 
 
-def _follows(text: str, known: Assumptions) -> bool:
+def _follows(text: str, assumptions: Assumptions) -> bool:
     try:
-        return Assumptions.of((*known.texts, text)) == known
-    except AssumptionError:  # it contradicts them
+        return Assumptions.of((*assumptions.texts, text)) == assumptions
+    except AssumptionError:  # the text contradicts them
         return False
 
 
 def assumed_of(
     proto: onnx.ModelProto, texts: Iterable[str], *, from_model: bool = False
 ) -> Assumptions:
-    """The assumptions that are in force for a model: the caller's, and, if the caller says so, its
-    metadata's.
+    """The assumptions in force for a model: ``texts`` and, with ``from_model``, those in its
+    metadata.
 
     Raises `AssumptionError` when two contradict each other.
     """
     return Assumptions.of((*noted(proto).texts, *texts) if from_model else texts)
 
 
-def report_unused(proto: onnx.ModelProto, known: Assumptions) -> None:
+def report_unused(proto: onnx.ModelProto, assumptions: Assumptions) -> None:
     """Log one warning that names the assumptions in the metadata that are not in force, if any."""
-    if texts := unused(noted(proto).texts, known):
+    if texts := unused(noted(proto).texts, assumptions):
         logger.warning("%s", unused_text(texts))
 
 
@@ -113,7 +113,7 @@ def derived(
 def note(proto: onnx.ModelProto, assumptions: Assumptions) -> None:
     """Add assumptions to the record in the metadata; the default set alone adds no entry.
 
-    Recorded ones stay: the model was made from one that relies on them.
+    Recorded assumptions stay: the model was made from a model that relies on them.
     """
     entries = proto.metadata_props
     try:
@@ -174,7 +174,7 @@ def check_fit(assumptions: Assumptions, proto: onnx.ModelProto) -> None:
 
 
 def assumed_sizes(assumptions: Assumptions, names: Iterable[str] = ()) -> dict[str, Dim]:
-    """The dimensions that take the place of names of sizes in a model, under ``input:axis`` for one
+    """The dimensions that take the place of sizes of a model, by name, ``input:axis`` for a size
     without a name.
 
     ``names`` are the names of all dynamic dimensions, which may be large if the default set is
@@ -226,10 +226,7 @@ def _dimension(name: str, fact: SizeFact, largest: int) -> Dim:
 
 
 def _declared(proto: onnx.ModelProto) -> dict[str, int | None]:
-    """The sizes of the inputs by name, and by ``input:axis`` where they have none.
-
-    ``None`` for a dynamic one.
-    """
+    """The sizes of the inputs by name, ``input:axis`` without a name; ``None`` if dynamic."""
     sizes: dict[str, int | None] = {}
     for value in fed_inputs(proto):
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):

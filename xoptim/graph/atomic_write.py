@@ -52,8 +52,8 @@ class Replacement:
     def put_in_place(self) -> None:
         """Move the written files into place: all of them, or none when an exception is raised.
 
-        The last one, a model that refers to the others, replaces an older one in one step: there is
-        a complete model at any time. Other files that are replaced are kept until then.
+        The last file, a model that refers to the earlier files, replaces an older model in one
+        step: there is a complete model at any time. Until then, replaced files are kept.
         """
         backups: dict[Path, Path] = {}
         *earlier, last = self._temporary
@@ -98,7 +98,9 @@ class Replacement:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Replacement]:
-    """Replace files together when the block ends, the last one opened last; none when it raises.
+    """Replace files when the block ends, in the order in which they were opened.
+
+    No file is replaced when the block raises.
 
     Raises `ModelError`, whose message names the target, when a file cannot be written; all files
     are then unchanged.
@@ -127,9 +129,9 @@ def write_errors(target: Path) -> Iterator[None]:
 def replace_file(target: Path, content: bytes) -> None:
     """Write a file that the user named, or leave it as it was.
 
-    Where it is a symbolic link, the file that it leads to is replaced.
+    The file that a symbolic link leads to is replaced.
 
-    Raises `ModelError` when it cannot be written, or is not a regular file.
+    Raises `ModelError` when the file cannot be written, or is not a regular file.
     """
     write_derived(place_of(target), content)
 
@@ -137,8 +139,10 @@ def replace_file(target: Path, content: bytes) -> None:
 def write_derived(place: Path, content: bytes, *, syncs: bool = True) -> None:
     """Write a file whose name follows from another one, or leave it as it was.
 
-    Nobody gave the name: it may be a link that somebody else has put there, which is not followed.
-    Raises `ModelError` when it cannot be written, or is not a regular file. For ``syncs`` see
+    A symbolic link of this name is not followed: the user did not name it, so somebody else may
+    have put it there.
+
+    Raises `ModelError` when the file cannot be written, or is not a regular file. For ``syncs`` see
     `xoptim.system.temporary.temporary`.
     """
     with replacing(place) as files, files.open(place, syncs=syncs) as stream:

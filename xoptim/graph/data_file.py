@@ -1,5 +1,5 @@
-"""The external data of a model: the files that hold it, and how one is written: in order of use,
-aligned, in parts, by several threads.
+"""The external data of a model: finding its files, and writing one: in order of use, aligned, in
+parts, by several threads.
 """
 
 import math
@@ -149,23 +149,21 @@ def reserved(target: Path) -> Path:
     raise AssertionError("there is a name")
 
 
-def former_data(model: Path, taken: Collection[str]) -> list[Path]:
-    """The files of weights that were written with a model, and that it refers to, except those
-    named in ``taken``.
+def former_data(model: Path, kept: Collection[str]) -> list[Path]:
+    """The files of weights that were written with a model, and that the model refers to, except
+    those named in ``kept``.
     """
     pattern = re.compile(rf"{re.escape(model.name)}(\.\d+)?\.data")
     candidates = [
-        path
-        for path in _neighbors(model)
-        if pattern.fullmatch(path.name) and path.name not in taken
+        path for path in _neighbors(model) if pattern.fullmatch(path.name) and path.name not in kept
     ]
-    return [path for path in candidates if model.is_file() and _names(model, path)]
+    return [path for path in candidates if model.is_file() and _mentions(model, path)]
 
 
 def is_named(path: Path) -> bool:
     """Whether a model in the folder of a file contains its name, and so may refer to it."""
     return any(
-        _names(model, path)
+        _mentions(model, path)
         for model in _neighbors(path)
         if model.suffix in MODEL_SUFFIXES and model.is_file()
     )
@@ -178,8 +176,8 @@ def _neighbors(path: Path) -> list[Path]:
     return []
 
 
-def _names(model: Path, path: Path) -> bool:
-    """Whether a model contains the name of a file; True where it cannot be read."""
+def _mentions(model: Path, path: Path) -> bool:
+    """Whether a model contains the name of a file; True where the model cannot be read."""
     try:
         with (
             model.open("rb") as stream,
@@ -204,14 +202,14 @@ _FIELDS: Final = (
 _STRIP: Final = 2048
 """Number of stored rows of a transposed tensor that are mapped at a time."""
 _ZEROS: Final = 1 << 20
-"""Bytes of a range that is skipped when it is zero."""
+"""Bytes of a range that is not written when all of it is zero."""
 _MIN_RUN: Final = 64
-"""Minimal number of adjacent stored elements of a transposed tensor that are read."""
-_OF_THREAD: Final = local()
+"""Minimal number of adjacent stored elements of a transposed tensor that are read at a time."""
+_BUFFERS: Final = local()
 
 
 class Weight(NamedTuple):
-    """A tensor of a protobuf, and its numbers."""
+    """A tensor of a protobuf, and the handle that reads its numbers."""
 
     proto: TensorProto
     tensor: Tensor
@@ -322,8 +320,8 @@ def _write_numbers(stream: BinaryIO, offset: int, raw: np.ndarray) -> None:
 def _computed(tensor: Tensor, box: Box) -> np.ndarray:
     """A part of a tensor, in memory of this thread.
 
-    Stored rows of a transposed part are mapped a few at a time: the system maps more of each than
-    is read.
+    Stored rows of a transposed part are mapped a few at a time: the system maps more of each row
+    than is read.
     """
     shape = [span.stop - span.start for span in box]
     dtype = numpy_dtype(tensor.dtype)
@@ -335,7 +333,7 @@ def _computed(tensor: Tensor, box: Box) -> np.ndarray:
 
 
 def _fill(tensor: Tensor, box: Box, part: np.ndarray, indices: range) -> None:
-    """Compute some indices along the last axis of a part.
+    """Compute a part at some indices along its last axis.
 
     Holes are not read: a strip with one half in a hole is split.
     """
@@ -383,9 +381,9 @@ def _boxes(tensor: Tensor) -> Iterator[Box]:
 
 def _buffer(size: int) -> np.ndarray:
     """Bytes that this thread writes to: new memory would be cleared by the system each time."""
-    buffer: np.ndarray | None = getattr(_OF_THREAD, "bytes", None)
+    buffer: np.ndarray | None = getattr(_BUFFERS, "bytes", None)
     if buffer is None or buffer.size < size:
-        _OF_THREAD.bytes = buffer = np.empty(size, np.uint8)
+        _BUFFERS.bytes = buffer = np.empty(size, np.uint8)
     return buffer[:size]
 
 

@@ -8,6 +8,7 @@ from typing import Self
 
 from xoptim.facts.errors import Declined, RewriteError
 from xoptim.facts.operators import objection, objection_to_types, operator_label
+from xoptim.facts.schema import DOMAIN_VERSIONS
 from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.graph.expanded import expanded, reads_expanded
 from xoptim.graph.graph import Graph
@@ -23,11 +24,11 @@ def find_places(
     graph: Graph, gone: Collection[Node], new: Sequence[Node], insert_at: Node | None = None
 ) -> tuple[list[Node | None], list[Node]]:
     """For each new node the node after which it goes (``None``: at the beginning), and the nodes
-    that must move first.
+    that must move after the new ones.
 
-    New nodes, given in order, stay together if they can, at ``insert_at`` or else where the last
+    New nodes, listed in order, stay together if they can, at ``insert_at`` or else where the last
     removed node is. Otherwise each goes directly after its operands: a rewrite may change nodes on
-    both sides of nodes that stay. The graph still contains the nodes that are ``gone``. Raises
+    both sides of nodes that stay. The graph still contains the removed nodes, ``gone``. Raises
     Declined when the nodes would form a cycle.
     """
     try:
@@ -39,12 +40,12 @@ def find_places(
 
 def _after_operands(graph: Graph, gone: Collection[Node], new: Sequence[Node]) -> list[Node | None]:
     places: list[Node | None] = []
-    follows: dict[str, Node | None] = {}
-    """For each new result, the node of the graph after which its producer goes."""
-    last: dict[Node | None, Node] = {}
+    # for each new result, the node of the graph after which its producer goes
+    anchors: dict[str, Node | None] = {}
+    last_added: dict[Node | None, Node] = {}  # the last new node after each anchor
     for node in new:
         operands = [
-            follows[name] if name in follows else graph.producer(name) for name in reads(node)
+            anchors[name] if name in anchors else graph.producer(name) for name in reads(node)
         ]
         anchor = max(filter(None, operands), key=lambda n: n.label, default=None)
         consumers = (
@@ -56,9 +57,9 @@ def _after_operands(graph: Graph, gone: Collection[Node], new: Sequence[Node]) -
         )
         if anchor is not None and any(reader.label <= anchor.label for reader in consumers):
             raise Declined("the new nodes would form a cycle with the ones that stay")
-        places.append(last.get(anchor, anchor))
-        last[anchor] = node
-        follows.update(dict.fromkeys(node.output, anchor))
+        places.append(last_added.get(anchor, anchor))
+        last_added[anchor] = node
+        anchors.update(dict.fromkeys(node.output, anchor))
     return places
 
 
@@ -101,7 +102,7 @@ def find_place(
 
 
 def _region(graph: Graph, place: Node, first: Sequence[Node], new: Sequence[Node]) -> list[Node]:
-    """The readers in ``first``, and the readers of their results, that precede ``place``.
+    """The nodes in ``first``, and all nodes up to ``place`` that depend on them.
 
     This is the affected region of Pearce and Kelly, *A Dynamic Topological Sort Algorithm for
     Directed Acyclic Graphs* (2006).
@@ -304,10 +305,9 @@ class Edit(Graph):
         places: Sequence[Node | None],
         region: Sequence[Node],
     ) -> None:
-        """Change the graph.
+        """Change the graph, after all checks.
 
-        Everything has been checked: only an interrupt or a listener can stop this, and then it is
-        undone.
+        Only an interrupt or a listener can stop the change, which is then undone.
         """
         graph, model = self.target, self.target.model
         before = _Before(graph, gone, region)
@@ -329,7 +329,7 @@ class Edit(Graph):
             model.functions += self.functions
             for function in self.functions:
                 model.opsets.setdefault(function.proto.domain, 1)
-            self._store_facts(new, before.known)
+            self._store_facts(new, before.facts)
         except BaseException:
             before.restore(new)
             raise
@@ -338,16 +338,16 @@ class Edit(Graph):
         if self._node_names is not None:
             self._node_names.commit()
 
-    def _store_facts(self, new: Sequence[Node], known: Mapping[str, Info | None]) -> None:
-        """Move the facts about new results into the graph, and infer the readers of results with
-        more precise facts again.
+    def _store_facts(self, new: Sequence[Node], old_facts: Mapping[str, Info | None]) -> None:
+        """Move the facts about new results into the graph; where they differ from the old ones,
+        infer the readers again.
         """
         graph = self.target
         consumers: dict[Node, None] = {}
         for node in new:
             for name in filter(None, node.output):
                 graph.learn(name, self.info_of(name))
-                if known.get(name) is not None and self.info_of(name) is not known[name]:
+                if old_facts.get(name) is not None and self.info_of(name) is not old_facts[name]:
                     consumers.update(dict.fromkeys(graph.consumers(name)))
             if graph.learn_constness(node):
                 spread_constness(
@@ -401,9 +401,8 @@ def _check_types(edit: Edit, node: Node) -> None:
     ):
         infos = [edit.info_of(name) if name else UNKNOWN for name in node.input]
         dtypes = [info.dtype if info.is_tensor else 0 for info in infos]
-        reason = objection_to_types(
-            node.op_type, node.domain, edit.target.opsets.get(node.domain, 0), dtypes
-        )
+        opset = edit.target.opsets.get(node.domain) or DOMAIN_VERSIONS.get(node.domain, 1)
+        reason = objection_to_types(node.op_type, node.domain, opset, dtypes)
         if reason is not None:
             raise Declined(reason)
 
@@ -437,7 +436,7 @@ class _Before:
 
     def __init__(self, graph: Graph, gone: Iterable[Node], region: Iterable[Node]) -> None:
         self.graph = graph
-        self.known = {name: graph.known(name) for node in gone for name in node.output if name}
+        self.facts = {name: graph.known(name) for node in gone for name in node.output if name}
         self._order = [
             (node, node.previous) for node in sorted({*gone, *region}, key=lambda node: node.label)
         ]
@@ -478,7 +477,7 @@ class _Before:
                 body.enter(graph)
             for listener in graph.model.listeners:
                 listener.inserted(node)
-        for name, info in self.known.items():
+        for name, info in self.facts.items():
             graph.learn(name, info or UNKNOWN)
         for node in nodes:
             graph.learn_constness(node)

@@ -33,7 +33,7 @@ def equal_sizes(graph: Graph) -> dict[str, Dim]:
 
 
 def _replacement(symbol: SymbolicDim, size: Dim) -> dict[str, Dim]:
-    """The replacement of a symbol by a size; if that is a symbol, within the limits of both."""
+    """The replacement of a symbol by a size; a size that is a symbol gets the limits of both."""
     if not isinstance(size, SymbolicDim) or not size.is_symbol:
         return {str(symbol): size}
     (lower, upper), (low, high) = bounds(symbol), bounds(size)
@@ -84,7 +84,7 @@ def _pairs(graph: Graph, node: Node) -> Iterator[tuple[Dim, Dim]]:
 
 
 def _solved(difference: Dim, order: Mapping[str, int]) -> tuple[SymbolicDim, Dim] | None:
-    """The last input dimension for which the difference can be 0, and its size then."""
+    """The last input dimension that can make the difference 0, and the size that does so."""
     names = difference.symbols & order.keys() if isinstance(difference, SymbolicDim) else ()
     # other symbols depend on values
     if isinstance(difference, int) or len(names) != len(difference.symbols):
@@ -102,7 +102,7 @@ def _solved(difference: Dim, order: Mapping[str, int]) -> tuple[SymbolicDim, Dim
 
 
 def _needed(graph: Graph) -> set[Node]:
-    """The nodes on which outputs depend: runtimes may never run others."""
+    """The nodes on which outputs depend: runtimes may never run the other nodes."""
     names, needed = set(graph.outputs), set[Node]()
     for node in reversed(list(graph.nodes)):
         if not names.isdisjoint(node.output):

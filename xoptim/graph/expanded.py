@@ -48,10 +48,9 @@ _CASTS: Final = frozenset(
 
 
 def views_of(graph: Graph, node: Node, operands: Sequence[Tensor | None]) -> list[Tensor] | None:
-    """The results of a node as views, ``None`` when they are to be computed: they are small, or of
-    another kind.
+    """The results of a node as views, ``None`` when they are small, or the operator has no view.
 
-    All operands are stored; ``None`` is one that is omitted.
+    All operands are stored; ``None`` stands for an omitted operand.
     """
     info = graph.known(node.output[0])
     shape = None if info is None else info.static_shape
@@ -200,8 +199,8 @@ class ExpandedTensor(Tensor):
     """A constant that keeps one copy of its repeated elements, the ``core``, which has size 1 along
     the axes that repeat.
 
-    ``maker`` is the node that computed the constant in the model, and its operands, if it is one
-    that `write` could make.
+    ``maker`` is the node that computed the constant in the model, and its operands, if the node is
+    a ConstantOfShape or an Expand.
     """
 
     __slots__ = ("_maker", "core")
@@ -238,8 +237,7 @@ class ExpandedTensor(Tensor):
         """Replace this constant of a graph by a node that computes it, right before the first node
         that reads it.
 
-        Returns the node: the one that computed it in the model as loaded, where its operands are as
-        they were.
+        Returns the node, which is the ``maker`` where its operands have not changed.
         """
         first = min(readers(graph, name), key=lambda node: node.label)
         node = self._original(graph, name) or self._new(graph, name)
@@ -250,9 +248,7 @@ class ExpandedTensor(Tensor):
         return node
 
     def _original(self, graph: Graph, name: str) -> Node | None:
-        """The node that computed the constant in the model, if its operands are as they were;
-        removed ones are stored again.
-        """
+        """The ``maker``, if its operands have not changed; removed operands are stored again."""
         if self._maker is None or self._maker[0].output != (name,):
             return None
         node, operands = self._maker
@@ -314,8 +310,8 @@ def reads_expanded(graph: Graph, node: Node) -> bool:
 
 
 def _can_write(graph: Graph, dtype: int) -> bool:
-    """Whether a node of the model can make constants of a type: runtimes have kernels for it, and
-    no function hides them.
+    """Whether a node of the model can make constants of a type: runtimes have kernels, and no local
+    function hides the operators.
     """
     opset, hidden = graph.opsets.get("", 0), graph.model.hidden_operators
     return (

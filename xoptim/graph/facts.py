@@ -33,8 +33,7 @@ class Definitions:
     def __init__(self, outer: Definitions | None) -> None:
         # the definitions of the enclosing graph, where a name that is not defined here is looked up
         self.outer = outer
-        # The values that are given (inputs, sparse initializers), with the facts that the model
-        # declares about them
+        # inputs and sparse initializers, with the facts that the model declares
         self.inputs: dict[str, Info] = {}
         self.initializers: dict[str, Tensor] = {}
         # Initializers that are also inputs: a caller may pass another value, so they are not
@@ -48,7 +47,7 @@ class Definitions:
         self.is_input = self.inputs.__contains__  # whether a result is an input of this graph
 
     def defines(self, name: str) -> bool:
-        """Whether a result is computed by a node, an input of, or stored in this graph itself."""
+        """Whether a result is an input of this graph, computed by its nodes, or stored in it."""
         return name in self._producers or name in self.inputs or name in self.initializers
 
     def resolves(self, name: str) -> bool:
@@ -86,7 +85,7 @@ class Definitions:
         return values[node]
 
     def add_results(self, nodes: Iterable[Node]) -> list[str]:
-        """Record the nodes as producers of their results; returns the names of these."""
+        """Record the nodes as producers of their results; returns the names of the results."""
         producers = self._producers
         names: list[str] = []
         for node in nodes:
@@ -118,7 +117,7 @@ class Definitions:
         self._node_values.clear()
 
 
-_AT_RUN_TIME = frozenset(("Constant", "DequantizeLinear"))
+_NEVER_FOLDED = frozenset(("Constant", "DequantizeLinear"))
 
 
 class FactTable:
@@ -188,9 +187,7 @@ class FactTable:
                 names.add(new)
 
     def is_computed(self, name: str) -> bool:
-        """Whether a result is known to depend on constants only, so that it can be computed ahead
-        of time.
-        """
+        """Whether a result is computed by a node and known to depend on constants only."""
         if name in self._computed:
             return True
         return (
@@ -200,8 +197,8 @@ class FactTable:
         )
 
     def has_constant_inputs(self, node: Node) -> bool:
-        """Whether the results of a node depend on constants only, so that they can be computed
-        ahead of time.
+        """Whether the results of a node depend on constants only, and can be computed ahead of
+        time.
         """
         has_operand = False
         for name in node.input:
@@ -212,9 +209,9 @@ class FactTable:
         return has_operand and can_fold(node)
 
     def learn_constness(self, node: Node) -> bool:
-        """If the results of a node depend on constants only, record that.
+        """Record whether the results of a node depend on constants only.
 
-        Return whether it is new.
+        Returns whether they do and that was not recorded before.
         """
         if not self.has_constant_inputs(node):
             return False
@@ -248,13 +245,13 @@ class FactTable:
         )
 
     def learn_dependence(self, node: Node, reads: Iterable[str]) -> None:
-        """Mark the results of a node as dependent on an overridable initializer if any of ``reads``
-        is.
+        """Mark the results of a node as dependent on an overridable initializer if one of ``reads``
+        depends on such an initializer.
         """
         if any(map(self.depends_on_caller, reads)):
-            self.mark_overridable(node.output)
+            self.mark_dependent(node.output)
 
-    def mark_overridable(self, names: Collection[str]) -> None:
+    def mark_dependent(self, names: Collection[str]) -> None:
         """Record that values depend on an initializer that a caller may override."""
         self._overridable.update(names)
 
@@ -273,5 +270,5 @@ def can_fold(node: Node) -> bool:
     return (
         not node.bodies
         and is_deterministic(node.op_type, node.domain)
-        and node.op_type not in _AT_RUN_TIME
+        and node.op_type not in _NEVER_FOLDED
     )

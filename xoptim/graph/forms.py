@@ -16,7 +16,7 @@ TextForm: TypeAlias = Literal["text", "textproto", "json"]
 """The syntax of `onnx.parser`; text of protobuf; JSON."""
 
 BEGINNING: Final = 4096
-"""Bytes at the beginning of a file from which its form is known."""
+"""Number of bytes at the beginning of a file that decide its form."""
 
 _COMMENTS: Final = rb"\s*(?:#[^\n]*\n\s*)*"
 _FIELDS: Final = (
@@ -136,10 +136,7 @@ _WORDS: Final[dict[TextForm, str]] = {
 
 
 def kind_of(raw: bytes) -> str:
-    """The kind of a file that is not a model, with the way to a model where there is one.
-
-    Empty when it is not known.
-    """
+    """The kind of a file that is not a model, and how to get a model from it; empty if unknown."""
     if not raw:
         return "it is empty"
     start = raw[:BEGINNING]

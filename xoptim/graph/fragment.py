@@ -29,9 +29,9 @@ def fragment(
     """A model of some nodes, in any order, that are or were in a graph; its outputs are
     ``results``.
 
-    Results that they read from elsewhere are its inputs, with their known types and shapes;
-    constants are stored in it up to ``largest`` bytes. Local functions that the nodes call are
-    included.
+    Results that the nodes read from elsewhere are inputs of the model, with their known types and
+    shapes; constants of up to ``largest`` bytes are stored in it. Local functions that the nodes
+    call are included.
     """
     ordered = sorted(nodes, key=lambda node: node.label)
     produced = {name for node in ordered for name in node.output}
@@ -119,7 +119,7 @@ class _Fragment:
 
 
 def side_by_side(
-    graph: Graph, matched: Sequence[Node], given: Sequence[Node]
+    graph: Graph, matched: Sequence[Node], replacement: Sequence[Node]
 ) -> tuple[onnx.ModelProto, onnx.ModelProto]:
     """The matched nodes of a rewrite and their replacement, as two models with the same inputs and
     outputs.
@@ -128,27 +128,27 @@ def side_by_side(
     constants are stored, and for small integers that are computed from shapes, the nodes that
     compute them are added. Subgraphs and the local functions that are called are included.
 
-    The graph is the one after the rewrite. Both ``matched`` and ``given`` are in order, and include
-    nodes that stay.
+    The graph is the one after the rewrite. Both ``matched`` and ``replacement`` are in order, and
+    include nodes that stay.
     """
-    fragments = _Fragment(list(matched)), _Fragment(list(given))
+    fragments = _Fragment(list(matched)), _Fragment(list(replacement))
     stored = _complete(graph, fragments)
     before, after = fragments
     constants = {name for name in (*before.reads, *after.reads) if name in stored}
     one_sided = (before.reads.keys() ^ after.reads.keys()) & constants
-    # A constant that a pattern computed from others can be compared only if these are stored.
+    # A constant that a pattern computed from others can be compared only if the others are stored.
     initializers = {
         name for name in constants if one_sided or stored[name].nbytes <= _MAX_STORED_BYTES
     }
     inputs = dict.fromkeys(
         name for name in (*before.reads, *after.reads) if name not in initializers
     )
-    produced = {name for node in given for name in node.output}
+    produced = {name for node in replacement for name in node.output}
     results = [name for node in matched for name in node.output if name and name in produced]
     results = [
         name
         for name in results
-        if graph.info_of(name) != UNKNOWN or is_read_beyond(graph, name, given)
+        if graph.info_of(name) != UNKNOWN or is_read_beyond(graph, name, replacement)
     ]
     types = _Types(graph)
     models = []
@@ -171,9 +171,9 @@ def side_by_side(
 def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str, Tensor]:
     """Add producers to both fragments and sort their nodes; returns the constants that they read.
 
-    Two kinds of nodes are added: those that compute integers and, where one fragment reads what the
-    other does not, those between the two, such as a Concat whose operand the replacement reads
-    instead of its result.
+    Producers of two kinds of results are added: integers, and results that only one fragment reads.
+    For example, the matched nodes read the result of a Concat, and their replacement reads an
+    operand of the Concat: the Concat is added.
     """
     stored: dict[str, Tensor | None] = {}
     before, after = _update(graph, fragments, stored)
@@ -185,8 +185,8 @@ def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str,
     for _ in range(_MAX_CONTEXT):
         before, after = _update(graph, fragments, stored)
         context.update()
-        # If each side reads such results, the nodes between them suffice, up to where a common
-        # context contains all of them.
+        # If each side reads results that the other does not, producers are added only until the
+        # added nodes produce or read all of these results.
         is_joined = two_sided and one_sided <= context.produced | context.reads.keys()
         adds_between = not is_joined and len(context.nodes) < (
             _MAX_CONTEXT if two_sided else _MAX_ONE_SIDED
@@ -219,7 +219,7 @@ def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str,
 def _update(
     graph: Graph, fragments: tuple[_Fragment, _Fragment], stored: dict[str, Tensor | None]
 ) -> tuple[dict[str, None], dict[str, None]]:
-    """The results that each fragment reads; constants among them are looked up and stored."""
+    """The results that each fragment reads; ``stored`` gets the constants among them."""
     for fragment in fragments:
         fragment.update()
         stored.update(
@@ -229,8 +229,8 @@ def _update(
 
 
 def _producer(graph: Graph, name: str) -> tuple[tuple[int, int], Node | None]:
-    """The place of a result's producer, inner graphs after outer ones, and the producer (``None``
-    if it has subgraphs).
+    """The sort key of a result's producer (inner graphs after outer ones), and the producer
+    (``None`` if it has subgraphs).
     """
     scope = graph.scope(name)
     node = None if scope is None else scope.producer(name)
@@ -292,8 +292,8 @@ class _Types:
         return proto
 
     def _plain(self, text: str) -> str:
-        """A dimension as an expression that runs can evaluate from named sizes: sums, products and
-        quotients.
+        """A dimension as a text that verification can evaluate: sums, products and quotients of
+        named sizes.
         """
         if re.search(r"[%']|(max|min|broadcast)\(", text):
             return self._fresh(text)

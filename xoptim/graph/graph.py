@@ -82,7 +82,7 @@ class Graph:
 
     @property
     def declared_inputs(self) -> dict[str, Info]:
-        """The values that are given (inputs, sparse initializers), as the model declares them."""
+        """Inputs and sparse initializers, with the facts that the model declares."""
         return self.definitions.inputs
 
     @property
@@ -110,7 +110,7 @@ class Graph:
         return name in self.definitions.inputs
 
     def defines(self, name: str) -> bool:
-        """Whether a result is computed by a node, an input of, or stored in this graph itself."""
+        """Whether a result is an input of this graph, computed by its nodes, or stored in it."""
         return self.definitions.defines(name)
 
     def tensor(self, name: str) -> Tensor | None:
@@ -179,15 +179,13 @@ class Graph:
         self.facts.drop(names)
 
     def is_computed(self, name: str) -> bool:
-        """Whether a result is known to depend on constants only, so that it can be computed ahead
-        of time.
-        """
+        """Whether a result is computed by a node and known to depend on constants only."""
         return self.facts.is_computed(name)
 
     def learn_constness(self, node: Node) -> bool:
-        """If the results of a node depend on constants only, record that.
+        """Record whether the results of a node depend on constants only.
 
-        Return whether it is new.
+        Returns whether they do and that was not recorded before.
         """
         return self.facts.learn_constness(node)
 
@@ -210,8 +208,8 @@ class Graph:
         return self.facts.depends_on_caller(name)
 
     def learn_dependence(self, node: Node, reads: Iterable[str]) -> None:
-        """Mark the results of a node as dependent on an overridable initializer if any of ``reads``
-        is.
+        """Mark the results of a node as dependent on an overridable initializer if one of ``reads``
+        depends on such an initializer.
         """
         self.facts.learn_dependence(node, reads)
 
@@ -286,7 +284,7 @@ class Graph:
         self.names.used.add(name)
         if name in self.overridable:
             self.facts.learn(name, Info(tensor.dtype, tensor.shape))
-            self.facts.mark_overridable((name,))
+            self.facts.mark_dependent((name,))
         else:
             self.facts.learn(name, tensor.info())
 
@@ -323,7 +321,9 @@ class Graph:
             listener.removed(node)
 
     def rename(self, old: str, new: str) -> None:
-        """Make every reader of ``old`` read ``new`` instead. Outputs of the graph keep their names.
+        """Make every reader of ``old`` read ``new`` instead.
+
+        The producer of ``old`` and the outputs of the graph keep their names.
 
         Raises `RewriteError` when something besides nodes refers to ``old``.
         """
@@ -343,7 +343,7 @@ class Graph:
         self.references.notify(node)
 
     def sweep(self) -> int:
-        """Remove nodes whose results are no longer read, and the nodes that only they needed.
+        """Remove nodes whose results nothing reads, and nodes whose results only such nodes read.
 
         Returns the number of nodes removed. Only new nodes and those that lost a reader since the
         last call are checked.
@@ -357,9 +357,9 @@ class Graph:
         return count
 
     def enter(self, parent: Graph) -> None:
-        """Become a subgraph of another graph, which records what is read from it.
+        """Become a subgraph of ``parent``, which then records what this graph reads from it.
 
-        The owner is, or will be, in that graph.
+        The owner is, or will be, in ``parent``.
         """
         self.parent = parent
         self.definitions.outer, self.facts.outer, self.references.outer = (

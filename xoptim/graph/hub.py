@@ -40,7 +40,7 @@ def is_hub_address(text: str) -> bool:
 
 
 def local_file(path: str | Path) -> Path:
-    """The file of a path; the file of an address is downloaded."""
+    """The path of a local file; a file of the Hub is downloaded first."""
     return download(path) if isinstance(path, str) and is_hub_address(path) else Path(path)
 
 
@@ -156,7 +156,7 @@ def _fetched(
         check_own_file(Path(path))
     except ImportError:
         raise ModelError(f"{address!r} needs huggingface_hub: pip install 'xoptim[hub]'") from None
-    # errors of huggingface_hub extend these two; their first line gives the reason
+    # The errors of huggingface_hub are subclasses of these two; their first line is the reason.
     except (OSError, ValueError) as error:
         message = getattr(error, "strerror", None) or str(error)
         reason = message.strip().partition("\n")[0] or type(error).__name__

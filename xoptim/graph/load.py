@@ -100,8 +100,8 @@ def load_model(
     The protobuf is kept by reference and never modified; external data is resolved against
     ``base_dir``.
 
-    Without ``infer``, only the shapes and types that the model declares are known. Unless
-    ``assumptions`` are given, the default set holds; the metadata are not read for them. Raises
+    Without ``infer``, only the shapes and types that the model declares are known. Without
+    ``assumptions``, the default set holds; assumptions in the metadata are ignored. Raises
     `ModelError` when names are undefined or defined twice, or nodes form a cycle, and
     `AssumptionError` when the assumptions do not fit the model.
     """
@@ -213,7 +213,7 @@ def load_function(model: Model, proto: onnx.FunctionProto) -> Function:
 
 def check_imports(model: Model) -> None:
     """Raise `ModelError` for standard operators without an imported version: each runtime would
-    take its own newest one.
+    take the newest version that it knows.
     """
     for graph in model.graphs():
         ops = (

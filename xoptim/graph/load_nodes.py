@@ -184,7 +184,7 @@ def load_bodies(graph: Graph, node: Node) -> None:
             raise ModelError(
                 f"its subgraphs are nested more than {DEEPEST} deep, which no protobuf can hold"
             )
-        # before they are loaded: captures of one must be released even if the next is invalid
+        # Set before the first is loaded: if one is invalid, captures of earlier ones are released.
         node.bodies = bodies = {}
         for name, source in subgraphs.items():
             bodies[name] = Graph(graph.model, parent=graph, owner=node)

@@ -24,8 +24,8 @@ UNLISTED_SINCE = 4
 def call_domain(domain: str) -> str:
     """The domain, in memory, of nodes that call a local function of ``domain``.
 
-    A function may have the name of an operator that the formulas and patterns cover, such as
-    ``com.microsoft::Gelu``. Another domain keeps them from being applied to its calls.
+    A function may have the name of an operator that formulas and patterns cover, such as
+    ``com.microsoft::Gelu``. In another domain, they do not apply to calls of the function.
     """
     return domain + LOCAL if domain in KNOWN_DOMAINS else domain
 

@@ -9,8 +9,8 @@ class Names:
     """The set of names in use and a source of new ones.
 
     New names are derived from a hint and a counter per hint, so they depend on the model and on the
-    order of calls only. Names in ``base`` are in use as well. `commit` adds those that were
-    reserved here; without it, they are free again.
+    order of calls only. Names in ``base`` are in use as well. `commit` adds the names that were
+    reserved here to ``base``; without a commit, they are free again.
     """
 
     __slots__ = ("_base", "_next", "used")
@@ -56,7 +56,7 @@ class Names:
 
 
 def repeated(originals: Sequence[str]) -> dict[int, str]:
-    """New names for those that occurred before, by their indices; empty names stay."""
+    """New names for repeated ones, by index; first occurrences and empty names stay."""
     if len(set(originals)) == len(originals):
         return {}
     names, seen, replacements = Names(), set[str](), dict[int, str]()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LOCAL = " (local)"
 """Suffix of the domain of a node that calls a local function with the name of an operator.
 
-It is not exported.
+The suffix is not exported.
 """
 _NO_BODIES: Mapping[str, Graph] = MappingProxyType({})
 _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
@@ -75,7 +75,7 @@ class Node:
         self.graph: Graph | None = None
         self.metadata: dict[str, str] | None = None
         self.doc_string = doc_string
-        self.label = 0
+        self.label = 0  # grows in the order of the graph: see `OrderedNodes`
         self.previous: Node | None = None
         self.next: Node | None = None
         self._proto = attribute if isinstance(attribute, onnx.NodeProto) else None
@@ -148,9 +148,9 @@ class Node:
 
     @property
     def untouched_proto(self) -> onnx.NodeProto | None:
-        """The protobuf this node came from, ``None`` for a new node.
+        """The protobuf that this node came from, as loaded; ``None`` for a new node.
 
-        Its inputs, outputs and subgraphs may be out of date.
+        The node may have other inputs, outputs and subgraphs by now.
         """
         return self._proto
 

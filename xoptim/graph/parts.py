@@ -18,8 +18,7 @@ PART: Final = 1 << 24
 """Bytes of the parts in which large tensors are read."""
 SAMPLES: Final = 3
 """Number of samples: of the beginning, the middle and the end."""
-_SAMPLE: Final = 64
-"""Bytes of a sample."""
+_SAMPLE_BYTES: Final = 64
 Box: TypeAlias = tuple[slice, ...]
 """A part of a tensor: a start and a stop for each axis, as numbers."""
 
@@ -75,7 +74,7 @@ class Parts:
     def read_flat(self, start: int, stop: int) -> np.ndarray:
         """The elements from one position to another, in row-major order, as a vector.
 
-        Otherwise as `read`.
+        For the rest see `read`.
         """
         box: list[slice] = []
         for axis, dim in enumerate(self.shape):
@@ -119,7 +118,7 @@ class Parts:
     def sample(self, number: int) -> bytes:
         """Some of the bytes; ``number`` is less than `SAMPLES`.
 
-        Tensors of a type and shape differ where their samples do.
+        Tensors of one type and shape differ if their samples differ.
         """
         if self._sample is None:
             self._sample = {}
@@ -130,13 +129,13 @@ class Parts:
     @property
     def is_sampled(self) -> bool:
         """Whether samples may differ: small tensors have empty ones."""
-        return bits(self.dtype) >= 8 and self.nbytes > 2 * _SAMPLE
+        return bits(self.dtype) >= 8 and self.nbytes > 2 * _SAMPLE_BYTES
 
     def _find_sample(self, number: int) -> bytes:
         if not self.is_sampled:
             return b""
         width = bits(self.dtype) // 8
-        count = _SAMPLE // width
+        count = _SAMPLE_BYTES // width
         place = (self.size - count) * number // (SAMPLES - 1)
         if self.is_external and not self.is_readable():
             return b""
@@ -147,8 +146,8 @@ class Parts:
     def digest(self) -> bytes:
         """A hash of the bits, which are read in parts.
 
-        Tensors of a type and shape with equal hashes have equal bits. A hole of a sparse file has a
-        hash of its own, so that its zeros are not read.
+        Tensors of one type and shape with equal hashes have equal bits. A hole of a sparse file has
+        a hash of its own, so that its zeros are not read.
         """
         if self._digest is None:
             is_hole = self.is_hole(self.whole)

@@ -1,5 +1,5 @@
-"""Infer facts about results: the node as formulas read it, a whole graph, new nodes, subgraphs that
-never run.
+"""Infer the facts about results of nodes and graphs, compare new facts with old ones, and find
+constants that a runtime refuses.
 """
 
 import logging
@@ -37,16 +37,17 @@ from xoptim.operators.inference.types import type_proto_to_info
 from xoptim.operators.inference.values import INTEGERS
 from xoptim.operators.registry import operator_of
 
-_MAX_NODES: Final = 16  # nodes of subgraphs that are checked with new constants
-_MAX_ELEMENTS: Final = 1024  # elements of a constant that is read for this
+_MAX_NODES: Final = 16  # nodes of subgraphs that `is_refused_with` checks
+_MAX_ELEMENTS: Final = 1024  # elements of a constant that `is_refused_with` reads
 
 
 def is_refused_with(graph: Graph, values: Mapping[str, Tensor]) -> bool:
-    """Whether a runtime would refuse to load the model if ``values``, some results of a graph, were
-    stored (or read instead).
+    """Whether a runtime would refuse to load the model if its nodes read ``values`` as constants in
+    place of the results of these names.
 
-    Nodes of the main graph run with these values anyway: only a Reshape that runs but does not load
-    is checked there. Subgraphs may never run: all their nodes that read the values are checked.
+    Nodes of the main graph get these values at run time anyway. Only a Reshape may accept them
+    there and refuse them when the model is loaded. Subgraphs may never run, so all their nodes that
+    read the values are checked.
     """
     if any(
         _is_unsolvable(reader, name, value)
@@ -62,7 +63,7 @@ def is_refused_with(graph: Graph, values: Mapping[str, Tensor]) -> bool:
             return False
         del pending[node]
         if node.graph is not None and not node.bodies:
-            refused, results = _infer(node.graph, node, facts, values)
+            refused, results = _checked(node.graph, node, facts, values)
             if refused or _is_impossible_resize(node, values):
                 return True
             facts |= {
@@ -84,15 +85,15 @@ def _readers(graph: Graph, names: Iterable[str]) -> Iterator[Node]:
 def _is_unsolvable(node: Node, name: str, shape: Tensor) -> bool:
     """Whether a Reshape infers a dimension (-1) next to one of size 0.
 
-    onnxruntime does so at run time only.
+    onnxruntime refuses such a constant shape when it loads the model, but runs a computed one.
     """
-    reads = (
+    is_exact_shape = (
         node.op_type == "Reshape"
         and not node.domain
         and node.input[1] == name
         and node.attribute.get("allowzero", 0)
     )
-    return bool(reads) and {0, -1} <= set(shape.numpy().ravel().tolist())
+    return bool(is_exact_shape) and {0, -1} <= set(shape.numpy().ravel().tolist())
 
 
 def _is_impossible_resize(node: Node, values: Mapping[str, Tensor]) -> bool:
@@ -105,9 +106,11 @@ def _is_impossible_resize(node: Node, values: Mapping[str, Tensor]) -> bool:
     return any(not (array > 0).all() for array in numbers[-1:])
 
 
-def _infer(
+def _checked(
     graph: Graph, node: Node, facts: Mapping[str, Info], values: Mapping[str, Tensor]
 ) -> tuple[bool, list[Info | None]]:
+    """Whether onnx refuses a node, and the facts about its results."""
+
     def constant(index: int) -> np.ndarray[Any, Any] | None:
         name = node.input[index]
         tensor = values.get(name) or graph.tensor(name)
@@ -118,8 +121,8 @@ def _infer(
 
 
 def _numbers(tensor: Tensor) -> np.ndarray | None:
-    """The numbers of a constant, ``None`` where their file is missing: then the shapes that follow
-    are unknown.
+    """The numbers of a constant, ``None`` where their file is missing: shapes that depend on them
+    are then unknown.
     """
     try:
         return tensor.numpy()
@@ -211,7 +214,7 @@ _STANDARD = ("", "ai.onnx.ml")
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Silence warnings about a model that the engine has reported already, or does not process."""
+    """Silence the warnings about a model that is only read: the optimization logs them once."""
     logger = logging.getLogger("xoptim")
     logger.addFilter(_reject)
     try:
@@ -289,7 +292,7 @@ def _without_dimension_names(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
 
 
 def infer_node(graph: Graph, node: Node) -> list[Info]:
-    """Facts about each output of a node, from those about its inputs. They are not stored."""
+    """Facts about each output of a node, from the facts about its inputs; they are not stored."""
     context = GraphNodeContext(graph, node, _infer_body)
     formula = operator_of(node.domain, node.op_type).formula
     if formula is not None:
@@ -321,7 +324,9 @@ def _infer_body(body: Graph, inputs: Sequence[Info | None] | None) -> list[Info]
 
 
 def spread_constness(graph: Graph, nodes: Iterable[Node]) -> None:
-    """Record which of these nodes, and of those after them, now depend on constants only."""
+    """Record which of these nodes, and of their direct and indirect readers, now depend on
+    constants only.
+    """
     pending = deque(nodes)
     while pending:
         node = pending.popleft()
@@ -450,7 +455,7 @@ def _is_symbol_for(old: SymbolicDim, new: SymbolicDim) -> bool:
     if not (old.is_symbol and old.is_anonymous and new.newest < old.newest):
         return False
     low, new_low = lower_bound(old), lower_bound(new)
-    # A lower bound, such as that a size is not negative, is worth more.
+    # A lower bound of ``old`` that ``new`` lacks, such as 0, is worth more.
     return low is None or (new_low is not None and new_low >= low)
 
 

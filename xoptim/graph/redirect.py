@@ -8,8 +8,8 @@ from xoptim.graph.walk import is_visible, move_after, readers, reads
 
 
 def can_rename(graph: Graph, old: str, new: str) -> bool:
-    """Whether all readers of ``old`` may read ``new``: it is not pinned, and no subgraph that reads
-    it hides ``new``.
+    """Whether all readers of ``old`` may read ``new``: ``old`` is not pinned, and no subgraph that
+    reads ``old`` defines another value of the name ``new``.
     """
     if old in graph.pinned:
         return False
@@ -34,8 +34,8 @@ def can_redirect(graph: Graph, old: str, new: str) -> bool:
 
 
 def redirect(graph: Graph, old: str, new: str) -> bool:
-    """Make everything that reads ``old`` read ``new``, a visible result of the same value that
-    precedes its readers.
+    """Make everything that reads ``old`` read ``new``, a result of the same value that the readers
+    of ``old`` can read.
 
     When ``old`` is an output of the graph, ``new`` takes its name, and the node that computed
     ``old`` is removed. Returns whether the readers were changed; where `can_redirect` is False, the
@@ -112,8 +112,8 @@ def _is_computed_ahead(graph: Graph, name: str) -> bool:
 
 
 def _region(graph: Graph, old: str, new: str) -> tuple[list[Node], Node | None]:
-    """The nodes that must move before the first reader of ``old`` so that it can read ``new``, and
-    the node before it.
+    """The nodes that must move before the first reader of ``old`` so that the reader can read
+    ``new``, and the node after which they go.
     """
     producer = graph.producer(new)
     consumers = set(readers(graph, old))

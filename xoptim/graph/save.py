@@ -43,7 +43,7 @@ INLINE_LIMIT: Final = 1024
 SHARED: Final = "xoptim.weights"
 """Key of the metadata that name the files of another model whose weights a model shares."""
 _HELD: Final = f"held {os.urandom(8).hex()}"
-"""The key of a stub, which no model from outside has."""
+"""The key of a stub, which no loaded model contains."""
 
 
 class Held:
@@ -53,7 +53,7 @@ class Held:
         self._tensors: list[Tensor] = []
 
     def __call__(self, tensor: Tensor, name: str) -> TensorProto:
-        """The protobuf of a constant: a stub for one that would have to be copied or computed,
+        """The protobuf of a constant: a stub where the data would have to be copied or computed,
         unless it is small.
         """
         is_in_file = tensor.is_external and not isinstance(tensor, View)
@@ -149,15 +149,15 @@ class Draft:
         }
         if self._place.name in self._source_names:
             raise ModelError(f"cannot write {str(self._target)!r}: it holds weights of the model")
-        is_shared = [self._shares and self._share(weight) for weight in weights]
+        shares = [self._shares and self._share(weight) for weight in weights]
         files = {
             refers_to(weight.proto)
-            for weight, is_kept in zip(weights, is_shared, strict=True)
-            if is_kept
+            for weight, is_shared in zip(weights, shares, strict=True)
+            if is_shared
         }
         _note_shared(proto, files)
         weights = [
-            weight for weight, is_kept in zip(weights, is_shared, strict=True) if not is_kept
+            weight for weight, is_shared in zip(weights, shares, strict=True) if not is_shared
         ]
         for weight in weights:
             weight.tensor.check_size()
@@ -177,7 +177,7 @@ class Draft:
     def _share(self, weight: Weight) -> bool:
         """Let a weight refer to the file of the folder that already holds it, if there is one.
 
-        Returns whether it does.
+        Returns whether there is such a file.
         """
         place = weight.tensor.place()
         if (
@@ -221,8 +221,8 @@ class Draft:
         """Move a model, its weights and the further files in ``along`` into place, or none of them.
 
         The weights get a name of their own: ``TARGET.data``, or ``TARGET.1.data`` where there is
-        such a file. Then the model replaces an older one in one step, and the weights of that one
-        are removed if no model in the folder refers to them.
+        such a file. Then the model replaces an older model in one step, and the weights of the
+        older model are removed if no model in the folder refers to them.
 
         Returns the files written. The model refers to its weights by their final name then. Raises
         `ModelError` when a file cannot be written; all are unchanged then.
@@ -265,8 +265,8 @@ def refers_to(proto: TensorProto) -> str:
 
 
 def _is_movable(weight: Weight) -> bool:
-    """Whether a tensor is stored in an external file where there is one: ONNX has no raw form for
-    strings.
+    """Whether a model with external data stores this tensor there: small tensors stay in the model,
+    and ONNX has no raw form for strings.
     """
     return is_external(weight.proto) or (
         weight.tensor.nbytes > INLINE_LIMIT and weight.tensor.dtype != TensorProto.STRING

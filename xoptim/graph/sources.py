@@ -22,8 +22,8 @@ class Source:
     """A model as it was given (``original``): a ``proto``, ``path``, ``bytes``, a model of onnx_ir
     (``ir``), or a ``program``.
 
-    An address of the Hugging Face Hub (`xoptim.graph.hub`) is a path to what is downloaded from it.
-    ``base_dir`` is the folder of its external data, when known. Without ``needs_weights``, the
+    An address of the Hugging Face Hub (`xoptim.graph.hub`) is a path: that of the downloaded file.
+    ``base_dir`` is the folder of the external data, when known. Without ``needs_weights``, the
     external data of a path may be missing.
     """
 
@@ -58,9 +58,9 @@ class Source:
             )
 
     @classmethod
-    def of(cls, given: Any) -> Source:
-        """The source of a model, itself when it is one already."""
-        return given if isinstance(given, Source) else cls(given)
+    def of(cls, model: Any) -> Source:
+        """The source of a model; ``model`` itself when it is one already."""
+        return model if isinstance(model, Source) else cls(model)
 
     def give_back(self, proto: onnx.ModelProto) -> Any:
         """A model of the kind that was given; a path gives a ``ModelProto``.

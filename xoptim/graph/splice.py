@@ -145,8 +145,8 @@ def lift(body: Graph, nodes: Sequence[Node], into: Graph, names: dict[str, str])
 
     Their results get new names, and the initializers that they read are stored in ``into``.
     ``names`` maps values of the subgraph to their names outside; the new results and initializers
-    are added. The nodes, in an order in which they can run, read results of each other,
-    initializers, values in ``names`` and values from outside, and nothing else.
+    are added. The nodes must be in an order in which they can run, and read nothing but results of
+    each other, initializers, values in ``names`` and values from outside.
     """
     constants = dict.fromkeys(
         name

@@ -93,13 +93,13 @@ class StoredTensor:
     def check_size(self) -> None:
         """Raise `ModelError` unless the protobuf is large enough.
 
-        Numbers in a field of integers take a byte at least.
+        A number in a field of integers takes at least a byte.
         """
         minimum = math.prod(self.shape) * min(bits(self.dtype), 8) // 8
         if not self.is_external and self._proto.ByteSize() < minimum:
             raise ModelError(
-                f"{self._label} is damaged: it has no {math.prod(self.shape)} numbers, as its "
-                "shape demands"
+                f"{self._label} is damaged: it has fewer than the {math.prod(self.shape)} numbers "
+                "that its shape demands"
             )
 
     def external_location(self) -> tuple[Path, int, int]:

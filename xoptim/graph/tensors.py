@@ -20,11 +20,11 @@ from xoptim.graph.stored import StoredTensor, raw_data
 from xoptim.operators.inference.values import DATA_LIMIT, RANGES, integral_values, valued
 
 UNIFORM_LIMIT = 1 << 14
-"""Number of elements up to which a constant is searched for differing elements."""
+"""Maximal number of elements of a constant that are compared with each other."""
 
 
 def text_bytes(count: int, longest: int) -> int:
-    """Maximal number of bytes of some texts: each takes a few more than it has characters."""
+    """Number of bytes to expect of texts with at most ``longest`` characters each."""
     return count * (longest + 8)
 
 

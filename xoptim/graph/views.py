@@ -57,7 +57,7 @@ class View(Tensor):
         return all(operand.is_readable() for operand in self.operands)
 
     def fast_axes(self) -> tuple[int, ...]:
-        """The axes along which stored bytes are adjacent, if not the last one."""
+        """The axes along which stored bytes are adjacent; none when that is the last axis."""
         return ()
 
     def _content(self) -> object:
@@ -81,19 +81,19 @@ class Transposed(View):
             source.dtype, [source.shape[axis] for axis in perm], [source], (self.perm,)
         )
 
-    def _outer(self, box: Box) -> Box:
+    def _source_box(self, box: Box) -> Box:
         """The part of the operand that a part of the view reads."""
         of_axis = dict(zip(self.perm, box, strict=True))
         return tuple(of_axis[axis] for axis in range(len(box)))
 
     def read(self, box: Box) -> np.ndarray:
-        return self.operands[0].read(self._outer(box)).transpose(self.perm)
+        return self.operands[0].read(self._source_box(box)).transpose(self.perm)
 
     def is_hole(self, box: Box) -> bool:
-        return self.operands[0].is_hole(self._outer(box))
+        return self.operands[0].is_hole(self._source_box(box))
 
     def fast_axes(self) -> tuple[int, ...]:
-        """Where the last axis of the operand is now."""
+        """The axes that the fast axes of the operand became; else the one that was its last."""
         source = self.operands[0]
         axes = source.fast_axes() if isinstance(source, View) else ()
         return tuple(self.perm.index(axis) for axis in axes or (len(self.perm) - 1,))
@@ -112,9 +112,7 @@ class Reshaped(View):
         return self.operands[0].place()
 
     def read(self, box: Box) -> np.ndarray:
-        """The numbers of a part: a range of the operand that contains it, and the part of that
-        range.
-        """
+        """The numbers of a part, taken from the range of the operand that contains them."""
         if self.place() is not None:
             return self.operands[0].numpy().reshape(self.shape)[box]
         axis = next(
@@ -135,8 +133,8 @@ class Reshaped(View):
 
 
 class Sliced(View):
-    """Ranges of the axes of a constant: element ``i`` of an axis is element ``start + i * step`` of
-    the operand's.
+    """Ranges of the axes of a constant: index ``i`` along an axis is index ``start + i * step`` of
+    the operand.
     """
 
     __slots__ = ("starts", "steps")
@@ -147,8 +145,8 @@ class Sliced(View):
         self.starts, self.steps = tuple(starts), tuple(steps)
         super().__init__(source.dtype, shape, [source], (self.starts, self.steps, tuple(shape)))
 
-    def _outer(self, box: Box) -> Box:
-        """The smallest part of the operand that contains a part."""
+    def _source_box(self, box: Box) -> Box:
+        """The smallest part of the operand that contains a part of the view."""
         spans = []
         for span, start, step in zip(box, self.starts, self.steps, strict=True):
             ends = (start + span.start * step, start + (span.stop - 1) * step)
@@ -156,13 +154,13 @@ class Sliced(View):
         return tuple(spans)
 
     def read(self, box: Box) -> np.ndarray:
-        return self.operands[0].read(self._outer(box))[
+        return self.operands[0].read(self._source_box(box))[
             tuple(slice(None, None, step) for step in self.steps)
         ]
 
     def place(self) -> tuple[Path, int, int] | None:
-        """The place of a range of the first axis that is longer than one element, with steps of
-        1.
+        """The place of the data, if all steps are 1 and only the first axis that is longer than 1
+        is cut: the data is then one range of the operand.
         """
         source = self.operands[0]
         place, axis = (
@@ -180,7 +178,7 @@ class Sliced(View):
         return place[0], place[1] + self.starts[axis] * row, self.nbytes
 
     def is_hole(self, box: Box) -> bool:
-        return self.operands[0].is_hole(self._outer(box))
+        return self.operands[0].is_hole(self._source_box(box))
 
     def fast_axes(self) -> tuple[int, ...]:
         source = self.operands[0]

@@ -75,7 +75,7 @@ def is_read_beyond(graph: Graph, name: str, nodes: Container[Node]) -> bool:
 
 def is_visible(graph: Graph, name: str) -> bool:
     """Whether a name is defined in a graph, or in an enclosing one before the node that contains
-    it.
+    the graph.
     """
     scope = graph.scope(name)
     if scope is None or scope is graph:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from xoptim.batching.child import GRACE
-from xoptim.batching.job import Ended, run_code
+from xoptim.batching.workers import Ended, run_code
 from xoptim.integrations.mcp_files import CODE, SCRATCH, McpError, Output, ServedFiles, word
 from xoptim.system.confined import Parts
 from xoptim.system.journal import ScratchFolder

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
 
-from xoptim.facts.given import given
+from xoptim.facts.changes import with_changes
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.words import counted
 from xoptim.graph.assumed import assumed_of, noted
@@ -76,7 +76,7 @@ def verify(
         ChoiceError, ProviderUnavailable: when the arguments do not fit the model, or onnxruntime
             lacks a requested execution provider.
     """
-    checks = given(VerificationOptions, options, changes)
+    checks = with_changes(VerificationOptions, options, changes)
     network = module if isinstance(module, torch.nn.Module) else module.module()
     source = Source(model)
     assumptions = assumed_of(source.proto, checks.assume, from_model=checks.assume_from_model)

@@ -21,10 +21,10 @@ def parameters(
     entries: Mapping[int, Any] | None = None,
     cut: int | None = None,
 ) -> dict[str | int, Any]:
-    """The parameters that change when a node gets these axes, by name, or by place if they are
+    """The parameters that change when a node gets these axes, by name, or by index if they are
     operands.
 
-    ``entries`` are numbers for new labels, for parameters that have one for each axis; ``cut`` is
+    ``entries`` are the numbers of new labels, for parameters with one number per axis; ``cut`` is
     the label of an axis that is cut.
     """
     changes: dict[str | int, Any] = {}
@@ -54,7 +54,7 @@ def parameters(
 
 
 def _as_written(g: GraphView, node: Node, name: str, rank: int, sort: bool) -> list[int]:
-    """The axes that a parameter would name in a tensor of this rank if it stayed as it is."""
+    """The axes that an unchanged parameter would name in a tensor of this rank."""
     value = g.get_argument(node, name)
     if value is None:  # all axes
         return list(range(rank))[:: -1 if name == "perm" else 1]

@@ -14,12 +14,12 @@ _MAX_WORSE: Final = 2
 one minimum, but for quantization noise.
 """
 _MAX_ERROR: Final = 0.9
-"""Maximal squared error with the best scales, 1 being the error without. With 0.98, one of seven
-models had 3 % less error, and quantization took twice as long.
+"""Maximal squared error with the best scales, 1 being the error without scales. A limit of 0.98
+gave one of seven models 3 % less error, and quantization took twice as long.
 """
 _MIN_MAGNITUDE: Final = 1e-3
-"""Minimal magnitude of a channel, 1 being the largest channel: one that is silent on the samples
-may be large elsewhere.
+"""Minimal magnitude of a channel, 1 being that of the largest channel: a channel that is silent on
+the samples may be large on other inputs.
 """
 
 

@@ -32,7 +32,7 @@ from xoptim.match.trace import (
 from xoptim.match.view import GraphView, runs
 from xoptim.operators.registry import Trait, operators_with
 
-_STRETCHING: Final = operators_with(Trait.BROADCASTS, Trait.BROADCASTS_SECOND)
+_BROADCASTING: Final = operators_with(Trait.BROADCASTS, Trait.BROADCASTS_SECOND)
 
 
 class Unmet(NamedTuple):
@@ -46,7 +46,7 @@ class Unmet(NamedTuple):
 class DeclaredConditions(PatternOptimization):
     """A pattern that states conditions on its operands, by their names in `match_pattern`.
 
-    Absent operands satisfy all.
+    Absent operands satisfy all conditions.
 
     Class attributes:
         constant_operands: operands that must be constants.
@@ -97,7 +97,7 @@ class DeclaredConditions(PatternOptimization):
     def check_declarations(self, captured: Collection[str]) -> None:
         """Check that conditions are declared for captured names only.
 
-        Raises PatternError for another one.
+        Raises PatternError for any other name.
         """
         declarations: dict[str, Iterable[str]] = {
             "constant_operands": self.constant_operands,
@@ -161,8 +161,8 @@ def keeps_shape(
     node: Node,
     siblings: Sequence[str] | None = None,
 ) -> bool:
-    """Whether the other operands determine the shape of the result, so that a constant may take the
-    place of a number.
+    """Whether a constant may match a number of the pattern: for a constant of any shape, the other
+    operands must determine the shape of the result.
 
     ``symbol`` and ``name`` are the operand of the pattern and of the graph (empty when absent);
     ``siblings`` are the other operands, by default the node's.
@@ -170,7 +170,7 @@ def keeps_shape(
     if (
         not name
         or (symbol.literal is None and symbol.kind is not Scalar)
-        or node.op_type not in _STRETCHING
+        or node.op_type not in _BROADCASTING
     ):
         return True
     shape = g.info(name).shape
@@ -189,8 +189,8 @@ def keeps_shape(
 
 
 def unexpected_operands(g: GraphView, spec: PatternNode, node: Node) -> list[str]:
-    """Operands after those that the pattern lists, unless they are attributes that it mentions, or
-    have their defaults.
+    """Operands after those that the pattern lists, unless the pattern mentions them as attributes,
+    or they have their defaults.
     """
     moved = moved_inputs(node.op_type, node.opset) if not node.domain else {}
     names = []
@@ -216,7 +216,7 @@ def unfit_attribute(
     excused: Collection[str] = (),
 ) -> str | None:
     """The first attribute of a node that does not fit the pattern node's conditions, ``None`` when
-    all do or are excused.
+    all fit or are ``excused``.
 
     Captured values are added to ``captured``, by name.
     """
@@ -248,9 +248,9 @@ def unfit_attribute(
 
 
 def _fits(value: Any, expected: Any, captured: dict[str, Any]) -> bool:
-    """Whether the value of an attribute, or of the operand that replaced it, fits.
+    """Whether the value of an attribute, or of the operand that replaced it, fits a condition.
 
-    A name that was captured before must have the same value.
+    A value that was captured before under the same name must be equal.
     """
     if isinstance(value, AttributeReference):
         return False

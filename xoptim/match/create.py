@@ -85,13 +85,13 @@ def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.Fu
     """Add a local function to an edit, unless the model already has the same function.
 
     Returns the function as it is in the model. Its name differs from the one in the definition when
-    that is taken.
+    another function has that name.
 
     Args:
         edit: of the graph in which the function will be called.
         definition: the function, or its text in ONNX's syntax: ``<domain: "acme"> f <alpha> (x) =>
             (y) { ... }``, where the header may be omitted. Operator sets that it does not import
-            come from the graph.
+            are imported in the versions of the graph.
 
     Raises:
         Declined: when the model's file format has no functions; when the graph is part of a
@@ -137,7 +137,8 @@ def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
     for node in function.node:
         domain = standard_domain(node.domain)
         if not domain:
-            # The parser sets it to "", export does not: the next run compares the functions.
+            # The parser sets the domain to "", export leaves it unset: equal functions would
+            # differ in the next run.
             node.ClearField("domain")
         if domain not in domains:
             domains.add(domain)
@@ -148,7 +149,9 @@ def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
 
 
 def _check_no_recursion(edit: Edit, callee: Key, body: Graph | None = None) -> None:
-    """Raise `Declined` if a call in a graph leads back to the function of the graph."""
+    """Raise `Declined` if the edited graph belongs to a function that ``callee`` calls, directly or
+    not, or whose domain is that of ``callee``.
+    """
     root = edit.target
     while root.parent is not None:
         root = root.parent
@@ -246,7 +249,7 @@ class OpBuilder(OperatorsByName, BuilderOps):
     allowed there, else int64 or float.
 
     ``edit`` returns the edit to which a new node, and the initializers that it reads, belong;
-    ``done`` is called with both.
+    ``done`` is called with the edit and the node.
     """
 
     __slots__ = ("_done", "_edit")

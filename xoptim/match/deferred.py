@@ -37,7 +37,7 @@ class DeferredPattern(PatternOptimization):
     ) -> None:
         self.summary = summary
         self._load = load
-        # They belong to the instance: unlike other patterns, instances of this class differ.
+        # Set on the instance: the instances of this class are different patterns.
         vars(self).update(summary.metadata)
         vars(self).update(
             name=partial(str, summary.name),
@@ -47,7 +47,7 @@ class DeferredPattern(PatternOptimization):
 
     @cached_property
     def loaded(self) -> PatternOptimization:
-        """The pattern."""
+        """The imported pattern."""
         return self._load(self.summary)
 
     @cached_property
@@ -63,7 +63,7 @@ class DeferredPattern(PatternOptimization):
         return self.summary.paths
 
     def reach(self) -> int:
-        """Distance in nodes from the anchor within which a change may make it match."""
+        """Distance in nodes from the anchor within which a change may make the pattern match."""
         return self.summary.reach
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:

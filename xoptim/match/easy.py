@@ -28,7 +28,7 @@ class Match(Mapping[str, Any]):
     Attributes:
         nodes: the matched nodes in the order of the calls in `match_pattern`.
         outputs: names of the results that the replacement must give.
-        output_names: their names in `match_pattern`, when it returns a dictionary.
+        output_names: names of ``outputs`` in `match_pattern`, when it returns a dictionary.
         derived_names: names of the values passed to `derive` so far.
     """
 
@@ -85,7 +85,7 @@ class EasyPatternOptimization(DeclaredConditions):
       passes values to ``apply_pattern`` by ``m.derive(name=value)``.
     - ``apply_pattern(self, g, x, ...)`` makes the replacement and returns a result for each one of
       `match_pattern`: names in the same order, or a dictionary with the same keys; ``None`` (or no
-      entry) for one that is not read. A result may be an operand. Its parameters are any of the
+      entry) for one that is not read. A result may be an operand. The parameters are any of the
       captured results, attributes, options and derived values, by name; a capture of another
       variant is ``None``.
 
@@ -93,7 +93,7 @@ class EasyPatternOptimization(DeclaredConditions):
 
     Class attributes:
         anchors: operators among which the engine chooses the anchor, where the search starts; all
-            of the pattern when empty.
+            operators of the pattern when empty.
         interior: the action when an interior result is also read elsewhere: ``refuse`` the match,
             or ``keep`` its producer; ``g.keep(value)`` and ``g.exclusive(value)`` decide it for one
             result.
@@ -137,7 +137,7 @@ class EasyPatternOptimization(DeclaredConditions):
         return self.apply_pattern(g, **_arguments(self, match))
 
     def progress(self, line: int) -> int:
-        """Progress of a validation: everything else fits before it runs."""
+        """Progress of a validation, which runs when all nodes fit one by one."""
         return COMPLETE + line
 
     def anchor_keys(self) -> frozenset[Key]:
@@ -149,13 +149,13 @@ class EasyPatternOptimization(DeclaredConditions):
         return frozenset((program.anchor_key, program.path) for program in compiled(self))
 
     def reach(self) -> int:
-        """Distance in nodes from the anchor within which a change may make it match."""
+        """Distance in nodes from the anchor within which a change may make the pattern match."""
         return max(program.reach for program in compiled(self))
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Try all variants at a node.
 
-        A listener receives the nearest miss of each that does not match.
+        A listener receives the nearest miss of each variant that does not match.
         """
         listen = listener()
         examine = partial(self._examine, g, node)
@@ -217,7 +217,7 @@ class EasyPatternOptimization(DeclaredConditions):
     ) -> Misfit | None:
         """The first condition or validation that refuses a match.
 
-        One that raises `Declined` refuses it as well.
+        A condition that raises `Declined` refuses the match as well.
         """
         try:
             for condition in conditions:
@@ -306,7 +306,7 @@ def _worth_trying(programs: Sequence[Program], g: GraphView, node: Node) -> list
 def connect(
     g: PatternRewriter, results: Sequence[str | None], targets: Sequence[str]
 ) -> list[Node]:
-    """Give the results of the replacement the names of those that they replace.
+    """Give the results of the replacement the names of the results that they replace.
 
     Operands and repeated results are copied.
     """
@@ -397,7 +397,7 @@ def compiled(pattern: EasyPatternOptimization) -> tuple[Program, ...]:
     if cached is None:
         anchors = tuple(map(operator_key, cls.anchors))
         variants = pattern.traced()
-        if not cls.is_shipped():  # tests check those
+        if not cls.is_shipped():  # tests check the shipped ones
             check(pattern, variants)
         programs = tuple(compile_trace(variant, anchors, pattern.interior) for variant in variants)
         cached = _PROGRAMS[cls] = programs
@@ -418,7 +418,7 @@ def check(pattern: EasyPatternOptimization, variants: Sequence[Trace]) -> None:
 def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]:
     """The arguments of `apply_pattern`.
 
-    One such as ``**others`` takes all that no parameter names.
+    A parameter such as ``**others`` gets all captures that no other parameter names.
     """
     arguments: dict[str, Any] = {}
     for parameter in _parameters(pattern):

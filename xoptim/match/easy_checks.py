@@ -56,7 +56,7 @@ def check_replacement(name: str, apply: Callable[..., Any], names: Collection[st
     """Check the parameters of `apply_pattern`.
 
     Each must be among the ``names`` that a variant captures or that are derived. Raises
-    `PatternError` for another one.
+    `PatternError` for any other parameter.
     """
     code = getattr(apply, "__code__", None)
     if code is None:
@@ -73,7 +73,7 @@ def check_replacement(name: str, apply: Callable[..., Any], names: Collection[st
 
 
 def _attributes(node: PatternNode) -> list[str]:
-    """The attributes that a node must have; one that must be absent may be from a later version."""
+    """The attributes that a node must have; one that must be absent may be unknown to onnx yet."""
     return [name for name, value in node.attributes.items() if value is not None]
 
 

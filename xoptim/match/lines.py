@@ -10,7 +10,7 @@ from xoptim.match.rewrite import Rewrite
 
 
 def calling_frame(levels: int = 1) -> FrameType:
-    """The frame of the caller's caller; ``levels=2``: of the caller of that."""
+    """The frame that is ``levels`` calls above the function that calls this one."""
     frame = inspect.currentframe()
     for _ in range(levels + 1):
         assert frame is not None
@@ -81,7 +81,7 @@ _PACKAGE = Path(__file__).parent.parent
 
 
 def _is_own(file: str) -> bool:
-    """Whether a file is xoptim's, but no pattern."""
+    """Whether a file belongs to xoptim, and not to its patterns."""
     path = Path(file)
     return path.is_relative_to(_PACKAGE) and not path.is_relative_to(_PACKAGE / "patterns")
 

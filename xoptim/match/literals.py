@@ -12,8 +12,8 @@ from xoptim.graph.graph import Graph
 def equals_literal(array: np.ndarray, value: float | bool) -> bool:
     """Whether a one-element array holds the number to which its element type rounds ``value``.
 
-    A number that 16 bits hold (0, 1, -1, 2, 0.5, 6, ...) is compared exactly: every type can store
-    it, and a constant that is computed equals it exactly. Others (√2, 1/6, 0.044715) may be off by
+    A number that float16 holds (0, 1, -1, 2, 0.5, 6, ...) is compared exactly: every type can store
+    it, and a computed constant equals it exactly. Other numbers (√2, 1/6, 0.044715) may be off by
     two units in the last place of the element type, which covers literals that were computed in
     another precision and then rounded.
     """

@@ -13,9 +13,9 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import PHASES, STATUSES, Example, Rewrite
 
 Made = TypeVar("Made", bound=Rewrite)
-_OF_PATTERNS: Final = frozenset(Rewrite.__annotations__ | PatternOptimization.__annotations__)
+_PATTERN_NAMES: Final = frozenset(Rewrite.__annotations__ | PatternOptimization.__annotations__)
 LISTS: Final = frozenset(
-    name for name in _OF_PATTERNS if isinstance(getattr(PatternOptimization, name), tuple)
+    name for name in _PATTERN_NAMES if isinstance(getattr(PatternOptimization, name), tuple)
 ) - {"examples"}
 """Class attributes that are tuples of words."""
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
@@ -31,7 +31,7 @@ _VERSIONS: Final = re.compile(r"((<=?|>=?|==|!=)\d+(\.\d+)*(,(?=.))?)*")
 def metadata_of(kind: type[Rewrite]) -> frozenset[str]:
     """The class attributes that are metadata of a pattern or a pass."""
     return (
-        _OF_PATTERNS
+        _PATTERN_NAMES
         if issubclass(kind, PatternOptimization)
         else frozenset(Rewrite.__annotations__)
     )
@@ -63,7 +63,7 @@ def pattern_class(
 def checked(kind: type[Rewrite], metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The class attributes of a pattern or a pass, checked, with lists as tuples.
 
-    Raises `TypeError` for a wrong one.
+    Raises `TypeError` for an unknown or invalid class attribute.
     """
     names = metadata_of(kind)
     attributes: dict[str, Any] = {}
@@ -115,7 +115,7 @@ def fault(key: str, value: Any) -> str:
     if key == "onnxruntime":
         is_known = isinstance(value, str) and _VERSIONS.fullmatch(value)
         return "" if is_known else f"is a list of versions such as '>=1.30,<1.33', not {value!r}"
-    if key not in _OF_PATTERNS or (key == "max_opset" and value is None):
+    if key not in _PATTERN_NAMES or (key == "max_opset" and value is None):
         return ""
     return (
         ""

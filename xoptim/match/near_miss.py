@@ -76,10 +76,7 @@ class NearPairing(Pairing):
         self._waived: Refusal | None = None
         """The condition that was skipped on this search path."""
         self._is_complete = False
-        """Whether all nodes fitted one by one.
-
-        No search path gets further than that, and each such assignment is reported.
-        """
+        """Whether some search path paired all nodes; each such path is reported, and no other."""
 
     def report(self) -> None:
         """Report the refusal that came nearest to a match, unless complete assignments were
@@ -101,15 +98,15 @@ class NearPairing(Pairing):
         """Remember the first condition that failed on this search path, if no other path got
         further.
 
-        Returns whether the search continues as if the condition held, because none has failed
-        before. It then ends without a match.
+        Returns whether the search continues as if the condition held, because no condition failed
+        before. Such a search ends without a match.
 
         Args:
             node: the node that does not fit.
             reason: the reason.
             spec: the pattern node.
             *values: results that the condition is about.
-            near: whether only a value is wrong, which is nearer than another operator.
+            near: whether only a value is wrong, which is nearer than a wrong operator.
             waive: whether the search may continue as if the condition held.
             is_last: whether all else fits: nearer than a path with as many pairs that ended early.
         """
@@ -129,7 +126,7 @@ class NearPairing(Pairing):
         return False
 
     def _remember(self, refusal: Refusal, is_last: bool) -> None:
-        """Keep a refusal if its search path got further than those before."""
+        """Keep a refusal if its search path got further than earlier paths."""
         nodes = self.bound
         count = sum(name is not None for name in self.names)
         progress = 1000 * len(nodes) + 2 * count + refusal.progress + is_last
@@ -210,7 +207,7 @@ class NearPairing(Pairing):
         if super()._results(spec, node):
             return True
         symbols = [symbol for symbol in spec.outputs if symbol.kind is not Variadic]
-        if len(node.output) < len(symbols) or not self._has_as_many(spec, node):
+        if len(node.output) < len(symbols) or not self._may_have_more_results(spec, node):
             return self.refuse(
                 node, f"expected {len(symbols)} results, found {len(node.output)}", spec
             )
@@ -220,9 +217,9 @@ class NearPairing(Pairing):
                 return self.refuse(
                     node, f"expected {partner!r}, found {name!r}", spec, partner, name
                 )
-        return False  # the list of remaining results does not fit, which has been reported
+        return False  # `_unify_list` reported that the remaining results do not fit
 
-    def _has_no_more(self, spec: PatternNode, node: Node) -> bool:
+    def _may_have_more_operands(self, spec: PatternNode, node: Node) -> bool:
         reason = f"expected {len(spec.inputs)} operands, found {len(node.input)}"
         return all(
             self.refuse(node, reason, spec, waive=True)

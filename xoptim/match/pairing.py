@@ -23,8 +23,8 @@ Tree: TypeAlias = tuple[tuple[str, ...], tuple[Node, ...]]
 class Pairing:
     """The nodes and results of a graph that are paired with those of a program, consistently.
 
-    Each method that pairs returns whether the pair fits. When it does not, it may leave some pairs
-    behind: `alternatives` removes them.
+    Each method that pairs returns whether the pair fits. A method that returns False may leave some
+    pairs behind: `alternatives` removes them.
     """
 
     __slots__ = ("attributes", "extra", "g", "names", "nodes", "program")
@@ -55,7 +55,7 @@ class Pairing:
         """Pair a pattern node with each choice (a node, an order of operands, a tree) that fits,
         one after another.
 
-        Pairs made since are removed before the next choice.
+        Pairs made with one choice are removed before the next choice.
         """
         names, nodes, extra, attributes = self.names, self.nodes, self.extra, self.attributes
         for choice in choices:
@@ -88,7 +88,7 @@ class Pairing:
             symbols = symbols[:-1]
             if not self._unify_list(spec.outputs[-1], node.output[len(symbols) :], spec, node):
                 return False
-        if len(node.output) < len(symbols) or not self._has_as_many(spec, node):
+        if len(node.output) < len(symbols) or not self._may_have_more_results(spec, node):
             return False
         names = self.names
         for symbol, name in zip(symbols, node.output, strict=False):
@@ -100,9 +100,9 @@ class Pairing:
         self.nodes[spec.index] = node
         return True
 
-    def _has_as_many(self, spec: PatternNode, node: Node) -> bool:
-        """Whether a node has no more results than the pattern node, if their number changes their
-        meaning, as in Split.
+    def _may_have_more_results(self, spec: PatternNode, node: Node) -> bool:
+        """Whether further results of a node, if it has any, do not change the meaning of the
+        results in the pattern, as they do in Split.
         """
         if len(node.output) <= len(spec.outputs) or any(
             symbol.kind is Variadic for symbol in spec.outputs[-1:]
@@ -120,7 +120,7 @@ class Pairing:
             return self._operands_and_list(spec, node, order)
         inputs, names = node.input, self.names
         count = len(inputs)
-        if count > len(spec.inputs) and not self._has_no_more(spec, node):
+        if count > len(spec.inputs) and not self._may_have_more_operands(spec, node):
             return False
         for place, symbol in zip(order, spec.inputs, strict=True):
             if symbol is None:
@@ -138,12 +138,12 @@ class Pairing:
     def _is_absent(self, place: int, spec: PatternNode, node: Node) -> bool:
         return place >= len(node.input) or not node.input[place]
 
-    def _has_no_more(self, spec: PatternNode, node: Node) -> bool:
-        """Whether all operands after those that the pattern lists may be present."""
+    def _may_have_more_operands(self, spec: PatternNode, node: Node) -> bool:
+        """Whether the operands after those that the pattern lists may be present."""
         return not unexpected_operands(self.g, spec, node)
 
     def _operands_and_list(self, spec: PatternNode, node: Node, order: tuple[int, ...]) -> bool:
-        """Pair operands; one symbol takes all that remain."""
+        """Pair operands; one symbol takes all remaining operands."""
         variadic, count = spec.variadic, len(spec.inputs) - 1
         if len(node.input) < count:
             return False
@@ -179,11 +179,11 @@ class Pairing:
         return True
 
     def _is_inner(self, spec: PatternNode, node: Node) -> bool:
-        """Whether a node with the operator of an associative one may be an inner node of its
-        tree.
+        """Whether a node may be an inner node of the tree that an associative pattern node
+        matches.
         """
-        is_taken = node in self.nodes or node in self.extra
-        return not is_taken and unfit_attribute(self.g, spec, node, self.attributes) is None
+        is_paired = node in self.nodes or node in self.extra
+        return not is_paired and unfit_attribute(self.g, spec, node, self.attributes) is None
 
     def _unify(
         self,
@@ -225,7 +225,7 @@ class Pairing:
 
 
 _MAX_ORDERS = 720
-"""Maximal number of orders of operands that are tried, the given one first: all orders of six
+"""Maximal number of orders of operands that are tried, the one of the node first: all orders of six
 operands.
 """
 Examine: TypeAlias = Callable[[Pairing], MatchResult | Misfit | None]
@@ -297,8 +297,9 @@ class MatchAttempt:
         return self.pairing.names[symbol.index] or ""
 
     def _orders(self, spec: PatternNode) -> Iterable[tuple[int, ...]]:
-        """Orders of operands that depend on their number: first those that the pattern lists, then
-        the remaining ones.
+        """The orders of operands where they depend on the number of operands.
+
+        In each order, the operands that the pattern lists precede the remaining ones.
         """
         places = range(len(self.pairing.node_of(spec).input))
         orders: Iterable[tuple[int, ...]]

@@ -158,7 +158,7 @@ class PatternOptimization(Rewrite):
         anchors: operators at whose nodes `match` is called (``"domain::Op"`` outside the standard
             domain); every node of the graph when empty.
         near: operators; one of them must produce an input of the anchor; any when empty.
-        radius: how many nodes away from the anchor a change may make it match.
+        radius: distance in nodes from the anchor within which a change may make the pattern match.
     """
 
     anchors: ClassVar[tuple[str, ...]] = ()
@@ -177,11 +177,11 @@ class PatternOptimization(Rewrite):
         """Operators of anchors, each with the operators of a chain of producers that must lead to
         it.
         """
-        ends: list[tuple[Key, ...]] = [(key,) for key in self.near_keys()] or [()]
-        return frozenset((anchor, end) for anchor in self.anchor_keys() for end in ends)
+        chains: list[tuple[Key, ...]] = [(key,) for key in self.near_keys()] or [()]
+        return frozenset((anchor, chain) for anchor in self.anchor_keys() for chain in chains)
 
     def reach(self) -> int:
-        """How many nodes away from the anchor a change may make it match."""
+        """Distance in nodes from the anchor within which a change may make the pattern match."""
         return self.radius
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:

@@ -45,9 +45,9 @@ class Program:
     trace: Trace
     anchor: PatternNode
     steps: tuple[MatchStep, ...]
-    # Operator that must produce an input of the anchor, operator that must produce an input of
-    # that, and so on; the last one may be `CONSTANT`, or a `literal_key`. Empty when no producer is
-    # required
+    # Operators of a chain of producers: the first one must produce an input of the anchor, the
+    # second one an input of the first one, and so on. The last one may be `CONSTANT`, or a
+    # `literal_key`. Empty when no producer is required
     path: tuple[Key, ...]
     size: int
     count: int
@@ -60,7 +60,7 @@ class Program:
     captures: tuple[tuple[str, int], ...] = field(init=False)
     # registers of the results from outside that the pattern reads, except lists of results
     operands: tuple[int, ...] = field(init=False)
-    lists: tuple[str, ...] = field(init=False)  # names of these lists
+    lists: tuple[str, ...] = field(init=False)  # names of the lists of results from outside
 
     def __post_init__(self) -> None:
         inputs = [s for s in self.trace.symbols if s.producer is None and s.literal is None]
@@ -81,10 +81,10 @@ def compile_trace(
 ) -> Program:
     """Order the nodes of a pattern for matching: producers first, then consumers of known results.
 
-    The anchor is the most selective node (see `_frequency`), the last one among equals; of the
-    operators in ``anchors``, if there are any. ``interior`` is the pattern's class attribute.
-    Raises `TypeError` when the pattern is empty, not connected, returns results that it does not
-    compute, or has no such anchor.
+    The anchor is the node with the rarest operator (see `_frequency`), the last one among equals;
+    only nodes with an operator in ``anchors`` count, if there are any. ``interior`` is the
+    pattern's class attribute. Raises `TypeError` when the pattern is empty, not connected, returns
+    results that it does not compute, or has no such anchor.
     """
     anchor = _anchor(trace, anchors)
     steps: list[MatchStep] = []
@@ -191,7 +191,9 @@ def _path(anchor: PatternNode) -> tuple[Key, ...]:
 
 
 def _constant_key(node: PatternNode) -> tuple[Key, ...]:
-    """The constant that a node must read, if any: a literal that is compared exactly, else any."""
+    """The key of a constant that a node must read: of a literal that is compared exactly, else of
+    any constant; empty without one.
+    """
     constants = [
         s
         for s in node.inputs
@@ -214,7 +216,9 @@ def _neighbours(trace: Trace, node: PatternNode) -> list[PatternNode]:
 
 
 def _forward(trace: Trace, depth: Mapping[int, int]) -> MatchStep | None:
-    """The step to another reader of a result of the nodes so far, preferably one they produce."""
+    """The step to a further node that reads an operand or, preferably, a result of the nodes so
+    far.
+    """
     registers = {
         s.index
         for n in trace.nodes

@@ -57,10 +57,10 @@ class Channels(NamedTuple):
     """The numbers of each channel of a tensor; arrays of shape (channels,).
 
     Attributes:
-        low: the smallest ones.
-        high: the largest ones.
-        mean: their means.
-        square: the means of their squares.
+        low: the smallest numbers.
+        high: the largest numbers.
+        mean: the means of the numbers.
+        square: the means of the squares.
     """
 
     low: Numbers
@@ -108,10 +108,10 @@ class QuantizationPattern(PatternOptimization):
             pattern of the scheme quantizes.
         quantizes_activations: whether it quantizes the activations of a MatMul at each run, and not
             only constants.
-        quantizes_result: whether an operator that reads its result may be quantized because of
-            that.
-        time: time of a MatMul, 1 being float32 (lab/payoff.md), by which forms of one MatMul are
-            compared; 1 if only bytes are saved.
+        quantizes_result: whether its result is quantized, so that an operator that reads the result
+            may be quantized as well.
+        time: time of a MatMul, 1 being that of float32 (lab/payoff.md), by which forms of one
+            MatMul are compared; 1 if only bytes are saved.
     """
 
     exactness: ClassVar[Exactness] = "approximate"
@@ -142,7 +142,7 @@ class StoringPattern(QuantizationPattern):
 
     @classmethod
     def fits(cls, numbers: np.ndarray[Any, Any]) -> bool:
-        """Whether float32 numbers can be stored."""
+        """Whether `stored` can store float32 numbers."""
         raise NotImplementedError
 
     @classmethod
@@ -175,7 +175,7 @@ class RangedPattern(QuantizationPattern):
         observed: facts about tensors on samples.
 
     Class attributes:
-        operators: the types of the operators with weights. Quantizing only others saves nothing.
+        operators: the operators with weights. Quantizing other operators alone saves nothing.
     """
 
     operators: ClassVar[tuple[str, ...]]
@@ -197,7 +197,7 @@ class BlockPattern(QuantizationPattern):
         rounded: the format of the blocks, and the integers of weights.
 
     Class attributes:
-        operators: the types of the operators with weights.
+        operators: the operators with weights.
     """
 
     operators: ClassVar[tuple[str, ...]] = ("MatMul", "Gemm", "FusedMatMul")
@@ -231,8 +231,8 @@ class BlockScalingPattern(ScalingPattern):
     """A pattern that moves scales of channels to weights that are quantized in blocks.
 
     Args:
-        scales: scales of the channels of activations, by name, by which these are divided; others
-            stay. ``None``: the constants alone decide.
+        scales: scales by which the channels of activations are divided, by the names of the
+            activations; other activations stay. ``None``: the constants alone decide.
     """
 
     scales: Mapping[str, Numbers] | None = None

@@ -22,10 +22,10 @@ class Refusal:
 
     Attributes:
         pattern: name of the pattern.
-        node: the node at which it failed, ``None`` when no single node failed.
+        node: the node that does not fit, ``None`` when it is no single node.
         reason: the expectation; empty when the pattern gave none.
         file: source file of the condition.
-        line: its line.
+        line: line of the condition.
         progress: how much of the match fitted; comparable only between refusals of one pattern.
         matched: nodes that fitted.
         total: number of nodes of the pattern, 0 when it is not declared.

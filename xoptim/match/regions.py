@@ -21,11 +21,11 @@ Equal forms of one value are one tensor.
 class Carried(NamedTuple):
     """A node that computes in another form."""
 
-    # the forms of the operands that are needed in another form, by index; all others stay
+    # the forms of the operands that are needed in another form, by index; other operands stay
     operands: Mapping[int, Form]
     changed: Mapping[str | int, Any]  # parameters that change (`xoptim.match.axes.parameters`)
 
-    def whole(self, node: Node) -> set[str]:
+    def unchanged(self, node: Node) -> set[str]:
         """The operands that stay as they are."""
         return {name for place, name in enumerate(node.input) if place not in self.operands}
 
@@ -34,10 +34,10 @@ class Carried(NamedTuple):
 class AxisRegion:
     """Nodes that can compute in another form."""
 
-    forms: dict[str, Form]  # of the values that they read or write, in the order of the search
-    # in the order in which they were found
-    nodes: dict[Node, Carried] = field(default_factory=dict)
-    stopped: Node | None = None  # the first neighbor that cannot
+    # the values that the nodes read or write in another form, in the order of the search
+    forms: dict[str, Form]
+    nodes: dict[Node, Carried] = field(default_factory=dict)  # in the order of the search
+    stopped: Node | None = None  # the first neighbor that cannot compute in another form
 
     @property
     def sources(self) -> dict[str, Form]:
@@ -46,9 +46,9 @@ class AxisRegion:
         return {name: form for name, form in self.forms.items() if name not in produced}
 
     @property
-    def whole(self) -> set[str]:
+    def unchanged(self) -> set[str]:
         """The values that nodes read as they are."""
-        return {name for node, carried in self.nodes.items() for name in carried.whole(node)}
+        return {name for node, carried in self.nodes.items() for name in carried.unchanged(node)}
 
     def first(self, count: int) -> AxisRegion:
         """The region when it had this many nodes."""
@@ -64,8 +64,8 @@ class AxisRegion:
     ) -> list[Node]:
         """The nodes in the other form, in the order of the graph.
 
-        ``names`` are the sources in their forms; names of results are added. Results must have the
-        names in ``outputs``.
+        ``names`` maps the sources to values in the other form; results are added to it.
+        ``outputs`` are names that the results of some nodes must have, by the first old result.
         """
         nodes: list[Node] = []
         for node in sorted(self.nodes, key=lambda n: n.label):
@@ -84,7 +84,7 @@ class AxisRegion:
 def region_above(
     g: GraphView, reader: Node, form: Form, carry: Callable[[Node, Form], Carried | None], most: int
 ) -> AxisRegion:
-    """At most ``most`` nodes above ``reader``, each with one result that only they or it read.
+    """At most ``most`` nodes above ``reader``; only these nodes and ``reader`` read their results.
 
     ``reader`` needs its first operand in ``form``; ``carry`` returns how a node computes its result
     in a form.
@@ -107,7 +107,7 @@ def _last_above(
     g: GraphView, region: AxisRegion, reader: Node, carry: Callable[[Node, Form], Carried | None]
 ) -> tuple[Node | None, Carried | None]:
     """The last node that can be added, with how it computes its result; none if no node can."""
-    unchanged = region.whole | {*reader.input[1:]}
+    unchanged = region.unchanged | {*reader.input[1:]}
     candidates = [
         (node, name)
         for name in region.sources
@@ -120,7 +120,7 @@ def _last_above(
             and g.is_used_only_by(name, reader, *region.nodes)
         )
         carried = carry(node, region.forms[name]) if is_inside else None
-        if carried is not None and carried.whole(node).isdisjoint(
+        if carried is not None and carried.unchanged(node).isdisjoint(
             node.input[place] for place in carried.operands
         ):
             return node, carried
@@ -134,7 +134,8 @@ def region_below(
     """The nodes, at most ``most``, that read values in another form, in the order of the graph.
 
     ``carry`` is called for the producers of operands first. It returns how a node computes its
-    results, and adds to ``forms`` their forms, and those of other values that it needs.
+    results, and adds the forms of the results, and of other values that the node needs, to
+    ``forms``.
     """
     region = AxisRegion(forms)
     pending = {reader for name in forms for reader in g.next_nodes(name)}

@@ -51,7 +51,7 @@ class _Anything:
 
 
 ANY = _Anything()
-"""Matches an attribute, or with ``attributes=ANY`` all that are not mentioned, with any value."""
+"""Matches an attribute of any value; ``attributes=ANY``: all attributes that are not mentioned."""
 
 
 class Constant:
@@ -67,7 +67,7 @@ class Scalar(Constant):
 class Optional:
     """Annotation of a parameter of `match_pattern`: the input may be absent.
 
-    It is then captured as ``""``.
+    An absent input is captured as ``""``.
     """
 
 
@@ -101,8 +101,10 @@ class Symbol:
 
 @dataclass(slots=True, eq=False)
 class PatternNode:
-    """A node in a pattern, with a condition on each attribute, and on the ``others``, which are not
-    mentioned.
+    """A node in a pattern.
+
+    ``attributes`` are conditions on the attributes that the pattern mentions, ``others`` is the
+    condition on all other attributes.
     """
 
     index: int  # its place in the order of the calls
@@ -114,7 +116,7 @@ class PatternNode:
     others: Any
     line: int = 0  # of the call in the pattern
     associative: bool = False  # whether a tree of such nodes may match it
-    # whether the operands may be in any order although the operator is not commutative
+    # whether the operands may be in any order, even if the operator is not commutative
     any_order: bool = False
     # place of the operand that takes all remaining ones, -1 when there is none
     variadic: int = field(init=False)
@@ -271,10 +273,7 @@ class PatternBuilder:
         return symbol
 
     def keep(self, value: Symbol) -> Symbol:
-        """Allow other readers of this result of the pattern.
-
-        If there are any, its producer stays.
-        """
+        """Allow other readers of this result of the pattern: its producer then stays."""
         value.interior = "keep"
         return value
 
@@ -426,7 +425,7 @@ def trace(function: Callable[..., Any], names: Sequence[str] | None = None) -> l
                 "patterns"
             )
         answers = builder.taken
-        # Queue the other answers of the choices that this run met first.
+        # Queue the other answers of the choices that were new in this run.
         for position in reversed(range(len(choices), len(answers))):
             pending += [
                 [*answers[:position], answer]

@@ -18,7 +18,7 @@ _MAX_DEPTH: Final = 24
 
 
 def is_assumed(graph: Graph, word: str, name: str) -> bool:
-    """Whether a property is assumed of all tensors, or of this one, an input of the model."""
+    """Whether a property is assumed of all tensors, or of this input of the model."""
     assumptions = graph.model.assumptions
     return assumptions.has(word) or (
         assumptions.has(word, name)
@@ -28,7 +28,7 @@ def is_assumed(graph: Graph, word: str, name: str) -> bool:
 
 
 def is_one_assumed(graph: Graph, cases: Collection[tuple[Dim, int]]) -> bool:
-    """Whether it is assumed that at least one of some sizes is equal to its number."""
+    """Whether an assumption says that at least one of some sizes is equal to its number."""
     model = graph.model
 
     def is_case(name: str, fact: SizeFact) -> bool:

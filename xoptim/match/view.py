@@ -32,7 +32,7 @@ Cpu: TypeAlias = Literal["any", "vnni"]
 CPUS: Final[tuple[Cpu, ...]] = get_args(Cpu)
 
 
-class GivenTensors:
+class InputTensors:
     """The tensor inputs of a graph, then of the enclosing graphs, listed once for many look-ups."""
 
     def __init__(self, graph: Graph) -> None:
@@ -50,10 +50,10 @@ class GivenTensors:
 
     @cached_property
     def leading(self) -> frozenset[str]:
-        """Symbols in their first two axes, if these are assumed not to be empty."""
+        """Symbols in the first two axes of inputs, if these axes are assumed not to be empty."""
         if not self._graph.model.assumptions.has("nonempty"):
             return frozenset()
-        # Of a sum such as past + n, one part may be 0; of a multiple, the symbol is not.
+        # If past + n is not 0, past or n may still be 0; if 2*n is not 0, n is not 0.
         axes = [
             axis for _, shape in self._tensors for axis in shape[:2] if not isinstance(axis, int)
         ]
@@ -88,13 +88,14 @@ class GraphView(GraphQueries):
             VNNI only.
     """
 
-    __slots__ = ("_edit", "_given", "cpu", "graph", "notes", "provider", "scope")
+    __slots__ = ("_edit", "_input_tensors", "cpu", "graph", "notes", "provider", "scope")
 
     def __init__(self, graph: Graph, provider: str = "", cpu: Cpu = "any") -> None:
+        # `scope` is where results are looked up: a `PatternRewriter` sets it to its edit
         self.graph = self.scope = graph
         self.provider, self.cpu = provider, cpu
         self._edit: Edit | None = None
-        self._given = GivenTensors(graph)
+        self._input_tensors = InputTensors(graph)
         self.notes: dict[Hashable, Any] | None = None
         """Search results that patterns cache until the next rewrite; ``None`` outside rounds, where
         nothing may be cached.
@@ -134,17 +135,17 @@ class GraphView(GraphQueries):
         """Tensor inputs of this and the enclosing graphs that have one of these axes, with their
         shapes, in order.
         """
-        return self._given.with_axes(axes)
+        return self._input_tensors.with_axes(axes)
 
     def leading_symbols(self) -> frozenset[str]:
         """Symbols in the first two axes of inputs: sizes that the caller chooses, such as batch
         size and sequence length.
         """
-        return self._given.leading
+        return self._input_tensors.leading
 
     def assumes(self, word: str, name: str = "") -> bool:
-        """Whether a word of the default set is assumed, or a property of the values of an input or
-        of all tensors.
+        """Whether a word of the default set is assumed, or a property of values: of all tensors, or
+        of the input ``name``.
         """
         return is_assumed(self.scope, word, name)
 
@@ -181,19 +182,18 @@ class GraphView(GraphQueries):
         return array is not None and array.size == 1 and equals_literal(array, value)
 
     def get_constant_scalar(self, name: str) -> float | int | bool | None:
-        """The number in a constant with one element, ``None`` when it is not such a constant."""
+        """The number in a constant with one element, ``None`` for any other result."""
         return constant_number(self.scope, name)
 
     def get_computed_constant(self, name: str) -> np.ndarray | None:
-        """The value of a constant, computed when it depends on others, ``None`` if it is not
-        constant. Do not modify it.
+        """The value of a constant, stored or computed, ``None`` for a result that is not constant.
+
+        Do not modify the value.
         """
         return constant_array(self.scope, name) if name else None
 
     def get_ints(self, name: str) -> list[int] | None:
-        """Elements of a constant integer tensor, flattened, ``None`` when it is not such a
-        constant.
-        """
+        """Elements of a constant integer tensor, flattened, ``None`` for any other result."""
         array = self.get_computed_constant(name)
         return (
             None
@@ -389,7 +389,7 @@ class PatternRewriter(GraphView):
     def splice(self, body: Graph, inputs: Mapping[str, str], outputs: Sequence[str]) -> list[Node]:
         """Copies of the nodes of a subgraph for this graph, in order.
 
-        Its initializers are stored here.
+        The initializers of the subgraph are stored in this graph.
 
         Args:
             body: the subgraph, of a node of this graph.
@@ -415,8 +415,7 @@ class PatternRewriter(GraphView):
         return lift(body, nodes, self.edit, names)
 
     def make_initializer(self, name: str, value: Any, source: str = "") -> str:
-        """Store an array, number or list, and return its name, which differs from ``name`` if that
-        is taken.
+        """Store an array, number or list, and return its name: a new one if ``name`` is in use.
 
         Without a name, ``source`` is used.
         """

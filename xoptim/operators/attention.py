@@ -1,6 +1,7 @@
 """Attention, of the standard operator set and of onnxruntime.
 
-Source: docs/ContribOperators.md and runs of onnxruntime.
+Source: onnxruntime's docs/ContribOperators.md, and runs of onnxruntime. In shapes, N is the batch
+size, S the length of the queries, L of the keys, H are features of the queries, Hv of the values.
 """
 
 import math
@@ -179,7 +180,7 @@ def causal_conv(ctx: NodeContext) -> Results:
     return [output, Info(dtype, (window, *state) if window else state)]
 
 
-def _per_query_head(
+def _query_sizes(
     ctx: NodeContext, heads: int | None, kv_heads: int | None
 ) -> tuple[Dim | None, Dim | None]:
     """Size of a head, and features of the queries; without a key input, input 0 also holds keys and
@@ -207,7 +208,7 @@ def _hidden_sizes(ctx: NodeContext) -> tuple[Dim | None, Dim | None]:
 
 @infers("Attention", "QAttention", "DecoderMaskedSelfAttention", domain="com.microsoft")
 def merged_attention(ctx: NodeContext) -> Results:
-    """Input (N, S, I), merged weights and bias give (N, S, Hv).
+    """Input (N, S, features), merged weights and bias give (N, S, Hv).
 
     The cache is (2, N, heads, length, size).
     """
@@ -290,14 +291,14 @@ def group_query_attention(ctx: NodeContext) -> Results:
     """Outputs (N, S, H), present key and value (N, kv heads, length, size), scores (N, heads, S,
     total).
 
-    Without a key, the query holds all three: (heads + 2 * kv heads) * size features. The length of
-    present is the larger of the past's and the total (input 6); with ``sliding_window_cache``, it
-    is the past's.
+    Without a key, the query also holds keys and values: (heads + 2 * kv heads) * size features. A
+    present cache has the length of the past or the total (input 6), whichever is larger; with
+    ``sliding_window_cache``, it has the length of the past.
     """
     query, past = ctx.input(0), ctx.input(3)
     heads, kv_heads = natural(ctx, "num_heads"), natural(ctx, "kv_num_heads")
     batch, length = known(ctx, dim_of(query, 0, 3)), known(ctx, dim_of(query, 1, 3))
-    size, features = _per_query_head(ctx, heads, kv_heads)
+    size, features = _query_sizes(ctx, heads, kv_heads)
     output = Info(dtype_of(query), (batch, length, known(ctx, features)))
     if ctx.num_outputs == 1:
         return [output]
@@ -343,7 +344,7 @@ _PAST: Final = {"Attention": 4, "MultiHeadAttention": 6, "GroupQueryAttention": 
 def attention_operations(node: NodeView, operands: KnownShapes, results: KnownShapes) -> int:
     """Two matrix multiplications, and the softmax between them; operands of rank 3 or 4."""
     queries, keys, place = operands[0], operands[1], _PAST[node.op_type]
-    # onnxruntime's own: the second operand is the weight of the projections
+    # com.microsoft: the second operand is the weight of the projections
     if node.op_type == "Attention" and node.domain:
         return 2 * math.prod(queries) * (2 * queries[-2] + math.prod(keys[-1:]))
     past = operands[place] if place < len(operands) else ()

@@ -28,16 +28,17 @@ class AxisOperand(NamedTuple):
     """The axes of an operand."""
 
     labels: Labels  # one for each axis
-    # labels along which a position of the result may need other positions of the operand than its
-    # own
+    # labels of the axes along which an element of the result may read any position
     whole: frozenset[int] = frozenset()
     # whether it may have fewer axes than the result: its axes are the last ones then
     broadcasts: bool = False
-    is_apart: bool = False  # whether it has only certain axes, in a fixed order, like indices
+    # whether a new axis of the result is not inserted into it, as into indices and weights, which
+    # have only some of the axes
+    is_apart: bool = False
 
 
 class Numbers(NamedTuple):
-    """A parameter with a number, or one for each side, for each axis of the result."""
+    """A parameter with a number, or a pair such as begin and end, for each axis of the result."""
 
     entries: Mapping[int, Any]  # the numbers, by label
     kept: Any  # the number of an axis that keeps its size
@@ -67,7 +68,7 @@ class Axes:
         return self.results[0][len(self.results[0]) - self.last :]
 
     def reordered(self, order: Labels) -> Axes | None:
-        """The same with the axes of one operand or result in another order.
+        """The axes of the node after the axes of one operand or result were put in another order.
 
         ``None`` if the node cannot be written so.
         """
@@ -90,7 +91,7 @@ class Axes:
         def sort(labels: Labels) -> Labels:
             result = [label for label in order if label in labels]
             for place, label in enumerate(labels):
-                # a new axis, not the last one: broadcasting along that is slow
+                # An axis of its own keeps its place, but not the last: broadcasting is slow there.
                 if label not in result:
                     result.insert(min(place, len(result) - 1), label)
             return tuple(result)
@@ -98,7 +99,7 @@ class Axes:
         return self._with(sort)
 
     def inserted(self, new: int, before: int | None = None) -> Axes | None:
-        """The same with a new axis in front of another one, or of all.
+        """The axes of the node after a new axis was inserted before another one, or before all.
 
         ``None`` if the node cannot be written so.
         """
@@ -120,7 +121,7 @@ class Axes:
         return self._with(insert, changes_apart=False)
 
     def replaced(self, replacing: Mapping[int, Labels]) -> Axes:
-        """The same with some axes replaced, each by any number of axes."""
+        """The axes of the node after some axes were replaced, each by any number of axes."""
         return self._with(
             lambda labels: tuple(
                 axis for label in labels for axis in replacing.get(label, (label,))
@@ -156,7 +157,8 @@ class Axes:
             ),
             default=0,
         )
-        if drops and longest >= len(self.results[0]):  # the rank of a scale
+        # A scale with leading axes of size 1 (negative labels) would exceed the rank of the result.
+        if drops and longest >= len(self.results[0]):
             return None
         axes: dict[int, int] = {}
         for place, operand in enumerate(self.operands):
@@ -272,7 +274,7 @@ def axes_of_first(
 ) -> Axes:
     """The axes of a node with one operand besides its parameters.
 
-    By default the results have the same axes.
+    By default the results have the axes of the operand.
     """
     labels = label_range(len(shapes[0]))
     results = (labels if result is None else result,) * len(node.output)
@@ -290,7 +292,7 @@ def axes_mixed(
 ) -> Axes | None:
     """The axes of a node that mixes the elements along some axes of its first operand.
 
-    ``names`` are the parameters that name them; ``drops`` says whether the result lacks them.
+    ``names`` are the parameters that name these axes; ``drops``: whether the result lacks them.
     """
     rank = len(shapes[0])
     if axes is None or not {*axes} <= {*range(rank)}:

@@ -178,7 +178,7 @@ def _float_product(a: Dim, b: Dim) -> Dim | None:
 
 
 def _c_modulo(a: Dim, b: Dim) -> Dim | None:
-    """The remainder with the sign of ``a``, which onnxruntime takes in double precision."""
+    """The remainder with the sign of ``a``, which onnxruntime computes in double precision."""
     if b == 0 or not is_exact_in_double(a) or not is_exact_in_double(b):
         return None
     return mod(a, b) if is_nonnegative(a) and is_nonnegative(b) else None

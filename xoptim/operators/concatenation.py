@@ -39,7 +39,7 @@ counts("Concat", "Split")(no_operations)
 
 @infers("Concat")
 def concat(ctx: NodeContext) -> Results:
-    """Sizes along ``axis`` (1 by default before operator set 4) add up, the others are equal."""
+    """Sizes along ``axis`` (1 by default before operator set 4) add up, other sizes are equal."""
     operands = [info for info in ctx.inputs if info is not None and not info.container]
     if not operands or len(operands) != len(ctx.inputs):
         return ()
@@ -77,7 +77,7 @@ def joined(ctx: NodeContext, shapes: Sequence[Shape | None], axis: int | None) -
 
 
 def _elements(ctx: NodeContext, operands: Sequence[Info]) -> list[Dim] | None:
-    """Values of joined vectors; an unknown element gets a symbol if others are known."""
+    """Values of joined vectors; an unknown element gets a symbol if some elements are known."""
     if not any(info.data for info in operands):
         return None
     elements: list[Dim] = []
@@ -123,7 +123,7 @@ def split(ctx: NodeContext, x: Info) -> Results:
 
 
 def _sizes(ctx: NodeContext, total: Dim, count: int) -> Sequence[Dim] | None:
-    # the first operator set has either
+    # in operator set 1, the sizes may be an attribute or an operand
     if is_given(ctx, "split") or ctx.input(1) is not None or not count:
         return listed_dims(ctx, "split")
     if ctx.opset < 18:

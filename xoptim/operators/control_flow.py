@@ -24,13 +24,13 @@ from xoptim.operators.protocols import NodeContext, Results
 from xoptim.operators.registry import Trait, counts, infers, register
 
 register(Trait.OWNS_GRAPHS, *sorted(GRAPH_OPERATORS))
-# their bodies count
+# the nodes of their bodies are counted
 counts("If", "Loop", "Scan")(no_operations)
 
 
 @infers("If")
 def if_(ctx: NodeContext) -> Results:
-    """Return the facts common to both branches, or those of one if the condition is known."""
+    """Return the facts common to both branches, or to one branch if the condition is known."""
     then_branch, else_branch = ctx.body("then_branch"), ctx.body("else_branch")
     condition = values(ctx, 0)
     if condition is not None and len(condition) == 1 and type(condition[0]) is int:
@@ -48,7 +48,7 @@ def settle(
     """The invariant of a loop.
 
     ``initial`` are facts about the carried values before the first iteration. ``step`` returns the
-    facts after an iteration, from those before. Its last call gets the invariant itself.
+    facts after an iteration, from the facts before it. Its last call gets the invariant itself.
     """
     invariant = Invariant(ctx, initial)
     for dtypes in (False, True):
@@ -89,9 +89,9 @@ def loop(ctx: NodeContext) -> Results:
 
 
 def _condition(ctx: NodeContext) -> Info | None:
-    """Facts about the condition in an iteration if it holds at first: else none would run.
+    """Facts about the condition in an iteration, if it holds at first; else no iteration runs.
 
-    An absent condition holds. The one that the body returns still counts, at least in onnxruntime.
+    An absent condition holds. In onnxruntime, the condition that the body returns counts even then.
     """
     condition = ctx.input(1)
     if condition is None:
@@ -100,7 +100,7 @@ def _condition(ctx: NodeContext) -> Info | None:
 
 
 def stacked(info: Info, length: Dim, axis: int) -> Info:
-    """``length`` such tensors, stacked along a new axis."""
+    """``length`` tensors with these facts, stacked along a new axis."""
     shape = shape_of(info)
     if shape is None or not -len(shape) - 1 <= axis <= len(shape):
         return Info(dtype_of(info))
@@ -156,7 +156,7 @@ def _run(
 
 
 def _agreed(before: Info, after: Info) -> Info:
-    """Facts that hold for a value if both arguments do."""
+    """Facts about a value for which both arguments hold."""
     if before.shape is None or after.container:
         return Info(before.dtype or after.dtype, before.shape or after.shape)
     shape = before.shape

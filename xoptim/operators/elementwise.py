@@ -29,8 +29,8 @@ _ELEMENTWISE: Final = (
 register(Trait.ELEMENTWISE, *_ELEMENTWISE)
 register(Trait.SAME_SHAPE, *_ELEMENTWISE, "CastLike", "Dropout")
 register(Trait.KEEPS_FINITE, "Abs", "Relu", "Sigmoid", "Tanh")
-# Vector instructions do not reach the end of a tensor. (Exp and Tanh are not listed: that matters
-# for float64 only.)
+# The last elements of a tensor are computed without vector instructions. (Exp and Tanh are not
+# listed: for them, that matters in float64 only.)
 register(
     Trait.ROUNDS_BY_POSITION,
     *("Acos", "Asin", "Atan", "Celu", "Cos", "Elu", "Log", "Mish", "Selu", "Sin", "Softplus"),

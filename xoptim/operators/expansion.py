@@ -52,7 +52,7 @@ def expand(ctx: NodeContext, x: Info) -> Results:
 
 
 def _unknown_target(ctx: NodeContext, shape: Shape | None, count: Dim | None) -> Shape | None:
-    """Result for a target with a known length only: it may stretch dimensions of size 1."""
+    """Shape for a target of known length: it may stretch dimensions of size 1."""
     if shape is None or type(count) is not int:
         return None
     lead = len(shape) - count
@@ -130,8 +130,8 @@ def padded_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     if not isinstance(pads, list) or len(pads) != 2 * rank:
         return None
     sides = dict(enumerate(zip(pads[:rank], pads[rank:], strict=True)))
-    whole = (axis for axis, side in sides.items() if side != (0, 0))
-    return axes_of_first(node, shapes, whole=whole, numbers={"pads": Numbers(sides, (0, 0))})
+    padded = (axis for axis, side in sides.items() if side != (0, 0))
+    return axes_of_first(node, shapes, whole=padded, numbers={"pads": Numbers(sides, (0, 0))})
 
 
 @describes("Expand", "Tile")
@@ -145,8 +145,8 @@ def sized_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     if sizes is None or len(sizes) > rank or result is None or len(result) != rank:
         return None
     sizes = [1] * (rank - len(sizes)) + sizes
-    whole = (axis for axis, (a, b) in enumerate(zip(shapes[0], result, strict=True)) if a != b)
-    return axes_of_first(node, shapes, whole=whole, numbers={1: Numbers(dict(enumerate(sizes)), 1)})
+    grown = (axis for axis, (a, b) in enumerate(zip(shapes[0], result, strict=True)) if a != b)
+    return axes_of_first(node, shapes, whole=grown, numbers={1: Numbers(dict(enumerate(sizes)), 1)})
 
 
 @kernel("Expand")

@@ -253,10 +253,10 @@ def resized_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
         return None
     if place is None or numbers is None or numbers.shape != (len(shapes[0]),):
         return None
-    whole = (axis for axis, factor in enumerate(numbers) if place == 3 or factor != 1)
+    resized = (axis for axis, factor in enumerate(numbers) if place == 3 or factor != 1)
     return axes_of_first(
         node,
         shapes,
-        whole=whole,
+        whole=resized,
         numbers={place: Numbers(dict(enumerate(numbers)), 1, numbers.dtype)},
     )

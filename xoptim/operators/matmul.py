@@ -44,7 +44,7 @@ def matmul_shape(a: Shape | None, b: Shape | None) -> Shape | None:
 @shapes("MatMulInteger", dtype=TensorProto.INT32, operands=(0, 1))
 @shapes("QLinearMatMul", typed_by=(7,), operands=(0, 3))  # 7 is the zero point of the result
 @shapes("GemmFastGelu", "DynamicQuantizeMatMul", operands=(0, 1), domain="com.microsoft")
-# the scales
+# 2 and 3 are the scales
 @shapes("MatMulIntegerToFloat", typed_by=(2, 3), operands=(0, 1), domain="com.microsoft")
 def matmul(_ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
     """Batch dimensions broadcast."""

@@ -59,7 +59,7 @@ register(Trait.VIEW, *_VIEWS)
 register(Trait.MOVES, *_VIEWS, "Transpose")
 register(Trait.KEEPS_FINITE, *_VIEWS, "Transpose", "Trilu")
 register(Trait.SAME_SHAPE, "ReverseSequence", "Trilu")
-# Flatten is a view as well; repeated operations, which ask for this, are never Flatten
+# Flatten has no cost: horizontal fusion (`xoptim.passes.repeated`) reads costs, never stacks it.
 costs(CostKind.VIEW, "Identity", "Reshape", "Squeeze", "Unsqueeze")
 costs(CostKind.COPIED, "Transpose")
 counts(*_VIEWS, "Transpose", "Trilu")(no_operations)
@@ -111,7 +111,7 @@ def _squeezed(
         # even the rank depends on a symbol that may be 1
         return dims if all(is_never_one(dim) for dim in dims) else None
     if axes is None:
-        # of several, some may be equal
+        # Several unknown axes may be listed twice, so their number does not give the rank.
         return fresh_shape(ctx, rank - 1) if count == 1 and rank else None
     dropped = {normalized(axis, rank) for axis in axes}
     if None in dropped:
@@ -154,7 +154,7 @@ def reshape(ctx: NodeContext, x: Info) -> Results:
 
 
 def _unknown_target(ctx: NodeContext, source: Shape | None, count: Dim | None) -> Shape | None:
-    """Result for a target with a known length only."""
+    """Shape for a target of which only the length is known."""
     if type(count) is not int:
         return None
     if source is not None and count == 1:
@@ -173,13 +173,13 @@ def _solve(
     where it is 0, the copied dimension has to be 0 as well.
     """
     if source is not None and ctx.assumes("addressable") and ctx.assumes("small_empty"):
-        target = _meant(source, target)
+        target = _exact_target(source, target)
     # At most one -1 is allowed: where it is written, no symbol can be -1.
-    rest_is_left = -1 in target
+    has_minus_one = -1 in target
     dims: list[Dim | None] = []
     for index, size in enumerate(target):
         if type(size) is not int:
-            dims.append(size if rest_is_left or is_nonnegative(size) else None)
+            dims.append(size if has_minus_one or is_nonnegative(size) else None)
         elif size == 0 and copy_zeros:
             dims.append(source[index] if source is not None and index < len(source) else None)
         else:
@@ -193,11 +193,11 @@ def _solve(
     )
 
 
-def _meant(source: Shape, target: Sequence[Dim]) -> Sequence[Dim]:
-    """The target with exact sizes instead of those that may wrap around in their element type.
+def _exact_target(source: Shape, target: Sequence[Dim]) -> Sequence[Dim]:
+    """The target with exact sizes in place of sizes that may wrap around in their element type.
 
-    If the product of the sizes is the number of elements, which is below 2**48, at most one of them
-    does not fit 32 bits; the others determine it. A factor of that number fits 64 bits.
+    The number of elements is below 2**48. If the sizes multiply to it, at most one of them does not
+    fit 32 bits, and the other sizes determine that one. Any factor of it fits 64 bits.
     """
     exact = [size if type(size) is int else before_wrapping(size) for size in target]
     if not any(map(is_not, exact, target)):
@@ -227,7 +227,7 @@ def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
         return None  # -1 next to a dimension of size 0 has no unique solution
     quotient = exact_quotient(total, divisor)
     if quotient is not None:
-        # windows of an axis padded to a multiple of their size: together, they are the axis
+        # For example, an axis is padded to a multiple of n, split into windows of n, and joined.
         return multiplied_out(quotient)
     # Of two numbers, a remainder shows that the model is invalid; a symbolic quotient is exact in
     # every run that has a result.

@@ -39,7 +39,7 @@ def dequantize_linear(ctx: NodeContext) -> Results:
 
 @infers("QLinearConcat", domain="com.microsoft")
 def qlinear_concat(ctx: NodeContext) -> Results:
-    """Inputs: scale and zero point of the result, then a tensor, its scale and zero point each."""
+    """Inputs: scale and zero point of the result, then each tensor, its scale and zero point."""
     shapes = [shape_of(ctx.input(i)) for i in range(2, len(ctx.inputs), 3)]
     return [Info(dtype_of(ctx.input(1)), joined(ctx, shapes, integer(ctx, "axis")))]
 

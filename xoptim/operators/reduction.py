@@ -44,8 +44,8 @@ _RULES: Final[dict[str, Callable[[Values], Dim]]] = {
 
 @infers_tensor(*REDUCTIONS)
 def reduction(ctx: NodeContext, x: Info) -> Results:
-    """No axes mean all of them, or none with ``noop_with_empty_axes``, an attribute since the axes
-    are an operand.
+    """Without axes, all are reduced, or none with ``noop_with_empty_axes``, which exists since the
+    axes are an operand.
     """
     keep = integer(ctx, "keepdims", 1)
     axes, count = (
@@ -86,7 +86,7 @@ def _reduced(
     if axes is None:
         if keep:
             return fresh_shape(ctx, rank)
-        # of several, some may be equal
+        # Several unknown axes may be listed twice, so their number does not give the rank.
         return fresh_shape(ctx, rank - 1) if count == 1 and rank else None
     dropped = {normalized(axis, rank) for axis in axes}
     if None in dropped:  # an axis is out of range

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, TypeAlias
 
+import onnx
+
 from xoptim.facts.schema import KNOWN_DOMAINS
 from xoptim.facts.shapes import Shape
 from xoptim.operators.axes import Axes, AxesRule, AxesView
@@ -20,10 +22,10 @@ OperatorKey: TypeAlias = tuple[str, str]
 class Trait(Enum):
     """A property of an operator that holds for all of its nodes.
 
-    "Operand" without a number means the first one, "result" the first one.
+    "Operand" without a number means the first operand, "result" the first result.
     """
 
-    ELEMENTWISE = "each element of the result comes from the one in its place; bounds are numbers"
+    ELEMENTWISE = "an element comes from the operand's element at its position; limits are scalars"
     BROADCASTS = "all operands broadcast to the shape of the result (since operator set 8)"
     BROADCASTS_SECOND = "the second operand broadcasts to the shape of the first one"
     SAME_SHAPE = "the result has the shape of the operand"
@@ -59,6 +61,9 @@ class Operator:
     axes: AxesRule | None = None  # where the axes of the results come from
     cost: CostKind | None = None  # what a node does with each element
     operations: Operations | None = None  # how many operations a node takes
+    # Of custom operators: a function with the same results, and what a call looks like
+    definition: onnx.FunctionProto | None = None
+    schema: onnx.defs.OpSchema | None = None
 
 
 OPERATORS: Final[dict[OperatorKey, Operator]] = {}
@@ -124,7 +129,9 @@ def is_associative(op_type: str, domain: str) -> bool:
 
 def is_deterministic(op_type: str, domain: str) -> bool:
     """Whether the same inputs are known to always give the same outputs."""
-    return domain in KNOWN_DOMAINS and not has_trait(domain, op_type, Trait.NON_DETERMINISTIC)
+    operator = operator_of(domain, op_type)
+    is_known = domain in KNOWN_DOMAINS or operator.definition is not None
+    return is_known and Trait.NON_DETERMINISTIC not in operator.traits
 
 
 def register(trait: Trait, *op_types: str, domain: str = "") -> None:

@@ -1,7 +1,7 @@
 """Sequences of tensors, and optional values.
 
 One object holds the facts about all items. A dimension with an anonymous symbol may differ from
-item to item, so reading an item gives it a new one.
+item to item, so it gets a new symbol when an item is read.
 """
 
 from onnx import TensorProto
@@ -85,9 +85,7 @@ def _chunk(ctx: NodeContext, size: Dim) -> Dim | None:
 
 @infers("ConcatFromSequence")
 def concat_from_sequence(ctx: NodeContext) -> Results:
-    """Joins the items along an axis, a new one with ``new_axis``: as long as the sequence, or as
-    the items together.
-    """
+    """Joins the items along an axis, or along a new axis with ``new_axis``."""
     element = _items(ctx.input(0))
     if element is None or element.container:
         return [UNKNOWN]

@@ -103,7 +103,7 @@ def _elements(data: Sequence[Dim], spans: list[Span] | None) -> Sequence[Dim] | 
 
 
 def _outermost(position: Dim) -> Dim:
-    """A position, the outermost one in place of any that means the end of the axis."""
+    """A position; one that means the end of the axis is replaced by the outermost one."""
     return (
         position
         if type(position) is not int or abs(position) < _FAR
@@ -142,8 +142,7 @@ def sliced(size: Dim, span: Span) -> Dim | None:
         return None
     if type(size) is int and type(start) is int and type(end) is int:
         return len(_positions(size, start, end, step))
-    # Before the bounds are analyzed: this form is frequent, and the result is the very same
-    # dimension.
+    # Checked before bounds are analyzed: this form is frequent, and the result is the same object.
     if step == 1 and type(start) is int and not start and type(end) is int and end >= _BEYOND:
         return size
     count = _ascending(size, start, end) if step > 0 else _descending(size, start, end)
@@ -159,7 +158,7 @@ def _is_negative(position: Dim) -> bool | None:
     return True if high is not None and high < 0 else None
 
 
-def _is_far(position: Dim) -> bool:
+def _is_beyond(position: Dim) -> bool:
     return type(position) is int and abs(position) >= _BEYOND
 
 
@@ -178,14 +177,14 @@ def _ascending(size: Dim, start: Dim, end: Dim) -> Dim | None:
     negative = _is_negative(end)
     if negative:
         # It may lie before the axis: the maximum with 0 below covers that.
-        last: Dim = 0 if _is_far(end) else size + end
+        last: Dim = 0 if _is_beyond(end) else size + end
     elif negative is not None or _is_clamped(size, end):
-        last = size if _is_far(end) else dim_min(end, size)
+        last = size if _is_beyond(end) else dim_min(end, size)
     else:
         return None
     negative = _is_negative(start)
     if negative:
-        first = 0 if _is_far(start) else size + start
+        first = 0 if _is_beyond(start) else size + start
         return dim_max(dim_min(last - first, last), 0)
     if negative is None:
         if is_nonnegative(-start - size):
@@ -194,7 +193,7 @@ def _ascending(size: Dim, start: Dim, end: Dim) -> Dim | None:
             return None
         start = dim_max(start, 0)
     # A start beyond the axis is beyond the end too, so there is no need to clamp it.
-    return 0 if _is_far(start) else dim_max(last - start, 0)
+    return 0 if _is_beyond(start) else dim_max(last - start, 0)
 
 
 def _descending(size: Dim, start: Dim, end: Dim) -> Dim | None:
@@ -204,25 +203,26 @@ def _descending(size: Dim, start: Dim, end: Dim) -> Dim | None:
     negative_start, negative_end = _is_negative(start), _is_negative(end)
     if negative_start is None or negative_end is None:
         return None
+    # the number of positions from the beginning of the axis to the start, and to the end
     if negative_start:
-        first: Dim = dim_min(size, 1 if _is_far(start) else dim_max(size + start + 1, 1))
+        to_start: Dim = dim_min(size, 1 if _is_beyond(start) else dim_max(size + start + 1, 1))
     else:
-        first = size if _is_far(start) else dim_min(start + 1, size)
+        to_start = size if _is_beyond(start) else dim_min(start + 1, size)
     if negative_end:
-        stop: Dim = 0 if _is_far(end) else dim_max(size + end + 1, 0)
+        to_end: Dim = 0 if _is_beyond(end) else dim_max(size + end + 1, 0)
     else:
-        stop = size if _is_far(end) else dim_min(end + 1, size)
-    return dim_max(first - stop, 0)
+        to_end = size if _is_beyond(end) else dim_min(end + 1, size)
+    return dim_max(to_start - to_end, 0)
 
 
 @describes("Slice")
 def slice_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Axes | None:
     """By default the first axes, as many as there are starts."""
-    axes = _named(g, node, shapes)
+    axes = _sliced_axes(g, node, shapes)
     return axes_mixed(node, shapes, axes, {"axes": axes} if axes else {})
 
 
-def _named(g: AxesView, node: NodeView, shapes: Shapes) -> Labels | None:
+def _sliced_axes(g: AxesView, node: NodeView, shapes: Shapes) -> Labels | None:
     if g.get_argument(node, "axes") is not None:
         return named_axes(g, node, len(shapes[0]))
     starts = g.get_argument(node, "starts")

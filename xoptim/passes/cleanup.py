@@ -70,7 +70,7 @@ differ in their last bits.
 
 
 def stored_operands(model: Model) -> dict[Node, Operands]:
-    """The stored operands of each node of `MATMULS`, and of calls of functions, which may have
+    """The stored operands of each node of `MATMULS`, and of calls of functions, which may contain
     such nodes.
     """
     calls = {function.key for function in model.functions}
@@ -92,7 +92,8 @@ def _matmuls(graph: Graph, calls: set[tuple[str, str, str]]) -> Iterator[Node]:
 
 
 def rounds_elsewhere(before: Mapping[Node, Operands], after: Mapping[Node, Operands]) -> bool:
-    """Whether a computed operand became a stored one, or the reverse, by `stored_operands`.
+    """Whether MatMuls may sum in another order, as a computed operand became a stored one, or the
+    reverse, by `stored_operands`.
 
     New nodes are compared with removed ones.
     """

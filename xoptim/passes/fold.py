@@ -120,7 +120,7 @@ class Folder:
         # bytes of the results of the region that is not computed yet
         self._pending: dict[str, int] = {}
         self._longest: dict[str, int] = {}  # characters of the texts in these results, at most
-        self._tentative = 0  # bytes that this region adds
+        self._tentative = 0  # bytes that the region that is not computed yet adds
         self._external = 0  # bytes of external data that were read
         self._growth = growth
 
@@ -160,7 +160,7 @@ class Folder:
         Returns whether facts changed.
         """
         graph, readers, self._readers = self.graph, self._readers, {}
-        spread_constness(graph, readers)  # of outputs, for instance, which are not folded
+        spread_constness(graph, readers)  # some constants, such as outputs, are not folded
         nodes = [
             n
             for n in readers
@@ -330,7 +330,7 @@ class Folder:
         delta = sum(tensor.stored_bytes for tensor in tensors.values()) - freed(
             graph, nodes, self._pending
         )
-        # now with the sizes that were unknown before
+        # Checked again: some sizes were unknown before.
         if not self._growth.admits(nodes[-1], delta, postpones=False):
             return self._run_halves(nodes) if len(nodes) > 1 else self._leave_forever(nodes[0])
         if is_refused_with(graph, tensors):

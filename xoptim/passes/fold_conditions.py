@@ -47,7 +47,10 @@ def may_repeat(graph: Graph, node: Node) -> bool:
 
 
 def may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool:
-    """A fast necessary condition: the elements are known, or the first operand is constant."""
+    """Whether a node may be constant, fast: its elements are known, or its first operand is stored.
+
+    A node that is not constant may pass.
+    """
     info = graph.known(node.output[0]) if node.output else None
     if info is not None and info.data is not None:
         return True
@@ -89,7 +92,7 @@ def stays(graph: Graph, node: Node) -> bool:
 def known_sizes(graph: Graph, node: Node, longest: int = 0) -> dict[str, int]:
     """Number of bytes of each result of a node, 0 when its shape is not known.
 
-    ``longest``: maximal number of characters of a text in them.
+    ``longest``: maximal number of characters of a text in the results.
     """
     infos = {name: graph.known(name) or UNKNOWN for name in node.output if name}
     counts = {

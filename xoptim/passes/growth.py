@@ -13,7 +13,7 @@ from typing import Final
 
 from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.protos import replace_items
-from xoptim.facts.words import byte_amount
+from xoptim.facts.words import byte_amount, without_sign
 from xoptim.graph.expanded import ExpandedTensor
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
@@ -34,6 +34,7 @@ _MIN_NARROW: Final = 1024
 """From this many elements on, narrow types stay narrow, such as those of quantized weights."""
 _MIN_NARROW_ALWAYS: Final = 2
 """The same where folding may add nothing."""
+_NUMBER: Final = re.compile(r"0?\.\d{1,18}")
 _ENTRY: Final = "xoptim.growth"
 """Metadata key of a model with results that were too large to fold."""
 _ENTRY_FORMAT: Final = re.compile(
@@ -52,8 +53,12 @@ def allowed_growth(choice: int | str | None, size: int) -> int | None:
         return max(LEAST, int(_SHARE * size))
     if choice == "unlimited":
         return None
+    text = str(choice)
+    number = float(text) if _NUMBER.fullmatch(text) else 0.0
+    if 0 < number < 1:
+        raise ValueError(without_sign(text, number))
     try:
-        return byte_amount(str(choice), whole=size)
+        return byte_amount(text, whole=size)
     except ValueError:
         raise ValueError(
             f"{choice!r}: a size such as 500kB, a share such as 10%, or `unlimited` is expected"
@@ -81,7 +86,7 @@ class Growth:
 
     def __init__(self, choice: int | str | None, size: int, added: int = 0) -> None:
         self.base = size  # bytes of the constants before the first optimization
-        self.added = added  # bytes that folding has added, minus those that it freed
+        self.added = added  # bytes that folding has added, minus the bytes that it freed
         self.allowed = allowed_growth(choice, size)
         # Bytes that all constants of the model may have, ``None`` for any number
         self.limit = None if self.allowed is None else size + self.allowed
@@ -100,9 +105,9 @@ class Growth:
     def admits(self, node: Node, delta: int, copied: int = 0, *, postpones: bool = True) -> bool:
         """Whether a node may be replaced by its results.
 
-        ``delta`` is the bytes that its results, and others that are not stored yet, take beyond
-        those that they replace; ``copied`` is the size of a result if an operand of the same size
-        stays in the model. With ``postpones``, a large result may be postponed.
+        ``delta``: bytes of its results, and of other results that are not stored yet, less the
+        bytes of constants that become unused. ``copied``: the size of a result if an operand of the
+        same size stays in the model. With ``postpones``, a large result may be postponed.
         """
         if (
             postpones
@@ -173,7 +178,7 @@ def copied(graph: Graph, node: Node, size: int) -> int:
 
 
 def stored_bytes(model: Model) -> int:
-    """Bytes of the constants of a model; of repeating ones, those of the part that is kept."""
+    """Bytes of the constants of a model; of a repeating constant, only the part that is kept."""
     return sum(
         tensor.stored_bytes for graph in model.graphs() for tensor in graph.initializers.values()
     )
@@ -185,14 +190,14 @@ def growth_of(model: Model, choice: int | str | None) -> Growth:
     entry = next((item.value for item in model.shell.metadata_props if item.key == _ENTRY), "")
     match = _ENTRY_FORMAT.fullmatch(entry)
     initial, added, total = map(int, match.groups()) if match is not None else (size, 0, size)
-    # unless the constants have changed since
+    # The entry is ignored if the constants have changed since.
     return Growth(choice, initial, added) if total == size else Growth(choice, size)
 
 
 class NoteGrowth(Step):
     """Writes the bytes that folding added into the metadata, if some results were too large.
 
-    Otherwise, each further optimization would fold some more of these.
+    Without that, each further optimization would fold some more of these results.
     """
 
     title = "note_growth"

@@ -169,8 +169,8 @@ class _Guards:
         }
 
     def flags(self, assumptions: Assumptions) -> Iterator[str]:
-        """Results that are true if one of these assumptions is broken, as far as these can be
-        checked.
+        """Results that are true if an assumption is broken, for the assumptions that standard
+        operators can check.
         """
         op = self.op
         for name, fact in assumptions.sizes:

@@ -28,8 +28,8 @@ NodeIndex = dict[object, list[Node]]
 class MergeInitializers(GraphPass):
     """Keeps one of several initializers with the same type, shape and bits.
 
-    External ones are equal if their files and offsets are. Otherwise they are read, once and in
-    chunks, only if samples are equal.
+    External initializers are equal if their files and offsets are equal. Others are read, once and
+    in chunks, only if samples are equal.
     """
 
     title = "merge_initializers"
@@ -156,7 +156,7 @@ class MergeNodes(GraphPass):
 
 
 def _is_pure(node: Node, functions: Collection[tuple[str, str]]) -> bool:
-    """Whether a node is deterministic; calls of functions are excluded, whose bodies may not be."""
+    """Whether a node is deterministic; False for calls of functions, whose bodies may differ."""
     if node.bodies or not node.input or not is_deterministic(node.op_type, node.domain):
         return False
     return not functions or (node.domain, node.op_type) not in functions

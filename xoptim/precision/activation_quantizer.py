@@ -28,7 +28,7 @@ from xoptim.system.machine import release_memory
 from xoptim.verification.session import Session
 
 _PATTERN: Final = "Int8Activations"
-"""The name of the pattern of these candidates; no class has it."""
+"""Stands for a pattern in candidates that are activations; no pattern class has this name."""
 _ATTEMPTS: Final = 6
 
 
@@ -71,7 +71,7 @@ class ActivationQuantizer:
 
     @cached_property
     def activations(self) -> Activations:
-        """What can be quantized."""
+        """The activations that can be quantized."""
         return find_activations(self._ready.model, self.scales.keys())
 
     def choose(
@@ -86,9 +86,9 @@ class ActivationQuantizer:
             weights: the operators that were chosen, with their errors.
             weighted: the results of all operators with quantized weights.
         """
-        done = _already_quantized(model, self.activations)
-        names = self.activations.copies.keys() - done
-        useful = sorted(self.activations.useful(names, done, weighted))
+        quantized = _already_quantized(model, self.activations)
+        names = self.activations.copies.keys() - quantized
+        useful = sorted(self.activations.useful(names, quantized, weighted))
         if not useful or self._budget.is_over():
             return ()
         aim = sqrt((max(self._errors(model, [])) ** 2 + self._aim**2) / 2)
@@ -97,7 +97,7 @@ class ActivationQuantizer:
         chosen = self._within(model, useful, weights, aim)
         for _ in range(_ATTEMPTS):
             names = {measured.candidate.node for measured in chosen}
-            useful = sorted(self.activations.useful(names, done, weighted))
+            useful = sorted(self.activations.useful(names, quantized, weighted))
             errors = self._errors(model, useful)
             if max(errors) <= aim:
                 return tuple(useful)
@@ -114,7 +114,7 @@ class ActivationQuantizer:
     def _within(
         self, model: onnx.ModelProto, names: Sequence[str], weights: Sequence[Measured], aim: float
     ) -> list[Measured]:
-        """The activations that keep the aim together, in the order in which they were chosen."""
+        """Activations that together keep the aim, in the order in which they were chosen."""
         samples = self._reference.samples
         tensors = {name: self._tensors([name]) for name in names}
         session = _SwitchedActivations(model, self._ready, tensors, self._reference, self._budget)
@@ -134,7 +134,7 @@ class ActivationQuantizer:
         return chosen
 
     def _tensors(self, names: Iterable[str]) -> dict[str, QuantizationParameters]:
-        """The tensors that are quantized with some activations."""
+        """The scale and zero point of each tensor that is quantized with some activations."""
         return {copy: self.scales[name] for name in names for copy in self.activations.copies[name]}
 
 

@@ -31,7 +31,7 @@ class ScaleSearch:
 
     Attributes:
         form: how weights are rounded.
-        op_types: of the MatMuls.
+        op_types: of the operators that multiply by weights.
         feeds: samples.
         settings: of the session that runs the samples.
         on_step: is called before each activation.
@@ -56,8 +56,8 @@ class ScaleSearch:
             producers: labels of the operators that can divide their result by scales.
 
         Returns:
-            Scales of shape (channels,), at least 1, by the names of activations; none for those
-            that are expected to gain nothing.
+            Scales of shape (channels,), at least 1, by the names of activations. Activations that
+            are expected to gain nothing are missing.
         """
         matrices = WeightMatrices(model, folder, self.form)
         sources = _sources(model, matrices, producers, self.op_types)
@@ -91,7 +91,7 @@ def _scale(weights: np.ndarray, form: BlockFormat, moments: Moments) -> Numbers 
         blocks = best_blocks(scaled, form, divided)
         return output_error(scaled, blocks, divided.hessian, form)
 
-    # AWQ takes mean magnitudes; these leave out what error feedback makes up for
+    # AWQ takes mean magnitudes; `magnitudes` excludes what error feedback makes up for
     return best_scale(moments.curvature.magnitudes, error)
 
 
@@ -109,22 +109,24 @@ def _sources(
     producers: Collection[str],
     op_types: Collection[str],
 ) -> dict[Activations, list[WeightKey]]:
-    """The results of producers that only MatMuls by constants read, with these constants."""
+    """For each result of a producer that only MatMuls by constants read: those constants."""
     results = {
         name
         for node in model.graph.node
         if operator_label(node.op_type, node.domain) in producers
         for name in node.output[:1]
     }
-    operands = {value.name for value in model.graph.output} | {*_other_operands(model, op_types)}
+    read_elsewhere = {value.name for value in model.graph.output} | {
+        *_other_operands(model, op_types)
+    }
     sources = dict[Activations, list[WeightKey]]()
     for key, names in weight_readers(model, {*op_types}, matrices).items():
-        if len(names) == 1 and names[0] in results - operands:
+        if len(names) == 1 and names[0] in results - read_elsewhere:
             sources.setdefault(names, []).append(key)
     return sources
 
 
 def _other_operands(model: onnx.ModelProto, op_types: Collection[str]) -> Iterator[str]:
-    """The names of all operands, except the first ones of some operators."""
+    """The names of all operands, except the first operands of some operators."""
     for node in every_node(model.graph.node):
         yield from node.input[1 if node.op_type in op_types else 0 :]

@@ -1,9 +1,9 @@
 """The activations between quantized operators, and the operators that read and compute them.
 
 A *function* is all operators that one activation alone determines, up to the next MatMul,
-normalization, Softmax, or operator that reads another activation: those of a Gelu, a rotary
-embedding or an RMSNorm, with the data movement around them. It is quantized as one operator,
-as compilers fuse it.
+normalization, Softmax, or operator that reads another activation. Examples are the operators of a
+Gelu, a rotary embedding or an RMSNorm, with the data movement around them. A function is quantized
+as one operator, as compilers fuse it.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -22,7 +22,7 @@ _NORMALIZATIONS: Final = frozenset(
 )
 """Operators that are quantized on their own, with QDQ on both sides."""
 _MASKING: Final = frozenset(("Add", "Sub", "Where", "Max", "Min"))
-"""Operators by which a mask takes effect. Samples without padding do not show its numbers."""
+"""Operators that apply a mask. Samples without padding do not show the numbers of a mask."""
 _MULTIPLYING: Final = frozenset(("MatMul", "FusedMatMul", "Gemm", "Conv", "ConvTranspose"))
 """Operators that compute with integers, whatever type their result has."""
 _FUSED: Final = frozenset(("Relu", "Clip"))
@@ -38,8 +38,8 @@ class ActivationReader:
     Attributes:
         reads: the activations that it reads quantized; none for a Softmax, which takes twice the
             time in onnxruntime and OpenVINO when it reads integers.
-        result: the activation that it computes; empty where that need not be quantized: for a
-            MatMul, or an output of the model.
+        result: the activation that it computes; empty for a MatMul and for an output of the model,
+            whose results need not be quantized.
         weights_result: the result of a MatMul or convolution by constant weights, which is
             quantized with its weights or not at all; empty for others.
         op_type: of the operator; empty for a function.
@@ -65,25 +65,25 @@ class Activations:
     readers: tuple[ActivationReader, ...]
 
     def useful(
-        self, quantized: Collection[str], done: Collection[str], weighted: Collection[str]
+        self, candidates: Collection[str], quantized: Collection[str], weighted: Collection[str]
     ) -> set[str]:
-        """The activations of operators whose activations are all quantized: those that they read,
-        and results that no operator of this list reads.
+        """The activations of operators whose activations are all quantized: all that such an
+        operator reads, and its result if no member of `readers` reads the result.
 
         Args:
-            quantized: the activations to select from.
-            done: others that are quantized already.
+            candidates: the activations to select from.
+            quantized: activations that are quantized already.
             weighted: results of the operators whose weights are quantized.
         """
-        kept = {*quantized}
-        read_at_all = {name for reader in self.readers for name in reader.reads}
+        kept = {*candidates}
+        read_names = {name for reader in self.readers for name in reader.reads}
         while True:
-            names = {*kept, *done}
+            names = {*kept, *quantized}
             operators = [
                 reader for reader in self.readers if _is_quantized(reader, names, weighted)
             ]
             needed = {name for reader in operators for name in reader.reads}
-            needed |= {reader.result for reader in operators} - read_at_all
+            needed |= {reader.result for reader in operators} - read_names
             if kept <= needed:
                 return kept
             kept &= needed
@@ -125,15 +125,15 @@ class _ActivationFinder:
         self._outputs = {value.name for value in graph.output}
         self._sizes = {tensor.name: prod(tensor.dims) for tensor in graph.initializer}
         self._uses: dict[str, int] = {}
-        self._roots = {
+        self._roots = {  # the activation that determines each tensor
             value.name: value.name
             for value in graph.input
             if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
             and value.name not in self._sizes
         }
-        # computed from inputs of other types alone, such as masks
-        self._computed = {value.name for value in graph.input} - self._roots.keys()
-        self._sources: dict[str, str] = {}
+        # computed without any activation, such as masks and shapes
+        self._inactive = {value.name for value in graph.input} - self._roots.keys()
+        self._sources: dict[str, str] = {}  # from a moved tensor to the tensor before the movement
         self._masked: set[str] = set()
         self._bare: set[str] = set()  # results of operators with weights, before their bias
         self._operators: list[onnx.NodeProto] = []
@@ -168,7 +168,7 @@ class _ActivationFinder:
         names = [name for name in node.input if name in self._roots]
         roots = {self._roots[name] for name in names}
         if has_trait(node.domain, node.op_type, Trait.MEASURES):
-            self._computed.update(node.output)
+            self._inactive.update(node.output)
         elif not names:
             self._start(node)
         elif self._is_operator(node) or len(roots) > 1:
@@ -178,21 +178,21 @@ class _ActivationFinder:
                 self._bare.add(node.output[0])
         else:
             self._continue(node, names)
-        if self._hides_a_mask(node, names):
+        if self._may_apply_mask(node, names):
             self._masked.update(node.output)
 
     def _start(self, node: onnx.NodeProto) -> None:
-        """A node that reads no activation computes one from an embedding, and none for a mask."""
+        """Record a node that reads no activation: its result is one if it reads an embedding."""
         sizes = [self._sizes.get(name, 0) for name in node.input if name]
         if all(name in self._sizes for name in node.input if name):
             self._sizes.update((name, max(sizes, default=0)) for name in node.output)
         elif max(sizes) >= FEWEST_STORED:
             self._roots.update((name, name) for name in node.output if name)
         else:
-            self._computed.update(node.output)
+            self._inactive.update(node.output)
 
     def _continue(self, node: onnx.NodeProto, names: list[str]) -> None:
-        """A node that reads one activation belongs to the function of this activation."""
+        """Record a node that reads one activation: it belongs to the function of the activation."""
         if names[0] in self._bare and _is_fused(node, self._sizes):
             self._bare.discard(names[0])
             self._roots[node.output[0]] = node.output[0]
@@ -211,13 +211,13 @@ class _ActivationFinder:
             for trait in (Trait.SUMS_PRODUCTS, Trait.SOFTMAX)
         )
 
-    def _hides_a_mask(self, node: onnx.NodeProto, names: Iterable[str]) -> bool:
-        """Whether a node may apply a mask, whose numbers the samples need not show."""
+    def _may_apply_mask(self, node: onnx.NodeProto, names: Iterable[str]) -> bool:
+        """Whether a node may apply a mask: an operand has no range, or is no activation."""
         if node.op_type not in _MASKING:
             return False
         condition = node.input[0] if node.op_type == "Where" else ""
         have_ranges = all(name in self._ranges for name in names if name != condition)
-        return not have_ranges or not self._computed.isdisjoint(node.input)
+        return not have_ranges or not self._inactive.isdisjoint(node.input)
 
     def _reader(self, node: onnx.NodeProto) -> ActivationReader:
         reads: tuple[str, ...] = ()
@@ -228,7 +228,7 @@ class _ActivationFinder:
         return ActivationReader(reads, result, weighted, node.op_type)
 
     def _source(self, name: str) -> str:
-        """The tensor whose elements a tensor consists of."""
+        """The tensor from which operators that only move elements make a tensor."""
         while name in self._sources:
             name = self._sources[name]
         return name
@@ -255,7 +255,7 @@ def _has_weights(node: onnx.NodeProto, constants: Collection[str]) -> bool:
 
 
 def _is_fused(node: onnx.NodeProto, constants: Collection[str]) -> bool:
-    """Whether a node adds a constant bias, or clips."""
+    """Whether runtimes fuse a node with a preceding MatMul or convolution: a bias, or a clip."""
     if node.op_type in _FUSED:
         return True
     return node.op_type == "Add" and any(name in constants for name in node.input)

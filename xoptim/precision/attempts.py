@@ -1,4 +1,4 @@
-"""Choices of candidates, tried together: the error and the time of the resulting model count."""
+"""Attempts: models with several candidates quantized at once, and their errors and times."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,11 +39,11 @@ _KEPT_SQUARE: Final = 0.9
 """Part of the squared errors that the operators keep in the next attempt; constants get the rest.
 """
 _SLOWER: Final = (1.3, float("inf"))
-"""Further limits of the time of one operator: slower ones may save conversions between others."""
+"""Further limits of an operator's time: a slower operator may save conversions around it."""
 _FASTER_MODEL: Final = 0.98
 """A model that takes more than this part of the float32 time is not worth its error."""
 _NOISE: Final = 0.03
-"""Part of the time by which two attempts must differ, so that a second run chooses the same one."""
+"""Relative difference of times that counts as noise, so that a second run chooses the same one."""
 _SECONDS: Final = 0.5
 _FLOAT16: Final = "Float16Weights"
 """The pattern by which ``--precision float16`` stores constants."""
@@ -52,9 +52,9 @@ _FLOAT32_BETWEEN: Final = ("openvino",)
 operators between quantized MatMuls also read and write integers.
 """
 _UNSEEN_SHARE: Final = 0.4
-"""Part of the tolerance that one sample leaves to values outside the samples; it falls with the
-square root of their number. Measured on 50 models at 2 % with ten samples: with a twenty-fifth left
-for others, three models erred by more than 2.5 % on ten of these.
+"""Part of the tolerance that is kept back for values outside the samples, divided by the square
+root of the number of samples. Measured on 50 models with a tolerance of 2 % and ten samples: with
+1/25 kept back, three models erred by more than 2.5 % on ten other samples.
 """
 
 
@@ -72,7 +72,7 @@ class PrecisionAttempt:
             larger.
         chosen: the operators and the constants, in the order in which they were chosen.
         size: bytes of the file.
-        activations: those between operators that get QDQ.
+        activations: activations between operators that get QDQ.
     """
 
     fake_quantized: onnx.ModelProto
@@ -98,9 +98,9 @@ def best_plan(
     """The fastest model within the tolerance, or for the goal ``size`` the smallest one.
 
     Where tensors between operators are integers, an operator that is not faster alone may save
-    conversions, so that more than one choice is measured. Where none is faster than float32, no
-    operator is quantized. Constants that stay in float32 are stored in lower precision, which costs
-    no time. No file is larger than the one with constants in 16 bits alone.
+    conversions, so that more than one choice is measured. Where no choice is faster than float32,
+    no operator is quantized. Constants of other operators are stored in lower precision, which
+    costs no time. The file is at most as large as with all constants in float16.
 
     Args:
         sensitivity: the operators and the constants.
@@ -110,10 +110,10 @@ def best_plan(
     """
     ready, session, goal = sensitivity.preprocessed, sensitivity.session, sensitivity.goal
     aim = allowance(precision, sensitivity.samples)
-    between = ActivationQuantizer(ready, session.reference, precision, aim, session.budget)
-    attempts = _AttemptSearch(sensitivity, aim, options, between)
+    activations = ActivationQuantizer(ready, session.reference, precision, aim, session.budget)
+    attempts = _AttemptSearch(sensitivity, aim, options, activations)
     if precision.static:
-        best = attempts.most()
+        best = attempts.most_quantized()
     else:
         best = attempts.smallest() if goal == "size" else attempts.fastest(settings)
     session.close()
@@ -136,7 +136,8 @@ def fastest(
     feeds: Mapping[str, Value],
     settings: SessionSettings,
 ) -> PrecisionAttempt | None:
-    """The first of the fastest attempts; ``None`` when none is faster than the model.
+    """The first attempt within `_NOISE` of the fastest; ``None`` when no attempt is faster than
+    the original.
 
     Args:
         original: the float32 model.
@@ -145,7 +146,7 @@ def fastest(
         settings: of the sessions.
     """
     quantized = [attempt for attempt in attempts if attempt.applied]
-    # TF32 is what CUDA computes by default; pipes to another process would count
+    # CUDA computes in TF32 by default; the pipes of an isolated session would take time
     settings = replace(settings, tf32=True, isolated=False)
     models = [original.proto, *(attempt.model for attempt in quantized)]
     sessions = [Session(model, settings, base_dir=original.base_dir) for model in models]
@@ -165,27 +166,29 @@ def allowance(precision: PrecisionOptions, samples: Samples) -> float:
 
 
 class _AttemptSearch:
-    """Makes attempts that keep an error; see `best_plan`."""
+    """Makes attempts whose errors are at most an aim; see `best_plan`."""
 
     def __init__(
         self,
         sensitivity: Sensitivity,
         aim: float,
         options: OptimizationOptions,
-        between: ActivationQuantizer,
+        activation_quantizer: ActivationQuantizer,
     ) -> None:
         self._context, self._aim, self._options = sensitivity, aim, options
-        self._between = between
+        self._activation_quantizer = activation_quantizer
 
-    def most(self) -> PrecisionAttempt:
-        """The attempt with most multiplications quantized, whether faster or not, and with the
-        activations between them, unless these make models slower on the target.
+    def most_quantized(self) -> PrecisionAttempt:
+        """The attempt with most multiplications quantized, whether faster or not, and with QDQ
+        around activations, unless that makes models slower on the target.
         """
         operators = self._context.operators
         if self._options.target in _FLOAT32_BETWEEN:
             return self._saving_time(operators)
         best = self._within(operators, "speed")
-        names = self._between.choose(best.fake_quantized, best.chosen, best.applied.keys())
+        names = self._activation_quantizer.choose(
+            best.fake_quantized, best.chosen, best.applied.keys()
+        )
         return self._with_constants(self._attempt(best.chosen, names) if names else best)
 
     def smallest(self) -> PrecisionAttempt:
@@ -220,14 +223,14 @@ class _AttemptSearch:
         release_memory()
         complete = self._with_constants(best)
         while best.chosen and (best.error > self._aim or self._is_beaten(complete)):
-            # the operators left too little of the error to the constants
+            # the operators left too little of the tolerance to the constants
             best = self._attempt(cheapest(best.chosen, [_KEPT_SQUARE] * len(best.errors)))
             complete = self._with_constants(best)
         return self._in_float16 if self._is_beaten(complete) else complete
 
     def _is_beaten(self, attempt: PrecisionAttempt) -> bool:
-        """Whether the file with all constants in 16 bits is smaller; it is made only where it may
-        be.
+        """Whether a file with all constants in float16 is smaller. That file is made only if its
+        least possible size is smaller.
         """
         model = self._context.preprocessed.model
         float16 = [constant for constant in self._context.storable if constant.pattern == _FLOAT16]
@@ -235,8 +238,8 @@ class _AttemptSearch:
             math.prod(constant.shape) * (constant.original_bits - constant.element_bits)
             for constant in float16
         )
-        least = size_of(model) - bits / 8
-        return attempt.size > least and attempt.size > self._in_float16.size
+        least_size = size_of(model) - bits / 8
+        return attempt.size > least_size and attempt.size > self._in_float16.size
 
     def _faster(self) -> list[list[Measured]]:
         """The operators that are faster alone, and longer lists that may be faster together."""
@@ -270,15 +273,17 @@ class _AttemptSearch:
     def _within(
         self, candidates: Sequence[Measured], goal: Goal, base: PrecisionAttempt | None = None
     ) -> PrecisionAttempt:
-        """The cheapest candidates, fewer of them until the result keeps the error.
+        """The attempt with the cheapest candidates; the last ones are dropped until it keeps the
+        aim.
 
-        The search measures fake quantization; operators on integers round elsewhere, and their
-        error differs. As squares of errors add up, the excess tells which part of them to keep.
+        The search measures fake quantization. Integer operators round at other places, so that the
+        attempt has another error. As squares of errors add up, the excess tells which part of the
+        candidates to keep.
 
         Args:
             candidates: operators and constants.
             goal: what is to be saved.
-            base: what is quantized already, and stays so.
+            base: an attempt whose candidates stay quantized.
         """
         context, aim = self._context, self._aim
         previous = [] if base is None else [*base.chosen]
@@ -320,7 +325,7 @@ class _AttemptSearch:
         results = {(name, form[1]): form[0] for form, name in names.items()}
         applied |= {results[form]: form[1] for form in stored.items()}
         if activations:
-            fake = self._between.written(fake, activations)
+            fake = self._activation_quantizer.written(fake, activations)
         computing = replace(self._options, on_application=None)
         model = rewritten(Source(fake, ready.folder), computing)
         sample_errors = context.session.reference.errors_of(model, ready.folder)

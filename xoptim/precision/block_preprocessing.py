@@ -53,29 +53,30 @@ class BlockPreprocessor:
     def _better_scaled(
         self, best: Preprocessed, scaling: type[BlockScalingPattern]
     ) -> Preprocessed:
-        """The best model, or the same with scales moved where its error is smaller."""
-        steps = self.preprocessor
+        """The best model, with scales moved where that reduces its error."""
+        preprocessor = self.preprocessor
+        settings, on_step = preprocessor.settings, preprocessor.how.on_step
         search = ScaleSearch(
-            self.form, self.op_types, self._feeds, steps.settings, steps.how.on_step, steps.budget
+            self.form, self.op_types, self._feeds, settings, on_step, preprocessor.budget
         )
         scales = search.run(best.model, best.folder, scaling.anchors or ())
-        scaled = steps.rewritten(best, [scaling(scales)]) if scales else None
+        scaled = preprocessor.rewritten(best, [scaling(scales)]) if scales else None
         if scaled is None:
             return best
         scaled = self._rounded(scaled)
         least, error = (
-            steps.error_of(best.model, preprocessed, corrected=False)
+            preprocessor.error_of(best.model, preprocessed, corrected=False)
             for preprocessed in (best, scaled)
         )
         return scaled if error < least else best
 
     def _rounded(self, preprocessed: Preprocessed) -> Preprocessed:
         """A model, with the integers of its weights in `observed`."""
-        steps = self.preprocessor
         model, folder = preprocessed.model, preprocessed.folder
-        on_step, budget = steps.how.on_step, steps.budget
+        settings, budget = self.preprocessor.settings, self.preprocessor.budget
+        on_step = self.preprocessor.how.on_step
         rounded = rounded_weights(
-            model, folder, self.form, self.op_types, self._feeds, steps.settings, on_step, budget
+            model, folder, self.form, self.op_types, self._feeds, settings, on_step, budget
         )
         return replace(preprocessed, observed=preprocessed.observed._replace(rounded=rounded))
 

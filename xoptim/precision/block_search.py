@@ -14,7 +14,7 @@ _FITS: Final = 2
 _COLUMNS: Final = 1024
 """Columns that are searched at once, so that copies of large weights do not fill the memory."""
 _LEAST_IMPORTANCE: Final = 1e-6
-"""Smallest importance, as part of the largest one: a channel may be 0 on the samples alone."""
+"""Smallest importance, as part of the largest: a channel may be 0 on the samples and not later."""
 
 
 def searched_blocks(
@@ -30,7 +30,7 @@ def searched_blocks(
         matrix: finite numbers, of shape (rows, columns).
         form: how it is divided and rounded.
         importance: the weight of the squared error of each row, such as the mean square of the
-            activations that are multiplied by it. All count the same without it.
+            activations that are multiplied by it; ``None`` where all rows count the same.
     """
     columns = matrix.shape[1]
     parts = [

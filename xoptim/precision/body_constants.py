@@ -33,8 +33,8 @@ class BodyConstants:
     def stored(
         self, model: onnx.ModelProto, reference: FloatReference, aim: float
     ) -> tuple[onnx.ModelProto, dict[str, str]]:
-        """A model with its body constants in float16, and the pattern of each. While they exceed
-        the error together, the half that saves least stays in float32.
+        """A model with its body constants in float16, and the pattern of each. While the error is
+        too large, the half that saves least stays in float32.
 
         Args:
             model: the model, or one in which operators were quantized; left unchanged.

@@ -1,4 +1,4 @@
-"""The time of a search, and the errors that it measures, each once."""
+"""The time of a search, and a cache of the errors that the search measures."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -32,7 +32,8 @@ class SearchBudget:
 
 
 class ErrorCache:
-    """The errors of choices, measured once on each sample, and none anew after the budget.
+    """The errors of choices, measured once on each sample. No new choice is measured after the
+    budget.
 
     Args:
         measure: the errors of a choice on the sample of an index.
@@ -52,8 +53,8 @@ class ErrorCache:
     def errors(self, forms: Mapping[str, str], indices: Iterable[int]) -> Errors:
         """The largest errors of a choice on one or more samples.
 
-        Infinite for a choice that is new after the end of the budget; one that was tried is still
-        measured on the samples that are held out.
+        Infinite for a choice that is new after the end of the budget. A choice that was tried
+        before is still measured on the samples that are held out.
         """
         key, numbers = frozenset(forms.items()), [*indices]
         missing = [index for index in numbers if (key, index) not in self._errors]

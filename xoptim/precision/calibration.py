@@ -26,8 +26,8 @@ _PERCENTILE: Final = 99.99
 _MAX_MAGNITUDE: Final = 2.0**100
 """The scale of larger numbers would be near the limits of float32."""
 KEEPING: Final = operators_with(Trait.MOVES) - {"Split"} | {"MaxPool"}
-"""Operators whose results consist of elements of their first operand: with its scale, they move
-integers.
+"""Operators whose results consist of elements of their first operand. With the scale of this
+operand, they move integers.
 """
 
 

@@ -102,10 +102,10 @@ def find_candidates(
     alternatives = [
         cls for cls in patterns if issubclass(cls, QuantizationPattern) and cls.is_alternative
     ]
-    first = [cls for cls in patterns if cls not in alternatives]
-    computing = [cls for cls in first if not issubclass(cls, QuantizationPattern)]
+    defaults = [cls for cls in patterns if cls not in alternatives]
+    computing = [cls for cls in defaults if not issubclass(cls, QuantizationPattern)]
     candidates, subgraphs = list[Candidate](), dict[Form, ResultSubgraph]()
-    for group in (first, *([cls, *computing] for cls in alternatives)):
+    for group in (defaults, *([cls, *computing] for cls in alternatives)):
         quantized, applied = fake_quantized(model, folder, group, only, provider, observed, cpu)
         replaced = replaced_subgraphs(model, quantized, applied)
         classes = {cls.name(): cls for cls in group if issubclass(cls, QuantizationPattern)}
@@ -127,8 +127,8 @@ def _without_float_readers(
     candidates: Sequence[Candidate],
     subgraphs: Mapping[Form, ResultSubgraph],
 ) -> list[Candidate]:
-    """The candidates, except those whose weights a float32 operator reads as well: they would be
-    stored in both forms.
+    """The candidates, except those whose weights a float32 operator reads as well: such weights
+    would be stored in both forms.
     """
     makers = {name: node for node in every_node(model.graph.node) for name in node.output}
     originals = (
@@ -151,14 +151,14 @@ def _without_float_readers(
 
 def _with_shared_weights(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates, each with the first one that has the same weights in `shared_with`."""
-    # last, as an embedding is quantized because a MatMul with the same weights is
+    # embeddings come last: an embedding is quantized if a MatMul with the same weights is
     ranked = sorted(candidates, key=lambda candidate: candidate.op_type == "Gather")
-    first = dict[str, str]()
+    owners = dict[str, str]()
     for candidate in ranked:
-        first.setdefault(candidate.weights, candidate.result)
+        owners.setdefault(candidate.weights, candidate.result)
 
     def with_owner(candidate: Candidate) -> Candidate:
-        owner = first[candidate.weights]
+        owner = owners[candidate.weights]
         if not candidate.weights or owner == candidate.result:
             return candidate
         return replace(candidate, shared_with=owner)
@@ -225,7 +225,7 @@ class _OperatorFacts:
         return tuple(sorted({self._source(name) for name in names}))
 
     def _source(self, name: str) -> str:
-        """The tensor whose elements a tensor consists of."""
+        """The tensor from which operators that only move elements make a tensor."""
         while name not in self._subgraphs and name in self._nodes:
             node = self._nodes[name]
             if node.op_type not in KEEPING:
@@ -237,8 +237,8 @@ class _OperatorFacts:
 def with_dependents(chosen: Iterable[Candidate], candidates: Sequence[Candidate]) -> dict[str, str]:
     """The results of chosen candidates and of their dependents, each with its pattern.
 
-    An operator is quantized as well if it reads nothing but quantized tensors, or has the same
-    weights. The last one of several forms of an operator counts.
+    A dependent reads nothing but quantized tensors, or has the weights of a chosen operator. The
+    last one of several forms of an operator counts.
 
     Args:
         chosen: candidates.
@@ -271,8 +271,8 @@ def with_dependents(chosen: Iterable[Candidate], candidates: Sequence[Candidate]
 def sharing_weights(candidates: Sequence[Candidate]) -> dict[Form, list[Form]]:
     """For each form of an operator, the forms of the other operators that share its weights.
 
-    They have the same pattern where they can. An embedding that cannot has its first form, which
-    has fewest bits.
+    An operator that shares weights takes the pattern of that form if it can. Otherwise, as for some
+    embeddings, it takes its own first form, which has fewest bits.
     """
     forms = dict[str, list[str]]()
     for candidate in candidates:
@@ -283,7 +283,7 @@ def sharing_weights(candidates: Sequence[Candidate]) -> dict[Form, list[Form]]:
         candidate.result: candidate.shared_with for candidate in candidates if candidate.shared_with
     }
     for result, owner in owners.items():
-        # an owner that is not worthwhile is missing, and all that share its weights are skipped
+        # an owner that is not worthwhile is missing: the operators that share its weights are too
         for pattern in forms.get(owner, ()):
             own_pattern = pattern if pattern in forms[result] else forms[result][0]
             sharing.setdefault((owner, pattern), []).append((result, own_pattern))
@@ -328,8 +328,8 @@ def _weights_shape(subgraph: ResultSubgraph) -> tuple[int, int]:
 
 
 def _experts_shape(node: onnx.NodeProto, subgraph: ResultSubgraph) -> tuple[int, int]:
-    """The terms of all sums behind an element of the result, and columns: so many that the product
-    of both is the number of weights.
+    """The terms that an element of the result sums, over the experts chosen for it, and a number of
+    columns such that the product of both is the number of weights.
     """
     dims = {tensor.name: tensor.dims for tensor in subgraph.initializers}
     first, last = (dims[node.input[index]] for index in (2, 5))  # (experts, columns, bytes)

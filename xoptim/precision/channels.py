@@ -10,13 +10,12 @@ from xoptim.match.quantization import Channels
 from xoptim.verification.session import Value
 
 _AXES: Final = {"MatMul": -1, "Gemm": -1, "FusedMatMul": -1, "Conv": 1}
-"""The axis of the channels of the first operand; that of Conv where several operators read it."""
+"""The axis of the channels of the first operand. If operators of several kinds read it, Conv wins.
+"""
 
 
 def channel_axes(model: onnx.ModelProto) -> dict[str, int]:
-    """The axis of the channels of each tensor that a MatMul, Gemm or Conv of the main graph reads
-    first.
-    """
+    """The channel axis of each first operand of a MatMul, Gemm or Conv of the main graph."""
     ranked = sorted(
         (node for node in model.graph.node if node.op_type in _AXES),
         key=lambda node: _AXES[node.op_type],

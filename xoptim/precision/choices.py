@@ -60,7 +60,7 @@ class QuantizationChoice(JsonResult):
     __json__ = JsonForm(
         *within("measured", Measured),
         "is_quantized",
-        member("decision", description="the same, or why it was not."),
+        member("decision", description="`quantized`, or why it was not."),
     )
     measured: Measured
     decision: Decision
@@ -79,7 +79,7 @@ def choices_of(
     Args:
         measured: all candidates.
         applied: the results that were quantized, with the names of the patterns.
-        is_timed: whether what is not faster stays in float32.
+        is_timed: whether operators that are not faster stay in float32.
     """
     operators = [form for form in measured if not form.candidate.is_weight_only]
     forms = {operator.form for operator in operators}
@@ -114,16 +114,17 @@ def choose(
     tolerance: float,
     goal: Goal,
     base: Sequence[Measured] = (),
-    along: Sequence[Measured] | None = None,
+    dependents: Sequence[Measured] | None = None,
     on_step: Callable[[str], object] = lambda _: None,
 ) -> list[Measured]:
     """The candidates to quantize, in the order in which they were chosen; of several forms of an
     operator, the last one counts.
 
     The price of a candidate is its squared error divided by the multiplications or bits saved.
-    The cheapest that the budgets allow are chosen, then others that are measured to keep the
-    tolerance. The last ones are dropped until all samples keep it. The expected error must keep it
-    as well: among many choices, the errors of one cancel by chance on a few samples.
+    The cheapest that the budgets allow are chosen, then others with which the measured error keeps
+    the tolerance. The last ones are dropped until the error on all samples keeps it, and others are
+    tried in their place. The expected error must keep the tolerance as well: on a few samples,
+    errors may cancel by chance.
 
     Args:
         session: measures errors of choices.
@@ -132,10 +133,10 @@ def choose(
         tolerance: the largest error allowed, as a fraction.
         goal: what is to be saved.
         base: what is quantized already; not in the result.
-        along: what may be quantized because others are; by default the candidates.
+        dependents: what may be quantized because others are; ``None`` for ``measured``.
         on_step: called before each attempt.
     """
-    candidates = [form.candidate for form in (measured if along is None else along)]
+    candidates = [form.candidate for form in (measured if dependents is None else dependents)]
     ranked = _in_order(filter(partial(_is_worthwhile, goal), measured), goal)
     if not ranked:
         return []
@@ -144,19 +145,74 @@ def choose(
         forms = with_dependents((form.candidate for form in (*base, *chosen)), candidates)
         return session.errors(forms, indices)
 
-    on_first = partial(errors_on, samples.to_choose)
-    budgets = [tolerance / (CERTAIN if goal == "speed" else 1.0)] * len(ranked[0].errors)
-    chosen, reached = _affordable(ranked, base, on_first, tolerance, budgets)
-    spent = _Spent([*base, *chosen])
-    for candidate in counted(ranked, "choosing operators", on_step):
-        if _is_covered(candidate, chosen, goal) or not spent.allows(candidate, budgets):
+    choosing_errors = partial(errors_on, samples.to_choose)
+    all_errors = partial(errors_on, range(len(samples.feeds)))
+    budgets = [_budget(tolerance, goal)] * len(ranked[0].errors)
+    chosen, reached = _affordable(ranked, base, choosing_errors, tolerance, budgets)
+    fill = partial(_filled, base=base, tolerance=tolerance, goal=goal)
+    complete = fill(
+        chosen, reached, [choosing_errors], counted(ranked, "choosing operators", on_step)
+    )
+    kept = _kept(complete, all_errors, tolerance)
+    if len(kept) == len(complete):
+        return kept
+    # what was dropped may leave room for others
+    refilling = counted(ranked, "choosing operators again", on_step)
+    return fill(kept, all_errors(kept), [choosing_errors, all_errors], refilling)
+
+
+def _filled(
+    chosen: Sequence[Measured],
+    reached: Errors,
+    measures: Sequence[Callable[[Sequence[Measured]], Errors]],
+    candidates: Iterable[Measured],
+    *,
+    base: Sequence[Measured],
+    tolerance: float,
+    goal: Goal,
+) -> list[Measured]:
+    """A choice with all further candidates that are measured to keep the tolerance.
+
+    Args:
+        chosen: the choice.
+        reached: its errors.
+        measures: measure a choice, the quickest first.
+        candidates: those that may be added, the cheapest first.
+        base: what is quantized already.
+        tolerance: of the errors.
+        goal: what is to be saved.
+    """
+    forms, spent = [*chosen], _Spent([*base, *chosen])
+    budgets = [_budget(tolerance, goal)] * len(reached)
+    for candidate in candidates:
+        if _is_covered(candidate, forms, goal) or not spent.allows(candidate, budgets):
             continue
         if not _allows(reached, candidate.errors, tolerance):
             continue
-        if max(errors := on_first([*chosen, candidate])) <= tolerance:
-            chosen, reached = [*chosen, candidate], errors
+        errors = _first_excess(measures, [*forms, candidate], tolerance)
+        if max(errors) <= tolerance:
+            forms, reached = [*forms, candidate], errors
             spent.add(candidate)
-    return _kept(chosen, partial(errors_on, range(len(samples.feeds))), tolerance)
+    return forms
+
+
+def _budget(tolerance: float, goal: Goal) -> float:
+    """For the expected errors of a choice."""
+    return tolerance / (CERTAIN if goal == "speed" else 1.0)
+
+
+def _first_excess(
+    measures: Iterable[Callable[[Sequence[Measured]], Errors]],
+    chosen: Sequence[Measured],
+    tolerance: float,
+) -> Errors:
+    """The first errors of a choice that exceed the tolerance, or the last ones where none do."""
+    errors: Errors = ()
+    for measure in measures:
+        errors = measure(chosen)
+        if max(errors) > tolerance:
+            break
+    return errors
 
 
 def _is_worthwhile(goal: Goal, measured: Measured) -> bool:
@@ -185,7 +241,7 @@ class _Spent:
             self.add(candidate)
 
     def add(self, candidate: Measured) -> None:
-        """Spend what a candidate costs, in place of another form of its operator."""
+        """Add the squared errors of a candidate, in place of another form of its operator."""
         self.squares = self._with(candidate)
         self._errors[candidate.result] = candidate.errors
 
@@ -212,9 +268,8 @@ def _affordable(
 ) -> tuple[list[Measured], Errors]:
     """Candidates that keep the tolerance together, and their errors.
 
-    Errors of different operators are nearly independent, so that their squares add up, in each
-    slice of the outputs: each has a budget of its own. Where the measured error is too large, the
-    budgets of these slices shrink.
+    Errors of different operators are nearly independent, so that their squares add up. Each slice
+    of the outputs has a budget of its own, which shrinks where the measured error is too large.
 
     Args:
         ranked: the candidates, the cheapest first.
@@ -272,14 +327,13 @@ def expected_errors(chosen: Iterable[Measured]) -> Errors:
 
 def parts_within(errors: Errors, aim: float) -> tuple[float, ...]:
     """The parts of the squares of expected errors to keep, by slice, so that errors reach an aim;
-    1 for those that do.
+    1 for slices whose error is at most the aim.
     """
     return tuple(1.0 if error <= aim else _SQUARE_SHRINK * (aim / error) ** 2 for error in errors)
 
 
 def cheapest(chosen: Sequence[Measured], parts: Sequence[float]) -> list[Measured]:
-    """A choice without its last candidates, so that a part of the sum of their squared errors is
-    left.
+    """A choice without its last candidates, so that a part of the sum of squared errors is left.
 
     At least one is dropped. Candidates that add nothing to the slices that have to err less stay.
 
@@ -303,10 +357,10 @@ def cheapest(chosen: Sequence[Measured], parts: Sequence[float]) -> list[Measure
 
 
 def _in_order(measured: Iterable[Measured], goal: Goal) -> list[Measured]:
-    """The forms that are worth their error, those first that save most for it.
+    """The forms that are worth their error, the cheapest first.
 
     A form that saves more than another one of its operator follows it, for the price of the
-    difference: the cheapest first are the best choice for their error, as in a fractional knapsack.
+    difference. As in a fractional knapsack, the first ones are the best choice for their error.
     """
     steps = []
     by_result = sorted(measured, key=lambda form: form.result)
@@ -324,7 +378,7 @@ def _in_order(measured: Iterable[Measured], goal: Goal) -> list[Measured]:
 
 
 def _is_dominated(hull: Sequence[Measured], form: Measured, goal: Goal) -> bool:
-    """Whether the last form of a hull is not worth it compared with one that saves more."""
+    """Whether the last form of a hull is not worth its error, compared with one that saves more."""
     last = hull[-1]
     if form.error <= last.error:
         return True

@@ -13,7 +13,7 @@ from xoptim.graph.names import Names
 from xoptim.match.quantization import StoringPattern
 
 _ROW_READERS: Final = ("Gather", "GatherND")
-"""Operators that read a part of their first operand, so that it is widened after them."""
+"""Operators that read a part of their first operand, so that only this part is widened."""
 
 
 class ConstantWriter:
@@ -92,7 +92,7 @@ class ConstantWriter:
         )
 
     def _widen_afterwards(self, stored: str) -> None:
-        """Let operators read parts of the stored constant, and cast these."""
+        """Let operators read parts of the stored constant, and cast the parts."""
         for graph in self._graphs():
             for index in reversed(range(len(graph.node))):
                 node = graph.node[index]

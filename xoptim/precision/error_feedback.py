@@ -105,8 +105,8 @@ def _damped(hessian: Numbers, count: int) -> Numbers | None:
 def _factor(damped: Numbers) -> Numbers | None:
     """The upper triangular U with UᵀU = H⁻¹; ``None`` where rounding errors leave H indefinite.
 
-    With H = RRᵀ for an upper triangular R, which is the Cholesky factor of the reversed matrix
-    reversed, U is R⁻¹.
+    With H = RRᵀ for an upper triangular R, U is R⁻¹. R reversed is the Cholesky factor of H
+    reversed, both along rows and columns.
     """
     try:
         root = np.linalg.cholesky(damped[::-1, ::-1])[::-1, ::-1]
@@ -184,11 +184,11 @@ class _Rounding:
         return matrix
 
     def _fit_scale(
-        self, block: int, rows: slice, own: Numbers, rest: Numbers, slopes: Numbers
+        self, block: int, rows: slice, hessian: Numbers, rest: Numbers, slopes: Numbers
     ) -> Numbers:
         """Fit the scale of a block by least squares; returns the change of the slopes."""
         steps = self._integers[rows] - self._zeros[block]
-        curved = own @ steps
+        curved = hessian @ steps
         curvature = (steps * curved).sum(axis=0)
         move = (steps * slopes).sum(axis=0) / np.where(curvature > 0, curvature, 1)
         old = self._scales[block]

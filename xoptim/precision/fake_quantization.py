@@ -41,13 +41,14 @@ def fake_quantized(
         model: the model, in which each value has its own name.
         folder: of its external data.
         patterns: patterns that quantize operands, and others that are used with them.
-        only: the results to quantize, with the pattern of each or by any; all when ``None``.
+        only: the results to quantize, with the pattern of each, or without for any pattern; all
+            when ``None``.
         provider: execution provider for which the patterns apply.
         observed: facts about tensors on samples.
         cpu: see `OptimizationOptions.cpu`.
 
     Returns:
-        The new model, and for each result that was quantized the name of the pattern.
+        The new model, and the name of the pattern for each result that was quantized.
     """
     applied: dict[str, str] = {}
 
@@ -75,7 +76,7 @@ def _pattern_for(
     only: Mapping[str, str] | Collection[str] | None,
     observed: Observed | None,
 ) -> Rewrite | type[Rewrite]:
-    """A pattern for the results that it may quantize."""
+    """A pattern, limited to the results that it may quantize."""
     names: Collection[str] | None = only
     if isinstance(only, Mapping):
         names = [result for result, pattern in only.items() if pattern == cls.name()]

@@ -50,7 +50,7 @@ _NOTHING: Final = (
     "nothing can be computed in float16: no float32 MatMul, Gemm or Conv stays within its range"
 )
 _INNER: Final = "compute in float32: samples do not show their ranges"
-KERNELS: Final = "cuda"
+KERNEL_PROVIDER: Final = "cuda"
 """The provider whose kernels the operators must have: CPUs compute in 32 bits."""
 
 
@@ -63,7 +63,7 @@ class _Float16Candidates:
         folder: of its external data.
         patterns: that round results to 16 bits.
         candidates: the operators of the main graph.
-        first: results of the candidates to begin with.
+        first: results of the candidates that are tried first.
         observed: the ranges of tensors on samples.
         inner: which operators of subgraphs stay in float32, and why.
     """
@@ -79,7 +79,9 @@ class _Float16Candidates:
     def rounded(self, chosen: Iterable[Candidate]) -> tuple[onnx.ModelProto, dict[str, str]]:
         """The model with chosen results rounded, computed in 32 bits, and what was rounded."""
         only = dict(candidate.form for candidate in chosen)
-        return fake_quantized(self.model, self.folder, self.patterns, only, KERNELS, self.observed)
+        return fake_quantized(
+            self.model, self.folder, self.patterns, only, KERNEL_PROVIDER, self.observed
+        )
 
 
 def float16_plan(
@@ -90,11 +92,11 @@ def float16_plan(
     budget: SearchBudget,
     reference: FloatReference | None = None,
 ) -> QuantizationPlan:
-    """As many operators of an optimized model as the tolerance allows, with results of 16 bits.
+    """As many operators of an optimized model in float16 as the tolerance allows.
 
-    At first these are all operators around MatMul, Gemm and Conv whose numbers stay far from the
-    type's limits on the samples. While the error is too large, the operators that add most to the
-    error of their operands stay in 32 bits. Where a GPU is at hand and is not faster in 16 bits,
+    Tried first: all operators around MatMul, Gemm and Conv whose numbers stay far from the limits
+    of float16 on the samples. While the error is too large, the operators that add most to the
+    error of their operands stay in float32. Where a GPU is at hand and is not faster in float16,
     nothing is rounded. Bodies of If, Loop and Scan compute in float32, with constants in float16.
 
     Args:
@@ -142,13 +144,13 @@ def _float16_candidates(
     precision: PrecisionOptions,
     settings: SessionSettings,
 ) -> _Float16Candidates:
-    """The operators that can compute in 16 bits, and the results of those to begin with."""
-    _, applied = fake_quantized(model, folder, patterns, None, KERNELS)
+    """The operators that can compute in 16 bits; see `_Float16Candidates`."""
+    _, applied = fake_quantized(model, folder, patterns, None, KERNEL_PROVIDER)
     ranged = [cls for cls in patterns if issubclass(cls, RangedPattern)]
     work = {op_type for cls in ranged for op_type in cls.operators}
     feeds = [samples.feeds[index] for index in samples.to_choose]
     observed = _observed(model, folder, applied, feeds, settings)
-    _, applied = fake_quantized(model, folder, patterns, None, KERNELS, observed)
+    _, applied = fake_quantized(model, folder, patterns, None, KERNEL_PROVIDER, observed)
     nodes = [node for node in model.graph.node if first_result(node) in applied]
     first = {*map(first_result, nodes)} if precision.everywhere else region(model, nodes, work)
     candidates = [
@@ -187,7 +189,7 @@ def _is_slower(
 
 
 def _is_at_hand(how: VerifyPlan) -> bool:
-    return any(short_name(provider) == KERNELS for provider in how.checks.providers)
+    return any(short_name(provider) == KERNEL_PROVIDER for provider in how.checks.providers)
 
 
 def _is_faster(
@@ -209,7 +211,7 @@ def inner_work(model: onnx.ModelProto, results: Collection[str], work: Collectio
 
     Args:
         model: the model.
-        results: first results of the nodes that could, in all graphs.
+        results: first results of the nodes that can compute in 16 bits, in all graphs.
         work: the operators that are worth conversions.
     """
     counts = Counter[str]()
@@ -248,13 +250,11 @@ def _within(
     return rounded, applied, measured
 
 
-def float16_plan_of(
+def float16_verify_plan(
     how: VerifyPlan, model: onnx.ModelProto, precision: PrecisionOptions
 ) -> VerifyPlan:
-    """The verification options for a model that computes in 16 bits: its tolerance, and values of
-    the types of its inputs.
-
-    A CPU runs the compared model in 32 bits, and so rounds at other places.
+    """The verification options for a model that computes in 16 bits: a tolerance, because a CPU
+    runs the compared model in 32 bits and rounds at other places, and values of the input types.
     """
     checks = how.checks
     if checks.rtol is None and checks.ulp is None:
@@ -282,8 +282,9 @@ def region(
 
     Args:
         model: the model.
-        nodes: those that can, in the order of the graph.
-        work: operators that are worth conversions; others join them only where that saves some.
+        nodes: the nodes that can compute in 16 bits, in the order of the graph.
+        work: operators that are worth conversions; other operators join them only where that saves
+            a conversion.
     """
     by_result = {first_result(node): node for node in nodes}
     makers = {name: result for result, node in by_result.items() for name in node.output if name}

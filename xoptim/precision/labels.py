@@ -34,12 +34,12 @@ _MAX_OPERANDS: Final = 256
 
 
 class JoinedOutput(NamedTuple):
-    """The nodes between an output and what it joins.
+    """An output, the tensors that it joins, and the nodes between them.
 
     Attributes:
         name: of the output.
         nodes: in the order of the graph.
-        operands: names of the tensors that it joins.
+        operands: names of the joined tensors.
     """
 
     name: str

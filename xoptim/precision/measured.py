@@ -35,21 +35,23 @@ class OperatorCost(NamedTuple):
         after: time when quantized, in seconds.
     """
 
-    # On the first sample; in a subgraph, whose runs are not seen, of one row
+    # In a run on one sample; of one row where the operator is in a subgraph, which no session
+    # observes
     multiplications: int = 1
-    before: float = 0.0  # 0 in a subgraph, whose runs are not seen
+    before: float = 0.0  # 0 in a subgraph
     after: float = 0.0
 
 
 UNMEASURED: Final = OperatorCost()
-"""The cost of what saves no time alone."""
+"""The cost of candidates whose time is not measured: constants that are only stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured(JsonResult):
-    """A candidate and what was measured of it.
+    """A candidate, its cost and its errors.
 
-    The first of several operators with the same weights has the summed costs and the error of all.
+    The first of several operators with the same weights has the summed costs of all of them, and
+    the error with all of them quantized.
 
     Attributes:
         candidate: what can be quantized.

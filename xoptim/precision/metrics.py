@@ -77,8 +77,8 @@ def error_of_value(
 ) -> float:
     """The error of one output, or of a slice of it; see `error`.
 
-    Where all expected numbers are 0, a metric with a name takes ``scale`` for their largest
-    magnitude, if it is not 0.
+    Where all expected numbers are 0, a metric given by its name takes ``scale`` for their largest
+    magnitude, if ``scale`` is not 0.
     """
     measure = METRICS[metric] if isinstance(metric, str) else metric
     if scale and metric != "choice" and isinstance(metric, str) and _is_zero(expected):

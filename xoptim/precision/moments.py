@@ -32,7 +32,7 @@ class Moments:
         count: number of rows of activations.
         squares: sums of the squares of each channel, of shape (rows,).
         hessian: XᵀX of all rows X of activations; ``None`` where it would be too large.
-        is_fit: whether all values are finite.
+        is_fit: whether all values are finite, with the channels on the last axis.
     """
 
     def __init__(self, rows: int) -> None:
@@ -79,8 +79,8 @@ class Moments:
 def batches(
     sources: Mapping[Activations, Sequence[WeightKey]], matrices: WeightMatrices
 ) -> Iterator[dict[Activations, int]]:
-    """The activations of a few weights at a time, each with its channels, so that their Hessians
-    fit the memory.
+    """The activations of a few weights at a time, with their numbers of channels, so that the
+    Hessians fit into memory.
     """
     batch, total = dict[Activations, int](), 0
     for names, keys in sources.items():

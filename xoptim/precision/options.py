@@ -58,9 +58,9 @@ class PrecisionOptions:
             targets without float32.
         weights_only: whether activations stay in float32: for targets where operators on integers
             are slower, or missing.
-        static: of the scheme ``int8``: whether activations have scales that samples determine, and
-            not those that each run computes. As many operators are quantized as the tolerance
-            allows, also where they are not faster on this machine.
+        static: of the scheme ``int8``: whether activations have scales that samples determine,
+            instead of scales that each run computes. As many operators are quantized as the
+            tolerance allows, also where they are not faster on this machine.
         symmetric: of ``static``: whether activations are signed integers whose zero point is 0, and
             biases stay in float32, as TensorRT needs it.
         bits: of the scheme ``int4``: bits of a weight that MatMuls read, from 2 to 8. 3 bits are
@@ -71,8 +71,9 @@ class PrecisionOptions:
             where operators compute in 16 bits.
         feeds: samples to measure the error on: a list of dictionaries of arrays, an ``.npz`` file
             or a folder of them, or anything that gives samples, such as a DataLoader of torch, a
-            dataset, or an iterator (see `xoptim.precision.sources.read_samples`). Random ones when
-            empty. Half of them, at least one, serve to choose; all must keep the tolerance.
+            dataset, or an iterator (see `xoptim.precision.sources.read_samples`). When empty,
+            samples are random. Half of the samples, at least one, serve to choose; all must keep
+            the tolerance.
         max_samples: how many samples are read from a source that is no list of dictionaries.
         seed: of the random values.
         budget: seconds that the search may take; ``None`` for as long as it takes. Operators that

@@ -24,9 +24,9 @@ class QuantizationPlan:
         choices: what was decided for each candidate.
         goal: what is saved: ``size`` where the scheme saves no time.
         reference: measures the error of models.
-        preprocessing: the verified models of what was done before anything was quantized.
+        preprocessing: the verified models of the steps before quantization.
         inner: which operators of subgraphs stay as they are, and why.
-        activations: those between operators that have QDQ.
+        activations: activations between operators that get QDQ.
     """
 
     model: onnx.ModelProto

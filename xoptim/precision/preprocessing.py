@@ -32,16 +32,16 @@ from xoptim.verification.session_settings import SessionSettings
 GELU_OPSET: Final = 20
 """The operator set with Gelu."""
 _GELU: Final = ("Gelu", "GeluErf")
-"""The patterns that write it."""
+"""The patterns that write Gelu."""
 _RESIZE_AXES: Final = ("ResizeAxes",)
 """The pattern that avoids a bug of onnxruntime around quantized convolutions."""
 RESIZE_WITH_AXES: Final = ("ShapeResize",)
-"""The pattern that would undo it."""
+"""The pattern that would undo ``ResizeAxes``."""
 _LOGGER: Final = logging.getLogger("xoptim")
 _T = TypeVar("_T")
 _FAILURES: Final = (
     *(ModelError, RewriteError, AssumptionError, BudgetError),  # the model cannot be rewritten
-    *(LoadError, RunError, FeedError),  # onnxruntime refuses it, or a run of it fails
+    *(LoadError, RunError, FeedError),  # onnxruntime refuses the model, or a run fails
     onnx.shape_inference.InferenceError,
     onnx.checker.ValidationError,
 )
@@ -131,7 +131,7 @@ class Preprocessor:
             if least is None:
                 error = partial(self.error_of, model, best, corrected=False)
                 least = tried("static scales of activations", error, None)
-            if least is None:  # onnxruntime does not run the model with them
+            if least is None:  # onnxruntime does not run the model with static scales
                 return replace(best, observed=Observed())
             corrected = partial(self.error_of, model, best, corrected=True)
             if tried("bias correction", corrected, math.inf) < least:
@@ -173,7 +173,7 @@ class Preprocessor:
         Args:
             before: the model.
             patterns: the patterns, or their names.
-            opset: what an older operator set is raised to.
+            opset: the operator set to which an older one is raised.
         """
         model = before.model
         version = next((entry.version for entry in model.opset_import if not entry.domain), 0)
@@ -208,10 +208,10 @@ class Preprocessor:
         return any(node.op_type in cls.operators for cls in ranged for node in model.graph.node)
 
     def error_of(self, original: onnx.ModelProto, ready: Preprocessed, *, corrected: bool) -> float:
-        """The error of the model with everything quantized: root mean squares, the sum over the
-        samples that serve to choose.
+        """The error of the model with everything quantized: the sum of root mean square errors over
+        the samples that serve to choose.
 
-        A largest difference, which is what a tolerance limits, would depend more on chance.
+        The largest difference, which a tolerance limits, would depend more on chance.
         """
         observed = ready.observed if corrected else ready.observed._replace(channels={})
         quantized, _ = fake_quantized(

@@ -20,7 +20,7 @@ from xoptim.match.rewrite import Rewrite
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, assuming, optimize_verified
 from xoptim.precision.attempts import best_plan
 from xoptim.precision.budget import SearchBudget
-from xoptim.precision.float16_conversion import KERNELS, float16_plan, float16_plan_of
+from xoptim.precision.float16_conversion import KERNEL_PROVIDER, float16_plan, float16_verify_plan
 from xoptim.precision.float16_scales import OPSET as FLOAT16_SCALES_OPSET, with_float16_scales
 from xoptim.precision.measured import FASTER
 from xoptim.precision.options import FLOAT16_COMPUTE_TAG, PrecisionOptions
@@ -43,7 +43,7 @@ _AS_IT_IS: Final[dict[str, Any]] = {
 }
 """Options of an optimization that changes nothing."""
 _SHARE_OF_WEIGHTS: Final = 0.9
-"""Part of the tolerance that quantized weights may take, before the rest is computed in 16 bits."""
+"""Part of the tolerance for quantized weights; computing in 16 bits gets the rest."""
 _MATMUL_N_BITS: Final = "MatMulNBits"
 _AFTERWARDS: Final = ("FusedConv",)
 """Patterns that fuse operators between which QDQ may be placed."""
@@ -176,9 +176,11 @@ def _quantized(
     in_float16 = precision.scheme == "float16" and precision.computes_in_float16(options.provider)
     how = replace(how, checks=assuming(how.checks, options))
     if in_float16:
-        rewriting = _computing(options, integer_patterns(FLOAT16_COMPUTE_TAG), provider=KERNELS)
+        rewriting = _computing(
+            options, integer_patterns(FLOAT16_COMPUTE_TAG), provider=KERNEL_PROVIDER
+        )
         plan = float16_plan(verified, rewriting, how, precision, budget, reference)
-        how = float16_plan_of(how, plan.model, precision)
+        how = float16_verify_plan(how, plan.model, precision)
     else:
         rewriting = _computing(options, computing_patterns(precision), provider=options.provider)
         rewriting = replace(rewriting, drop=(*rewriting.drop, *RESIZE_WITH_AXES))
@@ -215,7 +217,7 @@ def _chosen(
     precision: PrecisionOptions,
     budget: SearchBudget,
 ) -> QuantizationPlan:
-    """The choice of operators and constants; ``rewriting`` are the options by which operators
+    """The choice of operators and constants. ``rewriting`` are the options that make operators
     compute with integers.
     """
     if precision.scheme == "int8" and precision.is_timed and not precision.weights_only:

@@ -20,10 +20,12 @@ from xoptim.verification.session import Value
 
 quantization = lazy_module("onnxruntime.quantization")
 qnn = lazy_module("onnxruntime.quantization.execution_providers.qnn")
-WIDTHS: Final = (8, 16)
-"""Bits of the results of operators, fewest first; weights have 8."""
+NARROW: Final = 8
+WIDE: Final = 16
+WIDTHS: Final = (NARROW, WIDE)
+"""Bits of the results of operators; weights have 8."""
 MARGIN: Final = 1.5
-"""Factor by which 16-bit ranges exceed those of the samples: their steps stay small."""
+"""Factor by which 16-bit ranges exceed the ranges on samples: 16-bit steps stay small."""
 _WITH_WEIGHTS: Final = ("Conv", "ConvTranspose")
 """Operators for whose weights onnxruntime makes one scale per channel."""
 _MATMULS: Final = ("MatMul", "Gemm")
@@ -70,10 +72,10 @@ def quantize_static(
             copy,
             _Reader(feeds),
             calibrate_method=method[calibration],
-            activation_type=types.QUInt8 if bits == WIDTHS[0] else types.QUInt16,
+            activation_type=types.QUInt8 if bits == NARROW else types.QUInt16,
             weight_type=types.QInt8,
             per_channel=True,
-            init_overrides={**_wide(ranges, margin), **_overrides(copy, bits)},
+            init_overrides={**_widened(ranges, margin), **_type_overrides(copy, bits)},
             keep_removable_activations=keeps_activations,
         )
         path = Path(folder) / "quantized.onnx"
@@ -145,21 +147,21 @@ def _of_8_bits(numbers: np.ndarray, axis: int) -> np.ndarray:
     return quantized
 
 
-def _wide(ranges: Mapping[str, Range], margin: float) -> dict[str, list[dict[str, Any]]]:
+def _widened(ranges: Mapping[str, Range], margin: float) -> dict[str, list[dict[str, Any]]]:
     """The ranges of results, with a margin for numbers that samples do not show."""
     return {
-        name: [_override(margin * min(low, 0.0), margin * max(high, 0.0))]
+        name: [_range_override(margin * min(low, 0.0), margin * max(high, 0.0))]
         for name, (low, high) in ranges.items()
         if low < high
     }
 
 
-def _override(low: float, high: float) -> dict[str, Any]:
+def _range_override(low: float, high: float) -> dict[str, Any]:
     """A range in the form in which onnxruntime takes it in place of a calibrated one."""
     return {"rmin": np.float32(low), "rmax": np.float32(high)}
 
 
-def _overrides(model: onnx.ModelProto, bits: int) -> dict[str, list[dict[str, Any]]]:
+def _type_overrides(model: onnx.ModelProto, bits: int) -> dict[str, list[dict[str, Any]]]:
     """The types of constants, by name.
 
     Matrices have one scale per column, and 8 bits. Other constants, such as embeddings, have the
@@ -184,7 +186,7 @@ def _overrides(model: onnx.ModelProto, bits: int) -> dict[str, list[dict[str, An
             if weights is not None and index == 1:
                 override = {"quant_type": types.QInt8, "axis": weights[1], "symmetric": True}
                 overrides[name] = [override]
-            elif bits == WIDTHS[1] and node.op_type != "Gemm":
+            elif bits == WIDE and node.op_type != "Gemm":
                 overrides.setdefault(name, [{"quant_type": types.QUInt16}])
     return overrides
 

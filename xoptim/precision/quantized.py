@@ -34,8 +34,8 @@ class Quantized(JsonResult):
         comparisons: comparisons with the fake-quantized model.
         options: what was asked for.
         choices: what can be quantized.
-        applied: results of those that were quantized, and constants that were stored, with the
-            names of the patterns.
+        applied: results of quantized operators, and constants that were stored, with the names of
+            the patterns.
         worst: the slice of the outputs that uses most of its tolerance, on all samples; ``None``
             where there was nothing to measure.
         samples: on which the error was measured; none where there was nothing to measure.
@@ -43,12 +43,12 @@ class Quantized(JsonResult):
         seconds: duration, in seconds.
         inner: which operators of subgraphs stay as they are, and why.
         in_float16: whether operators compute in 16 bits.
-        preprocessing: the verified models of what was done before anything was quantized.
+        preprocessing: the verified models of the steps before quantization.
         description: what was quantized, in a few words, where operators were not chosen one by one.
         float32_model: the optimized model, where it may be quantized again.
         activation_bits: of the results of operators, 0 where operators were chosen one by one.
-        activations: quantized results of the operators between them, by name (static int8).
-        target: name of the target for which the scheme was chosen; empty where it was asked for.
+        activations: names of the quantized activations between operators (static int8).
+        target: name of the target for which the scheme was chosen; empty where a user chose it.
         cpu: CPUs on which integers are exact; see `OptimizationOptions.cpu`.
         ended_by_budget: whether the search ended with its budget.
     """
@@ -62,7 +62,7 @@ class Quantized(JsonResult):
             description="number of values of a weight that share a scale (int4).",
         ),
         "target tolerance metric",
-        member("error", description="error of the slice below on all samples, as a fraction."),
+        member("error", description="error of `slice` on all samples, as a fraction."),
         "slice=worst_name",
         "samples=samples.count",
         member(
@@ -247,7 +247,7 @@ class Quantized(JsonResult):
         ]
 
     def rows(self) -> list[dict[str, str]]:
-        """What can be quantized, as rows of a table: those first that save most for their error."""
+        """What can be quantized, as rows of a table, by `Measured.price`."""
         independent = [
             choice for choice in self.choices if choice.measured.candidate.is_independent
         ]

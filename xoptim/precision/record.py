@@ -1,6 +1,6 @@
 """The entry about the error in the metadata of a quantized model.
 
-It is information for people: the author of a file can write anything, so nothing relies on it.
+The entry is for people. As the author of a file can write anything, nothing relies on the entry.
 """
 
 from typing import Final

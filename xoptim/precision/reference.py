@@ -43,7 +43,7 @@ class FloatReference:
     Attributes:
         samples: the values of the inputs.
         expected: the outputs, one list for each sample.
-        slices: what is measured on its own.
+        slices: the parts of the outputs that are measured on their own.
         precision: the metric, and the tolerances.
         settings: of the sessions.
     """

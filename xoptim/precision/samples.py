@@ -18,10 +18,10 @@ from xoptim.verification.session import Value
 
 _RANDOM_RUNS = 4
 _MAX_MULTIPLICATIONS: Final = 4_000_000_000
-"""Of all runs by which one candidate is ranked: 0.3 s of one core for a YOLOv8n of 640 x 640."""
+"""Of all runs that rank one candidate: 0.3 s on one core for YOLOv8n at 640 x 640."""
 _MIN_SAMPLES: Final = 10
-"""Fewer do not bound the error on other data: at 2 % with two samples, networks with two scores
-erred by up to 13 %; with ten, by up to 2.8 %.
+"""Fewer samples do not bound the error on other data. With a tolerance of 2 %, models with two
+scores erred by up to 13 % after two samples, and by up to 2.8 % after ten.
 """
 _NO_ERROR = (
     "no output has a finite value on the samples, so there is no error to measure; give other "
@@ -52,8 +52,8 @@ class Samples:
     Attributes:
         feeds: one dictionary for each run.
         are_random: whether some of them were drawn.
-        typical: values of sizes that are typical in use, to measure times on; without any, times
-            are of the first run.
+        typical: values of sizes that are typical in use, to measure times on; where empty, times
+            are measured on the first run.
     """
 
     feeds: Sequence[Mapping[str, Value]]
@@ -77,7 +77,7 @@ class Samples:
 
     @property
     def held_out(self) -> range:
-        """The other runs, none when there is only one."""
+        """The runs that are not in `to_choose`."""
         return range((len(self.feeds) + 1) // 2, len(self.feeds))
 
     @property
@@ -86,8 +86,8 @@ class Samples:
         return not self.are_random and len(self.feeds) < _MIN_SAMPLES
 
     def to_rank(self, multiplications: int) -> range:
-        """The runs by which candidates are ranked: where a run takes long, fewer than serve to try
-        a choice, as there is a run for each candidate.
+        """The runs by which candidates are ranked: `to_choose`, or fewer where a run takes long, as
+        there is a run for each candidate.
 
         Random samples have several sizes, and all of them count.
 
@@ -134,10 +134,10 @@ def samples_for(
     if not any(is_measurable(run.results) for run in runs):
         raise NothingToQuantizeError(_NO_ERROR)
     are_random = any(run.source == "random" for run in runs)
-    draws = are_random and not options.samples
+    are_drawn = are_random and not options.samples
     typical = (
         run_reference(model, replace(plain, assignments=1, typical=True)).runs[0].feeds
-        if draws
+        if are_drawn
         else {}
     )
     return Samples([run.feeds for run in runs], are_random, typical)

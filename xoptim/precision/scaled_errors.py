@@ -8,7 +8,7 @@ from xoptim.precision.metrics import ErrorMetric
 from xoptim.precision.reference import Errors
 
 _LINEAR: Final = 0.1
-"""Largest error of an output that is taken to be in proportion to that of a constant."""
+"""Largest error of an output that is assumed to be in proportion to the error of a constant."""
 _PROPORTIONAL: Final = ("largest", "rms")
 """Metrics that double where all differences do."""
 
@@ -35,8 +35,8 @@ def scaled_errors(
 ) -> dict[Form, Errors]:
     """The errors of the other forms of constants whose coarsest form was measured.
 
-    To first order, outputs change in proportion to the constant. Forms of constants whose measured
-    error is large, or which their coarsest form holds exactly, have none here.
+    To first order, outputs change in proportion to the constant. Constants whose measured error is
+    large, or that their coarsest form holds exactly, are missing.
 
     Args:
         measured: the errors of the coarsest forms.

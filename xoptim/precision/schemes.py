@@ -41,7 +41,7 @@ def operand_patterns(
 ) -> list[type[QuantizationPattern]]:
     """The patterns of `quantization_patterns` that options ask for.
 
-    Those with static scales take the place of those that compute scales in each run.
+    Patterns with static scales replace patterns that compute scales in each run.
     """
     patterns = quantization_patterns(precision.scheme, selection)
     weight_only = [cls for cls in patterns if not cls.quantizes_activations]
@@ -55,7 +55,7 @@ def operand_patterns(
 
 
 def storing_patterns(scheme: str) -> list[type[StoringPattern]]:
-    """The patterns that store constants; what errs too much in integers is stored in 16 bits."""
+    """The patterns that store constants: in the scheme's type, or in float16 for less error."""
     schemes = (scheme,) if scheme in ("float16", "bfloat16") else (scheme, "float16")
     return [cls for name in schemes for cls in resolve(name) if issubclass(cls, StoringPattern)]
 

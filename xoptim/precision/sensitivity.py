@@ -51,14 +51,15 @@ from xoptim.verification.session_settings import SessionSettings
 _MAX_INTEGER_BITS: Final = 8
 """Most bits of a constant that is stored as integers."""
 _OPERATOR_BITS: Final = 4
-"""Bits of the weights that float32 operators read."""
+"""Bits of the integer weights that a float32 operator, such as MatMulNBits, reads."""
 
 
 @dataclass(slots=True)
 class Sensitivity:
     """The operators and constants of a model that can be quantized, measured.
 
-    Constants are measured when they are asked for, which is rare for those of quantized operators.
+    Constants are measured when they are asked for, which is rare for weights of quantized
+    operators.
 
     Attributes:
         preprocessed: the model, in an operator set that has what quantization needs.
@@ -225,8 +226,8 @@ def _patterns_of(
         storing = [cls for cls in storing if cls.bits >= precision.bits]
     goal = precision.goal if precision.scheme in schemes_that_save_time() else "size"
     if precision.weights_only:
-        # Constants that are only stored are widened when the model is loaded; operators that read 4
-        # bits are a form of their own.
+        # A constant that is only stored is widened when the model is loaded. Operators that read
+        # 4-bit weights are candidates of their own.
         storing = [cls for cls in storing if cls.bits != _OPERATOR_BITS]
         goal = "size"  # times on this CPU say nothing about the target
     if all(pattern().unfit_for(None, options.provider) for pattern in (*patterns, *storing)):
@@ -263,7 +264,7 @@ def _without_integers_of(
     operators: Iterable[Candidate], constants: Iterable[Candidate]
 ) -> list[Candidate]:
     """The forms of constants, without integer forms of weights that operators can read as integers:
-    16-bit kernels read these, but constants that are only stored are widened on loading.
+    16-bit kernels read integers, but a constant that is only stored is widened on loading.
     """
     readable = {operator.weights for operator in operators}
     return [
@@ -282,9 +283,9 @@ def measure_errors(
 ) -> dict[Form, Errors]:
     """The errors that each candidate adds alone, together with those that share its weights.
 
-    An operator that is quantized because its inputs are adds none alone. The largest candidates are
-    measured first, and none after the budget. ``indices`` are of samples. ``on_step`` is called
-    before each with the stage.
+    An operator that is quantized because its inputs are quantized adds no error alone. The largest
+    candidates are measured first, and none after the budget. ``indices`` are of samples.
+    ``on_step`` is called before each candidate, with the stage.
     """
     candidates = [*candidates]
     alone = [candidate for candidate in candidates if not candidate.reads]

@@ -27,8 +27,8 @@ _MIN_ELEMENTS: Final = 32  # of a channel, so that its largest value tells its s
 _SCALE_RATIO: Final = 10.0
 """Channels whose largest values differ by a larger factor are of different scales."""
 _STEP_RATIO: Final = math.sqrt(_SCALE_RATIO)
-"""Channels in the order of their scales belong together while no step exceeds this factor: scores
-lie close to each other, but reach far down.
+"""Channels are sorted by scale, and split where the scale falls by a larger factor. So scores stay
+together, which reach far down in small steps.
 """
 
 

@@ -50,7 +50,7 @@ def with_samples(options: PrecisionOptions, model: onnx.ModelProto) -> Precision
 
 
 def read_samples(
-    source: str | Path | Iterable[Any], inputs: Sequence[onnx.ValueInfoProto], most: int
+    source: str | Path | Iterable[Any], inputs: Sequence[onnx.ValueInfoProto], max_samples: int
 ) -> list[Sample]:
     """The first samples of a source, as arrays of the types of the inputs.
 
@@ -60,7 +60,7 @@ def read_samples(
             sequence by position, or the array of the only input. Where all values lack the first
             dimension of their inputs, it is added.
         inputs: of the model.
-        most: how many samples are read.
+        max_samples: how many samples are read.
 
     Raises:
         ChoiceError: there is no sample, or one does not fit the inputs.
@@ -68,7 +68,7 @@ def read_samples(
     values = _archives(Path(source)) if isinstance(source, (str, Path)) else source
     samples = [
         _sample(sample, inputs, sample_name(index, sample))
-        for index, sample in enumerate(islice(iter(values), most))
+        for index, sample in enumerate(islice(iter(values), max_samples))
     ]
     if not samples:
         raise ChoiceError(f"{_described(source)} gives no sample")
@@ -80,7 +80,7 @@ def _described(source: object) -> str:
 
 
 def _archives(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
-    """The contents of an ``.npz`` file, or of those in a folder, in the order of their names."""
+    """The contents of an ``.npz`` file, or of all such files in a folder, by name."""
     for file in sorted(path.glob(_SUFFIX)) if path.is_dir() else [path]:
         yield Archive(file, "samples")
 

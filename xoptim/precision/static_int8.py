@@ -25,7 +25,7 @@ from xoptim.precision.metrics import METRICS
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.preprocessing import with_least_opset
 from xoptim.precision.quantize import joined, unchanged
-from xoptim.precision.quantize_static import MARGIN, WIDTHS, quantize_static, weights_of
+from xoptim.precision.quantize_static import MARGIN, WIDE, WIDTHS, quantize_static, weights_of
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.record import record
 from xoptim.precision.reference import Errors, FloatReference, SliceError
@@ -40,19 +40,19 @@ from xoptim.verification.session_settings import SessionSettings
 
 OPSET: Final = 21
 """The first operator set with QDQ of 16 bits."""
-FURTHER: Final[Mapping[int, Sequence[tuple[Sequence[int], float]]]] = {
+FALLBACKS: Final[Mapping[int, Sequence[tuple[Sequence[int], float]]]] = {
     8: (((16,), 1.0), ((16,), 0.5)),
     16: (((16,), 0.5),),
 }
-"""For the bits of results that a target computes wrongly: what to try next, bits and share of the
-allowed error.
+"""What to try next, by the bits of the results that a target computes wrongly: pairs of the
+``widths`` and the ``share`` of `static_int8`.
 """
 _MAX_ROUNDS: Final = 6
-"""Most times that weights are split."""
+"""How often weights are split, at most."""
 _FURTHER_DRAWS: Final = 2
 """How often further random values are drawn."""
 _SEED_STEP: Final = 1000
-"""The distance of the seeds of these draws: each run takes the next seed."""
+"""The distance of the seeds of two draws: each run of a draw takes the next seed."""
 _SMALL_MARGIN: Final = 1.2
 """In place of `MARGIN` where the target adds an error of its own, which grows with the ranges."""
 _BOUNDED: Final = ("Softmax", "Sigmoid", "LpNormalization")
@@ -175,7 +175,7 @@ def _extra_feeds(
 
 def _described(model: onnx.ModelProto, config: _StaticConfig) -> str:
     count, split = len(model.graph.node), len(config.split)
-    parts = f" ({split} MatMuls split in two for their error)" if split else ""
+    parts = f" ({split} MatMuls split in two to reduce their error)" if split else ""
     return f"{count} operators with {config.bits}-bit activations and 8-bit weights{parts}"
 
 
@@ -251,7 +251,7 @@ class _StaticSearch:
         self._tolerance = share * precision.tolerance
         self._calibration = precision.calibration
         self._settings: SessionSettings = replace(how.checks.settings, level="basic")
-        plain = with_least_opset(verified, OPSET)  # with its own masks
+        plain = with_least_opset(verified, OPSET)  # with infinity in its masks
         self._reference = FloatReference.of(
             plain, verified.base_dir, samples, precision, self._settings
         )
@@ -260,7 +260,7 @@ class _StaticSearch:
         """The first model within the tolerance, or the reason why there is none."""
         attempt: _StaticAttempt | str = ""
         for margin in margins:
-            attempt = self._first(widths, margin)
+            attempt = self._first_with(widths, margin)
             if not isinstance(attempt, str) or self._budget.is_over():
                 break
         return attempt
@@ -268,7 +268,7 @@ class _StaticSearch:
     def worst(self, attempt: _StaticAttempt) -> SliceError:
         return self._reference.worst(attempt.errors)
 
-    def _first(self, widths: Sequence[int], margin: float) -> _StaticAttempt | str:
+    def _first_with(self, widths: Sequence[int], margin: float) -> _StaticAttempt | str:
         attempt: _StaticAttempt | str = ""
         for bits in widths:
             self._how.on_step(f"quantizing to {bits} bits")
@@ -283,7 +283,7 @@ class _StaticSearch:
             if self._budget.is_over():
                 break
             self._how.on_step("splitting weights")
-            split = self._worst(attempt.config, 2**step)
+            split = self._next_split(attempt.config, 2**step)
             if split == attempt.config.split:
                 break
             attempt = self._attempt(replace(attempt.config, split=split))
@@ -315,7 +315,7 @@ class _StaticSearch:
             config.bits,
             config.split,
             self._calibration,
-            self._ranges if config.bits == WIDTHS[1] else {},
+            self._ranges if config.bits == WIDE else {},
             config.margin,
             keeps_activations=keeps_activations,
         )
@@ -332,9 +332,9 @@ class _StaticSearch:
             ranges.add({**feeds, **results})
         return ranges.by_name()
 
-    def _worst(self, config: _StaticConfig, count: int) -> frozenset[str]:
-        """The operators whose weights are split, and some more: those that add most to the error of
-        their operands.
+    def _next_split(self, config: _StaticConfig, count: int) -> frozenset[str]:
+        """The operators whose weights are split, and ``count`` more: those that add most to the
+        error of their operands.
         """
         quantized = self._quantized(config, keeps_activations=True)
         names = {name for node in self._model.graph.node for name in node.output if name}

@@ -48,10 +48,13 @@ def original_subgraph(
     Args:
         makers: the node of each result.
         result: the result.
-        inputs: names of these values. Neither they nor what they depend on are computed.
+        inputs: names of the other values. The nodes compute neither these values nor what these
+            values depend on.
     """
     last, ends = makers[result], {*inputs}
-    if not makers.keys().isdisjoint({*proto_reads(last)} - ends):  # rare: most read constants
+    if not makers.keys().isdisjoint(
+        {*proto_reads(last)} - ends
+    ):  # rare: most other reads are constants
         ends = _with_sources(makers, ends)
     nodes, stack = list[onnx.NodeProto](), [result]
     while stack:

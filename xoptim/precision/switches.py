@@ -26,7 +26,7 @@ def with_switches(
 
     Args:
         before: the model.
-        subgraphs: that compute a result, by its name and any name of the form.
+        subgraphs: the subgraph that computes a result, by the names of result and pattern.
         is_optimized: whether onnxruntime optimizes the model when it loads it.
 
     Returns:

@@ -37,8 +37,8 @@ def measure_costs(
 ) -> dict[Form, OperatorCost]:
     """The cost of each candidate on the shapes of one sample; none is measured after the budget.
 
-    Equal operators with operands of equal shapes are measured once. Those quantized because of
-    others, which save nothing alone, and those of subgraphs, whose operands are unknown, are not.
+    Equal operators on equal shapes are measured once; operators of subgraphs (unknown operands) and
+    operators quantized because of others (no gain alone) are not measured.
     """
     makers = {name: node for node in model.graph.node for name in node.output}
     initializers = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -112,10 +112,8 @@ def _operator_model(
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """A model of one operator, and its inputs.
 
-    Operands that are constants of the original model stay constants.
-
-    QuantizeLinear at the start and DequantizeLinear at the end are skipped: between quantized
-    operators, integers are passed on.
+    Constants of the original model stay constants. QuantizeLinear at the start and DequantizeLinear
+    at the end are skipped, as quantized operators pass on integers.
     """
     quantized = {
         node.output[0]: node
@@ -123,11 +121,11 @@ def _operator_model(
         if node.op_type == "QuantizeLinear" and node.input[0] in operands
     }
     last = subgraph.nodes[-1]
-    ends = bool(quantized) and last.op_type == "DequantizeLinear"
+    drops_last = bool(quantized) and last.op_type == "DequantizeLinear"
     nodes = [
         node
         for node in subgraph.nodes
-        if node.output[0] not in quantized and not (ends and node is last)
+        if node.output[0] not in quantized and not (drops_last and node is last)
     ]
     names = {name for node in nodes for name in proto_reads(node)}
     constant_names = {*constants} & names & operands.keys()
@@ -142,7 +140,9 @@ def _operator_model(
         for name, value in values.items()
     ]
     output = helper.make_tensor_value_info(
-        last.input[0] if ends else result, TensorProto.UINT8 if ends else TensorProto.FLOAT, None
+        last.input[0] if drops_last else result,
+        TensorProto.UINT8 if drops_last else TensorProto.FLOAT,
+        None,
     )
     tensors = [
         *subgraph.initializers,
@@ -166,7 +166,7 @@ def _seconds(
     models = [
         _operator_model(model, subgraph, result, operands, constants) for subgraph in subgraphs
     ]
-    settings = replace(settings, isolated=False)  # pipes to another process would count
+    settings = replace(settings, isolated=False)  # the pipes of an isolated session would take time
     runs = [Session(proto, settings).runner(values) for proto, values in models]
     before, after = best_times(runs, settings, _SECONDS)
     return before, after

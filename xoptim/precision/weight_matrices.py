@@ -49,7 +49,7 @@ class WeightMatrices:
                     self._tensors[node.output[0]] = tensor
 
     def fits(self, key: WeightKey) -> bool:
-        """Whether there is such a matrix, with finite numbers, whose rows fill whole blocks."""
+        """Whether there is such a matrix with finite numbers and complete blocks of rows."""
         tensor = self._tensors.get(key[0])
         if tensor is None or not math.prod(tensor.dims) or self.rows(key) % self._form.size:
             return False

@@ -84,7 +84,7 @@ class WeightOnlyQuantizer:
     def feeds(self, forms: Mapping[str, str]) -> dict[str, np.ndarray]:
         """The numbers of constants in lower precision, and of those that a Cast widens.
 
-        They are kept for the next call.
+        The arrays are kept for the next call.
 
         Args:
             forms: the pattern that stores each constant.
@@ -102,7 +102,7 @@ class WeightOnlyQuantizer:
         return {name: array for (name, _), array in self._kept.items()}
 
     def rounding_error(self, constant: Candidate) -> float:
-        """The root mean square of what a constant loses in a form."""
+        """The root mean square difference of a constant and its form in lower precision."""
         exact = self._widened(constant.weights, "").astype(np.float64)
         rounded = self._widened(constant.weights, constant.pattern)
         return float(np.sqrt(np.mean(np.square(rounded - exact))))

@@ -41,13 +41,13 @@ def rounded_weights(
         model: the model, in which each value has its own name.
         folder: of its external data.
         form: how weights are rounded.
-        op_types: of the operators: MatMuls, and ``Gather``, whose rows are divided.
+        op_types: of the operators: MatMuls, and ``Gather``, whose rows are divided into blocks.
         feeds: samples; without any, all weights are rounded to nearest: searched scales reduce the
-            error of the weights, but increased that of the outputs (1.07 and 1.14 times on two
+            error of the weights, but increased the error of the outputs (1.07 and 1.14 times on two
             trained models).
         settings: of the session that runs the samples.
         on_step: is called before each matrix.
-        budget: the time of the search; other matrices are rounded to nearest.
+        budget: the time of the search; matrices that it does not reach are rounded to nearest.
     """
     if not feeds:
         return RoundedWeights(form)

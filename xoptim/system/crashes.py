@@ -8,7 +8,7 @@ import json
 import math
 import mmap
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -45,8 +45,6 @@ class Watch:
         self._now = Crash()
         self.crashes: list[Crash] = []
         """The work that ended earlier processes."""
-        self.starts: list[Callable[[], object]] = []
-        """Called in the process of a command before it begins."""
 
     @property
     def is_active(self) -> bool:
@@ -54,7 +52,8 @@ class Watch:
         return self._memory is not None
 
     def share(self) -> None:
-        """Let copies of this process note what they do (Linux)."""
+        """Let copies of this process note what they do (Linux), and forget earlier crashes."""
+        self.crashes.clear()
         if sys.platform == "linux":
             self._memory = mmap.mmap(-1, _MAX_BYTES)
 

@@ -66,7 +66,12 @@ class Journal:
         self._shared: int | None = None
 
     def share(self) -> None:
-        """Let copies of this process also note their files here (Linux)."""
+        """Let copies of this process also note their files here (Linux), and forget earlier
+        ones.
+        """
+        self.forget()
+        if self._shared is not None:
+            os.close(self._shared)
         if sys.platform == "linux":
             self._shared = os.memfd_create("xopt")
 

@@ -57,10 +57,9 @@ def smallest_failing(
 ) -> Failing | None:
     """The smallest part of a model that does not compile, ``None`` when the model compiles.
 
-    First the shortest beginning of the list of nodes that fails, then the shortest end of that
-    which still fails: both by bisection, each part compiled in a process of its own. ``whole`` is
-    the placement of the model, where it is known. Raises the errors of
-    `xoptim.targets.oracle.place`.
+    Bisection finds the shortest beginning of the list of nodes that fails, then the shortest end of
+    this beginning that still fails. Each part is compiled in a process of its own. ``whole`` is the
+    placement of the model, where it is known. Raises the errors of `xoptim.targets.oracle.place`.
     """
     search = _PartSearch(model, target, base_dir, software_device, seconds)
     if whole is None:

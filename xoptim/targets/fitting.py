@@ -34,7 +34,7 @@ MOST_QUESTIONS: Final = 48
 """Most placements that are asked for."""
 _LOWER: Final = "lower"
 _BY_SCHEME: Final = "precision"
-"""The family of patterns that a quantization scheme chooses; any target gets those for CUDA."""
+"""The family of patterns that a quantization scheme chooses, whatever the target."""
 _TIDYING: Final = ("CastCast",)
 """Patterns that merge what consecutive lowerings write.
 
@@ -105,7 +105,8 @@ def fit(
     avoid: Mapping[str, Collection[str]] | None = None,
     seconds: float = FITTING_SECONDS,
 ) -> Fitted:
-    """Lower the nodes that a target does not take, as long as more nodes run there, in fewer parts.
+    """Lower the nodes that a target does not take, as long as more nodes run there, or in fewer
+    parts.
 
     The search is greedy and bounded, and gives the same result for the same answers: it lowers all
     operators that the target does not take, in the order of the names, asks again, and undoes what
@@ -148,7 +149,7 @@ class _Standing:
     @property
     def cost(self) -> tuple[bool, int, int, int]:
         """The faults, the worst first: whether compiling fails, and the numbers of nodes from the
-        failure on, of nodes that run elsewhere, and of parts in which the others run.
+        failure on, of nodes that run elsewhere, and of parts that the target runs.
         """
         placement = self.placement
         elsewhere = len(placement.left) + len(placement.shapes)
@@ -159,9 +160,9 @@ class _Standing:
 class _Lowered:
     """A model after some lowerings.
 
-    ``gone`` and ``made`` are the names of the nodes that each lowering removed and made, with
-    further lowerings of these; ``applied`` are the lowerings of nodes of the original model;
-    ``counts`` says how often each was applied to an operator.
+    ``gone`` and ``made`` are the names of the nodes that each lowering removed and made; further
+    lowerings of its nodes count for it. ``applied`` are the lowerings of nodes of the original
+    model. ``counts`` says how often each lowering was applied to an operator.
     """
 
     model: onnx.ModelProto
@@ -190,8 +191,8 @@ class _LoweringSearch:
         self._base_dir = base_dir
         self._questions = 0
         self._lowerings = lowerings(drop)
-        self._rejected: set[tuple[Key, str]] = set()  # what did not help
-        self._idle: set[tuple[Key, str]] = set()  # what did not apply to the model as it is
+        self._rejected: set[tuple[Key, str]] = set()  # lowerings that did not help
+        self._idle: set[tuple[Key, str]] = set()  # lowerings that do not apply to the model now
         self._reasons: dict[Key, str] = {}
         self._counts: dict[tuple[Key, str], int] = defaultdict(int)
         name_nodes(model)
@@ -262,7 +263,7 @@ class _LoweringSearch:
             if not harmful:
                 return lowered, after
             self._rejected |= {(key, name) for key, name in applied if name in harmful}
-            # What does no good alone may still help others.
+            # The harmful lowerings may still be what makes the others help.
             retry = None if self._is_over() else self._tried(before, self._choice(before.left))
             return (lowered, after) if retry is None or after.cost < retry[1].cost else retry
         if len(applied) == 1:
@@ -273,7 +274,7 @@ class _LoweringSearch:
     def _tried_apart(
         self, before: _Standing, applied: set[tuple[Key, str]]
     ) -> tuple[_Lowered, _Standing] | None:
-        """Try lowerings, which do not help together, one by one; a single one by operator."""
+        """Try lowerings that do not help together one by one, or one lowering by operators."""
         names = sorted({name for _, name in applied})
         parts = [
             {key: [name] for key, pattern in sorted(applied) if pattern == name} for name in names
@@ -361,7 +362,7 @@ class _LoweringSearch:
         model = load_model(lowered.model, self._base_dir)
         Optimizer(model, options).run()
         if changed:
-            # Lowerings come last in a run: what they have just written is merged in another one.
+            # Lowerings come last in a run: another run merges what they have just written.
             Optimizer(model, replace(options, patterns=Query(_TIDYING), lower_at={})).run()
             lowered.model = export_model(model)
         model.dispose()
@@ -389,7 +390,7 @@ def name_nodes(model: onnx.ModelProto) -> None:
 
 
 def lowerings(drop: Sequence[str] = ()) -> dict[Key, list[str]]:
-    """The names of the lowerings of each operator, those of a higher priority last."""
+    """The names of the lowerings of each operator, by ascending priority."""
     by_operator: dict[Key, list[str]] = defaultdict(list)
     for entry in registry().query(Query([_LOWER])):
         rewrite = entry.rewrite
@@ -416,7 +417,7 @@ def unfit_for(rewrite: Rewrite | type[Rewrite], target: Target) -> str:
 
 
 def is_for_others(rewrite: Rewrite | type[Rewrite], target: Target) -> bool:
-    """Whether a pattern is for other execution providers than that of a target."""
+    """Whether a pattern is for execution providers other than the provider of a target."""
     provider = OptimizationOptions(target=target.name).provider_for(rewrite)
     return bool(rewrite.providers) and provider not in rewrite.providers
 

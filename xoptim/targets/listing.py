@@ -43,7 +43,7 @@ class ListedNode:
         readers: numbers of the nodes that read its results.
         is_constant: whether it depends on constants only, and is computed when the model is loaded.
         is_shape_arithmetic: whether it computes sizes: results of Shape and Size, and small results
-            that depend on those only.
+            that depend on such results only.
         is_static: whether the shapes of its operands and results are numbers.
         border: the input of the model that it quantizes, or the output that it dequantizes; empty
             for other nodes.
@@ -72,7 +72,7 @@ class ListedNode:
 
 
 def number_in(name: str) -> int | None:
-    """The number in a name that onnxruntime derived from ours; ``None`` when there is none."""
+    """The number in a name that onnxruntime derived from a name of `with_numbers`, if any."""
     match = _NAME.search(name)
     return int(match[1]) if match else None
 

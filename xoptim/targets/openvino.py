@@ -10,11 +10,11 @@ TARGET: Final = Target(
     title="Intel CPUs, GPUs and NPUs (OpenVINO)",
     provider="openvino",
     plugin=PLUGINS["openvino"],
-    # It accepts some operators of com.microsoft, and computes FusedGemm without its activation.
+    # OpenVINO accepts some operators of com.microsoft, but drops the activation of FusedGemm.
     needs=Needs(standard_operators=True, compiles_parts=True, weights_only=True),
     tolerance=BFLOAT16_ERROR,
     opset="newest",
-    # Measured 0.87 to 0.99 of the time without Attention and RotaryEmbedding of set 23, for which
-    # it writes other nodes.
+    # Measured 0.87 to 0.99 of the time without Attention and RotaryEmbedding of operator set 23,
+    # for which OpenVINO writes other nodes.
     families=("attention", "rotary"),
 )

@@ -41,12 +41,12 @@ def place(
     seconds: float = PATIENCE,
     custom_op_libs: tuple[str, ...] = (),
 ) -> Placement:
-    """The nodes of a model that a target takes, in how many parts, and why it leaves the others.
+    """The nodes of a model that a target takes, in how many parts, and why it leaves other nodes.
 
     The provider is asked in a process of its own, with the optimizations of onnxruntime that do not
-    depend on a provider: nodes that these compute ahead or merge are counted separately. Operators
-    without a kernel are placed as the simpler ones that define them. For a target without a
-    provider, a table answers.
+    depend on a provider: nodes that these compute ahead or merge are counted separately. An
+    operator without a kernel is placed as the simpler operators that define it. For a target
+    without a provider, a table answers.
 
     Args:
         model: left unchanged.
@@ -59,7 +59,7 @@ def place(
     Raises:
         ModelError: the model cannot be read, or has more than 2 GB of weights in the protobuf.
         ProviderUnavailable: the provider is not installed, cannot be loaded, or has no device.
-        PlacementError: it does not answer in time.
+        PlacementError: the provider does not answer in time.
     """
     start = time.perf_counter()
     numbered, names = with_numbers(model)
@@ -144,7 +144,7 @@ def _placement(
             lengths.append(len(names))
     shapes = {number for number, node in enumerate(nodes) if node.is_shape_arithmetic}
     shapes |= moved_by_onnxruntime(log)
-    if max(lengths, default=1) == 1:  # it runs one node after the other
+    if max(lengths, default=1) == 1:  # the provider runs one node after the other
         left = {number for number in providers if number not in parts and number not in shapes}
         parts = partitions(nodes, parts, left)
     placed = _placed(nodes, providers, parts, shapes, refused_by, target)

@@ -24,9 +24,9 @@ class PlacedNode(JsonResult):
         provider: full name of the execution provider; empty for a node that is computed ahead or
             merged, and for all nodes of a model that does not compile.
         partition: number of the partition, from 0; -1 where the target does not take the node.
-        reason: why the target does not take it, where that is known.
+        reason: why the target does not take the node, where that is known.
         advice: what would help, where that is known.
-        is_shape_arithmetic: whether it only computes shapes.
+        is_shape_arithmetic: whether the node only computes shapes.
     """
 
     __json__ = JsonForm(
@@ -48,7 +48,7 @@ class PlacedNode(JsonResult):
 
     @property
     def is_taken(self) -> bool:
-        """Whether the target runs it."""
+        """Whether the target runs the node."""
         return self.partition >= 0
 
 
@@ -60,7 +60,7 @@ class Placement(JsonResult):
         target: name of the target.
         nodes: all nodes, subgraphs included and local functions expanded, in order.
         compiles: whether a session could be created.
-        error: why not, in one line.
+        error: why no session could be created, in one line.
         seconds: duration, in seconds.
         source: whether the execution provider was asked, or a table, which is not verified.
     """
@@ -72,9 +72,13 @@ class Placement(JsonResult):
         member(
             "left",
             count,
-            "number of nodes that it does not run, without those that compute shapes.",
+            "number of nodes that the target does not run, except nodes that compute shapes.",
         ),
-        member("shapes", count, "number of nodes that compute shapes and that it does not run."),
+        member(
+            "shapes",
+            count,
+            "number of nodes that compute shapes and that the target does not run.",
+        ),
         member(
             "absent",
             count,

@@ -24,7 +24,7 @@ def replaced(
     placed: Collection[int],
     names: Collection[str],
 ) -> set[tuple[str, str]]:
-    """Domain and name of the operators whose nodes onnxruntime replaced by others without names.
+    """Domain and name of the operators whose nodes onnxruntime replaced by nodes without names.
 
     Args:
         nodes: of the model.
@@ -49,7 +49,7 @@ def with_primitives(
     model: onnx.ModelProto,
     operators: Collection[tuple[str, str]],
 ) -> onnx.ModelProto | None:
-    """A copy of a model in which some operators are replaced by those that define them.
+    """A copy of a model in which some operators are replaced by the operators that define them.
 
     A new node is named after the node that it comes from and its own operator. Returns ``None``
     where onnx cannot replace the operators.

@@ -68,8 +68,8 @@ def ask(question: Question, seconds: float) -> tuple[Answer, list[str]]:
     """The answer of a process, and the lines of the log that name a node.
 
     Raises `ProviderUnavailable` when the provider is missing or finds no device, and
-    `PlacementError` when the process does not answer in time. When it ends without an answer, the
-    answer has the error.
+    `PlacementError` when the process does not answer in time. When the process ends without an
+    answer, the returned answer has the error.
     """
     pipe = subprocess.PIPE
     with tempfile.TemporaryFile() as log:

@@ -23,7 +23,7 @@ class UnknownTargetError(XoptimError):
 
 
 def every() -> tuple[Target, ...]:
-    """All targets, those that can be asked first."""
+    """All targets: first those with a provider to ask, then those with a table."""
     return tuple(_TARGETS.values())
 
 

@@ -22,9 +22,9 @@ class TargetState(JsonResult):
         title: its full name.
         installed: whether its execution provider is installed, or a table answers.
         version: version of the execution provider.
-        device: kinds of devices that it finds; ``by table`` where nothing can be asked.
-        fault: why it cannot be used, with what to do; empty when it can.
-        install: the command that installs it.
+        device: kinds of devices that the provider finds; ``by table`` where nothing can be asked.
+        fault: why the target cannot be used, with what to do; empty when it can.
+        install: the command that installs the execution provider.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A target: where a model will run, how onnxruntime gets there, and what models need there."""
+"""A target: where a model will run, how onnxruntime loads it, and what models need there."""
 
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -24,15 +24,15 @@ class Needs:
         static_shapes: whether all shapes have to be known before the model is loaded.
         standard_operators: whether operators of other domains than the standard ones are missing.
         min_opset: the lowest version of the standard operator set.
-        max_opset: the highest one, ``None`` for the newest that onnxruntime knows.
+        max_opset: the highest version, ``None`` for the newest that onnxruntime knows.
         prefers_float16: whether 16-bit floats compile, or run, where 32-bit floats do not.
-        missing_types: element types with which it does not compute.
-        compiles_parts: whether it compiles parts of a graph, and does not run one node after the
-            other.
+        missing_types: element types with which the target does not compute.
+        compiles_parts: whether the target compiles parts of a graph, instead of running one node
+            after the other.
         weights_only: whether activations stay in float32, as integer MatMuls are slower there or
             missing; weights are quantized.
-        static_int8: whether integers of 8 bits go from operator to operator there, in ranges that
-            samples determine.
+        static_int8: whether activations between operators are integers of 8 bits there, in ranges
+            that samples determine.
         computes_int8: whether there are kernels, or a compiler, for activations of 8 bits.
         symmetric_int8: whether integers of activations have the zero point 0 there, and biases stay
             in float32.
@@ -62,7 +62,7 @@ class Target:
             none here.
         plugin: the plug-in that has the provider, ``None`` where onnxruntime itself has it.
         needs: the properties that a model needs there.
-        tolerance: relative error of results due to its arithmetic.
+        tolerance: relative error of results due to the arithmetic of the target.
         package: the package that has the provider, for the line that installs it.
         opset: operator set to raise an older model to, ``None`` to leave it.
         families: families of patterns that make models slower there.
@@ -85,7 +85,7 @@ class Target:
 
     @property
     def full_provider(self) -> str:
-        """The full name of its provider, as onnxruntime lists it; its own name without one."""
+        """The full name of its provider, as onnxruntime lists it; ``name`` without a provider."""
         if self.plugin is not None:
             return self.plugin.provider
         if not self.provider:
@@ -109,7 +109,7 @@ class Target:
 
     @property
     def version(self) -> str:
-        """The version of its provider, empty where that is not installed or is not asked."""
+        """The version of its provider; empty where no provider is installed, or is asked."""
         if self.plugin is not None:
             return self.plugin.version
         return str(ort.__version__) if self.provider and self.is_installed else ""
@@ -120,6 +120,6 @@ FLOAT32_ERROR: Final = 1e-3
 FLOAT16_ERROR: Final = 8e-3
 """Relative tolerance of results that are computed in 16-bit floats."""
 BFLOAT16_ERROR: Final = 4e-2
-"""The same for bfloat16."""
+"""Relative tolerance of results that are computed in bfloat16."""
 WIDE_TYPES: Final = frozenset((TensorProto.INT64, TensorProto.UINT64, TensorProto.DOUBLE))
 """Element types of 64 bits, with which GPUs of browsers do not compute."""

@@ -41,14 +41,14 @@ _NARROW: Final = frozenset(
         *(TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4),
     )
 )
-"""Types that a result has, but not its original, if it was quantized."""
+"""Types that a quantized result has, and its original has not."""
 _STEP: Final = 2e-2
 """Relative tolerance of models that quantize: a number close to a half is rounded either way.
 
 An error of 1.03 % was measured on an int8 ResNet-50, where a QuantizeLinear differed first.
 """
 _MULTIPLE: Final = 2.0
-"""A result is no worse than the original up to this multiple of the original's error there."""
+"""How many times the error of the original on the target a result may err and be no worse."""
 _MAX_RESULTS: Final = 256
 """Most results of nodes that are compared in one run, to find the first one that differs."""
 
@@ -60,7 +60,7 @@ class TargetCheck(JsonResult):
     Attributes:
         target: name of the target.
         status: the verdict.
-        reason: why it is not equal, in one line.
+        reason: why the verdict is not equal, in one line.
         error: largest difference of an output, as a fraction of its largest number.
         tolerance: the error that the arithmetic of the target may make.
         runs: number of runs.
@@ -84,7 +84,7 @@ class TargetCheck(JsonResult):
 
     @property
     def ok(self) -> bool:
-        """Whether the model computes the same there."""
+        """Whether the model computes the same on the target."""
         return self.status == "equal"
 
     def summary(self) -> str:
@@ -98,7 +98,7 @@ class TargetCheck(JsonResult):
 
     @property
     def explanation(self) -> str:
-        """Why it is not ``equal``, with the first node that differs."""
+        """Why the verdict is not ``equal``, with the first node that differs."""
         where = (
             f"; the first node that differs is {self.operator} {self.node!r}" if self.node else ""
         )

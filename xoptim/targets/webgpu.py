@@ -13,6 +13,6 @@ TARGET: Final = Target(
     needs=Needs(missing_types=WIDE_TYPES, weights_only=True, computes_int8=False),
     # WGSL allows sine and cosine an error of 2^-11, and exponentials some units in the last place.
     tolerance=FLOAT32_ERROR,
-    # Most lowerings need it, and all kernels of the provider run it.
+    # Most lowerings need operator set 13, and all kernels of the provider run it.
     opset=13,
 )

@@ -12,6 +12,7 @@ from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 import onnx
 
+from xoptim.operators.custom import with_definitions
 from xoptim.system.machine import (
     continue_in_copy,
     filling_memory,
@@ -66,7 +67,7 @@ class Runtime:
 
         Several checks of one model follow each other, so the last answers are kept.
         """
-        data = model if isinstance(model, bytes) else model.SerializeToString()
+        data = model if isinstance(model, bytes) else with_definitions(model).SerializeToString()
         if data not in self._recent:
             self._count += 1
             answer = self._ask(([self._count], data, []))

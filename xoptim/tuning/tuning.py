@@ -10,7 +10,7 @@ import onnx
 
 from xoptim.bench.rounds import Ratio, common_sizes
 from xoptim.engine.options import OptimizationOptions
-from xoptim.facts.given import given
+from xoptim.facts.changes import with_changes
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.optimizing.verified import OnLoaded, VerifiedModel, VerifyPlan
@@ -94,7 +94,9 @@ def tune(
         AssumptionError: an assumption cannot be read, or does not fit the model.
         ProviderUnavailable: onnxruntime lacks the execution provider.
     """
-    return Tuner(Source(model), given(TuneOptions, options, changes), on_step, on_loaded).run()
+    return Tuner(
+        Source(model), with_changes(TuneOptions, options, changes), on_step, on_loaded
+    ).run()
 
 
 class Tuner:

@@ -3,7 +3,7 @@ difference.
 
 An element differs if the models disagree on it in double by more than their own constants explain
 (a folded constant was rounded once), and in their own type by more than the last bits. Other
-differences are rounding if the result is about as close to its value in double as the original's.
+differences are rounding if the result is about as close to its value in double as the original is.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Finding(NamedTuple):
 class Arbiter:
     """Two models in double; 16-bit models in float32 where an operator has no kernel for double.
 
-    Raises `LoadError` when one of them cannot run there, or would take too much memory.
+    Raises `LoadError` when one of them cannot run in this type, or would take too much memory.
     """
 
     def __init__(self, original: Located, other: Located, settings: SessionSettings) -> None:
@@ -146,7 +146,7 @@ class Arbiter:
     def _repeats(
         self, at: int, feeds: Mapping[str, Value], wide: Sequence[Sequence[Value]]
     ) -> bool:
-        """Whether the original repeats an output: changes of a random one look like rounding."""
+        """Whether the original repeats an output: random results change as if by rounding."""
         result = np.asarray(self._sessions[0].run(feeds)[at])
         return np.array_equal(result, np.asarray(wide[0][at]), equal_nan=True)
 
@@ -178,8 +178,8 @@ class Arbiter:
             unexplained = suspects & output.exceeds(largest)
         if not is_noisy:
             return unexplained
-        # An element exactly at a step of a function is not rounded: that small changes move it
-        # over the step explains nothing.
+        # An element exactly at a step of a function has no rounding error. So a change that moves
+        # it over the step does not explain a difference.
         steps = suspects & output.jumps(changes)
         with_steps: np.ndarray = unexplained | steps
         return with_steps
@@ -194,7 +194,7 @@ class Arbiter:
     ) -> np.ndarray:
         """The sum of the changes of an output in both models, for one random draw."""
         total: np.ndarray | float = 0.0
-        for index, (constants, usual) in enumerate(zip(self._constants, wide, strict=True)):
+        for index, (constants, unchanged) in enumerate(zip(self._constants, wide, strict=True)):
             if not constants and not is_noisy:
                 continue
             session, factors = self._noisy(index) if is_noisy else (self._sessions[index], {})
@@ -204,7 +204,7 @@ class Arbiter:
             }
             ones = {name: move_one_ulp(array, rng) for name, array in factors.items()}
             results = np.asarray(session.run({**feeds, **moved, **ones})[at]).reshape(-1)
-            change = np.abs(results - np.asarray(usual[at]).reshape(-1))
+            change = np.abs(results - np.asarray(unchanged[at]).reshape(-1))
             total = total + np.where(np.isfinite(change), change, 0.0)
         return np.asarray(total)
 
@@ -251,7 +251,7 @@ class _Output:
         in_wide = (self._other - self._wide)[counts] / self._wide[counts]
         in_narrow = (self._actual - self._expected)[counts] / self._expected[counts]
         signs = np.sign(self._wide[counts])
-        # towards 0 or away from it, or up or down
+        # a bias goes towards 0 or away from 0, or else up or down
         return self._is_one_sided(in_wide, in_narrow) or self._is_one_sided(
             in_wide * signs, in_narrow * signs
         )

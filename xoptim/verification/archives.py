@@ -19,7 +19,7 @@ _HEADERS: Final = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
-"""Readers of headers by version; only names of fields that are not Latin need a later one."""
+"""Readers of headers by version; version 3 is only for names of fields outside Latin-1."""
 
 
 class _Member(NamedTuple):
@@ -30,8 +30,8 @@ class _Member(NamedTuple):
 class Archive(Mapping[str, np.ndarray]):
     """The arrays of an ``.npz`` file by name; the first access reads the data of all.
 
-    Names, types and shapes are known before, so that callers can check them first. Python objects
-    are refused, and arrays that do not fit into the free memory.
+    Names, types and shapes are known without that, so that callers can check them first. Python
+    objects are refused, and arrays that do not fit into the free memory.
 
     Raises `ChoiceError` when the file is not an archive of arrays and, on access, when an array
     cannot be read.

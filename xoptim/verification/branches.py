@@ -20,11 +20,10 @@ from xoptim.graph.splice import inline_functions
 COUNTS: Final = "xoptim.branches.counts"
 """Name of the output with the counters."""
 _PREFIX: Final = "xoptim.branches."
-MOST: Final = 1 << 14
+MAX_BODIES: Final = 1 << 14
 """Largest number of subgraphs that are counted: the model is loaded once more for that."""
 _MAX_NOTES: Final = 8  # about branches that never ran
-_WIDTH: Final = 64
-"""Vectors that one Concat joins."""
+_MAX_OPERANDS: Final = 64  # of one Concat
 _TRIPS: Final = ("no trip", "one trip", "several trips")
 
 
@@ -34,13 +33,13 @@ class Coverage(NamedTuple):
     missed: tuple[str, ...] = ()
     """Branches and numbers of trips that no run reached, as notes."""
     unreached: tuple[str, ...] = ()
-    """The branches and loop bodies among them, by name."""
+    """The branches and loop bodies that no run reached, by name."""
     uncounted: str = ""
     """Why runs of bodies were not counted, if so."""
 
     @property
     def notes(self) -> list[str]:
-        """A line for each case that no run reached, and why they were not counted."""
+        """A line for each case that no run reached, and why runs were not counted."""
         lines = [*self.missed[:_MAX_NOTES], *filter(None, [self.uncounted])]
         if len(self.missed) > _MAX_NOTES:
             count = len(self.missed) - _MAX_NOTES
@@ -73,7 +72,7 @@ class Body(NamedTuple):
     def missed(self, counts: Collection[int]) -> list[str]:
         """The branches and numbers of trips that no run reached.
 
-        ``counts``: how often it ran (0, 1, or 2 for more) in each run of the model.
+        ``counts``: how often this body ran (0, 1, or 2 for more) in each run of the model.
         """
         if not self.is_counted:
             return [] if has_run(counts) else [str(self)]
@@ -101,7 +100,7 @@ def count_bodies(model: onnx.ModelProto) -> int:
     return sum(len(_bodies_of(node)) for node in every_node(model.graph.node))
 
 
-def unfolded(model: onnx.ModelProto) -> onnx.ModelProto:
+def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model, its local functions inlined if one of them has a subgraph.
 
     Raises `ModelError` when they cannot be inlined.
@@ -115,7 +114,7 @@ def counting(model: onnx.ModelProto) -> Counted | None:
 
     ``None`` when the main graph has no subgraph, too many, or an old Scan.
     """
-    if not 0 < count_bodies(model) <= MOST or has_old_scan(model):
+    if not 0 < count_bodies(model) <= MAX_BODIES or has_old_scan(model):
         return None
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
@@ -202,9 +201,9 @@ class _Counter:
         before, total = 0, sum(sizes)
         for body, (names, _), size in zip(bodies, body_counters, sizes, strict=True):
             counters = self._joined(body, names, before, total - before - size)
-            self._return(node, body, states, counters, total)
+            self._return_from_body(node, body, states, counters, total)
             before += size
-        return self._returned(node, states, total), total
+        return self._return_from_node(node, states, total), total
 
     def _joined(self, body: GraphProto, names: Sequence[str], before: int, after: int) -> str:
         """The counters of one run of a body: 1 for itself, those of the bodies inside it, and 0
@@ -222,14 +221,15 @@ class _Counter:
     def _concat(self, graph: GraphProto, parts: Sequence[str]) -> str:
         """Join vectors, a few at a time: onnxruntime takes quadratic time for many operands."""
         while len(parts) > 1:
-            groups = [parts[at : at + _WIDTH] for at in range(0, len(parts), _WIDTH)]
+            starts = range(0, len(parts), _MAX_OPERANDS)
+            groups = [parts[start : start + _MAX_OPERANDS] for start in starts]
             joined = [self._name("joined") for _ in groups]
             for group, name in zip(groups, joined, strict=True):
                 graph.node.append(helper.make_node("Concat", group, [name], axis=0))
             parts = joined
         return parts[0]
 
-    def _return(
+    def _return_from_body(
         self, node: NodeProto, body: GraphProto, states: int, counters: str, size: int
     ) -> None:
         """Let a body return its counters: in a loop, the sum of all iterations so far."""
@@ -241,7 +241,7 @@ class _Counter:
             body.node.append(helper.make_node("Add", [former, counters], [result]))
         body.output.insert(_FIRST_OUTPUT[node.op_type] + states, _port(result, size))
 
-    def _returned(self, node: NodeProto, states: int, size: int) -> str:
+    def _return_from_node(self, node: NodeProto, states: int, size: int) -> str:
         """Let a node return the counters of its bodies; a loop starts from zero."""
         counts = self._name("counts")
         if node.op_type != "If":
@@ -268,7 +268,7 @@ def _port(name: str, size: int) -> onnx.ValueInfoProto:
 _FIRST_INPUT: Final = {"Loop": 2, "Scan": 0}
 """The first state among the inputs of a loop and of its body."""
 _FIRST_OUTPUT: Final = {"If": 0, "Loop": 1, "Scan": 0}
-"""The same among the outputs of a body; the node itself returns its states first."""
+"""The first state among the outputs of a body; the node itself returns its states first."""
 
 
 def _states(node: NodeProto, body: GraphProto) -> int:

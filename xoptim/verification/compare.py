@@ -38,7 +38,7 @@ class ComparisonRules:
     exactness: Exactness = "rounding"
     # relative tolerance of floating-point results, instead of the one of their type
     rtol: float | None = None
-    # absolute tolerance, likewise
+    # absolute tolerance of floating-point results, instead of the one of their type
     atol: float | None = None
     # allowed difference of integers (1 for quantized results that may round the other way)
     integer_atol: int = 0
@@ -99,7 +99,7 @@ class Comparison(JsonResult):
         index: indices of the element that differs most.
         mismatches: number of elements outside the tolerance.
         count: number of elements compared.
-        judged: number of these whose reference is finite.
+        judged: number of compared elements whose reference is finite.
         tolerance: the tolerance; ``None`` where none applies.
         finite: whether the reference has a finite element, or no element.
         error_bins: the differences by the magnitude of the reference, for floating-point numbers

@@ -39,7 +39,7 @@ class ConditionRuns:
         Args:
             runs: the runs so far; grows.
             probe: runs the original.
-            largest: sizes of every other run, where the original accepts them.
+            largest: sizes that every other run uses, where the original accepts them.
         """
         goals_left = list(self._goals.branches())
         if self._is_tiny:
@@ -58,7 +58,7 @@ class ConditionRuns:
     def _runs(
         self, goal: Goal, count: int, times: int, probe: Probe, largest: Sizes, number: int
     ) -> Iterator[ReferenceRun]:
-        """Runs that reach a goal: several of the first solution, one of each further one."""
+        """Runs that reach a goal: several of its first solution, one of each further solution."""
         if not self._plans.can_be_tried(goal.solution):
             return
         for turn in range(count, times if not count else count + 1):
@@ -88,7 +88,7 @@ class ConditionRuns:
 
 
 def planned_at(sizes: Sizes, planning: Planning) -> Planning:
-    """The same plan at other sizes."""
+    """The same plan, but always at some sizes."""
 
     def plan(_: Sizes, run: int, gentle: bool) -> RunPlan:
         return planning(sizes, run, gentle)

@@ -9,15 +9,15 @@ from xoptim.verification.feed_style import Style
 from xoptim.verification.runs import Feeding, Planning, RunPlan
 
 _LENGTHS: Final = (0, 1, 3, 6)
-"""Of all sequences together; in other runs they have two items."""
+"""Lengths of all sequences in one run; in other runs, sequences have two items."""
 _LENGTHS_ALONE: Final = (0, 3)
 _LENGTHS_UNEVEN: Final = (2, 3, 6)
 _MAX_INPUTS: Final = 4
-"""Inputs that change alone."""
+"""How many inputs are changed alone, at most."""
 
 
 def container_plans(feeding: Feeding) -> Iterator[Planning]:
-    """The plans for a model with sequences or optional inputs; none for another."""
+    """The plans for a model with sequences or optional inputs; none for other models."""
     sequences = [spec for spec in feeding.random if spec.container == "sequence"]
     optional = [spec.name for spec in feeding.random if spec.is_optional]
     if sequences:
@@ -26,7 +26,7 @@ def container_plans(feeding: Feeding) -> Iterator[Planning]:
 
 
 def _lengths(feeding: Feeding, sequences: Collection[InputSpec]) -> Iterator[Planning]:
-    """Sequences of other lengths: all of them, then each alone, then with items of other sizes."""
+    """Plans with other lengths: of all sequences, of one, and of all with items of other sizes."""
     yield from (feeding.styled("items", Style(items=length)) for length in _LENGTHS)
     alone = [spec.name for spec in sequences][:_MAX_INPUTS] if len(sequences) > 1 else []
     yield from (_alone(feeding, name, length) for name in alone for length in _LENGTHS_ALONE)
@@ -36,7 +36,7 @@ def _lengths(feeding: Feeding, sequences: Collection[InputSpec]) -> Iterator[Pla
 
 
 def _absent(names: list[str]) -> list[frozenset[str]]:
-    """The inputs that have no value: each alone, all, then all but one."""
+    """The inputs that have no value in a run: each alone, then all, then all but one."""
     alone = [frozenset((name,)) for name in names[:_MAX_INPUTS]]
     all_but_one = [frozenset(names) - single for single in alone]
     groups = [*alone, frozenset(names), *all_but_one]

@@ -38,8 +38,8 @@ _SHAPED: Final = ("Reshape", "Expand", "Concat")
 """Operators that read a shape as second operand, or join parts of one."""
 _MAX_FROZEN_SIZE: Final = 1024
 _MAX_DIGITS: Final = 6  # of a name that may be a size
-_MAX_FROZEN: Final = 8
-_FEW: Final = 3  # elements that are read one by one without a loop
+_MAX_FROZEN: Final = 8  # sizes from each source
+_MAX_SINGLE_READS: Final = 3  # of elements of an axis, without an unrolled loop
 
 
 class Scale(NamedTuple):
@@ -317,7 +317,7 @@ def distinct(candidates: Iterable[Sizes]) -> list[Sizes]:
 def _candidates(
     dims: Mapping[str, Purpose], lengths: Mapping[str, int], frozen: Sequence[int]
 ) -> Iterator[Sizes]:
-    # two runs by default: spread sizes if possible
+    # The default is two runs: at the first two scales, with spread sizes if the model accepts them.
     for pair in (_SCALES[:2], *((scale,) for scale in _SCALES[2:])):
         yield from (_spread(dims, scale, lengths) for scale in pair)
         yield from (_plain(dims, scale, lengths) for scale in pair)
@@ -330,7 +330,7 @@ def _candidates(
 
 
 def _typical(specs: Sequence[InputSpec], frozen: Sequence[int]) -> Iterator[Sizes]:
-    """Sizes as in use; then smaller ones, first for one purpose and then for all; and those that
+    """Sizes as in use; then smaller sizes, first for one purpose and then for all; then sizes that
     the model is frozen to.
     """
     dims, lengths, sounds = open_dimensions(specs), _frozen_lengths(specs), _sounds(specs)
@@ -350,8 +350,8 @@ def _typical(specs: Sequence[InputSpec], frozen: Sequence[int]) -> Iterator[Size
 
 
 def _sounds(specs: Sequence[InputSpec]) -> Sizes:
-    """Lengths of the audio inputs that leave them open: in samples, or in frames where an input has
-    a feature axis.
+    """Lengths of audio inputs whose length is open: in samples, or in frames where an input has a
+    feature axis.
     """
     lengths: Sizes = {}
     for spec in specs:
@@ -452,7 +452,7 @@ def _unrolled(graph: onnx.GraphProto) -> list[int]:
     lengths = (
         len(places)
         for places in indices.values()
-        if len(places) > _FEW and places == {*range(len(places))}
+        if len(places) > _MAX_SINGLE_READS and places == {*range(len(places))}
     )
     return list(dict.fromkeys(lengths))[:_MAX_FROZEN]
 

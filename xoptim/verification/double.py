@@ -55,7 +55,7 @@ def in_doubles(
 
     ``None`` when it computes in several narrow types, or in none.
 
-    ``open_constants`` are constants of the main graph that become inputs with these numbers as
+    ``open_constants`` are constants of the main graph that become inputs, with the constants as
     defaults. ``wide`` may be float32, in which all operators have kernels, for a model of 16 bits.
     """
     narrow = narrow_type(model)
@@ -137,7 +137,8 @@ def own_constants(model: Located, other: Located) -> dict[str, np.ndarray]:
     """The rounded constants in a model's main graph that the other model may hold in another form,
     by name.
 
-    These are the constants that it lacks, and all single numbers: an operator may contain them.
+    These are the constants that the other model lacks, and all single numbers: an operator of the
+    other model may contain them.
     """
     other_keys = {_key(array) for _, array in _constants(*other)}
     constants = {
@@ -145,10 +146,10 @@ def own_constants(model: Located, other: Located) -> dict[str, np.ndarray]:
         for name, array in _constants(*model)
         if array.size == 1 or _key(array) not in other_keys
     }
-    return {name: array for name, array in constants.items() if not _is_round(array)}
+    return {name: array for name, array in constants.items() if not _has_few_digits(array)}
 
 
-def _is_round(array: np.ndarray) -> bool:
+def _has_few_digits(array: np.ndarray) -> bool:
     """Whether all numbers have few digits, such as 0.5 or 3, and so were not rounded."""
     wide = array.astype(np.float64)
     with np.errstate(all="ignore"):
@@ -178,7 +179,7 @@ def _constants(model: onnx.ModelProto, base_dir: Path | None) -> Iterator[tuple[
 
 
 def _stored(node: NodeProto) -> TensorProto | None:
-    """The tensor of a Constant, also of one that stores numbers in other attributes."""
+    """The tensor of a Constant, in whichever attribute it is stored."""
     if node.op_type != "Constant" or standard_domain(node.domain) or len(node.attribute) != 1:
         return None
     attribute = node.attribute[0]

@@ -1,5 +1,5 @@
-"""Convolutions in float64, for which onnxruntime has no kernel: an Einsum, or a Mul where they are
-depthwise, for each position of the kernel.
+"""Convolutions in float64, for which onnxruntime has no kernel: for each position of the kernel an
+Einsum, or a Mul if the convolution is depthwise.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def is_conv(node: NodeProto) -> bool:
 
 
 def window_of(node: NodeProto, weight: Sequence[int] | None) -> Window | None:
-    """The form of a Conv with a weight of a known shape; ``None`` for one that is not expanded."""
+    """The form of a Conv with a weight of a known shape; ``None`` if no function computes it."""
     if weight is None or not 3 <= len(weight) <= 2 + len(_LETTERS):
         return None
     attributes = {
@@ -76,9 +76,7 @@ def window_of(node: NodeProto, weight: Sequence[int] | None) -> Window | None:
 
 
 def conv_function(window: Window, domain: str, opset: int) -> FunctionProto:
-    """A function that computes a convolution of a form from ``x``, ``w`` and, if it has one, the
-    bias ``b``.
-    """
+    """A function that computes a convolution from ``x``, ``w`` and, with a bias, ``b``."""
     builder = _Builder(window)
     nodes = [*builder.nodes()]
     inputs = ["x", "w", *(["b"] if window.has_bias else [])]
@@ -97,9 +95,9 @@ class _Builder:
 
     def nodes(self) -> Iterator[NodeProto]:
         window = self._window
-        half = len(self._axes)
+        rank = len(self._axes)
         yield from self._node(
-            "Pad", ["x"], "padded", ints=[[0, 0, *window.pads[:half], 0, 0, *window.pads[half:]]]
+            "Pad", ["x"], "padded", ints=[[0, 0, *window.pads[:rank], 0, 0, *window.pads[rank:]]]
         )
         parts: list[str] = []
         for place in itertools.product(*map(range, window.kernel)):
@@ -109,7 +107,7 @@ class _Builder:
         if not window.has_bias:
             yield helper.make_node("Identity", ["summed"], ["y"])
             return
-        yield from self._node("Reshape", ["b"], "bias", ints=[[-1] + [1] * half])
+        yield from self._node("Reshape", ["b"], "bias", ints=[[-1] + [1] * rank])
         yield helper.make_node("Add", ["summed", "bias"], ["y"])
 
     def _at(self, place: Sequence[int], result: str) -> Iterator[NodeProto]:

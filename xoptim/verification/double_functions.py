@@ -77,7 +77,7 @@ _SOFTPLUS: Final = (
     + "f = Sub(p, one) lost = Sub(e, f) c = Div(lost, p) k = Add(l, c) m = Max(x, zero) s ="
     " Add(m, k) "
 )
-"""Log(1 + Exp(x)) with all digits near 0: adds what 1 + e loses of a small e."""
+"""Log(1 + Exp(x)) with all digits: ``k`` adds what the sum 1 + e loses of a small e."""
 _HALF: Final = _number("half", 0.5) + _number("one", 1.0)
 _TANH_GELU: Final = (
     _HALF + _number("c", 0.044715) + _number("r", 0.7978845608028654)
@@ -116,11 +116,11 @@ def _erf() -> str:
 
 
 def _group_normalization(scaled: str) -> str:
-    """GroupNormalization without the cancellation of onnxruntime's, which subtracts the square of
-    the mean.
+    """GroupNormalization without the cancellation in onnxruntime's kernel, which subtracts the
+    square of the mean.
 
-    ``scaled`` is the size, after the batch, of the axis that scale and bias have: groups or
-    channels.
+    ``scaled`` names the length of scale and bias: the number of groups (``gs``) or channels
+    (``cs``).
     """
     return (
         _attributes("epsilon")
@@ -264,7 +264,7 @@ _BODIES: Final[Mapping[str, tuple[str, Callable[[], str]]]] = {
         lambda: _attributes("alpha") + "a = Mul(x, alpha) s = Sigmoid(a) y = Mul(x, s)",
     ),
 }
-"""Functions by name: how each is declared, and its nodes."""
+"""The signature and the nodes of each function, by name."""
 
 
 @cache

@@ -69,7 +69,7 @@ def _usual_scale(query: str, scale: str, heads: int) -> Iterator[NodeProto]:
 
 
 def _not_rounded(scale: float) -> float:
-    """1 / sqrt(n) if, for a whole n, the scale is that number in 32 bits; else the scale."""
+    """1 / sqrt(n) if the scale is this number in float32 for an integer n; else the scale."""
     if not _SMALLEST_SCALE < scale <= 1:
         return scale
     usual = 1 / math.sqrt(round(scale**-2))

@@ -24,7 +24,7 @@ class ErrorBin(NamedTuple):
 def spread(
     magnitude: np.ndarray, error: np.ndarray, excess: np.ndarray
 ) -> Iterator[tuple[int, ErrorBin]]:
-    """The differences by powers of two, in order; those that are not finite are ignored.
+    """The differences by powers of two, in order; differences that are not finite are ignored.
 
     ``magnitude`` belongs to elements of the reference, ``excess`` is the differences in units of
     the tolerance.

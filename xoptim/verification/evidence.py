@@ -11,8 +11,8 @@ def hollow_reason(runs: Sequence[RunReport], graph: onnx.GraphProto) -> str:
     """Why outputs of the original are no evidence: they are empty, not finite, or explode, in every
     run.
 
-    Empty where each output has a compared element. Outputs whose declared type says that they are
-    empty need none.
+    Empty where each output has a compared element. Outputs whose declared type has a dimension of
+    size 0 need none.
     """
     triples = [(c.whole or c.output, c, run) for run in runs for c in run.comparisons]
     judged = {name for name, c, run in triples if run.is_evidence(c)}

@@ -75,8 +75,8 @@ class Explosions:
     def calm(self, runs: Iterable[ReferenceRun], probe: Probe) -> list[ReferenceRun]:
         """For runs whose results explode, runs on smaller values.
 
-        Each is at the largest scale at which as few results explode as at the smallest one. None is
-        added where that does not help.
+        Each run has the largest scale at which as few results explode as at the smallest scale. No
+        run is added where smaller values do not help.
         """
         calm = [self._calmer(run, probe) for run in runs]
         return [replace(run, is_probe=False) for run in calm if run is not None]
@@ -108,7 +108,7 @@ class Explosions:
             if is_float(spec.element_type) and feeding.uses[spec.name].kind in _SCALED
         }
         feeds = {
-            name: _times(value, scale) if name in names else value
+            name: _multiplied(value, scale) if name in names else value
             for name, value in run.feeds.items()
         }
         plan = RunPlan("small", run.sizes, run.seed, feeding.held(feeds))
@@ -129,10 +129,10 @@ class Explosions:
         return self._constant
 
 
-def _times(value: Value, scale: float) -> Value:
+def _multiplied(value: Value, scale: float) -> Value:
     """A tensor of floats, or a sequence of such, multiplied by a scale."""
     if isinstance(value, list):
-        return [_times(item, scale) for item in value]
+        return [_multiplied(item, scale) for item in value]
     if not isinstance(value, np.ndarray):
         return value
     return np.asarray((value.astype(np.float64) * scale).astype(value.dtype))

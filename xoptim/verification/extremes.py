@@ -4,8 +4,8 @@ Some rewrites are right for small sizes only: a Slice that ends at 512 takes all
 a Clip of a length has no effect. Axes of length 1 broadcast, and Squeeze drops them. An axis may be
 empty, such as the past of a decoder at its first step. The first two axes of inputs, batch and
 length, are not made empty unless the default set of assumptions is switched off. Images under a
-window, as in a pool, are not either: ONNX gives the result a size below 1, and onnxruntime returns
-a result nevertheless.
+window, as in a pool, are never made empty: ONNX gives the result a size below 1, and onnxruntime
+returns a result nevertheless.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ def may_divide_by_zero(model: SizedModel) -> bool:
     )
 
 
-class Ends:
+class ExtremeSizes:
     """Assignments of extreme sizes, made from ``base``, on which the original runs.
 
     ``models`` are the original and the model that is compared with it: the numbers in both count.
@@ -131,8 +131,8 @@ class Ends:
         return steps
 
     def _raised(self, bound: Bound) -> list[tuple[str, int]]:
-        """Steps that bring a size above a number: of the cheapest dimension in it, or of all
-        lengths when its dimensions are unknown.
+        """Steps that bring a size above a bound: of the cheapest dimension of the bound, or of all
+        lengths when these dimensions are unknown.
         """
         dims = self._lengths_of(bound.dims if bound.dims is not None else self._free)
         size = sum(self._base[name] for name in dims) if bound.dims is not None else 0
@@ -166,8 +166,8 @@ class Ends:
     def ones(self) -> Iterator[Sizes]:
         """Assignments in which axes have length 1: all, then each of the first few alone.
 
-        Totals follow from the others. For a model with windows, such as those of a pool, one more
-        has axes that are longer by 1.
+        Totals follow from the other sizes. For a model with windows, such as those of a pool, one
+        more assignment has axes that are longer by 1.
         """
         steps = {
             name: 1 - self._base[name] for name, purpose in self._free.items() if purpose != "total"
@@ -211,7 +211,7 @@ class Ends:
     def empty(self) -> Iterator[Sizes]:
         """Assignments in which all axes of one purpose are empty, the strongest test first.
 
-        None when that could crash.
+        There is none when a kernel could crash.
         """
         for purpose in self._may_be_empty:
             dims = [name for name in self._free if self._free[name] == purpose]

@@ -23,7 +23,7 @@ def fatal_optimizers(model: onnx.ModelProto) -> tuple[str, ...]:
 
 
 def computes_in_half(model: onnx.ModelProto) -> bool:
-    """Whether a model has 16-bit floats, other than stored weights that a Cast reads.
+    """Whether a model has float16 values, other than stored weights that a Cast reads.
 
     Such a Cast is computed once, when the model is loaded: optimizations see its result.
     """
@@ -68,7 +68,7 @@ def _element(type_proto: TypeProto) -> int:
 
 
 def _makes_half(node: NodeProto) -> bool:
-    """Whether an attribute lets a node compute 16-bit floats; a Constant only stores them."""
+    """Whether an attribute lets a node compute in float16; a Constant only stores numbers."""
     if _has_half_tensor(node):
         return node.op_type != "Constant"
     typed = (attribute for attribute in node.attribute if attribute.name in TYPE_ATTRIBUTES)
@@ -76,6 +76,6 @@ def _makes_half(node: NodeProto) -> bool:
 
 
 def _has_half_tensor(node: NodeProto) -> bool:
-    """Whether an attribute holds 16-bit floats."""
+    """Whether an attribute holds float16 numbers."""
     tensors = (a.t for a in node.attribute if a.type == AttributeProto.TENSOR)
     return any(tensor.data_type == TensorProto.FLOAT16 for tensor in tensors)

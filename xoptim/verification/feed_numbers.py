@@ -26,7 +26,7 @@ _AROUND: Final = np.array([1.0, -1.0, 1.5, 0.5, 2.0, 1.001])
 _TIES: Final = np.array([-1.5, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.5])
 _TINY: Final = 1e-5
 _OFFSET: Final = 1000.0
-_FEW: Final = 64  # elements of a tensor that may hold odd numbers at any index
+_MAX_SMALL: Final = 64  # elements of a tensor with odd numbers at any index
 _HOLES: Final = (np.nan, np.inf, -np.inf)
 _POWERS_OF_TWO: Final = 24  # FLOAT8E8M0, which has neither zero nor sign
 
@@ -130,7 +130,7 @@ def _with_odd(
     odd: tuple[float, ...] = _HOLES if style.numbers == "holes" else (*_HOLES, *ends)
     # rotated, so that a small tensor holds other odd numbers in each run
     odd = (*odd[style.run % len(odd) :], *odd[: style.run % len(odd)])
-    clean = numbers.size // 2 if numbers.size > _FEW else 0
+    clean = numbers.size // 2 if numbers.size > _MAX_SMALL else 0
     places = clean + rng.permutation(numbers.size - clean)[: max(len(odd), numbers.size // 8)]
     flat = numbers.reshape(-1)
     flat[places] = np.resize(odd, places.size)

@@ -10,7 +10,7 @@ Numbers: TypeAlias = Literal[
 class Style(NamedTuple):
     """The kind of values that inputs get.
 
-    Masks hide a tail in even runs and anything in odd ones. ``gentle`` masks hide nothing, and
+    Masks hide a tail in even runs and any positions in odd runs. ``gentle`` masks hide nothing, and
     gentle integers are small and not negative. Free ``numbers`` of each kind:
 
     - ``wide``: some are 0 and some large, as a Clip or a comparison needs to have an effect.
@@ -30,7 +30,7 @@ class Style(NamedTuple):
     numbers: Numbers = "moderate"
     free: frozenset[str] = frozenset()
     """Inputs whose values need not suit the nodes that read them: a Sqrt may get negative numbers,
-    a mask any.
+    a mask any numbers.
     """
     landmarks: tuple[float, ...] = ()
     """Numbers near which a model may behave in another way; some free numbers are near them."""

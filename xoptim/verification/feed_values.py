@@ -23,7 +23,7 @@ _MAX_AXES: Final = 64
 """Of a numpy array."""
 _MAX_ELEMENTS: Final = 1 << 58
 """Of a numpy array, whose bytes are counted in 63 bits."""
-_FEW_COLUMNS: Final = 4  # fewest elements of a row that holds a landmark and other numbers
+_MIN_COLUMNS: Final = 4  # of a row with at least one landmark
 
 
 def make_feeds(
@@ -253,7 +253,7 @@ def _with_landmarks(
     if not landmarks.size or not numbers.size or not numbers.ndim:
         return numbers
     length = numbers.shape[-1]
-    if length < _FEW_COLUMNS:
+    if length < _MIN_COLUMNS:
         mask = rng.random(numbers.shape) < 0.5
         return np.where(mask, landmarks[rng.integers(0, landmarks.size, numbers.shape)], numbers)
     mask = rng.random(numbers.shape) < 0.1
@@ -298,7 +298,7 @@ def _strings(
 
 
 def _varied(word: str) -> tuple[str, ...]:
-    """A word, in upper case, with spaces, and between letters that it may separate."""
+    """A word as it is, in upper case, with spaces, and between letters that it may separate."""
     return word, word.upper(), f"{word} x", f" {word}  ", f"a{word}b{word}c"
 
 

@@ -37,7 +37,7 @@ from xoptim.verification.work import RunBudget
 
 # IR version; before it, an initializer that is an input is a constant
 _OVERRIDABLE_SINCE: Final = 4
-_FEW: Final = 64  # integers that count as a parameter, such as axes or a shape, and not as weights
+_MAX_PARAMETER_SIZE: Final = 64  # integers of a parameter, such as axes or a shape
 _MAX_PARAMETERS: Final = 4
 _MAX_BYTES: Final = 1 << 26
 
@@ -66,7 +66,11 @@ def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Val
         return
     rng = np.random.default_rng(seed)
     arrays = {tensor.name: tensor_array(tensor, None) for tensor in tensors}
-    weights = [t.name for t in tensors if is_float(t.data_type) or arrays[t.name].size > _FEW]
+    weights = [
+        t.name
+        for t in tensors
+        if is_float(t.data_type) or arrays[t.name].size > _MAX_PARAMETER_SIZE
+    ]
     if weights:
         # Scales of images must be whole numbers where operators multiply sizes by them: a multiple
         # is the second choice.
@@ -127,7 +131,7 @@ _ROOM: Final = 1 << 27  # operations of a run with room for many strings
 _MAX_STRINGS: Final = 12  # runs on strings at the usual sizes
 _MAX_ATTEMPTS: Final = 96  # to reach branches
 _LEVELS: Final = (0.0, 1.0, -1.0, 100.0, -100.0, 1e6)
-_NOT_SMALLEST: Final = ("STFT", "DFT")
+_NEED_POSITIVE: Final = ("STFT", "DFT")
 """Operators whose kernels end the process for parameters that are 0 or negative."""
 Probe: TypeAlias = Callable[[int, Planning], ReferenceRun | None]
 """Runs the original on the values of a plan; ``None`` when it does not run on them."""
@@ -180,18 +184,18 @@ class Further:
 
         The operators of ``models`` decide some of them; ``None`` where a run takes long.
         """
-        # an approximation errs more where numbers are not moderate
-        is_moderate = self._feeding.options.exactness == "approximate"
-        if not is_moderate:
+        # an approximation errs more where numbers are large
+        is_approximate = self._feeding.options.exactness == "approximate"
+        if not is_approximate:
             self.free(runs)
         if models is None:
             return
         self._add(runs, container_plans(self._feeding))
         # errors of an approximation add up over many iterations
-        if not is_moderate and has_loops(self._feeding.models):
+        if not is_approximate and has_loops(self._feeding.models):
             self._add(runs, LatePlans(self._feeding, models(), self._work).plans(runs[0]))
         self.strings(runs, is_tiny=is_tiny)
-        if not is_moderate:
+        if not is_approximate:
             self.other_numbers(runs, models(), is_tiny=is_tiny, is_on_gpu=is_on_gpu)
         self.operands(runs)
 
@@ -292,7 +296,7 @@ class Further:
     def _is_safe(self, value: np.ndarray) -> bool:
         """Whether a parameter does not end the process."""
         nodes = self._feeding.model.graph.node
-        return bool((value > 0).all()) or all(node.op_type not in _NOT_SMALLEST for node in nodes)
+        return bool((value > 0).all()) or all(node.op_type not in _NEED_POSITIVE for node in nodes)
 
     def _with(self, values: Mapping[str, Value]) -> Planning:
         def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
@@ -302,7 +306,7 @@ class Further:
         return plan
 
     def masks(self, runs: list[ReferenceRun]) -> None:
-        """Masks that keep nothing, one position of a row, or all but one, while others vary."""
+        """Masks that keep nothing, one position of a row, or all but one; other inputs vary."""
         uses = self._feeding.uses
         names = [spec.name for spec in self._feeding.random if uses[spec.name].kind == "mask"]
         self._add(runs, mask_plans(self._feeding, names[:_MAX_INPUTS]))
@@ -315,7 +319,7 @@ class Further:
         *,
         is_tiny: bool,
     ) -> None:
-        """Inputs that decide a condition, while the others vary."""
+        """Inputs that decide a condition, while the other inputs vary."""
         feeding, base = self._feeding, runs[0].sizes
         goals = Goals(feeding.model, SizeGoals(model, base, feeding.fixed))
         evaluate = Evaluator(
@@ -338,8 +342,8 @@ class Further:
     ) -> Coverage:
         """The branches that the runs reach.
 
-        If ``is_short``, adds runs that reach more. ``objection`` says why nothing is counted, if
-        so.
+        If ``is_short``, adds runs that reach more branches. ``objection`` is the reason why nothing
+        is counted, or empty.
         """
         # Planning the memory of a run takes quadratic time in the number of branches.
         settings = replace(self._settings, memory_pattern=False)
@@ -360,8 +364,8 @@ class Further:
         return reach.coverage()
 
     def _attempts(self) -> Iterator[Planning]:
-        """Values that differ much: one number everywhere, many magnitudes, and usual ones, all
-        inputs together or one alone.
+        """Values that differ much: one number in all inputs or in one input, then usual values and
+        many magnitudes.
         """
         feeding = self._feeding
         if not feeding.random:
@@ -378,7 +382,7 @@ class Further:
                 yield self._shifted(feeding.styled("branches", style), seed)
 
     def _one_level(self, name: str, level: float) -> Planning:
-        """One number in an input, and usual ones in the others."""
+        """One number in one input, and usual values in the other inputs."""
         leveled = self._feeding.styled("branches", Style(level=level))
 
         def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
@@ -390,7 +394,7 @@ class Further:
         return plan
 
     def _shifted(self, planning: Planning, by: int) -> Planning:
-        """The same with another seed."""
+        """The same plan with another seed."""
 
         def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
             return planning(sizes, run + by, gentle)

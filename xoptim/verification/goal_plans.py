@@ -1,4 +1,4 @@
-"""Runs on inputs that decide a condition, while all others keep their ordinary variety."""
+"""Runs on inputs that decide a condition, while all other inputs vary as usual."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Inputs that make a condition of a model true or false, found backwards from the condition.
 
 Other runs give one number to all inputs: the branch of ``mode == 7`` then runs on 7 everywhere.
-Here, only inputs that decide the condition are set. It is followed backwards through comparisons,
-logic, arithmetic and sizes, up to inputs and dimensions.
+Here, only inputs that decide the condition are set. The condition is followed backwards through
+comparisons, logic, arithmetic and sizes, up to inputs and dimensions.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from xoptim.facts.protos import fed_inputs, inner_graphs, is_external, standard_
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.verification.goal_sizes import MAX_SIZE, SizeGoals
 from xoptim.verification.inverses import (
-    FACTORS,
+    MAX_WAYS,
     MIRRORED,
     UNARY,
     is_all,
     on_side,
-    one_of,
+    single_number,
     undone,
     undone_left,
 )
@@ -48,7 +48,7 @@ _EXTREMES: Final = ("ReduceMax", "ReduceMin")
 _KEEPING: Final = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 """Operators whose results have the numbers of their first operand."""
 _ORDERING: Final = frozenset(("Cast", "Identity", "Reshape", "Squeeze", "TopK", "Unsqueeze"))
-"""Operators whose result has the elements of their first operand, in the same order if sorted."""
+"""Operators whose result has elements of their first operand, in the same order or sorted."""
 Form: TypeAlias = Literal[
     "fill", "sum", "nonzero", "length", "present", "copy", "less", "quotient", "steps"
 ]
@@ -75,7 +75,7 @@ class Content(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """Contents of inputs, and sizes of dimensions, that decide a condition. All others are free."""
+    """Contents of inputs, and sizes of dimensions, that decide a condition."""
 
     inputs: Mapping[str, Content]
     sizes: Mapping[str, int]
@@ -97,8 +97,9 @@ class Goal(NamedTuple):
     Attributes:
         condition: name of the condition.
         wanted: the value.
-        around: the conditions of the branches around it, with the values that lead there.
-        solution: may give all of them.
+        around: the conditions of the branches around the condition, with the values that lead
+            there.
+        solution: may give all of these values.
     """
 
     condition: str
@@ -113,7 +114,7 @@ class Goals:
     def __init__(self, model: onnx.ModelProto, sizes: SizeGoals) -> None:
         self._sizes = sizes
         self._steps = 0  # left for a condition
-        self._steps_of_all = _MAX_STEPS_OF_ALL  # left
+        self._steps_of_all = _MAX_STEPS_OF_ALL  # left for all conditions
         graphs = [model.graph, *inner_graphs(model.graph.node)]
         self._producers = {
             name: node for graph in graphs for node in graph.node for name in node.output if name
@@ -234,7 +235,7 @@ class Goals:
             yield from self._related(kind, first, second, truth, depth)
             return
         is_solved = False
-        for bound in dict.fromkeys(right.reshape(-1).tolist()[:FACTORS]):
+        for bound in dict.fromkeys(right.reshape(-1).tolist()[:MAX_WAYS]):
             for value in on_side(kind, bound, truth):
                 for solution in self._number(first, value, depth):
                     is_solved = True
@@ -282,7 +283,7 @@ class Goals:
         while node is not None and node.op_type in _SAME:
             node = self._producers.get(node.input[0])
         table = self._constant(node.input[0]) if node is not None and node.input else None
-        return [] if table is None else [int(number) for number in table.reshape(-1)[:FACTORS]]
+        return [] if table is None else [int(number) for number in table.reshape(-1)[:MAX_WAYS]]
 
     def _source(self, name: str) -> str | None:
         """The input that has the elements of a value, in the same order or sorted by TopK."""
@@ -348,7 +349,7 @@ class Goals:
             yield Solution({name: content}, {})
 
     def _counted(self, node: NodeProto, count: Any) -> Iterator[Solution]:
-        """Solutions for the number of elements of a tensor, or of those that are not 0."""
+        """Solutions for the number of elements, or of nonzero elements, of a tensor."""
         producer = self._producers.get(node.input[0])
         if producer is None:
             return
@@ -376,12 +377,12 @@ class Goals:
         if node.op_type != "Gather" or not table.ndim:
             return
         rows = np.moveaxis(table, axis, 0).reshape(len(np.moveaxis(table, axis, 0)), -1)
-        for index in np.flatnonzero((rows == value).all(axis=1))[:FACTORS].tolist():
+        for index in np.flatnonzero((rows == value).all(axis=1))[:MAX_WAYS].tolist():
             yield from self._number(node.input[1], index, depth)
 
     def _arithmetic(self, node: NodeProto, value: Any, depth: int) -> Iterator[Solution]:
         first, second = node.input[:2]
-        left, right = (one_of(self._constant(name)) for name in (first, second))
+        left, right = (single_number(self._constant(name)) for name in (first, second))
         if right is not None:
             for number in undone(node, value, right):
                 yield from self._number(first, number, depth)
@@ -423,7 +424,7 @@ class Goals:
                 product = int(value)
                 candidates = range(2, min(product, MAX_SIZE) + 1)
                 pairs = ((a, product // a) for a in candidates if product % a == 0)
-                yield from itertools.islice(pairs, FACTORS)
+                yield from itertools.islice(pairs, MAX_WAYS)
         else:
             factors = [self._factor(name) for name in node.input[:2]]
             for index, factor in enumerate(factors):
@@ -434,11 +435,11 @@ class Goals:
             yield from ((half, value - half), (1, value - 1), (value - 1, 1))
 
     def _factor(self, name: str) -> int:
-        """The constant whole number by which an operand is multiplied, 0 where there is none."""
+        """The constant integer by which an operand is multiplied, 0 where there is none."""
         node = self._producers.get(name)
         if node is None or node.op_type != "Mul":
             return 0
-        constants = [one_of(self._constant(operand)) for operand in node.input]
+        constants = [single_number(self._constant(operand)) for operand in node.input]
         number = next((constant for constant in constants if constant is not None), 0)
         return int(number) if float(number).is_integer() and number > 1 else 0
 

@@ -38,7 +38,7 @@ ValueKind: TypeAlias = Literal[
 PREFERENCES: Final[frozenset[ValueKind]] = frozenset(
     ("mask", "positive", "unit", "position", "choice", "boxes")
 )
-"""Kinds of values that suit a reader, without which a model runs all the same."""
+"""Kinds of values that suit a reader, although a model runs on other values as well."""
 OPERANDS: Final[frozenset[ValueKind]] = frozenset(("zero", "one", "count", "all", "axes", "keep"))
 """Kinds of values that decide what an operator does, such as the bounds of a Slice."""
 
@@ -122,8 +122,8 @@ _CATEGORIES: Final = (
     "classlabels_strings", "string_vocabulary", "int64_vocabulary",
 )  # fmt: skip
 
-# The strongest claim first: a claim without which a run fails comes before one without which it
-# only tests less.
+# The strongest claim first. A run fails without the first kinds; it only tests less without the
+# last ones.
 _PRECEDENCE: Final[tuple[ValueKind, ...]] = (
     "related", "choice", "index", "keep", "axes", "zero", "all", "one", "count", "length", "mask",
     "unit", "boxes", "positive",

@@ -10,8 +10,8 @@ import numpy as np
 from onnx import NodeProto
 
 _BITS: Final = 64
-FACTORS: Final = 6
-"""Most ways that are tried to compute a number from others."""
+MAX_WAYS: Final = 6
+"""How many ways to compute a number from others are tried, at most."""
 MIRRORED: Final = {
     "Less": "Greater",
     "Greater": "Less",
@@ -32,8 +32,8 @@ UNARY: Final[Mapping[str, Any]] = {
 """The operands with which an operator gives a number."""
 
 
-def one_of(array: np.ndarray | None) -> Any:
-    """The number of a constant of one element, ``None`` for others."""
+def single_number(array: np.ndarray | None) -> Any:
+    """The number of a constant of one element, ``None`` for other constants."""
     if array is None or array.size != 1 or array.dtype.kind in "OSU":
         return None
     return array.reshape(-1)[0].item()
@@ -72,7 +72,7 @@ def on_side(kind: str, bound: Any, truth: bool) -> Iterator[Any]:
 
 
 def undone(node: NodeProto, value: Any, constant: Any) -> Iterator[Any]:
-    """The first operands that give a number with a constant second one."""
+    """The first operands of a node that give a number with a constant second operand."""
     kind = node.op_type
     if kind == "Add":
         yield value - constant
@@ -84,7 +84,7 @@ def undone(node: NodeProto, value: Any, constant: Any) -> Iterator[Any]:
     elif kind == "Div":
         yield value * constant
     elif kind == "Mod":
-        yield from (value + turns * constant for turns in range(FACTORS))
+        yield from (value + turns * constant for turns in range(MAX_WAYS))
     elif kind.startswith("Bit") and not math.isfinite(value):
         return
     elif kind == "BitwiseAnd":
@@ -98,7 +98,7 @@ def undone(node: NodeProto, value: Any, constant: Any) -> Iterator[Any]:
 
 
 def undone_left(kind: str, value: Any, constant: Any) -> Iterator[Any]:
-    """The second operands that give a number with a constant first one."""
+    """The second operands of an operator that give a number with a constant first operand."""
     if kind == "Add":
         yield value - constant
     elif kind == "Sub":

@@ -59,7 +59,7 @@ _SUSPICIOUS_HALF: Final = 1.0  # the same in 16 bits, where a bias hides in roun
 _MAX_ARBITRATED: Final = 3  # runs that break the rule, and are repeated in double
 _MAX_TINY: Final = 32  # the same for a model that runs in almost no time
 _WORK: Final = 1 << 25  # operations; a run of more is repeated only if it breaks the rule
-_LIGHT: Final = 1 << 23  # bytes of weights; the same for a model with more
+_LIGHT: Final = 1 << 23  # bytes of weights; a model with more is treated like a run with more work
 # largest noise, relative to the largest elements of an output, at which a comparison is still
 # evidence
 HOPELESS: Final = 0.1
@@ -101,7 +101,7 @@ def judge(
     other = other or Located(*read_proto(optimized, base_dir))
     if not is_part:
         judging.arbitrate(reference, candidate, other)
-        judging.ask_processor(reference, candidate, other)
+        judging.check_on_cpu(reference, candidate, other)
     del candidate  # frees its weights before the verdict loads further sessions
     report = judging.verdict(reference, is_part)
     if report.ok and options.is_thorough and reference.is_short:
@@ -249,7 +249,7 @@ class Judge:
         except Exception as error:
             _LOGGER.debug("not run in 64-bit floats: %s", error)
 
-    def ask_processor(self, reference: Reference, candidate: Session, other: Located) -> None:
+    def check_on_cpu(self, reference: Reference, candidate: Session, other: Located) -> None:
         """Accept differences that come from an execution provider, not from the optimized model.
 
         The provider's kernels may compute the original wrongly, while the optimized model agrees
@@ -285,7 +285,7 @@ class Judge:
                         run, reference.outputs, on_cpu, repeated.run(run.feeds), self._options
                     )
                 self.runs[index] = replace(report, settled=report.settled | alike)
-        except (LoadError, RunError) as error:  # the processor lacks a kernel
+        except (LoadError, RunError) as error:  # the CPU lacks a kernel
             _LOGGER.debug("not run on the processor: %s", error)
 
     def _wrong_original(self, output: str) -> str:
@@ -309,14 +309,14 @@ class Judge:
         ]
         broken = [index for index in runs if not self.runs[index].is_accepted()]
         is_light = weight_bytes(reference.proto) <= _LIGHT
-        usual = [index for index in runs if is_light and reference.runs[index].work <= _WORK]
-        cheapest = [index for index in usual if not self.runs[index].is_probe] or usual
-        largest = [index for index in usual if reference.runs[index].work <= TINY]
-        max_broken = _MAX_TINY if largest else _MAX_ARBITRATED
+        cheap = [index for index in runs if is_light and reference.runs[index].work <= _WORK]
+        usual = [index for index in cheap if not self.runs[index].is_probe] or cheap
+        tiny = [index for index in cheap if reference.runs[index].work <= TINY]
+        max_broken = _MAX_TINY if tiny else _MAX_ARBITRATED
         indices = (
             *broken[:max_broken],
-            *cheapest[:1],
-            *sorted(largest, key=self._by_difference)[-1:],
+            *usual[:1],
+            *sorted(tiny, key=self._by_difference)[-1:],
         )
         return list(dict.fromkeys(indices))
 
@@ -351,8 +351,8 @@ class Judge:
         unsteady = _random_operator(reference.proto) if broken else ""
         if broken and not unsteady and self._options.considers_noise:
             self._measure_noise(reference, broken)
-        # Most differences are rounding, for which the original is loaded once more. It is loaded
-        # again only for the runs that are still in doubt.
+        # Measuring the noise loads the original once more, and explains most differences. Only if
+        # some remain, the original is loaded again, to see whether it repeats its results.
         if not unsteady:
             unsteady = self._unsteady_output(reference)
         if unsteady:

@@ -62,10 +62,10 @@ def judge_in_sections(
 ) -> VerificationReport:
     """Compare a model with the original, section by section.
 
-    ``memory_limit`` bounds the weights of a section.
+    ``options.memory_limit`` bounds the weights of a section. The sizes are those of
+    `xoptim.verification.verify_models`, without extremes.
 
-    Tries the sizes of `xoptim.verification.verify_models`, without the extremes. Raises the errors
-    of `run_reference`.
+    Raises the errors of `run_reference`.
     """
     judging = Judge(options)
     before, after = Pieces(*original), Pieces(*optimized)

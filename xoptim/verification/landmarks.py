@@ -12,7 +12,7 @@ from onnx import AttributeProto, NodeProto, numpy_helper
 from xoptim.facts.protos import every_node, fed_inputs, is_external, own_graphs, proto_reads
 from xoptim.operators.registry import Trait, operators_with
 
-_FEW: Final = 16  # elements of a constant that is read
+_MAX_ELEMENTS: Final = 16  # elements of a constant that is read
 _MAX_NUMBERS: Final = 12  # of two models
 _LARGEST_BOUND: Final = float(np.finfo(np.float32).max) / 4  # larger ones mean an infinity
 _BOUNDING: Final = frozenset((
@@ -66,7 +66,10 @@ _MEASURING: Final = operators_with(Trait.MEASURES)
 
 
 class Landmarks(NamedTuple):
-    """The numbers of two models: ``all``, and the ``floats`` and ``integers`` that only one has."""
+    """The numbers of two models: ``all``, and the ``floats`` and ``integers`` that only one has.
+
+    ``words`` are the strings of both models.
+    """
 
     all: tuple[float, ...] = ()
     floats: tuple[float, ...] = ()
@@ -163,13 +166,17 @@ def _words(model: onnx.ModelProto) -> Iterator[str]:
             attribute.t for attribute in node.attribute if attribute.type == AttributeProto.TENSOR
         ]
         yield from (
-            text.decode("utf-8", "replace") for a in node.attribute for text in a.strings[:_FEW]
+            text.decode("utf-8", "replace")
+            for a in node.attribute
+            for text in a.strings[:_MAX_ELEMENTS]
         )
         delimiters = (a.s for a in node.attribute if a.name == "delimiter")
         yield from (text.decode("utf-8", "replace") for text in delimiters if text)
     for tensor in tensors:
         if tensor.data_type == onnx.TensorProto.STRING:
-            yield from (text.decode("utf-8", "replace") for text in tensor.string_data[:_FEW])
+            yield from (
+                text.decode("utf-8", "replace") for text in tensor.string_data[:_MAX_ELEMENTS]
+            )
 
 
 def _attributes(node: NodeProto) -> list[_Bound]:
@@ -208,12 +215,12 @@ def _stored(attribute: AttributeProto) -> list[_Bound]:
         return _elements(attribute.t)
     floats = [attribute.f] if attribute.type == AttributeProto.FLOAT else list(attribute.floats)
     integers = [attribute.i] if attribute.type == AttributeProto.INT else list(attribute.ints)
-    bounds = [_Bound(number, is_float=True) for number in floats[:_FEW]]
-    return bounds + [_Bound(float(number), is_float=False) for number in integers[:_FEW]]
+    bounds = [_Bound(number, is_float=True) for number in floats[:_MAX_ELEMENTS]]
+    return bounds + [_Bound(float(number), is_float=False) for number in integers[:_MAX_ELEMENTS]]
 
 
 def _elements(tensor: onnx.TensorProto) -> list[_Bound]:
-    if is_external(tensor) or math.prod(tensor.dims) > _FEW:
+    if is_external(tensor) or math.prod(tensor.dims) > _MAX_ELEMENTS:
         return []
     try:
         array = numpy_helper.to_array(tensor)
@@ -233,7 +240,7 @@ def steers(model: onnx.ModelProto) -> bool:
 
 
 def _steers(nodes: list[NodeProto], dependent: set[str]) -> bool:
-    """The same for nodes in order. ``dependent`` holds values that depend on inputs, and grows."""
+    """`steers` for nodes in order. ``dependent`` holds values that depend on inputs, and grows."""
     for node in nodes:
         first = _STEERING.get(node.op_type)
         if first is not None and dependent.intersection(node.input[first:]):

@@ -36,7 +36,7 @@ _POSIX: Final = {
 }
 """Classes of characters that RE2 has and Python lacks."""
 _FORMS: Final = ((r"\z", r"\Z"), (r"\C", "."))
-"""Other forms of RE2, and Python's forms for them."""
+"""Further forms of RE2, and Python's forms for them."""
 _CATEGORIES: Final = {
     "CATEGORY_DIGIT": "07",
     "CATEGORY_NOT_DIGIT": "a-",
@@ -77,8 +77,8 @@ def matches(pattern: str) -> list[str]:
 
 
 def near_misses(text: str) -> Iterator[str]:
-    """A string with one character removed, replaced, doubled or in the other case, and with one
-    more at an end.
+    """A string with one character added at an end, removed, replaced, doubled, or in the other
+    case.
     """
     yield from (text + "x", "-" + text, text + " ")
     places = range(min(len(text), _MAX_MISSED))

@@ -103,7 +103,7 @@ def _words(model: onnx.ModelProto, nodes: Iterable[NodeProto]) -> Iterator[str]:
 
 
 def _varied(word: str) -> tuple[str, ...]:
-    """A word in other cases, longer, shorter, and between others."""
+    """A word in other cases, longer, shorter, and between other words."""
     return (
         word, word.upper(), word.lower(), word.capitalize(), word + "s", word[:-1], f" {word} ",
         f"a {word} b", f"{word}{word}",
@@ -123,8 +123,8 @@ def _separated(node: NodeProto) -> Iterator[str]:
 
 
 def _joined(separator: str, parts: int) -> Iterator[str]:
-    """Parts with a separator once, as often as it may split and more often, twice in a row, at the
-    ends, and with pieces of it.
+    """Strings with a separator once, as often as the node splits and more often, twice in a row, at
+    the ends, and with pieces of the separator.
     """
     letters = "abcdefghijkl"
     counts = dict.fromkeys((1, 2, parts, parts + 1, parts + 2))

@@ -157,9 +157,7 @@ def _ones(kind: onnx.TypeProto.Tensor) -> np.ndarray | None:
 
 
 def _special_weights(model: onnx.ModelProto) -> tuple[set[str], set[str]]:
-    """Weights that are stored narrow but computed with after a cast, and scales of
-    (de)quantization.
-    """
+    """Weights that only Casts read, and scales of QuantizeLinear and DequantizeLinear."""
     cast: set[str] = set()
     direct: set[str] = set()
     scales: set[str] = set()

@@ -57,7 +57,7 @@ _TYING: Final = frozenset(
 _COMPARING: Final = operators_with(Trait.COMPARES, Trait.ARG_REDUCES) | {"TopK"}
 """Operators for which the order of numbers matters."""
 _SPLITTING: Final = operators_with(Trait.TREES, domain="ai.onnx.ml")
-"""Operators that send NaN another way depending on the feature."""
+"""Tree ensembles, in which a NaN takes another branch depending on the feature."""
 _MIXING: Final = (
     operators_with(Trait.SUMS_PRODUCTS, Trait.RECURRENT, Trait.WINDOWS, Trait.OWNS_GRAPHS)
     | _SPREADING
@@ -73,7 +73,7 @@ _ODD: Final = 3  # numbers that are not finite: NaN and two infinities
 class NumberPlans:
     """The plans for a model, chosen by the operators in it and in the model compared with it.
 
-    ``models`` are both; ``is_tiny``: whether a run takes almost no time.
+    ``models`` are these two; ``is_tiny``: whether a run takes almost no time.
     """
 
     def __init__(
@@ -149,8 +149,8 @@ class NumberPlans:
         return plans
 
     def _levels(self) -> list[float]:
-        """Numbers for all elements: those that only one model has and, where an input is one
-        number, those of both.
+        """Numbers for all elements: numbers that only one model has and, where an input is one
+        number, all numbers of both models.
         """
         feeding = self._feeding
         levels: list[float] = []

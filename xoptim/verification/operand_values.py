@@ -17,10 +17,10 @@ _NUMBERS: Final[dict[str, tuple[int, ...]]] = {
     "one": (2, -1, 0, 3, 7),
     "count": (1, 0, 5, 2, 9),
 }
-"""For each kind, numbers in place of the one that any model runs with."""
+"""For each kind, numbers in place of the number with which every model runs."""
 _FRACTIONS: Final = (0.5, 1.5, 2.0, 3.0)
-"""The same for an operand that is a float, such as the scales of a Resize."""
-_FEW: Final = 4  # elements that are changed one by one
+"""Numbers for an operand of floats, such as the scales of a Resize."""
+_MAX_SINGLE_CHANGES: Final = 4  # elements that are changed one by one
 
 
 def alternatives(
@@ -50,15 +50,15 @@ def _alternatives(kind: ValueKind, element: int, usual: np.ndarray) -> Iterator[
     else:
         numbers = _FRACTIONS if is_float(element) else _NUMBERS.get(kind, ())
         yield from (np.full(usual.shape, number) for number in numbers)
-        if 1 < usual.size <= _FEW:
+        if 1 < usual.size <= _MAX_SINGLE_CHANGES:
             yield from (
-                _one_of(usual, place, number)
+                _with_one_changed(usual, place, number)
                 for number in numbers[:2]
                 for place in range(usual.size)
             )
 
 
-def _one_of(usual: np.ndarray, place: int, number: float) -> np.ndarray:
+def _with_one_changed(usual: np.ndarray, place: int, number: float) -> np.ndarray:
     """The usual numbers with one changed."""
     numbers = usual.astype(np.float64).reshape(-1)
     numbers[place] = number

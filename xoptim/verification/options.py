@@ -22,15 +22,15 @@ class RunValues:
     """The values that a model runs on, and the operators that it needs.
 
     Attributes:
-        dims: sizes of dynamic dimensions, by name (or ``input:axis``); others are chosen: small
-            ones to compare, typical ones to measure.
+        dims: sizes of dynamic dimensions, by name (or ``input:axis``). Other sizes are chosen:
+            small sizes to compare, typical sizes to measure.
         feeds: values of inputs by name, for instance ``numpy.load("feeds.npz")``; inputs without
             one get random values.
         test_data: folder with ``test_data_set_*/input_*.pb``, or with such files, to run on instead
             of random values; measurements take the first set.
         seed: of the random values, and of the order of measured runs.
         custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
-        software_device: whether an execution provider that has no device here runs on the processor
+        software_device: whether an execution provider that has no device here runs on the CPU
             instead (``webgpu``).
         assume: assumptions about sizes and values, which all runs meet.
         assume_from_model: also use the assumptions in the metadata of the models. The author of a
@@ -61,7 +61,7 @@ class VerificationOptions(RunValues):
         exactness: the weakest promise of the rewrites that were applied.
         rtol: relative tolerance of floating-point outputs instead of the one of their type. With
             ``rtol`` or ``atol`` given, the sensitivity of the model to rounding is not considered.
-        atol: absolute tolerance, likewise.
+        atol: absolute tolerance of floating-point outputs instead of the one of their type.
         of_largest: whether the tolerance scales with the largest magnitude of an output instead of
             the median.
         ulp: units in the last place that floating-point outputs may differ by, in place of
@@ -74,10 +74,9 @@ class VerificationOptions(RunValues):
         threads: threads within an operator; 0 leaves the choice to onnxruntime.
         assignments: number of runs, on different sizes where dimensions are dynamic.
         typical: whether to prefer sizes as in use to small ones, to measure at.
-        extremes: whether to add, where dimensions are dynamic and ``assignments`` is above 1, for
-            each of them a run in which it is longer than the numbers that the model compares it
-            with, and a run in which it is 0, if the original runs with them and the budget allows
-            it.
+        extremes: whether to add runs with extreme sizes of each dynamic dimension, if
+            ``assignments`` is above 1: longer than the numbers that the model compares it with, and
+            0. The original must run with these sizes, and the budget must allow it.
         budget: seconds for all runs of the original, estimated from the work of each and the time
             of the first; by default the larger of 5 s and five times the first run. Runs that
             would exceed it are skipped.
@@ -94,7 +93,7 @@ class VerificationOptions(RunValues):
         fewer_inputs: whether the other model may lack inputs of the original, whose values must not
             matter then.
         original_dir: folder of the external data of an original that is a protobuf.
-        optimized_dir: the same for the optimized model.
+        optimized_dir: folder of the external data of an optimized model that is a protobuf.
     """
 
     exactness: Exactness = "rounding"

@@ -43,7 +43,7 @@ class Plugin:
         float32_options: options with which it computes in 32-bit floats instead; empty where it has
             none.
         advice: how to get a device where there is none.
-        has_software_device: whether it runs on the processor where that is asked for.
+        has_software_device: whether it runs on the CPU where that is asked for.
     """
 
     name: str
@@ -85,7 +85,7 @@ PLUGINS: Final[dict[str, Plugin]] = {
             package="onnxruntime-ep-openvino",
             module="onnxruntime_ep_openvino",
             devices=("CPU", "GPU", "NPU"),
-            # Its plug-in for the processor computes in bfloat16 where the processor can.
+            # Its plug-in for CPUs computes in bfloat16 where the CPU can.
             rounds_to=TensorProto.BFLOAT16,
             float32_options={"load_config": '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}'},
             advice="it runs on Intel CPUs, GPUs and NPUs",
@@ -141,7 +141,7 @@ def plugin_named(name: str) -> Plugin | None:
 def _built_in() -> frozenset[str]:
     """The providers of onnxruntime itself.
 
-    First called before a plug-in is loaded: afterwards onnxruntime lists that as well.
+    First called before a plug-in is loaded: afterwards onnxruntime lists plug-ins as well.
     """
     return frozenset(ort.get_available_providers())
 
@@ -177,8 +177,8 @@ def load(plugin: Plugin, *, software_device: bool = False) -> None:
     """Load the library of a plug-in, once per process.
 
     Raises `ProviderUnavailable` when it is not installed, or cannot be loaded. With
-    ``software_device``, a plug-in that can run on the processor does so where there is no other
-    device; the call that loads the library decides this.
+    ``software_device``, a plug-in that can run on the CPU does so where there is no other device;
+    the call that loads the library decides this.
     """
     if plugin.provider in _LOADED:
         return
@@ -190,7 +190,7 @@ def load(plugin: Plugin, *, software_device: bool = False) -> None:
         set_variable(_ALLOWED, "1")
         use_software_driver()
     _built_in()
-    ort.set_default_logger_severity(_FATAL)  # it would warn of each session on the processor
+    ort.set_default_logger_severity(_FATAL)  # onnxruntime would warn of each session on the CPU
     try:
         library = str(importlib.import_module(plugin.module).get_library_path())
         ort.register_execution_provider_library(plugin.provider, library)

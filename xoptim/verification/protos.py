@@ -5,7 +5,7 @@ elsewhere.
 import math
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -21,6 +21,7 @@ from xoptim.graph.data_file import refer, settle_locations, stored_tensors
 from xoptim.graph.forms import BEGINNING, text_form
 from xoptim.graph.names import repeated
 from xoptim.graph.stored import is_unsettled
+from xoptim.operators.custom import with_definitions
 from xoptim.system.reading import open_file
 
 ModelLike: TypeAlias = "onnx.ModelProto | str | os.PathLike[str]"
@@ -53,6 +54,16 @@ def read_proto(
         return model, base_dir
     path = Path(model)
     return load.read_proto(path), path.resolve().parent
+
+
+def read_defined(
+    model: ModelLike, base_dir: Path | None, libraries: Sequence[str]
+) -> tuple[onnx.ModelProto, Path | None]:
+    """As `read_proto`; without libraries of operators, custom operators are local functions where a
+    pack defines them.
+    """
+    proto, folder = read_proto(model, base_dir)
+    return (proto if libraries else with_definitions(proto)), folder
 
 
 def is_text(path: Path) -> bool:
@@ -122,9 +133,8 @@ def inferred_graph(
     """The main graph with the types and shapes that onnx infers without initializers of more than
     ``limit`` bytes.
 
-    ``None`` for a model that onnx cannot type, which may still run in onnxruntime. EyeLike gets
-    another domain there, which onnx does not infer: where the type of its operand is not known,
-    onnx 1.23 ends the process.
+    ``None`` for a model that onnx cannot type, which may still run in onnxruntime. EyeLike is
+    hidden from onnx: where the type of its operand is not known, onnx 1.23 ends the process.
     """
     light = light_copy(model, large_tensors(model, limit))
     hide_from_onnx(light, ("EyeLike",))
@@ -141,15 +151,19 @@ def loadable_copy(
 
     ``None`` when the copy would be the same.
 
-    In the copy, names of nodes are unique, and external data is where this system finds it.
+    In the copy, names of nodes are unique, custom operators that a pack describes are local
+    functions, and external data is where this system finds it.
     """
     try:
         proto, folder = read_proto(model, base_dir)
         names = repeated([node.name for node in _nodes(proto)])
-        if not names and not any(is_unsettled(tensor, folder) for tensor in stored_tensors(proto)):
-            return None
-        copy = onnx.ModelProto()
-        copy.CopyFrom(proto)
+        copy = with_definitions(proto)
+        if copy is proto:
+            tensors = stored_tensors(proto)
+            if not names and not any(is_unsettled(tensor, folder) for tensor in tensors):
+                return None
+            copy = onnx.ModelProto()
+            copy.CopyFrom(proto)
         settle_locations(copy, folder)
     except (XoptimError, OSError, ValueError, TypeError):
         return None

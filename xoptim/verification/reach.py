@@ -12,14 +12,14 @@ import onnx
 
 from xoptim.facts.errors import ModelError
 from xoptim.verification.branches import (
-    MOST,
+    MAX_BODIES,
     Body,
     Coverage,
     count_bodies,
     counting,
     has_old_scan,
     has_run,
-    unfolded,
+    inlined,
 )
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.runs import ReferenceRun
@@ -59,7 +59,7 @@ class Reach:
     ) -> Reach:
         """The subgraphs that runs have reached, unless there is an objection to counting."""
         try:
-            model = unfolded(model)
+            model = inlined(model)
         except ModelError as error:
             return cls(reason=_unknown(str(error)))
         bodies = count_bodies(model)
@@ -89,7 +89,7 @@ class Reach:
         return [min(int(count), 2) for count in counts]
 
     def is_new(self, feeds: Mapping[str, Value]) -> bool:
-        """Whether values reach something new."""
+        """Whether values reach a branch, or a number of trips, that no run has reached."""
         counts = self._counts(feeds)
         return any(
             body.matters(count) and count not in trips
@@ -122,7 +122,7 @@ def _unknown(reason: str) -> str:
 
 def _uncounted(model: onnx.ModelProto, bodies: int) -> str:
     """Why the subgraphs of a model are not counted; empty where it has none."""
-    if bodies > MOST:
-        limit = f"at most {MOST} are counted"
+    if bodies > MAX_BODIES:
+        limit = f"at most {MAX_BODIES} are counted"
         return f"it is not known which of {bodies} branches and loop bodies ran: {limit}"
     return _unknown("there is a Scan of operator set 8") if bodies and has_old_scan(model) else ""

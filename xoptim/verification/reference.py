@@ -17,10 +17,10 @@ from xoptim.verification.branches import Coverage
 from xoptim.verification.dims import Sizes, sizes_text
 from xoptim.verification.errors import FeedError, LoadError, RunError, RunStoppedError, shortened
 from xoptim.verification.explosions import Explosions
-from xoptim.verification.extremes import Ends
+from xoptim.verification.extremes import ExtremeSizes
 from xoptim.verification.further import SHORT, TINY, Further
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import ModelLike, read_proto
+from xoptim.verification.protos import ModelLike, read_defined
 from xoptim.verification.reach import Reach
 from xoptim.verification.report import SkippedRun
 from xoptim.verification.runs import (
@@ -55,12 +55,11 @@ _SHORT_SEARCH: Final = 10.0  # seconds of the search for sizes that a message na
 
 
 class Search:
-    """The search for sizes and values on which the original runs, and whose results the store
-    keeps.
+    """The search for sizes and values on which the original runs; ``store`` keeps the results.
 
     ``skipped`` lists the runs that were skipped because of their cost; ``coverage`` tells which
-    branches the others reached. ``other`` is a model to compare with: sizes and values are also
-    chosen close to numbers that only it contains.
+    branches the other runs reached. ``other`` is a model to compare with: sizes and values are also
+    chosen close to numbers that only ``other`` contains.
     """
 
     def __init__(
@@ -126,7 +125,7 @@ class Search:
             self._try(runs[0].sizes, runs, failures)
         self._add_calm(runs)
         if feeding.wanted > 1 and self._options.extremes:
-            self._add_ends(runs)
+            self._add_extremes(runs)
         if self._options.assignments > 1 and self._options.extremes:
             self._add_further(runs)
         return self._explosions.leveled(runs) if feeding.random else runs
@@ -193,7 +192,7 @@ class Search:
         )
 
     def _objection_to_counting(self, runs: Sequence[ReferenceRun]) -> str:
-        """Why runs that take long are not repeated by the model that counts branches, if so."""
+        """Why the model that counts branches does not repeat long runs; empty if it does."""
         if not fits_into_memory(self._model, self._options.memory_limit):
             return "there is not enough memory for the model that counts them"
         if sum(run.seconds for run in runs) > self._budget.limit:
@@ -210,12 +209,12 @@ class Search:
             self._other_sized = SizedModel(self._other, self._options.optimized_dir)
         return [self._sized, self._other_sized]
 
-    def _add_ends(self, runs: list[ReferenceRun]) -> None:
+    def _add_extremes(self, runs: list[ReferenceRun]) -> None:
         """Add runs with a long axis, with axes of length 1, with empty axes, and with related
         sizes, if the original and the budget allow them.
         """
         feeding = self._feeding
-        ends = Ends(
+        extremes = ExtremeSizes(
             feeding.specs,
             self._models(),
             runs[0].sizes,
@@ -224,16 +223,16 @@ class Search:
             feeding.assumptions,
         )
         tried = [run.sizes for run in runs]
-        for rungs in ends.large():
-            run = self._largest(ends, rungs, tried)
+        for rungs in extremes.large():
+            run = self._largest(extremes, rungs, tried)
             if run is not None:
                 tried.append(run.sizes)
                 runs.append(run)
-        self._ones = list(ends.ones())
-        related = [sizes for sizes in ends.related() if self._work.of(sizes) <= _RELATED_WORK]
+        self._ones = list(extremes.ones())
+        related = [sizes for sizes in extremes.related() if self._work.of(sizes) <= _RELATED_WORK]
         for candidates in (
             *([sizes] for sizes in self._ones),
-            ends.empty(),
+            extremes.empty(),
             *([sizes] for sizes in related),
         ):
             affordable = (
@@ -247,14 +246,15 @@ class Search:
                 runs.append(run)
 
     def _largest(
-        self, ends: Ends, rungs: Sequence[Sequence[Sizes]], tried: Sequence[Sizes]
+        self, extremes: ExtremeSizes, rungs: Sequence[Sequence[Sizes]], tried: Sequence[Sizes]
     ) -> ReferenceRun | None:
-        """A run with the largest sizes of an axis that the original accepts, by bisection of the
-        candidates.
+        """A run with the largest sizes of an axis that the original accepts, by bisection.
+
+        ``rungs`` are the sizes to try, ascending; each has alternatives.
         """
-        cheap = [rung for rung in rungs if any(self._affordable(ends, rung[:1]))]
+        cheap = [rung for rung in rungs if any(self._affordable(extremes, rung[:1]))]
         if len(cheap) < len(rungs):
-            largest = ends.single(rungs[-1][0])
+            largest = extremes.single(rungs[-1][0])
             self.skipped.append(SkippedRun(largest, self._objection(largest)))
         best: ReferenceRun | None = None
         low, high = 0, len(cheap)
@@ -263,7 +263,7 @@ class Search:
             if low >= high:
                 break
             candidates = (
-                sizes for sizes in self._affordable(ends, cheap[middle]) if sizes not in tried
+                sizes for sizes in self._affordable(extremes, cheap[middle]) if sizes not in tried
             )
             run = next(
                 filter(
@@ -276,9 +276,9 @@ class Search:
             middle = (low + high) // 2
         return best
 
-    def _affordable(self, ends: Ends, rung: Sequence[Sizes]) -> Iterator[Sizes]:
+    def _affordable(self, extremes: ExtremeSizes, rung: Sequence[Sizes]) -> Iterator[Sizes]:
         """The assignments with a batch of 1 that memory and budget allow when they are tried."""
-        yield from (single for single in map(ends.single, rung) if not self._objection(single))
+        yield from (single for single in map(extremes.single, rung) if not self._objection(single))
 
     def _objection(self, sizes: Sizes) -> str:
         work = self._work.of(sizes)
@@ -291,8 +291,7 @@ class Search:
                 f"{size_text(_PROBE_BYTES)}"
             )
         if not self._budget.allows(work):
-            # Several unknown axes, each taken to be as long as the longest, give a bound that may
-            # be years.
+            # An unknown axis counts as the longest axis: the estimate may be years.
             seconds, limit = self._budget.estimate(work), self._budget.limit
             duration = f"about {seconds:.3g} s" if seconds < _HOUR else "more than an hour"
             return (
@@ -304,7 +303,7 @@ class Search:
     def _probe(self, sizes: Sizes, run: int, plan: Planning | None = None) -> ReferenceRun | None:
         """A run with sizes or values that the original may refuse.
 
-        It is stopped when it takes the whole budget, and not started when the budget is spent.
+        The run is stopped when it takes the whole budget, and not started when the budget is spent.
         """
         if self._is_spent(sizes):
             return None
@@ -343,7 +342,7 @@ class Search:
         run: int | None = None,
         plan: Planning | None = None,
     ) -> None:
-        """One more run, or one more failure for each style.
+        """Add one more run, or one more failure for each attempt.
 
         ``plan`` makes the values of a probe. Raises `RunStoppedError` when the first run takes
         longer than it may.
@@ -355,7 +354,7 @@ class Search:
             self.skipped.append(SkippedRun(sizes, reason))
             failures.append(RunError(f"a run with {sizes_text(sizes)} {reason}"))
             return
-        for gentle in self._feeding.styles:
+        for gentle in self._feeding.gentle_flags:
             start = time.perf_counter()
             try:
                 self._need.check(sizes)
@@ -393,7 +392,7 @@ class Search:
 def _on_processor(
     model: onnx.ModelProto, base_dir: Path | None, options: VerificationOptions
 ) -> Session | None:
-    """The model on the CPU, ``None`` if that lacks kernels."""
+    """The model on the CPU, ``None`` if the CPU lacks kernels."""
     settings = replace(options.settings, providers=("cpu",))
     try:
         return Session(model, settings.without_copies(), base_dir=base_dir)
@@ -405,8 +404,8 @@ class Reference(NamedTuple):
     """The original without its external data, its inputs, its outputs and at least one run.
 
     ``chosen`` are the dimensions whose sizes the caller determined, ``coverage`` tells which
-    branches the runs reached. ``is_short``: whether a run takes so little time that many are worth
-    it. The optimized model gets the same settings.
+    branches the runs reached. ``is_short``: whether a run takes so little time that many runs are
+    worth it. ``settings`` are those of the optimized model as well.
     """
 
     proto: onnx.ModelProto
@@ -426,10 +425,10 @@ def read_original(
 ) -> tuple[onnx.ModelProto, Path | None]:
     """The protobuf of a model and the folder of its external data.
 
-    Raises `LoadError` when it cannot be read, or would unfold to more nodes than can be handled.
+    Raises `LoadError` when it cannot be read, or its local functions expand to too many nodes.
     """
     try:
-        proto, base_dir = read_proto(model, options.original_dir)
+        proto, base_dir = read_defined(model, options.original_dir, options.custom_op_libs)
         size = expanded_size(proto) if proto.functions else 0
     except ModelError as error:
         raise LoadError(str(error)) from error
@@ -447,10 +446,10 @@ def run_reference(
     """Run the original on the number of assignments in the options.
 
     ``proto`` is the result of `read_original`, if known. ``other``: a model that will be compared
-    with it, whose numbers are considered in the choice of sizes and values.
+    with the original, and whose numbers count in the choice of sizes and values.
 
     Raises:
-        LoadError: onnxruntime refuses the model, or it would unfold to too many nodes.
+        LoadError: onnxruntime refuses the model, or its functions expand to too many nodes.
         FeedError: an input cannot be fed, or a choice does not fit the model.
         RunError: the model fails on the given values, or on all sizes that were tried.
         ProviderUnavailable: an execution provider is missing.

@@ -23,7 +23,7 @@ _MAX_FREE_SIZE: Final = 6
 
 
 def _number(size: Size, sizes: Mapping[str, int]) -> int:
-    """A size; one that is unknown counts as 1."""
+    """A size; an unknown size counts as 1."""
     return size_of(size, sizes) or 1
 
 
@@ -95,7 +95,7 @@ class Parts(NamedTuple):
 class Filled(NamedTuple):
     """Lengths from the sum of ``least`` to the sum of ``most`` minus the sum of ``minus``.
 
-    The first is the largest.
+    The first length is the largest.
     """
 
     least: tuple[Size, ...]
@@ -118,7 +118,7 @@ class Filled(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Indices of a flat tensor that has at least as many elements, each once."""
+    """The first indices of a flat tensor, each once."""
 
     is_preference: bool = False
 
@@ -130,7 +130,7 @@ class Places(NamedTuple):
 
 
 def _number_or_zero(size: Size, sizes: Mapping[str, int]) -> int:
-    """A size, which may be 0 (the length of a past); one that is unknown counts as 1."""
+    """A size, which may be 0 (the length of a past); an unknown size counts as 1."""
     number = size_of(size, sizes)
     return 1 if number is None else number
 
@@ -139,7 +139,7 @@ Relation: TypeAlias = Boxes | Targets | Parts | Filled | Places
 
 
 def _size(shape: Shape | None, axis: int) -> Size:
-    """The size of an axis; one that is unknown counts as 1."""
+    """The size of an axis; an unknown size counts as 1."""
     size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
     return 1 if size is None else size
 
@@ -150,7 +150,7 @@ def _scale(node: NodeProto) -> float:
 
 
 def _regions(flow: Dataflow, use: Use) -> Relation:
-    """The regions of RoiAlign, and those of MaxRoiPool with the number of a picture."""
+    """The regions of RoiAlign; the regions of MaxRoiPool, each after the index of its picture."""
     shape = flow.shape(use.operand(0))
     batch = _size(shape, 0) if use.node.op_type == "MaxRoiPool" else None
     return Boxes(_size(shape, -1), _size(shape, -2), _scale(use.node), batch, is_preference=False)
@@ -162,7 +162,7 @@ def _normalized(_: Dataflow, use: Use) -> Relation:
 
 
 def _grid_sizes(flow: Dataflow, use: Use) -> Relation:
-    """The size of the result of AffineGrid, whose batch is that of theta."""
+    """The size of the result of AffineGrid, which has the batch of theta."""
     return Targets((_size(flow.shape(use.operand(0)), 0), None))
 
 
@@ -194,7 +194,7 @@ def _valid_keys(flow: Dataflow, use: Use) -> Relation:
 
 
 def _total_keys(flow: Dataflow, use: Use) -> tuple[Size, Size]:
-    """The new keys of GroupQueryAttention, and those of the past."""
+    """The number of new keys of GroupQueryAttention, and of keys of the past."""
     keys = use.operand(1) or use.operand(0)
     past = flow.shape(use.operand(3)) if use.operand(3) else None
     return _size(flow.shape(keys), 1), 0 if past is None else _size(past, 2)
@@ -261,14 +261,14 @@ _RELATED: Final[dict[tuple[str, str, int], Callable[[Dataflow, Use], Relation | 
 
 
 def relation_of(flow: Dataflow, use: Use) -> Relation | None:
-    """The relation of an operand to others, ``None`` if there is none."""
+    """The relation of an operand to other operands, ``None`` if there is none."""
     key = (standard_domain(use.node.domain), use.node.op_type, use.slot)
     maker = _RELATED.get(key)
     return None if maker is None else maker(flow, use)
 
 
 class Derived(NamedTuple):
-    """A dimension that is the result of a window moved over another one."""
+    """A dimension that a window makes of another dimension."""
 
     name: str
     of: Size
@@ -283,7 +283,7 @@ class Derived(NamedTuple):
 
 
 def derived_sizes(model: onnx.ModelProto) -> list[Derived]:
-    """The dimensions of offsets and masks of DeformConv, which are those of its result."""
+    """The dimensions of offsets and masks of DeformConv, which its result has as well."""
     nodes = [node for node in model.graph.node if node.op_type == "DeformConv"]
     flow = Dataflow(model) if nodes else None
     return [dim for node in nodes if flow is not None for dim in _derived(flow, node)]
@@ -311,7 +311,7 @@ def _derived(flow: Dataflow, node: NodeProto) -> Iterator[Derived]:
 
 
 def with_derived(derived: Sequence[Derived], sizes: Mapping[str, int]) -> dict[str, int]:
-    """The sizes, with derived dimensions computed from the others."""
+    """The sizes, with derived dimensions computed from other dimensions."""
     completed = dict(sizes)
     for dim in derived:
         size = dim.size(completed)

@@ -56,11 +56,11 @@ class RemoteSession:
         settings: SessionSettings,
     ) -> None:
         self._provider = settings.providers[0]
-        # It is closed with this object
+        # The file is closed with this object.
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         pipe, errors = subprocess.PIPE, self._errors
         self._process = start_python(_CODE, stdin=pipe, stdout=pipe, stderr=errors, **own_group())
-        weakref.finalize(self, _end, self._process, self._errors)
+        weakref.finalize(self, _close, self._process, self._errors)
         self.ports: tuple[tuple[Port, ...], tuple[Port, ...], set[str]]
         self.ports = self._ask((source, base_dir, dict(weights), settings), LoadError)
 
@@ -78,15 +78,15 @@ class RemoteSession:
             answer = ask(self._process, question)
         except GONE:
             subject = f"the process of the execution provider {self._provider!r}"
-            raise kind(f"{subject} {self._end()}") from None
+            raise kind(f"{subject} {self._end_text()}") from None
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def _end(self) -> str:
+    def _end_text(self) -> str:
         """How the process ended, and the last line that it wrote."""
         with suppress(OSError):
-            kill_group(self._process)  # it does nothing for a process that has ended
+            kill_group(self._process)  # does nothing for a process that has ended
         return f"{end_text(self._process.wait())}{last_line(self._errors)}"
 
 
@@ -99,8 +99,8 @@ def last_line(errors: IO[bytes]) -> str:
     return f": {text[-300:]}" if text else ""
 
 
-def _end(process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
-    """End a process that is not needed any more."""
+def _close(process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
+    """End a process that is not needed any more, and close its streams."""
     with suppress(OSError):
         kill_group(process)
     process.wait()

@@ -30,7 +30,7 @@ GROWTH: Final = 1e6
 term of their size is then less than a tenth of the relative tolerance of float32.
 """
 _VAST: Final = 1e12
-"""The same for results that are no evidence: even terms a million times larger than the values
+"""The factor from which results are no evidence: even terms a million times larger than the values
 vanish.
 """
 # of the largest number; results of large values that differ by no more are rounding
@@ -48,6 +48,7 @@ class Noise(JsonResult):
     """
 
     level: AnyFloat
+    # The move makes differences in similar elements that are as large as those of the other model
     explains: bool
     accepted: bool  # not when the noise exceeds the limit
 

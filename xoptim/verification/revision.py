@@ -78,7 +78,7 @@ class Revision:
 def at_revision(model: Path, revision: str) -> Iterator[Path | None]:
     """A copy of a file in a working tree of git, with its external data, as of a revision.
 
-    It exists until the block ends, and is ``None`` when the revision has no such file. Raises
+    The copy exists until the block ends; ``None`` when the revision has no such file. Raises
     `ModelError`; see `Revision`.
     """
     former = Revision(model.resolve().parent, revision)

@@ -59,14 +59,14 @@ FeedSource: TypeAlias = Literal[
     "tiny", "offset", "level", "operands", "branches", "sorted", "single", "goal", "mask", "range",
     "strings", "items", "absent", "iterations", "small",
 ]  # fmt: skip
-"""``drawn``: elements of an example; ``overridden``: values of initializers; ``wide``: zeros and
-large numbers; ``odd``: NaN, infinities; ``free``: also where nodes prefer others; ``far``: many
-magnitudes; ``ties``: few different numbers; ``sorted``: ascending rows; ``single``: one 1 per row;
-``tiny``, ``offset``: close to 0, to each other; ``level``: one number; ``operands``: bounds, axes,
-targets; ``branches``, ``goal``: what reaches a branch, decides a condition; ``mask``: nothing, one
-or all but one kept; ``range``: very large and very small; ``strings``: matches of patterns;
-``items``: lengths of sequences; ``absent``: optional inputs; ``iterations``: many; ``small``: on a
-smaller scale.
+"""The kind of the values of a run.
+
+``drawn``: elements of an example; ``overridden``: other initializers; ``operands``: other bounds,
+axes and targets; ``branches``: reach another branch; ``goal``: decide a condition; ``mask``: masks
+that keep nothing, one position or all but one; ``strings``: matches of patterns; ``items``:
+sequences of other lengths; ``absent``: optional inputs without a value; ``iterations``: loops with
+many iterations; ``small``: on a smaller scale; ``free``: any numbers, whatever nodes prefer;
+``level``: one number everywhere; other names: see `Style`.
 """
 
 _LOGGER = logging.getLogger("xoptim")
@@ -85,7 +85,8 @@ class RunPlan:
 
 
 Planning: TypeAlias = Callable[[Sizes, int, bool], RunPlan]
-"""Makes values for sizes, the number of a run, and whether they are gentle.
+"""Makes the values of a run from its sizes, its number, and whether values are to be gentle: see
+`Style`.
 
 Raises `FeedError` when it cannot.
 """
@@ -211,21 +212,21 @@ def _load_value(path: Path, type_proto: onnx.TypeProto) -> Value:
         data = read_file(path, LARGEST_FILE)
         if kind == "sequence_type":
             sequence = onnx.SequenceProto.FromString(data)
-            _check_whole(*sequence.tensor_values)
+            _refuse_external(*sequence.tensor_values)
             items: list[Value] = numpy_helper.to_list(sequence)
             return items
         if kind == "optional_type":
             content: Value = numpy_helper.to_optional(onnx.OptionalProto.FromString(data))
             return content
         tensor = onnx.TensorProto.FromString(data)
-        _check_whole(tensor)
+        _refuse_external(tensor)
         return numpy_helper.to_array(tensor)
     except Exception as error:  # protobuf and onnx raise several kinds
         reason = getattr(error, "strerror", None) or error
         raise ChoiceError(f"{path} cannot be read: {reason}") from error
 
 
-def _check_whole(*tensors: onnx.TensorProto) -> None:
+def _refuse_external(*tensors: onnx.TensorProto) -> None:
     """Raise for values in other files, which onnx would search in the current folder."""
     if any(map(is_external, tensors)):
         raise ValueError("its data is in another file")
@@ -261,7 +262,8 @@ class Feeding:
         check_sizes(self.assumptions, self.fixed)
         self.uses = input_kinds(model, {spec.name: spec.element_type for spec in self.random})
         # whether values are gentle, in the order of attempts
-        self.styles = (False, True) if has_daring_values(self.random, self.uses) else (False,)
+        has_daring = has_daring_values(self.random, self.uses)
+        self.gentle_flags = (False, True) if has_daring else (False,)
         self.may_be_wide = has_free_numbers(self.random, self.uses)
         self.may_be_odd = has_free_floats(self.random, self.uses)
         # number of runs, without those on extreme sizes and further values
@@ -317,7 +319,7 @@ class Feeding:
         )
 
     def styled(self, source: FeedSource, style: Style) -> Planning:
-        """Values of one style; unless it names free inputs, all with preferences are free."""
+        """Values of one style; if it names no free inputs, all inputs with preferences are free."""
         base = style if style.free else style._replace(free=self.preferring)
         numbers, words = self.landmarks.all, self.landmarks.words
         hides_rows, steers = not self._is_narrow(), self._steering()
@@ -372,8 +374,8 @@ def planned_batches(
     sizes = feeding.assignments()
     while batch := list(itertools.islice(sizes, feeding.wanted)):
         batch += [batch[0]] * (feeding.wanted - len(batch))
-        for gentle in feeding.styles:
-            with contextlib.suppress(FeedError):  # sizes that do not fit an input: others may
+        for gentle in feeding.gentle_flags:
+            with contextlib.suppress(FeedError):  # these sizes do not fit an input
                 yield [
                     feeding.plan(batch_sizes, run, gentle) for run, batch_sizes in enumerate(batch)
                 ]
@@ -404,14 +406,14 @@ def given_feeds(
 
 
 def warn_of_missing(model: ModelLike, feeds: Mapping[str, Value]) -> None:
-    """Log the inputs of a model for which the user's values have none: they get random ones."""
+    """Log the inputs of a model for which the user gives no values: they get random values."""
     if not feeds:
         return
-    with contextlib.suppress(ModelError):  # the user of the model reports that it is unreadable
+    with contextlib.suppress(ModelError):  # an unreadable model is reported where it is compared
         names = [value.name for value in fed_inputs(read_proto(model)[0])]
         missing = ", ".join(abridged(name) for name in names if name not in feeds)
         if missing:
-            _LOGGER.warning("the given values have none for %s; random ones are used", missing)
+            _LOGGER.warning("no values are given for %s; random values are used", missing)
 
 
 def _from_bytes(spec: InputSpec, value: Value) -> Value:

@@ -44,7 +44,7 @@ _FUSIONS: Final = (
     "DynamicQuantizeMatMulFusion",
     "MatMulIntegerToFloatFusion",
 )
-"""The optimizations of onnxruntime that write these operators."""
+"""The optimizations of onnxruntime that write operators of `_INTEGER_KERNELS`."""
 
 
 class RuntimeOutcome(NamedTuple):
@@ -88,7 +88,7 @@ def under_optimizations(
         return RuntimeOutcome()
     worst = _worst(reference, run, optimized, other, rules)
     if not worst.is_wrong and run.work > TINY:
-        # loading the original takes time, and could only tell that it is computed wrongly
+        # loading the original takes time, and could only show that onnxruntime computes it wrongly
         return RuntimeOutcome()
     original = _worst(
         reference, run, reference.proto, Located(reference.proto, reference.base_dir), rules
@@ -160,7 +160,9 @@ def integer_kernels(model: ModelLike, settings: SessionSettings, read: Located) 
 
 
 class _Worst(NamedTuple):
-    """The largest difference, relative to the largest number of its output; infinite for others."""
+    """The largest difference, relative to the largest number of its output; infinite for other
+    faults.
+    """
 
     share: float = 0.0
     text: str = ""

@@ -29,7 +29,7 @@ class Cut(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Nodes, by position, that compute the wanted results from those that they read.
+    """Nodes, by position, that compute the ``wanted`` results from ``reads``.
 
     ``bytes`` is the size of their weights.
     """
@@ -73,8 +73,8 @@ class Pieces:
         """Places to cut at, the end last: as far apart as possible with less than ``limit`` bytes
         of weights in between.
 
-        A section has more where there is no such place. The other model must have the results at
-        the cuts as well.
+        A section has more weights where there is no such place. The other model must have the
+        results at the cuts as well.
         """
         last_reads = {
             name: at
@@ -85,7 +85,7 @@ class Pieces:
         cuts: list[Cut] = []
         start = best_end = at = size = unfit = 0
         weights: set[str] = set()
-        dying: dict[int, int] = {}
+        dying: dict[int, int] = {}  # unfit results, by the node that reads them last
         while at < len(self._reads):
             new_weights = {name for name in self._reads[at] if name in self.weights} - weights
             grown = size + sum(self.weights[name] for name in new_weights)
@@ -154,7 +154,7 @@ class Pieces:
             yield from (name for name in self.outputs if name not in self._makers)
 
     def piece(self, wanted: Sequence[str], known: Collection[str]) -> Piece:
-        """The nodes that compute the wanted results from the known ones."""
+        """The nodes that compute the wanted results from known results."""
         nodes: set[int] = set()
         reads: set[str] = set()
         pending = list(wanted)

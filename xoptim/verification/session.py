@@ -360,7 +360,7 @@ def _exact(model: ModelLike, base_dir: Path | None) -> tuple[ModelLike, Path | N
         return model, base_dir
     try:
         proto, folder = read_proto(model, base_dir)
-    except ModelError:  # onnxruntime tells why
+    except ModelError:  # onnxruntime will raise the reason
         return model, base_dir
     if not has_inexact(proto):
         return model, base_dir
@@ -395,7 +395,7 @@ def _portable(
 
 
 def _is_utf8(path: Path) -> bool:
-    """Whether a path is valid UTF-8: onnxruntime takes no other."""
+    """Whether a path is valid UTF-8: onnxruntime takes no other path."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -406,7 +406,7 @@ def _is_utf8(path: Path) -> bool:
 def inference_session(source: str | bytes, options: Any, settings: SessionSettings) -> Any:
     """A session of onnxruntime for a file or the bytes of a model.
 
-    Raises its errors, and `ProviderUnavailable`.
+    Raises the errors of onnxruntime, and `ProviderUnavailable`.
     """
     providers = resolve_providers(settings.providers)
     disabled = (
@@ -419,7 +419,7 @@ def inference_session(source: str | bytes, options: Any, settings: SessionSettin
         add_plugin(
             options, plugins, software_device=settings.software_device, float32=settings.float32
         )
-        with without_output():  # QNN writes to it
+        with without_output():  # QNN writes to standard output
             return ort.InferenceSession(source, options, enable_fallback=0, **disabled)
     tf32 = {CUDA: {"use_tf32": str(int(settings.tf32))}}
     with_options = [(name, tf32.get(name, {})) for name in providers]
@@ -434,7 +434,7 @@ def inference_session(source: str | bytes, options: Any, settings: SessionSettin
 @cache
 def _load_cuda() -> None:
     """Load the libraries of CUDA from installed packages, where onnxruntime does not look."""
-    with redirect_stdout(StringIO()):  # it prints what it does not find
+    with redirect_stdout(StringIO()):  # onnxruntime prints what it does not find
         ort.preload_dlls()
     # each convolution would log the algorithms that it cannot use
     ort.set_default_logger_severity(_FATAL)
@@ -444,7 +444,7 @@ def _one_line(error: Exception) -> str:
     """The message of an error without line breaks and places in the C++ sources, cut where it
     repeats a whole model.
     """
-    # it may have long names of the model, on which a regular expression takes long
+    # a message may have long names of the model, on which a regular expression takes long
     full = str(error)[:_MAX_MESSAGE]
     text = (
         " ".join(re.sub(r"^.*\[ONNXRuntimeError\] : \d+ : ", "", full).split())
@@ -454,6 +454,6 @@ def _one_line(error: Exception) -> str:
     if "is not a registered function/op" in text:
         text += (
             f"; `--custom-op-lib {EXTENSIONS if 'ai.onnx.contrib:' in text else 'FILE'}` loads a "
-            "custom operator library"
+            "custom operator library, `--include PACK` uses the definitions of a pack"
         )
     return text if len(text) <= 600 else f"{text[:600]}..."

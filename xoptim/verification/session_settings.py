@@ -38,7 +38,7 @@ class SessionSettings:
     # whether memory on the CPU is kept for later runs. Off, each tensor is allocated and freed
     # separately
     arena: bool = True
-    # Whether the memory of a result is planned ahead and used again for a later one. The planner
+    # Whether the memory of a result is planned ahead and used again for a later result. The planner
     # takes quadratic time where shapes are dynamic
     reuse: bool = False
     # beginning of the path of the file into which onnxruntime writes the times of all operators
@@ -57,9 +57,9 @@ class SessionSettings:
     # Libraries of operators to load, by file, or ``onnxruntime-extensions`` for the package of that
     # name
     custom_op_libs: tuple[str, ...] = ()
-    # whether a plug-in runs on the processor where there is no other device (``webgpu``)
+    # whether a plug-in runs on the CPU where there is no other device (``webgpu``)
     software_device: bool = False
-    float32: bool = False  # whether a plug-in that rounds 32-bit floats does not (``openvino``)
+    float32: bool = False  # whether a plug-in must not round 32-bit floats (``openvino``)
     # Whether the session of a plug-in is in a process of its own: a plug-in that crashes is an
     # error then
     isolated: bool = False
@@ -71,14 +71,14 @@ class SessionSettings:
     log_severity: int = 4
 
     def on_processor(self) -> SessionSettings:
-        """The same on the processor."""
+        """The same settings on the CPU."""
         return replace(
             self, providers=("cpu",), software_device=False, float32=False, isolated=False
         )
 
     def without_copies(self) -> SessionSettings:
-        """The same for a model with large weights: they are not packed when it is loaded, and not
-        all transposed before they are needed.
+        """The settings for a model with large weights: weights are not packed when the model is
+        loaded, and not all transposed before they are needed.
 
         Weights in external files stay mapped, and results are freed at once. Unpacked MatMuls add
         up in another order.
@@ -91,13 +91,13 @@ class SessionSettings:
         )
 
     def safe_for(self, model: onnx.ModelProto) -> SessionSettings:
-        """The same without what may crash on a model; see `xoptim.verification.fatal`."""
+        """The settings without what may crash on a model; see `xoptim.verification.fatal`."""
         if self.level != "all":
             return self
         return self.without(fatal_optimizers(model))
 
     def without(self, fatal: Sequence[str]) -> SessionSettings:
-        """The same without some optimizations of the level ``all``."""
+        """The settings without some optimizations of the level ``all``."""
         names = [name for name in fatal if name not in self.disabled_optimizers]
         if self.level != "all" or not names:
             return self

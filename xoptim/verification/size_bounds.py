@@ -23,7 +23,7 @@ _ANY: Final = frozenset({"?"})
 """A symbol that belongs to no input: the size is unknown."""
 _LOG: Final = frozenset({"log("})
 """Marks the symbols of a logarithm of sizes, such as the bucket of a distance."""
-# such a number bounds sizes that are much larger: the 32 buckets of T5 are for distances up to 128
+# a bound of a logarithm is for much larger sizes: the 32 buckets of T5 are for distances up to 128
 _LOG_FACTOR: Final = 8
 _MEASURING: Final = operators_with(Trait.MEASURES, Trait.ARG_REDUCES) | {"CumSum", "NonZero"}
 """Operators whose results are sizes of the first operand, or positions along its axes."""
@@ -262,7 +262,7 @@ def _symbols(dims: Iterable[Dim]) -> frozenset[str]:
 
 
 def _elements(graph: Graph, node: Node, slot: int, attribute: str) -> tuple[Dim, ...]:
-    """The elements of an operand that was an attribute once, none when unknown."""
+    """The elements of an operand, or of the attribute of older operator sets; none when unknown."""
     if attribute in node.attribute:
         return tuple(node.attribute[attribute])
     name = node.input[slot] if slot < len(node.input) else ""

@@ -56,14 +56,14 @@ class SizedModel:
     def has_any(self, operators: Collection[str]) -> bool:
         """Whether the model has one of the operators, in subgraphs as well.
 
-        False if it cannot be loaded.
+        False if the model cannot be loaded.
         """
         graphs = self.graph.model.graphs() if self.graph is not None else ()
         return any(node.op_type in operators for graph in graphs for node in graph.nodes)
 
     def dims(self, symbols: Iterable[str]) -> frozenset[str] | None:
-        """The dynamic dimensions of some symbols of shapes, ``None`` when one of them is not a size
-        of an input.
+        """The dynamic dimensions of some symbols of shapes, ``None`` when one of the symbols is not
+        a size of an input.
         """
         names: list[str] = []
         for symbol in symbols:

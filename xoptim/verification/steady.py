@@ -22,8 +22,8 @@ def unsteady_output(
 ) -> str:
     """The output that breaks a rule when a model repeats runs, and how; empty when none does.
 
-    A kernel may read uninitialized memory, which may happen to hold the same numbers again: filled
-    memory holds others.
+    A kernel may read uninitialized memory, which may happen to hold the same numbers again. Filled
+    memory holds other numbers.
     """
     repeated = list(runs)
     if not repeated:

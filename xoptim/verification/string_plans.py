@@ -16,7 +16,7 @@ LONG: Final = 64
 
 
 class StringPlans:
-    """The plans for a model with inputs of strings; none for another."""
+    """The plans for a model with inputs of strings; none for other models."""
 
     def __init__(self, feeding: Feeding) -> None:
         self._feeding = feeding
@@ -30,7 +30,7 @@ class StringPlans:
         return self._feeding.assumptions.fitted(sizes | longer)
 
     def all(self, sizes: Sizes) -> list[Planning]:
-        """Plans that feed every string together, at some sizes."""
+        """Plans that together feed every string, at some sizes."""
         texts = self._strings.texts
         count = self._elements(sizes)
         starts = range(0, len(texts), count) if count else ()

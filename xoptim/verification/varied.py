@@ -1,4 +1,4 @@
-"""Values like those of an example, at its sizes and at others."""
+"""Values like those of an example, at its sizes and at other sizes."""
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import combinations
@@ -29,8 +29,8 @@ class VariedExample:
     """Values for the inputs of a model that are drawn from an example.
 
     Integers and Booleans are elements of the example, in random order, so that indices stay in
-    range. So are floats, unless all are equal, as placeholders are: then they are drawn from the
-    standard normal distribution.
+    range. Floats are as well, unless all of them are equal, as in a placeholder: then they are
+    drawn from the standard normal distribution.
 
     Raises `ChoiceError` when the example does not fit the model or breaks an assumption.
     """
@@ -62,8 +62,9 @@ class VariedExample:
         """The example, values like it, random values, then values at other sizes, the strongest
         test first.
 
-        Sizes are 1 and larger ones, of all dynamic dimensions at once and of each alone; equal
-        sizes of the example change together, and a size that is the sum of two others stays that.
+        Sizes become 1 and larger, for all dynamic dimensions at once and for each alone. Equal
+        sizes of the example change together, and a size that is the sum of two others stays their
+        sum.
         """
         yield RunPlan("given", self.sizes, self._seed, dict(self._example))
         candidates = [self.sizes, *map(self._fitted, self._other_sizes())]
@@ -117,8 +118,8 @@ class VariedExample:
 
 
 def _relations(sizes: Collection[int]) -> tuple[list[int], dict[int, tuple[int, int]]]:
-    """The different sizes of an example in ascending order, and those among them that are the sum
-    of two others, such as the length of a mask over past and new positions.
+    """The different sizes of an example in ascending order, without sums; and each size that is the
+    sum of two others, such as the length of a mask over past and new positions.
 
     An exporter gives related sizes names of their own, and the exported module may accept sizes
     that break the relation. So equal sizes change together, and sums stay sums.
@@ -138,7 +139,7 @@ def _grown(size: int, step: int) -> int:
 
 
 def _resampled(array: np.ndarray, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """An array of this shape with elements of another one, drawn with replacement."""
+    """An array of this shape with elements of another array, drawn with replacement."""
     flat = array.reshape(-1)
     is_constant = flat.size < 2 or bool((flat == flat[0]).all())
     if array.dtype.kind in _FLOATS and is_constant:

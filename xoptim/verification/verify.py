@@ -24,7 +24,7 @@ from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunErr
 from xoptim.verification.judge import Judge, judge
 from xoptim.verification.judge_sections import judge_in_sections
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import Located, ModelLike, read_proto
+from xoptim.verification.protos import Located, ModelLike, read_defined, read_proto
 from xoptim.verification.reference import read_original, run_reference
 from xoptim.verification.report import VerificationReport
 from xoptim.verification.runs import warn_of_missing
@@ -38,7 +38,7 @@ def verify_models(
 
     Assumptions in the metadata of the models are used only with ``assume_from_model``. Without it,
     models that differ and list assumptions that are not given are ``not verified``: they may be
-    equal where these hold.
+    equal where the assumptions hold.
     """
     options = options or VerificationOptions()
     record = _recorded(original, optimized)
@@ -53,14 +53,17 @@ def with_record(
 ) -> VerificationReport:
     """The verdict on models whose metadata list assumptions.
 
-    Names those that the caller did not give: if there are any, a difference is no verdict.
+    Names the assumptions that the caller did not give: if there are any, a difference is no
+    verdict.
     """
     rest = unused(record, Assumptions.of(options.assume))
     if not rest or options.assume_from_model:
         return report
     if report.status != "different" or report.faults:
         return replace(report, notes=(*report.notes, unused_text(rest)))
-    reason = f"{unused_text(rest)}, {option_of(rest[:1])} states one; without them: {report.reason}"
+    reason = (
+        f"{unused_text(rest)}, {option_of(rest[:1])} uses the first; without them: {report.reason}"
+    )
     return replace(report, status="not verified", reason=reason, cause="assumptions")
 
 
@@ -103,9 +106,8 @@ def compare(
                 proto, options.memory_limit, copies=1 if is_mapped(proto) else COPIES
             )
         if in_sections:
-            return judge_in_sections(
-                (proto, base_dir), read_proto(optimized, options.optimized_dir), options
-            )
+            second = read_defined(optimized, options.optimized_dir, options.custom_op_libs)
+            return judge_in_sections((proto, base_dir), second, options)
         reference = run_reference(original, options, proto, None if other is None else other.proto)
     except ChoiceError:
         raise
@@ -130,13 +132,13 @@ def _name_of(original: ModelLike, optimized: ModelLike) -> str:
 def _read(model: ModelLike, options: VerificationOptions) -> Located | None:
     """The optimized model; ``None`` when it cannot be read, which the report says later."""
     try:
-        return Located(*read_proto(model, options.optimized_dir))
+        return Located(*read_defined(model, options.optimized_dir, options.custom_op_libs))
     except ModelError:
         return None
 
 
 def _assuming(options: VerificationOptions, original: onnx.ModelProto) -> VerificationOptions:
-    """The options with the caller's assumptions and, if asked for, those in the metadata."""
+    """The options with the assumptions of the caller and, if asked for, of the metadata."""
     check_fit(Assumptions.of(options.assume), original)
     if not options.assume_from_model:
         return options

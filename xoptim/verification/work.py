@@ -23,7 +23,7 @@ from xoptim.verification.sized import SizedModel, Sizing
 
 COPIES: Final = 2
 """Copies of the weights in memory while a model runs: as they are stored, and packed."""
-MOST: Final = 1 << 200
+MAX_COUNT: Final = 1 << 200
 """Largest count of bytes or operations; more may be too many for a float."""
 _MAX_PACKED: Final = 1 << 28
 """Bytes of weights above which packing takes longer than a verification gains by it."""
@@ -105,7 +105,9 @@ class MemoryNeed:
 def _bytes(sizes: Sizing, info: Info | None) -> int:
     """Bytes of a tensor of rank 1 or more, 0 when unknown."""
     shape = sizes.shape(info)
-    return min(byte_size(info.dtype, math.prod(shape)), MOST) if info is not None and shape else 0
+    return (
+        min(byte_size(info.dtype, math.prod(shape)), MAX_COUNT) if info is not None and shape else 0
+    )
 
 
 def _peak(graph: Graph, sizes: Sizing) -> int:
@@ -145,8 +147,8 @@ _MIN_SECONDS: Final = 5.0
 _RUNS: Final = 5
 """The default budget: these seconds, or this many runs like the first one, if they take longer."""
 _RELIABLE: Final = 0.05  # seconds; the time of a shorter run is not in proportion to its work
-_WORTH: Final = 1 << 20  # operations; nor is that of a run with less work, on a busy machine
-_SLOWEST: Final = 2e-10  # most seconds per operation that are assumed after such a run
+_WORTH: Final = 1 << 20  # operations; on a busy machine, the same holds for less work
+_SLOWEST: Final = 2e-10  # seconds per operation that are assumed at most after such a run
 
 
 class RunBudget:
@@ -251,7 +253,7 @@ class Work:
     def of(self, sizes: Mapping[str, int]) -> int:
         """The work of a run with these sizes of the dynamic dimensions.
 
-        An unknown axis is as long as the longest of them.
+        An unknown axis is as long as the longest of these dimensions.
         """
         key = tuple(sorted(sizes.items()))
         if key not in self._totals:
@@ -273,7 +275,7 @@ class Work:
         if None not in operand_shapes and None not in result_shapes and shapes:
             with contextlib.suppress(IndexError):  # shapes that the operator does not take
                 work += operations(node, [shape or () for shape in operand_shapes], shapes)
-        return min(work * math.prod(map(sizing.size, times)), MOST)
+        return min(work * math.prod(map(sizing.size, times)), MAX_COUNT)
 
 
 def _nodes(graph: Graph, times: Shape) -> Iterator[tuple[Node, Shape]]:

@@ -284,7 +284,7 @@ class Job:
         if first is None or first.float32_model is None or self._precision is None:
             return
         request, spent = self._precision, first.seconds
-        for widths, share in precision.static_int8.FURTHER[first.activation_bits]:
+        for widths, share in precision.static_int8.FALLBACKS[first.activation_bits]:
             if outcome.fitting is None or not outcome.fitting.difference:
                 break
             if request.budget is not None:

@@ -16,7 +16,7 @@ import pytest
 from tests.batching.fakes import SCRIPT, files, runs, write
 from tests.cli.command import Xopt
 from tests.cli.test_progress import MOVES
-from xoptim.batching import job as process
+from xoptim.batching import workers
 from xoptim.batching.store import RESULTS
 from xoptim.cli.commands.batch import _NAMING_FILES, SHARED, batch_command
 
@@ -24,8 +24,8 @@ INTERRUPTIBLE = f"""
 import signal
 # a shell makes its background jobs ignore it
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from xoptim.batching import job as process
-process.CODE = {SCRIPT!r}
+from xoptim.batching import workers
+workers.CODE = {SCRIPT!r}
 from xoptim.cli.main import main
 main()
 """
@@ -34,7 +34,7 @@ main()
 @pytest.fixture(autouse=True)
 def _fake_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes of models run a script in place of ``xopt``."""
-    monkeypatch.setattr(process, "CODE", SCRIPT)
+    monkeypatch.setattr(workers, "CODE", SCRIPT)
 
 
 def passed_on(result: str = "out/a.onnx") -> Any:
@@ -69,6 +69,19 @@ def test_the_table(xopt: Xopt) -> None:
     assert "2 unchanged" in again.out
     assert runs(Path("in")) == {"a": 1, "b": 2, "c": 1}
     assert xopt("batch", "in", "-o", "out", "-q") == (2, "", "")
+
+
+def test_remarks(xopt: Xopt) -> None:
+    """Each once, those about most models first; all are in the records."""
+    many = " ".join(f"note{number}" for number in range(12))
+    write(Path("in"), a="fine", **dict.fromkeys("bcdef", "remarkable"), g=f"remarkable {many}")
+    lines = xopt("batch", "in", "-o", "out", "-j", "2").out.splitlines()
+    first = lines.index("hint: use it (b.onnx, c.onnx, d.onnx, 3 more)")
+    assert lines[first - 1] == ""
+    notes = [f"note{number} (g.onnx)" for number in range(11)]
+    assert lines[first + 1 : first + 14] == [*notes, "1 more in results.jsonl", ""]
+    record = json.loads(Path("out", RESULTS).read_text().splitlines()[-1])
+    assert record["remarks"] == ["hint: use it", *many.split()]
 
 
 def test_options_of_the_optimizer(xopt: Xopt) -> None:

@@ -260,6 +260,7 @@ KEYS: dict[str, Any] = {
     "each": type(None),
     "latency": type(None),
     "hints": list,
+    "remarks": list,
     "unused_inputs": list,
     "needed": list,
     "dropped_inputs": list,
@@ -535,7 +536,12 @@ def test_a_hint_at_a_newer_operator_set(xopt: Xopt) -> None:
         said.out,
         re.M,
     )
-    hint, other = json.loads(xopt("model.onnx", "--json").out)["hints"]
+    document = json.loads(xopt("model.onnx", "--json").out)
+    hint, other = document["hints"]
+    printed = [line for line in said.out.splitlines() if line.startswith("hint ")]
+    assert [
+        f"hint          {text.removeprefix('hint: ')}" for text in document["remarks"]
+    ] == printed
     assert (hint["opset"], other["option"]) == (20, "--include onnxruntime")
     report = json.loads(xopt("model.onnx", "--json", "--opset", "20").out)
     assert report["hints"] == []
@@ -561,10 +567,16 @@ def test_the_summary_names_what_folding_left(xopt: Xopt) -> None:
         "bytes": 1_199_992,
         "allowed_bytes": 500_000,
     }
+    assert (
+        "not folded: 1 ConstantOfShape: folding it would add 1.2 MB; --max-growth allows"
+        in (summary["remarks"][0])
+    )
     outcome = xopt("model.onnx", "--patterns", "TransposeTranspose", "--max-growth", "unlimited")
     assert "unfolded" not in outcome.out
     assert Path("model.opt.onnx").stat().st_size > 1_200_000
     assert "a size such as 500kB" in xopt("model.onnx", "--max-growth", "much").error
+    error = xopt("model.onnx", "--max-growth", "0.1").error
+    assert "'0.1' has no percent sign: write 0.1% or 10%" in error
 
 
 @pytest.mark.parametrize(

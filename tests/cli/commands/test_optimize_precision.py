@@ -179,7 +179,7 @@ def test_weights_that_are_shared(xopt: Xopt) -> None:
         "--precision",
         "float16",
         "--tolerance",
-        "1e-9",
+        "1e-7%",
         "--share-weights",
     )
     assert (outcome.code, outcome.err) == (0, "")
@@ -240,11 +240,15 @@ def test_report_shows_the_optimization_in_floats(xopt: Xopt, samples: Path) -> N
         (("--for", "size"), "--for has no effect without --precision; remove it"),
         (
             ("--precision", "int8", "--tolerance", "0"),
-            "'0' is not a fraction between 0 and 1, such as 1% or 0.01",
+            "'0' is not above 0% and below 100%",
         ),
         (
             ("--precision", "int8", "--tolerance", "much"),
-            "'much' is not a fraction between 0 and 1, such as 1% or 0.01",
+            "'much' is not a percentage from 0 to 100, such as 5%",
+        ),
+        (
+            ("--precision", "int8", "--tolerance", "y=0.01"),
+            "'0.01' has no percent sign: write 0.01% or 1%",
         ),
         (
             ("--precision", "int8", "--only-if-faster"),

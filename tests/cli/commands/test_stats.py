@@ -119,4 +119,9 @@ def test_stats_and_infer_without_the_weights(xopt: Xopt) -> None:
     assert files() == {"model.onnx", "new.onnx"}
     (tensor,) = onnx.load("new.onnx", load_external_data=False).graph.initializer
     assert (tensor.name, tensor.external_data[0].value) == ("w", "w.bin")
+    outcome = xopt("extract", "model.onnx", "--to", "y", "-o", "part.onnx")
+    assert (outcome.code, outcome.out[-11:]) == (0, " part.onnx\n"), outcome
+    assert len(outcome.warnings) == 1
+    (tensor,) = onnx.load("part.onnx", load_external_data=False).graph.initializer
+    assert tensor.external_data[0].value == "w.bin"
     assert xopt("model.onnx").error.endswith("is missing; put it next to the model")

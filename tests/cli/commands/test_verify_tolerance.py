@@ -81,7 +81,7 @@ def test_a_function_is_a_metric(xopt: Xopt) -> None:
     ("words", "error"),
     [
         (("--tolerance", "z=1%"), "the model has no output 'z' for a tolerance (it has y)"),
-        (("--tolerance", "y=x"), "'x' is not a fraction between 0 and 1"),
+        (("--tolerance", "y=x"), "'x' is not a percentage from 0 to 100"),
         (("--tolerance", "1%", "--rtol", "0.1"), "--rtol has no effect with --tolerance"),
         (("--metric", "rms"), "--metric has no effect without --tolerance"),
         (("--tolerance", "1%", "--metric", "mean"), "'mean' is not one of"),

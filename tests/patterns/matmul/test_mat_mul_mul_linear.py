@@ -1,9 +1,11 @@
 """A factor goes into constants only where the result is linear in them."""
 
+from itertools import pairwise
+
 import pytest
 
 from tests.support import parse, types
-from xoptim import optimize
+from xoptim import explain, optimize
 
 WEIGHTS = "<float[2,2] w = {2, 4, 6, 8}, float[2,2] v = {1, 2, 3, 4}, float h = {0.5}>"
 
@@ -27,3 +29,16 @@ def test_what_is_linear(nodes: str, is_linear: bool) -> None:
         types(optimize(model, patterns="MatMulMulPattern", verify=True))
     )
     assert removed == is_linear
+
+
+def test_a_refusal_names_the_first_result_that_is_read_elsewhere() -> None:
+    names = ("t", "first", "second", "third")
+    nodes = " ".join(f"{y} = Neg({x})" for x, y in pairwise(names))
+    outputs = ", ".join(f"float[2,2] {name}" for name in (*names, "y"))
+    model = parse(
+        f"agraph (float[2,2] x) => ({outputs}) {WEIGHTS} "
+        f"{{ t = MatMul(x, w) {nodes} y = Mul(third, h) }}"
+    )
+    (refusal,) = explain(model, "MatMulMul")
+    assert refusal.culprit is not None
+    assert refusal.culprit.outputs == ("t",)

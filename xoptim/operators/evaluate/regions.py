@@ -1,7 +1,7 @@
 """Evaluation of constant regions: node by node with numpy, or a whole region in one onnxruntime
 session.
 
-Both give the bits that the unoptimized model computes on onnxruntime's CPU provider, or decline.
+Both ways give the bits that the unoptimized model computes on onnxruntime's CPU provider, or none.
 """
 
 import ctypes

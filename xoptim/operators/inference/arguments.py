@@ -140,7 +140,7 @@ def listed_dims(ctx: NodeContext, name: str) -> Sequence[Dim] | None:
 
 
 def listed_count(ctx: NodeContext, name: str) -> int | None:
-    """The number of these integers, which may be known when their values are not."""
+    """The number of integers that `listed` reads, which may be known when the integers are not."""
     place = place_of(ctx, name)
     numbers = listed(ctx, name)
     count = (

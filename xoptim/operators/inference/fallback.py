@@ -53,7 +53,7 @@ def is_refused(
     except MemoryError:  # not a property of the node
         raise
     except onnx.shape_inference.InferenceError as error:
-        # the others may follow from unknown types
+        # other errors may follow from unknown types
         return "[ShapeInferenceError]" in str(error), unknown
     except Exception:  # the checks of the package raise many types on malformed nodes
         return False, unknown

@@ -11,7 +11,9 @@ from xoptim.facts.errors import ModelError
 from xoptim.facts.shapes import UNKNOWN, Container, Info
 
 _MAX_RANK: Final = 1024
-"""Of a declared shape: onnxruntime and numpy support fewer axes, and time grows quadratically."""
+"""Maximal rank of a declared shape: onnxruntime and numpy support fewer axes, and time grows
+quadratically.
+"""
 _KINDS: dict[str, Container] = {
     "map_type": "map",
     "sparse_tensor_type": "sparse",
@@ -62,9 +64,9 @@ def _dim(dim: onnx.TensorShapeProto.Dimension, names: Mapping[str, Dim] | None) 
 def info_to_type_proto(info: Info, names: dict[str, SymbolicDim] | None = None) -> onnx.TypeProto:
     """Convert facts to a type, which cannot hold all of them, such as the values of ``data``.
 
-    With ``names``, every symbolic dimension is written under a text that is entered there, and
-    reading the type back with these names gives the same dimensions. Without, a dimension with an
-    anonymous part is left blank.
+    With ``names``, every symbolic dimension is written as a text that is added to ``names``, and
+    reading the type back with these names gives the same dimensions. Without ``names``, a dimension
+    with an anonymous part is left blank.
     """
     if info.type_proto is not None:
         original: onnx.TypeProto = TypeProto.FromString(info.type_proto)

@@ -22,7 +22,8 @@ NONE: Final = -1
 DISTANCES: Final = (0, 1, 2, 3, 5, 8)
 """Distances up to which nodes are compared.
 
-A larger one separates more places of a block, but also the first and last copies from the others.
+A larger distance separates more places of a block, but also the first and last copies from the
+other copies.
 """
 
 
@@ -30,8 +31,8 @@ def settings(graph: Graph, node: Node) -> Hashable | None:
     """Operator, attributes, types of the operands, and types and ranks of the results.
 
     A local function has no shapes, so layers of different widths have equal settings. ``None`` for
-    a node that cannot be part of a block: one with subgraphs, which may read values of the block by
-    name, or with a result that something other than a node refers to.
+    a node that cannot be part of a block: a node with subgraphs, which may read values of the block
+    by name, or with a result that something other than a node refers to.
     """
     if _has_subgraphs(node) or any(
         name in graph.pinned or name in graph.annotations for name in node.output
@@ -152,8 +153,8 @@ class Links:
 def classes(links: Links) -> Iterator[list[int]]:
     """Sets of nodes that look alike up to each of `DISTANCES`, the smallest distance first.
 
-    Colours are refined by those of producers and readers, as in the Weisfeiler-Leman test of graph
-    isomorphism. They do not depend on the order of the nodes.
+    The colour of a node is refined by the colours of its producers and readers, as in the
+    Weisfeiler-Leman test of graph isomorphism. Colours do not depend on the order of the nodes.
     """
     colours = list(links.settings)
     for distance in range(DISTANCES[-1] + 1):
@@ -192,15 +193,15 @@ Row = tuple[int, ...]
 
 
 class Columns:
-    """A block that grows from seeds, one node of each copy; ``taken`` are nodes of other blocks.
+    """A block that grows from seeds, one node of each copy; ``used`` are nodes of other blocks.
 
-    Operands are explored before readers: they have an order, and mostly decide which readers
+    Operands are explored before readers: operands have an order, and mostly decide which readers
     correspond to each other. So the copies begin as early as they can.
     """
 
-    def __init__(self, links: Links, taken: Container[int], seeds: Sequence[int]) -> None:
+    def __init__(self, links: Links, used: Container[int], seeds: Sequence[int]) -> None:
         self.links = links
-        self.taken = taken
+        self.used = used
         self.columns: list[Column] = []  # empty when the seeds have different settings
         self.place: dict[int, tuple[int, int]] = {}  # for each node its copy and its place
         self._unexplored: list[int] = []
@@ -214,7 +215,7 @@ class Columns:
         kinds = {self.links.settings[node] for node in column}
         if len(kinds) > 1 or NONE in kinds or len(set(column)) < len(column):
             return
-        if any(node in self.place or node in self.taken for node in column):
+        if any(node in self.place or node in self.used for node in column):
             return
         place = len(self.columns)
         self.columns.append(column)
@@ -233,21 +234,20 @@ class Columns:
 
     def _explore_readers(self, column: Column) -> None:
         """Add the readers of one place that differ from all other readers of the same result."""
-        first, *others = map(self._readers, column)
+        first, *later = map(self._readers, column)
         for role, nodes in first.items():
-            candidates: list[Sequence[int]] = [
-                nodes,
-                *(readers.get(role, ()) for readers in others),
-            ]
+            candidates: list[Sequence[int]] = [nodes, *(readers.get(role, ()) for readers in later)]
             if all(len(group) == 1 for group in candidates):
                 self._add(tuple(group[0] for group in candidates))
                 self._explore_operands()
 
     def _readers(self, node: int) -> dict[tuple[object, ...], list[int]]:
-        """The readers of a node that are in no block, by settings and by what they read where."""
+        """The readers of a node that are in no block, by their settings and by the results that
+        they read at each operand.
+        """
         slots: dict[int, list[tuple[int, int]]] = {}
         for output, reader, slot in self.links.readers[node]:
-            if reader not in self.place and reader not in self.taken:
+            if reader not in self.place and reader not in self.used:
                 slots.setdefault(reader, []).append((output, slot))
         groups: dict[tuple[object, ...], list[int]] = {}
         for reader, pairs in slots.items():
@@ -288,8 +288,8 @@ class Block:
 def block_of(links: Links, columns: Sequence[Column]) -> Block | None:
     """The block with these places, ``None`` when no place is left.
 
-    A place is left out if an operand is a result of the same copy in some copies only, and so are
-    places that read its results.
+    A place is left out if an operand is a result of the same copy in some copies only, or if it
+    reads a result of a place that is left out.
     """
     place = {
         node: (copy, number)
@@ -347,7 +347,7 @@ def _sorted(
     return sorted(columns, key=lambda column: (depth[column[0]], column[0]))
 
 
-def grown(links: Links, taken: set[int], seeds: Sequence[int]) -> Block | None:
+def grown(links: Links, used: set[int], seeds: Sequence[int]) -> Block | None:
     """The block that grows from one node of each copy, ``None`` when there is none."""
-    columns = Columns(links, taken, seeds).columns
+    columns = Columns(links, used, seeds).columns
     return block_of(links, columns) if columns else None

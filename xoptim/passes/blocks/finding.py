@@ -18,12 +18,12 @@ from xoptim.passes.blocks.scopes import BlockNames, Scope, common, scopes_of
 class Alignment:
     """A block, and the nodes around its copies that match parts of it.
 
-    ``taken`` are nodes of other blocks.
+    ``used`` are nodes of other blocks.
     """
 
-    def __init__(self, links: Links, taken: Container[int], block: Block) -> None:
+    def __init__(self, links: Links, used: Container[int], block: Block) -> None:
         self.links = links
-        self.taken = taken
+        self.used = used
         self.block = block
         self._place = {node: place for row in block.rows for place, node in enumerate(row)}
         self._readers: dict[int, list[tuple[Result, int, int]]] = {}
@@ -45,8 +45,8 @@ class Alignment:
         return block if block is not None and block.size == self.block.size else self.block
 
     def _new_row(self, nodes: dict[int, int]) -> Row:
-        """A further copy of these nodes by place, which it registers; empty unless it is complete,
-        and disjoint from all others.
+        """A further copy with these nodes by place, which is registered; empty unless the copy is
+        complete, and disjoint from all other copies.
         """
         row = tuple(nodes[place] for place in sorted(nodes))
         if (
@@ -61,10 +61,10 @@ class Alignment:
     def aligned(self) -> Block:
         """The block with the best cut between one copy and the next.
 
-        There is a choice if the nodes after each copy, the last one included, match those at its
-        beginning. The best cut is where the copies have the innermost scopes of their own; without
-        scopes, where the fewest values pass to the next copy; then the latest one, which leaves out
-        the nodes before the first copy.
+        There is a choice if the nodes after each copy, the last copy included, match the nodes at
+        its beginning. The best cut is where the copies have the innermost scopes of their own;
+        without scopes, where the fewest values pass to the next copy; among equal cuts, the latest
+        one, which leaves out the nodes before the first copy.
         """
         next_nodes = [self._after(row) for row in self.block.rows]
         movable = self._movable(next_nodes)
@@ -110,7 +110,7 @@ class Alignment:
 
     def _fits(self, place: int, node: int) -> bool:
         """Whether a node may take a place in another copy."""
-        if node == NONE or node in self.taken or self._place.get(node, place) != place:
+        if node == NONE or node in self.used or self._place.get(node, place) != place:
             return False
         return self.links.settings[node] == self.links.settings[self.block.rows[0][place]]
 
@@ -158,7 +158,7 @@ class Alignment:
         return True
 
     def _complete(self, nodes: dict[int, int]) -> None:
-        """Add the nodes of a copy that are linked to those in ``nodes``."""
+        """Add the nodes of a copy that are linked to nodes in ``nodes``."""
         pending = list(nodes)
         while pending:
             place = pending.pop()
@@ -323,7 +323,7 @@ class _BlockSearch:
         # for each node the numbers of its blocks, and its places in them
         self._homes: dict[int, set[tuple[int, int]]] = {}
         self._times: dict[int, int] = {}  # for each block the number of its copies
-        # for each block how often others were grown from some of its copies
+        # for each block how often other blocks were grown from some of its copies
         self._trials: Counter[int] = Counter()
         self._used: set[int] = set()  # nodes of chosen blocks
         self._number = 0
@@ -384,8 +384,8 @@ class _BlockSearch:
                 self._homes.setdefault(node, set()).add((self._number, place))
 
     def _best(self, seeds: list[int]) -> Block | None:
-        """The best block from all seeds, or without those of the first and the last copy, which may
-        differ from the others.
+        """The best block from all seeds, or without the seeds of the first and the last copy, which
+        may differ from the other copies.
         """
         inner = (
             [seeds[1:-1]] if len(seeds) > 3 else [seeds[1:], seeds[:-1]] if len(seeds) == 3 else []
@@ -394,7 +394,7 @@ class _BlockSearch:
         return max(blocks, key=lambda block: block.gain, default=None)
 
     def _extended(self, seeds: list[int]) -> Block | None:
-        """The block that grows from some seeds, and from those of further copies at the ends."""
+        """The block that grows from some seeds, or from seeds of further copies at both ends."""
         block = self._from_seeds(seeds)
         if block is None or block.size < LEAST_NODES:
             return block

@@ -29,7 +29,7 @@ _LEAST_IR_VERSION: Final = 8
 class Interface:
     """The values that a block reads from outside, and its results that are read outside.
 
-    ``copies`` are the nodes of each.
+    ``copies`` are the nodes of each copy.
     """
 
     def __init__(self, graph: Graph, block: Block, copies: Sequence[Sequence[Node]]) -> None:
@@ -68,12 +68,12 @@ class Interface:
 def body_nodes(
     interface: Interface,
     names: BlockNames,
-    given: Mapping[Operand, str],
+    inputs: Mapping[Operand, str],
     fresh: Callable[[str], str],
 ) -> tuple[list[onnx.NodeProto], dict[Result, str]]:
     """The nodes of the first copy as the nodes of a body, and the names of all results.
 
-    ``given`` maps each value that the block reads to its name in the body; ``fresh`` returns an
+    ``inputs`` maps each value that the block reads to its name in the body; ``fresh`` returns an
     unused name for a result.
     """
     first = interface.copies[0]
@@ -84,7 +84,7 @@ def body_nodes(
             for output, name in enumerate(node.output)
             if name
         }
-    operands = {(place, slot): given[operand] for place, slot, operand in interface.reads()}
+    operands = {(place, slot): inputs[operand] for place, slot, operand in interface.reads()}
     node_names = Names()
     nodes = []
     for place, sources in enumerate(interface.block.inside):
@@ -104,16 +104,16 @@ def body_nodes(
 
 def _common(copies: Sequence[Sequence[Node]], place: int) -> onnx.NodeProto:
     """A node of the first copy, without the metadata and remarks that differ between the copies."""
-    first, *others = (copy[place] for copy in copies)
+    first, *later = (copy[place] for copy in copies)
     proto = first.to_proto()
-    metadata = [node.metadata_props() for node in others]
+    metadata = [node.metadata_props() for node in later]
     shared = {
         key: value
         for key, value in first.metadata_props().items()
         if all(props.get(key) == value for props in metadata)
     }
     onnx.helper.set_metadata_props(proto, shared)
-    if any(node.remark != first.remark for node in others):
+    if any(node.remark != first.remark for node in later):
         proto.doc_string = ""
     return proto
 
@@ -121,8 +121,9 @@ def _common(copies: Sequence[Sequence[Node]], place: int) -> onnx.NodeProto:
 class Outline(Step):
     """Replaces the blocks that repeat in the main graph of a model by calls of local functions.
 
-    Each function has the nodes of the first copy. The values that these read from outside, weights
-    included, are operands of the call. The IR version is raised to the first one with functions.
+    Each function has the nodes of the first copy. The values that its nodes read from outside,
+    weights included, are operands of the call. The IR version is raised to the first one with
+    functions.
     """
 
     title = "outline"

@@ -39,8 +39,8 @@ def _relative(names: Iterable[str]) -> Scope:
 
 
 def scopes_of(nodes: Iterable[Node]) -> list[Scope | None]:
-    """The scopes of the nodes at one place of all copies of a block, ``None`` for equal ones: a
-    rewrite of many nodes gives all new nodes the scope of one.
+    """The scopes of the nodes at one place of all copies of a block, ``None`` for repeated scopes:
+    a rewrite of many nodes gives all new nodes the scope of one node.
     """
     scopes = [scope_of(node) for node in nodes]
     return [scope if scope and scopes.count(scope) == 1 else None for scope in scopes]
@@ -62,7 +62,7 @@ def common(scopes: Iterable[Scope | None]) -> Scope | None:
 def name_of(scopes: Sequence[Scope]) -> str:
     """An identifier for modules with these scopes: their common words, without numbers that differ.
 
-    Empty if they have none.
+    Empty without common words.
     """
     texts = [".".join(scope).split(".") for scope in scopes]
     if len({len(words) for words in texts}) > 1:

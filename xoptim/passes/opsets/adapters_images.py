@@ -25,8 +25,8 @@ def resize_coordinates(call: OpsetCall) -> None:
 
     Before, the coordinate of a pixel was its index divided by the scale. ``nearest`` rounded down
     where an axis grows and up where it shrinks, as onnxruntime computes it; ONNX leaves this open.
-    One Resize rounds all axes in the same way: scales of both kinds, or unknown ones, need one that
-    enlarges and then one that shrinks.
+    One Resize rounds all axes in the same way: scales of both kinds, or unknown ones, need a Resize
+    that enlarges and then a Resize that shrinks.
     """
     scales = call.inputs[1]
     if call.get("mode") != "nearest":
@@ -38,7 +38,7 @@ def resize_coordinates(call: OpsetCall) -> None:
         one, roi = call.constant([1.0], np.float32, "one"), call.constant([], np.float32, "roi")
         larger = [call.inputs[0], roi, call.make("Max", [scales, one])]
         call.inputs[0] = call.make(
-            "Resize", larger, version=_COORDINATES, mode="nearest", **_meaning("floor")
+            "Resize", larger, version=_COORDINATES, mode="nearest", **_modes("floor")
         )
         scales = call.make("Min", [scales, one])
     return _place_scales(call, scales, "ceil")
@@ -47,10 +47,10 @@ def resize_coordinates(call: OpsetCall) -> None:
 def _place_scales(call: OpsetCall, scales: str, nearest: str) -> None:
     """Write a Resize of operator set 11 with these scales, as Upsample defines them."""
     call.inputs[1:] = [call.constant([], np.float32, "roi"), scales]
-    call.attributes.update(_meaning(nearest))
+    call.attributes.update(_modes(nearest))
 
 
-def _meaning(nearest: str) -> dict[str, str]:
+def _modes(nearest: str) -> dict[str, str]:
     modes = {"coordinate_transformation_mode": "asymmetric"}
     return {**modes, "nearest_mode": nearest} if nearest else modes
 

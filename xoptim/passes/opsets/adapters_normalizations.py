@@ -14,9 +14,9 @@ _STASHED: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE
 def one_axis(call: OpsetCall) -> None:
     """Softmax, LogSoftmax and Hardmax 13: they work along one axis.
 
-    Before, they worked along ``axis`` and all axes after it, as if these were one. If at most one
-    of them is longer than 1, that is the axis. Otherwise the tensor is flattened, and gets its
-    shape back afterwards.
+    Before, they worked along ``axis`` and all axes after it, as if these were one axis. If at most
+    one of these axes is longer than 1, it becomes the axis. Otherwise the tensor is flattened, and
+    gets its shape back afterwards.
     """
     first = call.take("axis")
     shape = call.info().shape
@@ -55,7 +55,7 @@ def _reshape_copies_zeros(shape: Shape | None, first: int) -> bool:
 
 
 def not_spatial(call: OpsetCall) -> None:
-    """BatchNormalization 9: no statistics for each element; other operators compute these."""
+    """BatchNormalization 9: statistics are per channel; other operators use those per element."""
     not_training(call)
     if call.take("spatial"):
         return
@@ -110,7 +110,7 @@ def scale_of_channels(call: OpsetCall) -> None:
 
 ONE_AXIS: Final = operators_with(Trait.SOFTMAX)
 ONE_AXIS_SINCE: Final = 13
-"""The operator set since which they work along one axis."""
+"""The operator set since which operators in `ONE_AXIS` work along one axis."""
 NORMALIZATIONS: Final[dict[tuple[str, int], Adapter]] = {
     **{(name, ONE_AXIS_SINCE): one_axis for name in sorted(ONE_AXIS)},
     ("BatchNormalization", 9): not_spatial,

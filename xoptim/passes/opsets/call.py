@@ -39,8 +39,8 @@ class Scratch:
     """
 
     graph: Graph
-    target: int
-    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    target: int  # the operator set to which the node is brought
+    constants: dict[str, np.ndarray] = field(default_factory=dict)  # by provisional name
     _count: int = 0
 
     def new_name(self, hint: str) -> str:
@@ -71,7 +71,7 @@ class OpsetCall:
     version: int  # operator set in which the call is expressed
     op_type: str  # operator
     inputs: list[str]  # names of the operands, ``""`` for one that is omitted
-    outputs: list[str]  # names of the results, likewise
+    outputs: list[str]  # names of the results, ``""`` for one that is omitted
     attributes: dict[str, Any]  # attributes by name
     before: list[OpsetCall] = field(default_factory=list)  # calls to run before it, in order
     after: list[OpsetCall] = field(default_factory=list)  # calls to run after it, in order
@@ -142,7 +142,7 @@ class OpsetCall:
     # ---------------------------------------------------------------- writing
 
     def set_input(self, place: int, name: str) -> None:
-        """Set an operand; those before it that are absent are omitted."""
+        """Set an operand; absent operands before it are marked as omitted."""
         self.inputs += [""] * (place + 1 - len(self.inputs))
         self.inputs[place] = name
 
@@ -199,7 +199,9 @@ class OpsetCall:
     def finish(
         self, op_type: str, operands: Sequence[str], place: int = 0, **attributes: Any
     ) -> None:
-        """Add a call that computes a result from that of this call and further ``operands``."""
+        """Add a call after this one, which computes the result of the node from the result of this
+        call and further ``operands``.
+        """
         result, name = self.outputs[place], self.scratch.new_name(f"{self.op_type.lower()}_out")
         self.outputs[place] = name
         self.after.insert(

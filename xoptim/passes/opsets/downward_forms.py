@@ -1,4 +1,4 @@
-"""Adapters to older operator sets for other forms, and for new attributes and values of these."""
+"""Adapters to older operator sets: other forms, new attributes, and new values of attributes."""
 
 from typing import Any, Final
 
@@ -45,7 +45,7 @@ def no_value(name: str, *values: Any) -> Adapter:
 def last_axis(call: OpsetCall) -> None:
     """Softmax, LogSoftmax and Hardmax 13: before, they work along an axis and all axes after it.
 
-    If one of those is longer than 1, the axis is moved to the end and back.
+    If an axis after it is longer than 1, the axis is moved to the end and back.
     """
     axis, shape = call.get("axis"), call.info().shape
     if shape is None:
@@ -101,7 +101,7 @@ def no_zeros(call: OpsetCall) -> None:
     if value is not None:
         data = tuple(int(size) for size in np.ravel(value))
     if data is not None and -1 in data:
-        return  # with ``allowzero``, a 0 next to it is an error
+        return  # with ``allowzero``, a 0 next to -1 is an error
     shape = call.info(0).shape or ()
     if data is None or not all(_is_kept(size, shape[i : i + 1]) for i, size in enumerate(data)):
         raise Refused(
@@ -110,7 +110,7 @@ def no_zeros(call: OpsetCall) -> None:
 
 
 def _is_kept(size: Dim, copied: Shape) -> bool:
-    """Whether a size is not 0, or is the one that would be copied in its place."""
+    """Whether a size is not 0, or equal to the dimension that a 0 copies."""
     if isinstance(size, int) and size:
         return True
     return (lower_bound(size) or 0) > 0 or copied == (size,)

@@ -108,7 +108,7 @@ def only_scales(call: OpsetCall) -> None:
     elif call.get("mode") != "linear":
         raise Refused(f"mode={call.get('mode')!r} has no equivalent there")
     for name in ("cubic_coeff_a", "exclude_outside", "extrapolation_value"):
-        call.attributes.pop(name, None)  # of the other modes
+        call.attributes.pop(name, None)  # attributes of other modes
     call.inputs = [call.inputs[0], call.inputs[2]]
 
 

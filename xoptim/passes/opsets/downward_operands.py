@@ -21,7 +21,7 @@ _DEFAULT_BOUNDS: Final[dict[int, tuple[float | None, float | None]]] = {
     TensorProto.FLOAT: (None, None),
     TensorProto.FLOAT16: (float(np.finfo(np.float16).min), float(np.finfo(np.float16).max)),
 }
-"""Bounds for omitted ones of a Clip, by element type; ``None`` for the attribute's default."""
+"""The bounds of a Clip without bounds, by element type; ``None`` for the attribute's default."""
 _COPYING_REDUCTIONS: Final = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 """Reductions that return the operand if no axis is reduced."""
 

@@ -160,8 +160,8 @@ def _loads(version: int) -> bool:
 
 
 def newest_for(model: Model, provider: str) -> int:
-    """The newest operator set in which a provider runs a model as well as in its present one, which
-    it may be. The model is left unchanged.
+    """The newest operator set in which a provider runs a model as well as in its present set, which
+    is the result without such a set. The model is left unchanged.
 
     onnxruntime loads this set, every node can be expressed in it, and no operator loses a kernel or
     gets a slower one. This includes the operators that fusions write: fusions are the reason to
@@ -195,8 +195,8 @@ def _flattens_many(planned: OpsetPlan, model: Model) -> bool:
 
 
 def _lost_since(model: Model, provider: str, present: int, target: int) -> int | None:
-    """The first operator set up to ``target`` in which an operator loses its kernel or a fast one,
-    ``None`` without any.
+    """The first operator set up to ``target`` in which an operator has no kernel any more, or a
+    slower one; ``None`` without any.
     """
     used = _operators_of(model)
     if any(_is_expanded(provider, op_type, types, present) for op_type, types in used.items()):

@@ -87,8 +87,7 @@ def carry_out(model: Model, planned: OpsetPlan) -> int:
     for graph in planned.graphs:
         graph.opsets[""] = target
     for root in planned.graphs:
-        # Consumers come first: replacing a node infers the facts that follow from its results in
-        # the new set.
+        # Consumers come first: replacing a node infers its consumers again, in the new set.
         for node in reversed(list(all_nodes(root.nodes))):
             calls = planned.calls.get(node)
             if calls is None:
@@ -143,8 +142,8 @@ def _import(proto: onnx.ModelProto | onnx.FunctionProto, target: int) -> None:
 def replace_by_calls(node: Node, calls: list[OpsetCall]) -> None:
     """Replace a node by new ones.
 
-    The first of the same operator, or else the last one, gets its name and remarks. Raises
-    `RewriteError` when a new node contradicts the types or shapes that are known.
+    The first new node with the same operator, or else the last new node, gets the name and the
+    remarks. Raises `RewriteError` when a new node contradicts the types or shapes that are known.
     """
     graph = node.graph
     assert graph is not None

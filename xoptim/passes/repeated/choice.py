@@ -28,8 +28,8 @@ MARGIN: Final = 0.9
 """A region is stacked by default if it takes at most this fraction of its time, at every size."""
 
 LEAST: Final = 5000.0
-"""Nanoseconds that it must save as well, at every size: smaller differences are within the error of
-the estimate.
+"""Nanoseconds that a stacked region must save as well, at every size: smaller differences are
+within the error of the estimate.
 """
 
 
@@ -201,8 +201,8 @@ class StackNodes:
     """Counts the nodes of a stack: its own, those of its operands, and the lanes that are read
     separately.
 
-    Each method takes time in proportion to the size of this group or of the other one, whichever
-    is smaller. ``group_of`` has the groups that are stacked, by result.
+    Each method takes time in proportion to the size of this group or of the argument, whichever is
+    smaller. ``group_of`` has the groups that are stacked, by result.
     """
 
     def __init__(self, sums: Sums, group: Group, group_of: Mapping[str, Group]) -> None:
@@ -236,32 +236,32 @@ class StackNodes:
         """The number of nodes."""
         return self._fixed + sum(column.nodes() for column in self._columns) + len(self._alone)
 
-    def count_without(self, other: Group) -> int:
+    def count_without(self, lost: Group) -> int:
         """The number of nodes if another group were not stacked."""
-        alone = self._read_alone(self._readers_in(other)) - self._alone
+        alone = self._read_alone(self._readers_in(lost)) - self._alone
         return (
             self._fixed
-            + sum(column.nodes(other) for column in self._columns)
+            + sum(column.nodes(lost) for column in self._columns)
             + len(self._alone)
             + len(alone)
         )
 
-    def give_up(self, other: Group) -> None:
+    def give_up(self, lost: Group) -> None:
         """Take into account that another group is not stacked."""
-        self._alone |= self._read_alone(self._readers_in(other))
+        self._alone |= self._read_alone(self._readers_in(lost))
         for column in self._columns:
-            column.give_up(other)
+            column.give_up(lost)
 
-    def _readers_in(self, other: Group) -> Iterable[tuple[Node, Sequence[str]]]:
-        """The nodes of another group with their operands; if that is faster, only those that read
-        this group.
+    def _readers_in(self, lost: Group) -> Iterable[tuple[Node, Sequence[str]]]:
+        """The nodes of another group with their operands; if that is faster, only the nodes that
+        read this group.
         """
-        if len(other) <= len(self.group):
-            return other.operands.items()
+        if len(lost) <= len(self.group):
+            return lost.operands.items()
         return (
-            (reader, other.operands[reader])
+            (reader, lost.operands[reader])
             for reader in self.sums.readers(self.group.lane)
-            if reader in other.operands
+            if reader in lost.operands
         )
 
     def _read_alone(self, readers: Iterable[tuple[Node, Sequence[str]]]) -> set[str]:
@@ -337,10 +337,10 @@ class Choice:
         self.sums = sums
         self.graph = graph = sums.graph
         budget = LARGEST - stacked_bytes(graph.model)
-        self.groups: dict[Group, None] = {}  # those that are stacked
-        self.refused: dict[Group, str] = {}  # the reason why others are not
+        self.groups: dict[Group, None] = {}  # the groups that are stacked
+        self.refused: dict[Group, str] = {}  # the reason why a group is not stacked
         for group in groups:
-            # Nodes that read the same operands are merged elsewhere.
+            # `MergeNodes` merges nodes that read the same operands.
             columns = [names for names in map(set, group.columns) if len(names) > 1]
             if not columns:
                 continue
@@ -385,7 +385,7 @@ class Choice:
             del self.group_of[name]
 
     def _near(self, group: Group) -> list[Group]:
-        """The groups that read it, and those that it reads."""
+        """The groups that read a group, and the groups that it reads."""
         groups: dict[Group, None] = {}
         names = [name for terms in group.operands.values() for name in terms]
         names += [reader.output[0] for reader in self.sums.readers(group.lane) if reader.output]

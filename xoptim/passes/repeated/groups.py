@@ -141,16 +141,16 @@ class _Sum:
 
     # the common level and operator of most terms, ``None`` for an Add of two different terms
     kind: Hashable | None
-    like: list[str]  # the terms of that kind
-    others: list[str]  # all other terms
+    peers: list[str]  # the terms of that kind
+    other_terms: list[str]  # all other terms
     nodes: list[Node]  # the Adds
     level: int  # the highest level of a term
 
-    def take(self, other: _Sum) -> _Sum:
+    def merged(self, addend: _Sum) -> _Sum:
         """Merge two sums into the larger one, so that all merges take nearly linear time."""
-        small, large = sorted((self, other), key=lambda item: len(item.nodes))
-        large.like += small.like
-        large.others += small.others
+        small, large = sorted((self, addend), key=lambda item: len(item.nodes))
+        large.peers += small.peers
+        large.other_terms += small.other_terms
         large.nodes += small.nodes
         large.level = max(large.level, small.level)
         return large
@@ -209,7 +209,9 @@ class Sums:
         """The operands of a node: the last Add of a sum reads all terms."""
         total = self._sums.get(node)
         return (
-            node.input if total is None or len(total.nodes) == 1 else (*total.like, *total.others)
+            node.input
+            if total is None or len(total.nodes) == 1
+            else (*total.peers, *total.other_terms)
         )
 
     def parts(self, node: Node) -> Sequence[Node]:
@@ -238,15 +240,15 @@ class Sums:
                 continue
             if kind == self._kind(peer):
                 return self._closed(
-                    node, self._as_sum(first, kind).take(self._as_sum(second, kind))
+                    node, self._as_sum(first, kind).merged(self._as_sum(second, kind))
                 )
             pair = self._inner(peer)
             if pair is not None and pair.kind is None and first != second:
-                for term, rest in (pair.like, pair.like[::-1]):
+                for term, rest in (pair.peers, pair.peers[::-1]):
                     if self._kind(term) == kind:
                         return self._closed(
                             node,
-                            self._unpaired(pair, term, rest, kind).take(self._as_sum(name, kind)),
+                            self._unpaired(pair, term, rest, kind).merged(self._as_sum(name, kind)),
                         )
         return _Sum(
             None,
@@ -297,10 +299,10 @@ class Sums:
         del self._sums[pair.nodes[0]]
         total, inner = self._as_sum(term, kind), self._inner(rest)
         if inner is None or inner.kind is None:
-            return total.take(_Sum(kind, [], [rest], pair.nodes, self._level.get(rest, 0)))
+            return total.merged(_Sum(kind, [], [rest], pair.nodes, self._level.get(rest, 0)))
         del self._sums[inner.nodes[-1]]
-        return total.take(
-            _Sum(kind, [], inner.like + inner.others, inner.nodes + pair.nodes, inner.level)
+        return total.merged(
+            _Sum(kind, [], inner.peers + inner.other_terms, inner.nodes + pair.nodes, inner.level)
         )
 
 
@@ -330,7 +332,7 @@ class Group:
         return len(self.operands)
 
     def arrange(self, order: Iterable[Node]) -> None:
-        """Fix the order of the lanes: first those in ``order``, then the others as they are."""
+        """Fix the order of the lanes: nodes in ``order`` first, then the rest in present order."""
         self.operands = {node: self.operands[node] for node in dict.fromkeys((*order, *self.nodes))}
         self.lane = {
             name: (place, lane)
@@ -360,7 +362,7 @@ def find_groups(sums: Sums, fewest: int = 2) -> list[Group]:
     """
     graph, groups = sums.graph, dict[Hashable, Group]()
     colours = _Colours(graph)
-    for level, nodes in _side_by_side(sums, fewest):
+    for level, nodes in _with_peers(sums, fewest):
         for node in nodes:
             terms = sums.terms(node)
             node_settings = settings(graph, node, terms)
@@ -382,7 +384,7 @@ def find_groups(sums: Sums, fewest: int = 2) -> list[Group]:
     return [group for group in groups.values() if len(group) >= fewest]
 
 
-def _side_by_side(sums: Sums, fewest: int) -> list[tuple[int, list[Node]]]:
+def _with_peers(sums: Sums, fewest: int) -> list[tuple[int, list[Node]]]:
     """The levels and nodes of operators with ``fewest`` nodes or more on a level, lower levels
     first.
     """
@@ -400,7 +402,7 @@ class _Colours:
     """The colours of results: the class of the node, and the index among its results.
 
     All results of a node without a peer have one colour: parallel branches read the parts of one
-    Split. So do Slices of one value.
+    Split. Slices of one value without a peer have one colour as well.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -433,7 +435,7 @@ class _Colours:
         return self._part(name, colour), 0
 
     def _part(self, name: str, colour: int) -> int:
-        """The colour of a result that is alone in its class; Slices of one value share theirs."""
+        """The colour of a result that is alone in its class; Slices of one value share a colour."""
         if colour not in self._parts:
             key = part_of(self.graph, name)
             self._parts[colour] = (

@@ -31,7 +31,7 @@ def findings(graph: Graph, costs: Costs, fewest: int, *, is_forced: bool) -> Ite
     stacked as well.
     """
     sums = Sums(graph)
-    # Folding computes constants.
+    # Constants are left to folding.
     classes = [
         group
         for group in find_groups(sums, fewest=1)

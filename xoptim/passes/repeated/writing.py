@@ -75,7 +75,7 @@ class StackWriter:
         kind, columns = group.first.op_type, group.columns
         if kind == "Add" and len(columns) > 2:
             return self._terms(columns)
-        is_stack = kind == "Concat"  # it does not broadcast
+        is_stack = kind == "Concat"  # a Concat does not broadcast
         return [
             (
                 (names[0], None)
@@ -83,7 +83,7 @@ class StackWriter:
                 else self._operand(names, is_stack)
             )
             for place, names in enumerate(columns)
-            if kind != "Gemm" or place != 1  # its weights are written in another form
+            if kind != "Gemm" or place != 1  # `_gemm` writes the weights
         ]
 
     def _operand(self, names: Sequence[str], is_stack: bool) -> StackOperand:
@@ -95,8 +95,8 @@ class StackWriter:
         """The terms of sums; those that are lanes of one stack are added up."""
         columns: dict[str, list[tuple[str, ...]]] = {}
         for names in terms:
-            stack, *others = {self._lane[name][0] if name in self._lane else "" for name in names}
-            columns.setdefault("" if others else stack, []).append(names)
+            stacks = {self._lane[name][0] if name in self._lane else "" for name in names}
+            columns.setdefault("" if len(stacks) > 1 else stacks.pop(), []).append(names)
         operands: list[StackOperand] = []
         for stack, selections in columns.items():
             total = self._reduce(stack, selections) if stack and len(selections) > 2 else ""
@@ -124,10 +124,11 @@ class StackWriter:
 
     def join(self, node: Node) -> bool:
         """Write a node that only reads lanes of one stack with its rule in `JOINING`, if any."""
-        stack, *others = {self._lane[name][0] if name in self._lane else "" for name in node.input}
+        stacks = {self._lane[name][0] if name in self._lane else "" for name in node.input}
         rule = None if node.domain else JOINING.get(node.op_type)
-        if rule is None or not stack or others or len(node.input) < 2:
+        if rule is None or "" in stacks or len(stacks) > 1 or len(node.input) < 2:
             return False
+        stack = stacks.pop()
         result = rule(
             self,
             node,
@@ -161,13 +162,13 @@ class StackWriter:
         for run in runs(node.input, lambda name: self._lane.get(name, ("",))[0]):
             joins = run[0] in self._lane and is_joined(run, node.input)
             target = _concat_target(self.graph, node, run) if joins else None
-            parts += [self._side_by_side(run, *target)] if target else map(self.alone, run)
+            parts += [self._concatenated(run, *target)] if target else map(self.alone, run)
         self.op.Identity(
             parts[0] if len(parts) == 1 else self.op.Concat(*parts, **node.attribute),
             outputs=list(node.output),
         )
 
-    def _side_by_side(self, names: Sequence[str], shape: Sequence[int], axis: int) -> str:
+    def _concatenated(self, names: Sequence[str], shape: Sequence[int], axis: int) -> str:
         """Lanes of one stack, concatenated along an axis: the batch dimension moves before it, and
         merges with it.
         """
@@ -278,7 +279,7 @@ class StackWriter:
         return tensor.numpy()
 
     def aligned(self, operand: StackOperand, rank: int) -> str:
-        """An operand with lanes of a rank: they get leading axes of size 1, as by broadcasting."""
+        """An operand whose lanes have this rank; leading axes of size 1 are added to them."""
         name, lane_rank = operand
         if lane_rank is None or lane_rank == rank:
             return name
@@ -404,7 +405,7 @@ def runs(names: Sequence[str], stack_of: Callable[[str], Hashable]) -> list[list
 
 
 def is_joined(run: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether a run of lanes becomes one operand of a Concat: two nodes for any number of lanes."""
+    """Whether a run of lanes becomes one operand of a Concat, which takes two nodes."""
     return len(run) > 2 or 1 < len(run) == len(names)
 
 

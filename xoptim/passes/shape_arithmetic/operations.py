@@ -35,7 +35,7 @@ class Operation(NamedTuple):
 class Decompositions:
     """The operations that compute elements of vectors.
 
-    ``observed`` are those by which the graph computes them now.
+    ``observed`` are the operations by which the graph computes elements now.
     """
 
     def __init__(self, observed: Mapping[Dim, Sequence[Operation]]) -> None:

@@ -13,7 +13,7 @@ from xoptim.passes.shape_arithmetic.region import Key, SizeRegion
 
 Operand: TypeAlias = "Term | str | np.ndarray[Any, Any]"
 _MAX_VISITS: Final = 100
-"""Maximal number of values that are considered to compute one."""
+"""Maximal number of values that are considered for the plan of one value."""
 _MAX_LENGTH: Final = 8
 """Longer vectors are composed as they are now."""
 _MAX_CANDIDATES: Final = 4
@@ -40,7 +40,7 @@ class SizePlan:
     def __init__(self) -> None:
         # for each value, the term that can be computed earliest
         self.terms: dict[Key | str, Term] = {}
-        self.measured: set[str] = set()  # names of the results that they read
+        self.measured: set[str] = set()  # names of the results that the terms read
         self.holders: dict[Dim, list[Term]] = {}  # vectors of several elements, by element
 
     def enter(self, term: Term) -> None:
@@ -112,35 +112,36 @@ class Planner:
 
     # ---------------------------------------------------------------- the search
 
-    def _best(self, key: Key, *, whole: bool = True) -> Term | None:
-        """The term of the fewest steps; a Concat of parts only for a ``whole`` value."""
+    def _best(self, key: Key, *, may_split: bool = True) -> Term | None:
+        """The term of the fewest steps, a Concat of parts only if it ``may_split``."""
         planned = self.planned.reused(key, self._limit)
         if planned is not None:
             return planned
         rank, data = key
         if all(type(dim) is int for dim in data):
             return Term(key)
-        if (key, whole) in self._cache:
-            return self._cache[key, whole]
-        if (key, whole) in self._open or self._visits >= _MAX_VISITS:
+        if (key, may_split) in self._cache:
+            return self._cache[key, may_split]
+        if (key, may_split) in self._open or self._visits >= _MAX_VISITS:
             return None
         self._visits += 1
-        self._open.add((key, whole))
+        self._open.add((key, may_split))
         best: Term | None = None
-        for term in self._candidates(rank, data, whole):
+        for term in self._candidates(rank, data, may_split):
             if best is None or len(term.steps) < len(best.steps):
                 best = term
                 if len(term.steps) == 1:
                     break
-        self._open.discard((key, whole))
-        self._cache[key, whole] = best
+        self._open.discard((key, may_split))
+        self._cache[key, may_split] = best
         return best
 
-    def _candidates(self, rank: int, data: tuple[Dim, ...], whole: bool) -> Iterator[Term]:
+    def _candidates(self, rank: int, data: tuple[Dim, ...], may_split: bool) -> Iterator[Term]:
         yield from self._by_shape(rank, data)
         yield from self._by_gather(rank, data)
         if len(data) <= _MAX_LENGTH:
-            if whole and rank and len(data) > 1:  # first, because other vectors may share the parts
+            # first, because other vectors may share the parts
+            if may_split and rank and len(data) > 1:
                 yield from self._by_concat(data)
             yield from self._by_operation(rank, data)
             if rank == 0:
@@ -252,17 +253,17 @@ class Planner:
     def _by_concat(self, data: tuple[Dim, ...]) -> Iterator[Term]:
         """A Concat of parts: the best split of each tail of the vector, the shortest tail first."""
         count = len(data)
-        ends: list[tuple[int, list[Term]] | None] = [None] * count + [(0, [])]
+        tails: list[tuple[int, list[Term]] | None] = [None] * count + [(0, [])]
         for start in reversed(range(count)):
             for end in range(start + 1, count + (start > 0)):
-                rest, part = ends[end], self._best((1, data[start:end]), whole=False)
+                rest, part = tails[end], self._best((1, data[start:end]), may_split=False)
                 if rest is not None and part is not None:
                     cost = rest[0] + len(part.steps)
-                    best = ends[start]
+                    best = tails[start]
                     if best is None or (cost, len(rest[1]) + 1) < (best[0], len(best[1])):
-                        ends[start] = cost, [part, *rest[1]]
-        if ends[0] is not None:
-            yield from self._term((1, data), "Concat", ends[0][1], axis=0)
+                        tails[start] = cost, [part, *rest[1]]
+        if tails[0] is not None:
+            yield from self._term((1, data), "Concat", tails[0][1], axis=0)
 
     def _by_current_node(self, name: str) -> Iterator[Term]:
         """The node that computes a result now, on the best terms of its operands."""

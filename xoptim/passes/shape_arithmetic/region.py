@@ -20,12 +20,12 @@ class SizeRegion:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.values: dict[str, Key] = {}  # the value of each 64-bit size that they compute
+        self.values: dict[str, Key] = {}  # the value of each 64-bit size that the nodes compute
         # names of the values that other nodes, outputs or subgraphs read, in order
         self.demanded: list[str] = []
         members = self._grow()
-        # Nodes that compute 64-bit sizes, at least one of them symbolic, and nodes that only these
-        # read; in order
+        # Nodes that compute 64-bit sizes, at least one of them symbolic, and nodes whose results
+        # only such nodes read; in order
         self.nodes = [node for node in graph.nodes if node in members]
         self.demanded.reverse()
         # The shapes of inputs, then of tensors whose shape is read already

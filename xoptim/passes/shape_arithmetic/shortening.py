@@ -78,7 +78,7 @@ def shorten(graph: Graph) -> int:
 class _Program:
     """Sizes that are replaced together, because they share a node now or as planned."""
 
-    nodes: list[Node] = field(default_factory=list)  # those that compute the sizes now
+    nodes: list[Node] = field(default_factory=list)  # the nodes that compute the sizes now
     # the values of the results that other nodes read
     demanded: dict[str, Key] = field(default_factory=dict)
     # the planned nodes, operands first

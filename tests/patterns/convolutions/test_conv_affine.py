@@ -1,4 +1,4 @@
-"""Constants before a convolution that belong to something else."""
+"""Constants before a convolution that stay."""
 
 from tests.support import parse, types
 from xoptim import optimize
@@ -26,3 +26,15 @@ def test_a_normalization_after_an_activation_does_not() -> None:
         "Mul",
         "Conv",
     ]
+
+
+def test_a_normalization_of_integers_stays() -> None:
+    """No runtime computes it, but a model may contain it: the pattern once raised an error."""
+    before = parse(
+        "agraph (int32[n,1,h] x) => (int32[n,1,h] y) <int32[1,1,1] k = {3}, int32[1] s = {2}, "
+        "int32[1] o = {1}, int32[1] m = {1}, int32[1] v = {1}> { "
+        "t = BatchNormalization(x, s, o, m, v) y = Conv(t, k) }"
+    )
+    assert types(optimize(before, patterns="MulAddConv", strict=True, verify=False)) == types(
+        before
+    )

@@ -8,16 +8,16 @@ import pytest
 from tests.support import parse
 from xoptim import OptimizationOptions, diff_values, optimize, tune, verify
 from xoptim.bench import bench
-from xoptim.facts.given import given
+from xoptim.facts.changes import with_changes
 
 MODEL = parse("agraph (float[n] x) => (float[n] y) { y = Relu(x) }")
 
 
 def test_changes() -> None:
-    assert given(OptimizationOptions, None, {"opset": 18}) == OptimizationOptions(opset=18)
-    assert given(OptimizationOptions, OptimizationOptions(strict=True), {}).strict
+    assert with_changes(OptimizationOptions, None, {"opset": 18}) == OptimizationOptions(opset=18)
+    assert with_changes(OptimizationOptions, OptimizationOptions(strict=True), {}).strict
     with pytest.raises(TypeError, match="unexpected keyword argument 'pattern'"):
-        given(OptimizationOptions, None, {"pattern": "default"})
+        with_changes(OptimizationOptions, None, {"pattern": "default"})
 
 
 @pytest.mark.parametrize(

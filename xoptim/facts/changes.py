@@ -1,4 +1,4 @@
-"""Options that a caller gives."""
+"""The options of a call: an object, keyword arguments, or both."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,10 +10,12 @@ if TYPE_CHECKING:
 Options = TypeVar("Options", bound="DataclassInstance")
 
 
-def given(kind: type[Options], options: Options | None, changes: Mapping[str, Any]) -> Options:
-    """The options, the defaults for ``None``, with some fields changed.
+def with_changes(
+    kind: type[Options], options: Options | None, changes: Mapping[str, Any]
+) -> Options:
+    """The options (the defaults of ``kind`` for ``None``) with some fields changed.
 
-    Raises `TypeError` when the options have another class, or no such field.
+    Raises `TypeError` when the options are of another class, or lack one of the fields.
     """
     if options is not None and not isinstance(options, kind):
         raise TypeError(f"{kind.__name__} is expected, not {options!r}")

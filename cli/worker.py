@@ -1,0 +1,99 @@
+"""The process of models of a batch: it runs the command lines that standard input names.
+
+Each runs in a copy of this process, where the system makes copies; elsewhere this process ends with
+the first one. No thread may run here: onnxruntime, which starts one, is loaded in the copies.
+"""
+
+import gc
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache, partial
+from importlib import import_module
+from typing import Any, Final
+
+from xoptim.batching.child import end_with_parent
+from xoptim.system.machine import limit_data, without_output
+
+from .guard import leave, supervised
+from .start import begin
+
+_MODULES: Final = ("xoptim.cli.main", "xoptim.cli.commands.optimize", "numpy.ma")
+"""Modules that each command needs."""
+_SIGNALED: Final = 128  # exit codes from here on are those of signals
+_MAX_BYTES: Final = 1 << 16
+
+
+def main(words: Sequence[str]) -> None:
+    """Run commands, and write the exit code of each to a file descriptor: the one word.
+
+    Without a word, only one command is run. A line of standard input is a list in JSON: a limit of
+    private memory in bytes, 0 for none, and the words of the command line. The command considers
+    the limit when it chooses how to verify a model.
+    """
+    begin(partial(_run_all, int(words[0])) if words else _run_one)
+
+
+def _run_one() -> None:
+    code = _code_of(_request())
+    if code is not None:
+        leave(code)
+
+
+def _run_all(answers: int) -> None:
+    """Run commands until the batch ends, or a signal ends a command."""
+    os.set_inheritable(answers, False)
+    while request := _request():
+        _load()
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        code = _code_of(request)
+        if code is None:
+            return
+        if code >= _SIGNALED:
+            leave(code)
+        os.write(answers, str(code).encode())
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _code_of(request: list[Any]) -> int | None:
+    """The exit code of a command; ``None`` in the process in which it has run."""
+    limit, *sys.argv[1:] = request
+    return supervised(partial(_run, limit))
+
+
+def _request() -> list[Any]:
+    """The next line of standard input, an empty list at its end."""
+    line = b""
+    while not line.endswith(b"\n"):
+        part = os.read(0, _MAX_BYTES)  # `sys.stdin` might read more than a line
+        if not part:
+            return []
+        line += part
+    request: list[Any] = json.loads(line)
+    return request
+
+
+@cache
+def _load() -> None:
+    """Load what each command needs, so that its copy of this process has it.
+
+    What cannot be loaded is reported by the commands.
+    """
+    with without_output(), suppress(Exception):
+        for name in _MODULES:
+            import_module(name)
+        import_module("xoptim.catalogue.registry").compile_patterns()
+    gc.collect()
+    gc.freeze()  # a collection in a copy would copy the memory of all objects
+
+
+def _run(limit: int) -> None:
+    """Run the command line of this process, which ends when the batch ends."""
+    if limit:
+        limit_data(limit, for_good=True)
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    import_module("xoptim.cli.main").main()

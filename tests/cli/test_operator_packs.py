@@ -1,0 +1,79 @@
+"""Custom operators of an installed pack, in the commands."""
+
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.cli.command import Xopt, write
+from xoptim.catalogue import discovery
+from xoptim.cli.main import xopt as group
+
+pytestmark = pytest.mark.usefixtures("own_operators")
+TWICE = (
+    "agraph (float[n,4] x) => (float[n,4] y) { t = acme.Twice(x) u = Neg(t) v = Neg(u) y = Neg(v) }"
+)
+OTHERS = {"bench", "place", "doctor", "list", "batch", "mcp", "new-pattern"}
+
+
+@pytest.fixture(autouse=True)
+def _pack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pack that describes operators and has no pattern."""
+    entry = EntryPoint("acme", "tests.catalogue.operator_facts:OPERATORS", "xoptim.operators")
+
+    def installed(group: str) -> list[EntryPoint]:
+        return [entry] if group == entry.group else [*entry_points(group=group)]
+
+    monkeypatch.setattr(discovery, "entry_points", installed)
+    write(TWICE, domains={"acme": 1})
+
+
+def test_every_command_that_reads_facts_has_the_option() -> None:
+    has = {
+        name
+        for name, command in group.commands.items()
+        if any("--include" in param.opts for param in command.params)
+    }
+    assert group.commands.keys() - OTHERS <= has
+
+
+def test_a_model_is_optimized(xopt: Xopt) -> None:
+    assert xopt("model.onnx", "-q").code == 3
+    assert xopt("model.onnx", "-q", "--include", "acme").code == 0
+    assert [node.op_type for node in onnx.load("model.opt.onnx").graph.node] == ["Twice", "Neg"]
+
+
+@pytest.mark.usefixtures("brief")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verify", "model.onnx", "model.onnx"),
+        ("diff", "model.onnx", "model.onnx", "--values"),
+        ("apply", "model.onnx", "NegNeg", "--at", "u", "-o", "out.onnx"),
+        ("tune", "model.onnx", "--budget", "0.1"),
+        ("bisect", "model.onnx"),
+    ],
+)
+def test_commands_that_run_models(xopt: Xopt, words: tuple[str, ...]) -> None:
+    assert xopt(*words, "--include", "acme").code == 0
+
+
+def test_shapes_and_costs(xopt: Xopt) -> None:
+    assert "sizes of" in xopt("stats", "model.onnx").out
+    assert "sizes of" not in xopt("stats", "model.onnx", "--include", "acme").out
+    assert xopt("extract", "model.onnx", "-o", "all.onnx", "--include", "acme").code == 0
+    values = {value.name for value in onnx.load("all.onnx").graph.value_info}
+    assert values == {"t", "u", "v"}
+
+
+def test_settings_name_a_pack_once_for_all_commands(xopt: Xopt) -> None:
+    Path("xoptim.toml").write_text("include = ['acme', 'einsum']\n")
+    assert xopt("model.onnx", "-q").code == 0
+    assert xopt("verify", "model.onnx", "model.opt.onnx").code == 0
+
+
+def test_a_word_that_is_no_pack_of_operators(xopt: Xopt) -> None:
+    error = xopt("stats", "model.onnx", "--include", "acne").error
+    assert error == "no installed pack 'acne' describes operators; did you mean 'acme'?"
+    assert "unknown pattern, tag or preset 'acne'" in xopt("model.onnx", "--include", "acne").error
