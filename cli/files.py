@@ -211,6 +211,11 @@ def readable(text: str) -> str:
     return result
 
 
+def readable_path(path: Path) -> str:
+    """A path as `readable` text."""
+    return readable(str(path))
+
+
 def _copied(stream: Any, ctx: click.Context) -> Path:
     """A file with the contents of a stream, which exists until the command ends."""
     folder = ScratchFolder(prefix=_STREAM)

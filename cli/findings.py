@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Any, Final
 from urllib.parse import quote
 
 from xoptim import __version__
+from xoptim.diagnose.explanation import JsonForm, JsonResult, member
 
-from .files import readable
+from .files import readable, readable_path
 
 CHECKS: Final[Mapping[str, str]] = {
     "max-shrink": "Optimizing removes more of the nodes than --max-shrink allows.",
@@ -22,7 +24,8 @@ CHECKS: Final[Mapping[str, str]] = {
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-class FindingJson(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Finding(JsonResult):
     """The result of one check of one model.
 
     Attributes:
@@ -31,27 +34,10 @@ class FindingJson(TypedDict):
         ok: whether the model passes.
         detail: the figures, or the reason.
         assumptions: assumptions in force, in addition to the default set.
-    """
-
-    check: str
-    model: str
-    ok: bool
-    detail: str
-    assumptions: list[str]
-
-
-class Finding(NamedTuple):
-    """The result of one check of one model.
-
-    Attributes:
-        check: the check, one of `CHECKS`.
-        model: the file.
-        ok: whether the model passes.
-        detail: the figures, or the reason.
-        assumptions: in force, in addition to the default set.
         code: the exit code of a model that does not pass.
     """
 
+    __json__ = JsonForm("check", member("model", readable_path), "ok detail assumptions")
     check: str
     model: Path
     ok: bool
@@ -67,16 +53,6 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         return readable(f"{'ok' if self.ok else 'failed'}  {self.model}: {self.text}")
-
-    def to_json(self) -> FindingJson:
-        """All fields but the exit code, as JSON values."""
-        return {
-            "check": self.check,
-            "model": readable(str(self.model)),
-            "ok": self.ok,
-            "detail": self.detail,
-            "assumptions": list(self.assumptions),
-        }
 
 
 def annotation(finding: Finding) -> str:

@@ -17,6 +17,7 @@ from xoptim.diagnose.explanation import bytes_text
 from xoptim.workflow.outcome import Outcome
 
 from .files import STANDARD_OUTPUT, readable
+from .summary_document import SummaryDocument
 from .tables import Rows, open_console
 from .targeting import left_texts
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from xoptim.precision.quantized import Quantized
     from xoptim.verification.report import VerificationReport
     from xoptim.workflow.fitting import FittingOutcome
-    from xoptim.workflow.json_types import SummaryJson
 
 _MAX_NAMES: Final = 6
 """Maximum number of operators that a line names."""
@@ -144,48 +144,49 @@ class Summary:
         """Size of the result, ``None`` when it was refused."""
         return None if self.outcome.refusal is not None else self.outcome.verified.bytes_after
 
-    def to_json(self) -> SummaryJson:
-        """All fields as JSON values."""
+    def document(self) -> SummaryDocument:
+        """The summary as it is printed with ``--json``."""
         outcome = self.outcome
         verified, report, operators = outcome.verified, outcome.report, outcome.operators
+        opset_before, opset_after = outcome.opsets
         size = self.bytes_after  # once: it counts all weights
         hints = (f"{'hint':{_LABEL_WIDTH}}{hint}" for hint in outcome.hints[:_MAX_HINTS])
-        return {
-            "model": readable(str(self.model)),
-            "written": [str(path) for path in outcome.written],
-            "needed": outcome.needed,
-            "report": None if outcome.page is None else str(outcome.page),
-            "settings_file": self.settings,
-            "nodes_before": sum(verified.before.values()),
-            "nodes_after": sum(operators.values()),
-            "operators_before": verified.before,
-            "operators_after": operators,
-            "assumptions": list(outcome.assumptions),
-            "opset_before": outcome.opsets[0],
-            "opset_after": outcome.opsets[1],
-            "bytes_before": outcome.bytes_before,
-            "bytes_after": size,
-            "patterns": report.applied,
-            "exactness": report.exactness,
-            "unchecked_operators": outcome.unchecked,
-            "load_seconds": verified.load_seconds,
-            "optimize_seconds": verified.optimize_seconds,
-            "verify_seconds": verified.verify_seconds,
-            "seconds": outcome.times,
-            "verification": [entry.to_json() for entry in verified.reports],
-            "dropped": [culprit.to_json() for culprit in verified.dropped],
-            "each": None if verified.each is None else verified.each.to_json(),
-            "latency": None if outcome.latency is None else outcome.latency.latency(),
-            "unfolded": None if report.unfolded is None else report.unfolded.to_json(),
-            "hints": [hint.to_json() for hint in outcome.hints],
-            "remarks": _labelled((*_findings(outcome, size), *hints)),
-            "unused_inputs": list(report.unused_inputs),
-            "dropped_inputs": list(report.dropped_inputs),
-            "repetitions": [entry.to_json() for entry in report.repetitions],
-            "target": None if outcome.fitting is None else outcome.fitting.to_json(),
-            "precision": None if outcome.quantized is None else outcome.quantized.to_json(),
-            "only_if_faster": None if outcome.speed is None else outcome.speed.to_json(),
-        }
+        return SummaryDocument(
+            model=readable(str(self.model)),
+            written=outcome.written,
+            needed=outcome.needed,
+            report=outcome.page,
+            settings_file=self.settings,
+            nodes_before=sum(verified.before.values()),
+            nodes_after=sum(operators.values()),
+            operators_before=verified.before,
+            operators_after=operators,
+            assumptions=outcome.assumptions,
+            opset_before=opset_before,
+            opset_after=opset_after,
+            bytes_before=outcome.bytes_before,
+            bytes_after=size,
+            patterns=report.applied,
+            exactness=report.exactness,
+            unchecked_operators=outcome.unchecked,
+            load_seconds=verified.load_seconds,
+            optimize_seconds=verified.optimize_seconds,
+            verify_seconds=verified.verify_seconds,
+            seconds=outcome.times,
+            verification=verified.reports,
+            dropped=verified.dropped,
+            each=verified.each,
+            latency=None if outcome.latency is None else outcome.latency.latency(),
+            unfolded=report.unfolded,
+            hints=outcome.hints,
+            remarks=_labelled((*_findings(outcome, size), *hints)),
+            unused_inputs=report.unused_inputs,
+            dropped_inputs=report.dropped_inputs,
+            repetitions=report.repetitions,
+            target=outcome.fitting,
+            precision=outcome.quantized,
+            only_if_faster=outcome.speed,
+        )
 
 
 def _print_candidates(console: Console, quantized: Quantized) -> None:

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from xoptim.diagnose.explanation import strict_json
+from xoptim.diagnose.explanation import json_value
 
 from .files import readable
 from .terminal import in_line, open_console as open_console
@@ -94,8 +94,8 @@ class Rows:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON, with texts in place of NaN and infinities.
+    """Print a result, or results, as JSON: NaN and infinities are texts.
 
     The temporary folder of a model that was read from a stream is not shown.
     """
-    click.echo(readable(json.dumps(strict_json(value), indent=2, allow_nan=False)))
+    click.echo(readable(json.dumps(json_value(value), indent=2, allow_nan=False)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
 
-from xoptim import GraphBuilder, NoMatchError, apply_at, verification
+from xoptim import Explanation, GraphBuilder, NoMatchError, apply_at, verification
+from xoptim.diagnose.explanation import JsonResult
 from xoptim.optimizing.verified import VerifiedModel, compare_each_provider
 from xoptim.workflow.outcome import Outcome
 
@@ -24,8 +24,16 @@ from ..tables import print_json
 from ..verification import COMPARISON, VALUES, Comparison, check_values_used, verify_option
 from .explain import print_explanation
 
-if TYPE_CHECKING:
-    from ..json_types import NoMatchJson
+
+@dataclass(frozen=True, slots=True)
+class NoMatch(JsonResult):
+    """Why a pattern was not applied.
+
+    Attributes:
+        explanations: why it does not match, the nearest miss first.
+    """
+
+    explanations: list[Explanation]
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,7 @@ def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
     summary = Summary(model, outcome, loosened=loosened_text())
     if choices.as_json:
         warn_of_loosened()
-        print_json(summary.to_json())
+        print_json(summary.document())
     else:
         print_summary(summary)
     return verdict(outcome)
@@ -94,10 +102,7 @@ def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
 def _print_misses(error: NoMatchError, choices: _ApplyChoices) -> None:
     """Print why the pattern does not match."""
     if choices.as_json:
-        document: NoMatchJson = {
-            "explanations": [explanation.to_json() for explanation in error.explanations]
-        }
-        print_json(document)
+        print_json(NoMatch(error.explanations))
         return
     for explanation in error.explanations:
         print_explanation(explanation)

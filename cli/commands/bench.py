@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
 from xoptim import PrecisionOptions, VerificationOptions
 from xoptim.bench import BenchOptions, BenchReport, ModelTimes, OperatorTime, bench, profile
 from xoptim.bench.rounds import circumstances, milliseconds
-from xoptim.diagnose.explanation import bytes_text
+from xoptim.diagnose.explanation import JsonForm, JsonResult, bytes_text, within
 from xoptim.precision.metrics import ErrorMetric
 from xoptim.precision.within import verify_within
 
@@ -47,8 +47,19 @@ from ..verification import (
     tolerance_option,
 )
 
-if TYPE_CHECKING:
-    from ..json_types import BenchResultJson, OperatorTimeJson
+
+@dataclass(frozen=True, slots=True)
+class BenchResult(JsonResult):
+    """The times of models that were run side by side, and the settings in use.
+
+    Attributes:
+        report: the times.
+        settings_file: the settings files in use, the strongest first; ``None`` without one.
+    """
+
+    __json__ = JsonForm(*within("report", BenchReport), "settings_file")
+    report: BenchReport
+    settings_file: str | None
 
 
 @dataclass(frozen=True)
@@ -145,8 +156,7 @@ def _compared_within(
 
 def _show(report: BenchReport, as_json: bool, settings: str | None) -> None:
     if as_json:
-        document: BenchResultJson = {**report.to_json(), "settings_file": settings}
-        print_json(document)
+        print_json(BenchResult(report, settings))
         return
     console = open_console()
     _rows(report).print(console)
@@ -211,14 +221,7 @@ def _compared_with_first(model: ModelTimes, options: BenchOptions) -> str:
 
 def _show_operators(profiles: Mapping[str, Mapping[str, OperatorTime]], as_json: bool) -> None:
     if as_json:
-        rows: dict[str, dict[str, OperatorTimeJson]] = {
-            label: {
-                name: {"ms": 1e3 * time.seconds, "calls": time.calls}
-                for name, time in operators.items()
-            }
-            for label, operators in profiles.items()
-        }
-        print_json(rows)
+        print_json(profiles)
         return
     console = open_console()
     for number, label in enumerate(profiles, start=1):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
 from xoptim import Culprit, OptimizationOptions, Suspect, save
-from xoptim.diagnose.explanation import counted
+from xoptim.diagnose.explanation import JsonForm, JsonResult, counted, within
 
 from ..exit_codes import DIFFERENT, NOT_VERIFIED
 from ..files import MODEL, checked_default, is_stream, output_option, writable
@@ -21,8 +21,19 @@ from ..tables import print_json
 from ..terminal import say
 from ..verification import Comparison
 
-if TYPE_CHECKING:
-    from ..json_types import BisectJson
+
+@dataclass(frozen=True, slots=True)
+class BisectDocument(JsonResult):
+    """The rewrite or step with which a model computes different results, and a model that shows it.
+
+    Attributes:
+        culprit: the rewrite or step.
+        model: the small model that was written; ``None`` when no part of the model shows it.
+    """
+
+    __json__ = JsonForm(*within("culprit", Culprit), "model", name="Bisect")
+    culprit: Culprit
+    model: Path | None
 
 
 @dataclass(frozen=True)
@@ -80,11 +91,7 @@ def bisect_command(model: Path, choices: _BisectChoices) -> int:
     if small is not None:
         save(small, target, model.parent)
     if choices.as_json:
-        document: BisectJson = {
-            **culprit.to_json(),
-            "model": None if small is None else str(target),
-        }
-        print_json(document)
+        print_json(BisectDocument(culprit, None if small is None else target))
     else:
         _print(culprit, target, 0 if small is None else len(small.graph.node))
     return DIFFERENT

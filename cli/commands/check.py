@@ -158,7 +158,7 @@ def check_command(models: tuple[Path, ...], choices: _CheckChoices) -> int:
 def _print(findings: Sequence[Finding], choices: _CheckChoices) -> None:
     """Print findings in the requested form."""
     if choices.as_json:
-        print_json([finding.to_json() for finding in findings])
+        print_json(findings)
         return
     if choices.as_sarif:
         print_json(sarif(findings))

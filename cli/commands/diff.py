@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from xoptim import GraphBuilder, VerificationOptions, diff, diff_values, report
+from xoptim.api.diagnosing import ValueDifference
 from xoptim.bench import BenchOptions
-from xoptim.diagnose.explanation import counted
+from xoptim.diagnose.differences import Difference
+from xoptim.diagnose.explanation import JsonForm, JsonResult, counted
 
 from ..exit_codes import DIFFERENT, code_of
 from ..files import MODEL, writable
@@ -26,11 +28,22 @@ from ..tables import Rows, open_console, print_json
 from ..terminal import say
 from ..verification import COMPARISON, VALUES, Comparison, verify_option
 
-if TYPE_CHECKING:
-    from ..json_types import DiffJson
-
 PATIENCE: Final = 5.0
 """Seconds of measured runs for each of the two models."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffDocument(JsonResult):
+    """The differences of two models.
+
+    Attributes:
+        assumptions: assumptions in force.
+        differences: differences of the graphs; with `--values`, results that differ.
+    """
+
+    __json__ = JsonForm(name="Diff")
+    assumptions: list[str]
+    differences: list[Difference] | list[ValueDifference]
 
 
 @dataclass(frozen=True)
@@ -88,11 +101,7 @@ def _list(first: Path, second: Path, choices: _DiffChoices) -> int:
     if choices.as_json:
         trusts = choices.assume_from_model
         assumptions = in_force(choices.assume, first, second, from_model=trusts)
-        document: DiffJson = {
-            "assumptions": assumptions,
-            "differences": [entry.to_json() for entry in entries],
-        }
-        print_json(document)
+        print_json(DiffDocument(assumptions, entries))
         return DIFFERENT if entries else 0
     if choices.values:
         print_assumed(choices.assume, first, second, from_model=choices.assume_from_model)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from xoptim.api.preparing import Source
 from xoptim.diagnose.doctor import Diagnosis, diagnose_installation
-from xoptim.diagnose.explanation import bytes_text
+from xoptim.diagnose.explanation import JsonForm, JsonResult, bytes_text, within
 from xoptim.diagnose.export import diagnose_export
 from xoptim.targets import TargetState
 from xoptim.verification import VerificationOptions
@@ -22,8 +21,19 @@ from ..tables import open_console, print_json
 from ..terminal import say
 from ..verification import software_device_option
 
-if TYPE_CHECKING:
-    from ..json_types import DoctorJson
+
+@dataclass(frozen=True, slots=True)
+class DoctorDocument(JsonResult):
+    """The state of an installation, and the settings in use.
+
+    Attributes:
+        diagnosis: the state of the installation.
+        settings: the settings files in use, the strongest first; ``None`` without one.
+    """
+
+    __json__ = JsonForm(*within("diagnosis", Diagnosis), "settings", name="Doctor")
+    diagnosis: Diagnosis
+    settings: str | None
 
 
 @dataclass(frozen=True)
@@ -48,8 +58,7 @@ def doctor_command(context: click.Context, model: Path | None, choices: _DoctorC
     installation = diagnose_installation(choices.provider, software_device=choices.software_device)
     settings = used_settings(context)
     if choices.as_json:
-        document: DoctorJson = {**installation.to_json(), "settings": settings}
-        print_json(document)
+        print_json(DoctorDocument(installation, settings))
     else:
         _print_installation(installation, settings)
     return int(bool(installation.faults))
@@ -66,7 +75,7 @@ def _examined(model: Path, choices: _DoctorChoices) -> int:
     )
     export = diagnose_export(source, options)
     if choices.as_json:
-        print_json(export.to_json())
+        print_json(export)
         return int(not export.is_sound)
     console = open_console()
     for text in export.frozen:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import click
 
@@ -22,7 +22,7 @@ from xoptim import (
 )
 from xoptim.api.diagnosing import explain_run
 from xoptim.api.preparing import Source
-from xoptim.diagnose.explanation import shell_path
+from xoptim.diagnose.explanation import JsonForm, JsonResult, member, shell_path
 from xoptim.integrations import genai
 from xoptim.targets import PlacementError, Target, named, place as placed
 from xoptim.targets.fitting import is_for_others, lowered_by, unfit_for
@@ -35,11 +35,26 @@ from ..selection import AT, WORD, TrialChoices, beginning_of, counted_nodes, rul
 from ..tables import Rows, open_console, print_json
 from ..terminal import say
 
-if TYPE_CHECKING:
-    from ..json_types import ExplainJson
-
 _PLACES: Final = 3
 """Number of matches that the first line names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainDocument(JsonResult):
+    """Why a pattern does not apply.
+
+    Attributes:
+        assumptions: assumptions in force.
+        explanations: the result of matching at each node, the nearest miss first.
+        target: with `--target`, a line for each pattern about its use there.
+    """
+
+    __json__ = JsonForm(
+        "assumptions explanations", member("target", is_optional=True), name="Explain"
+    )
+    assumptions: list[str]
+    explanations: Sequence[Explanation]
+    target: list[str] | None
 
 
 @dataclass(frozen=True)
@@ -109,7 +124,7 @@ def _list_matches(
     """List where a pattern matches, and what it captures."""
     matches = find_matches(model, rule, **run)
     if trial.as_json:
-        print_json([match.to_json() for match in matches])
+        print_json(matches)
         return
     print_assumed(run["assume"], model, from_model=trial.assume_from_model)
     if matches:
@@ -142,7 +157,7 @@ def explain_command(
     shown = results if choices.everything or choices.at is not None else results[: choices.limit]
     if trial.as_json:
         assumed = in_force(run["assume"], model, from_model=trial.assume_from_model)
-        _print_json(assumed, shown, lines if choices.target else None)
+        print_json(ExplainDocument(assumed, shown, lines if choices.target else None))
         return
     print_assumed(run["assume"], model, from_model=trial.assume_from_model)
     for line in lines:
@@ -167,19 +182,6 @@ def explain_command(
         say(f"{name} was tried at {counted_nodes(attempts)}: {text}{more}")
     else:
         say(f"{name} matches nowhere: it starts at {anchors}{f'; {text}' if text else ''}{more}")
-
-
-def _print_json(
-    assumptions: list[str], shown: Sequence[Explanation], lines: list[str] | None
-) -> None:
-    """Print explanations as JSON, with the lines about the target, if there is one."""
-    document: ExplainJson = {
-        "assumptions": assumptions,
-        "explanations": [explanation.to_json() for explanation in shown],
-    }
-    if lines is not None:
-        document["target"] = lines
-    print_json(document)
 
 
 def _target_lines(model: Path, kinds: Sequence[type[Rewrite]], name: str) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import click
 
-from xoptim import ModelPass, Rewrite, database, resolve
+from xoptim import Exactness, ModelPass, Rewrite, database, resolve
+from xoptim.diagnose.explanation import JsonForm, JsonResult
 from xoptim.optimizing.builder import STEPS
 
 from ..options import command, flag, json_option, names_of, refuse_idle
@@ -17,8 +18,43 @@ from ..selection import WORD, SelectionOfAll
 from ..tables import Rows, open_console, print_json
 from ..terminal import say
 
-if TYPE_CHECKING:
-    from ..json_types import PatternJson
+
+@dataclass(frozen=True, slots=True)
+class PatternDocument(JsonResult):
+    """A pattern or a pass.
+
+    Attributes:
+        name: name of the pattern.
+        family: its family.
+        phase: the phase in which it runs; `global` for a pass over the model.
+        priority: within a phase, lower numbers run first.
+        exactness: the guarantee that it gives.
+        min_opset: oldest operator set in which it applies.
+        max_opset: newest operator set in which it applies; ``None`` for any.
+        tags: words that select it.
+        produces: domains, other than the standard one, of operators that it creates.
+        unchecked: operators that it creates and `onnx.checker` does not know.
+        providers: execution providers that it is for; all when empty.
+        onnxruntime: versions of ONNX Runtime with the defect that it works around.
+        status: `stable`, `preview` or `deprecated`.
+        rewrite: what it rewrites, in one line.
+    """
+
+    __json__ = JsonForm(name="Pattern")
+    name: str
+    family: str
+    phase: str
+    priority: int
+    exactness: Exactness
+    min_opset: int
+    max_opset: int | None
+    tags: Sequence[str]
+    produces: Sequence[str]
+    unchecked: Sequence[str]
+    providers: Sequence[str]
+    onnxruntime: str
+    status: str
+    rewrite: str
 
 
 @dataclass(frozen=True)
@@ -124,21 +160,20 @@ def phase_of(pattern: Rewrite | type[Rewrite]) -> str:
     return "global" if issubclass(cls, ModelPass) else cls.phase
 
 
-def _described(pattern: Rewrite) -> PatternJson:
-    """A pattern as JSON values."""
-    return {
-        "name": pattern.name(),
-        "family": pattern.family(),
-        "phase": phase_of(pattern),
-        "priority": pattern.priority,
-        "exactness": pattern.exactness,
-        "min_opset": pattern.min_opset,
-        "max_opset": pattern.max_opset,
-        "tags": list(pattern.tags),
-        "produces": list(pattern.produces),
-        "unchecked": list(pattern.unchecked),
-        "providers": list(pattern.providers),
-        "onnxruntime": pattern.onnxruntime,
-        "status": pattern.status,
-        "rewrite": pattern.arrow(),
-    }
+def _described(pattern: Rewrite) -> PatternDocument:
+    return PatternDocument(
+        name=pattern.name(),
+        family=pattern.family(),
+        phase=phase_of(pattern),
+        priority=pattern.priority,
+        exactness=pattern.exactness,
+        min_opset=pattern.min_opset,
+        max_opset=pattern.max_opset,
+        tags=pattern.tags,
+        produces=pattern.produces,
+        unchecked=pattern.unchecked,
+        providers=pattern.providers,
+        onnxruntime=pattern.onnxruntime,
+        status=pattern.status,
+        rewrite=pattern.arrow(),
+    )

@@ -288,7 +288,7 @@ def _print(summary: Summary, choices: Choices, *, to_stderr: bool) -> None:
     if choices.as_json or choices.quiet:
         warn_of_loosened()
     if choices.as_json:
-        print_json(summary.to_json())
+        print_json(summary.document())
     elif not choices.quiet:
         print_summary(summary, to_stderr=to_stderr, verbose=bool(choices.verbose))
         if choices.genai is not None:

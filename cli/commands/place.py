@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 from rich.console import Console
 
 from xoptim import Placement, XoptimError
 from xoptim.api.preparing import Source
+from xoptim.diagnose.explanation import JsonForm, JsonResult, within
 from xoptim.targets import Failing, PlacedNode, Target, every as every_target, named, place
 from xoptim.targets.bisect import smallest_failing
 from xoptim.verification import ProviderUnavailable, library_file
@@ -27,11 +28,6 @@ from ..tables import Rows, open_console, print_json
 from ..targeting import exceeded, fixed_source, map_of, max_left_option, max_partitions_option
 from ..terminal import say
 from ..verification import custom_op_option, software_device_option
-
-if TYPE_CHECKING:
-    from xoptim.targets.json_types import PlacementJson
-
-    from ..json_types import FailingJson, UnavailableTargetJson, UncompiledJson
 
 _ALL: Final = "all"
 _MAX_MAP: Final = 100
@@ -65,6 +61,35 @@ class _PlaceChoices:
     as_json: bool = json_option()
 
 
+@dataclass(frozen=True, slots=True)
+class Uncompiled(JsonResult):
+    """A model that does not compile for a target, and why, with `--bisect`.
+
+    Attributes:
+        placement: the placement, with the error.
+        failing: the smallest part that does not compile.
+    """
+
+    __json__ = JsonForm(*within("placement", Placement), "failing")
+    placement: Placement
+    failing: Failing
+
+
+@dataclass(frozen=True, slots=True)
+class UnavailableTarget(JsonResult):
+    """A target that cannot be asked.
+
+    Attributes:
+        target: name of the target.
+        fault: why it cannot be asked.
+        install: the command that installs it.
+    """
+
+    target: str
+    fault: str
+    install: str
+
+
 @dataclass(frozen=True)
 class _Answer:
     """The placement on one target, or why there is none."""
@@ -74,19 +99,14 @@ class _Answer:
     fault: str = ""
     failing: Failing | None = None
 
-    def to_json(self) -> PlacementJson | UncompiledJson | UnavailableTargetJson:
-        """All fields, as JSON values."""
+    @property
+    def document(self) -> JsonResult:
+        """The answer as it is printed with ``--json``."""
         if self.placement is None:
-            return {"target": self.target.name, "fault": self.fault, "install": self.target.install}
-        document, part = self.placement.to_json(), self.failing
-        if part is None:
-            return document
-        failing: FailingJson = {
-            "nodes": list(part.nodes),
-            "operators": list(part.operators),
-            "is_smallest": part.is_smallest,
-        }
-        return {**document, "failing": failing}
+            return UnavailableTarget(self.target.name, self.fault, self.target.install)
+        if self.failing is None:
+            return self.placement
+        return Uncompiled(self.placement, self.failing)
 
 
 @command("place", model=MODEL)
@@ -106,7 +126,7 @@ def place_command(model: Path, choices: _PlaceChoices) -> int:
     MEMORY_BOUND.lift()
     answers = [_answer(source, target, choices, libraries) for target in targets]
     if choices.as_json:
-        print_json([answer.to_json() for answer in answers])
+        print_json([answer.document for answer in answers])
     else:
         _print(answers, choices)
     missing = [a for a in answers if a.fault and a.target.name in choices.target]

@@ -45,7 +45,7 @@ def replay_command(dump: Path, choices: _ReplayChoices) -> int:
         software_device=choices.software_device,
     )
     if choices.as_json:
-        print_json([result.to_json() for result in results])
+        print_json(results)
     else:
         _print_replayed(results)
     broken = [result for result in results if result.status == "damaged"]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from xoptim import GraphBuilder, repetitions
 from xoptim.api.preparing import Source, recorded
 from xoptim.diagnose.costs import Cost, Costs, model_costs
-from xoptim.diagnose.explanation import bytes_text, with_unit
+from xoptim.diagnose.explanation import JsonForm, JsonResult, bytes_text, with_unit
 
 from ..files import MODEL
 from ..options import command, flag, json_option, refuse_idle
@@ -21,12 +20,62 @@ from ..selection import operators_option
 from ..tables import Rows, open_console, print_json
 from ..verification import dims_option, read_dims
 
-if TYPE_CHECKING:
-    from ..json_types import RepeatedBlockJson, StatsJson
-
 _OWN_LINES = ("operators", "repeats", "costs")
 """Parts of the document that are not printed as a name and a value."""
 _FIGURES = ("nodes", "parameters", "flops", "read", "written")
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedBlock(JsonResult):
+    """A block that repeats in a model.
+
+    Attributes:
+        name: the scope that its copies share, or its operators.
+        times: number of copies.
+        nodes: number of nodes of each copy.
+        share: fraction of the nodes of the main graph that the copies have.
+    """
+
+    name: str
+    times: int
+    nodes: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class StatsDocument(JsonResult):
+    """What a model contains and costs.
+
+    Attributes:
+        operators: number of nodes by operator.
+        nodes: number of nodes, subgraphs included.
+        inputs: types by name.
+        outputs: types by name.
+        initializers: number of initializers.
+        parameters: number of their elements.
+        bytes: number of their bytes.
+        functions: number of local functions.
+        opsets: versions of operator sets by domain.
+        assumptions: assumptions in the metadata of the model.
+        ir_version: version of the file format.
+        repeats: blocks that repeat.
+        costs: operations, bytes and memory.
+    """
+
+    __json__ = JsonForm(name="Stats")
+    operators: dict[str, int]
+    nodes: int
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    initializers: int
+    parameters: int
+    bytes: int
+    functions: int
+    opsets: dict[str, int]
+    assumptions: tuple[str, ...]
+    ir_version: int
+    repeats: list[RepeatedBlock]
+    costs: Costs
 
 
 @dataclass(frozen=True)
@@ -56,8 +105,8 @@ def stats_command(model: Path, choices: _StatsChoices) -> None:
         return
     console = open_console()
     _print_costs(console, costs, layers=choices.layers)
-    facts = {name: value for name, value in stats.items() if name not in _OWN_LINES}
-    facts["assumptions"] = ", ".join(stats["assumptions"]) or "the default set"
+    facts = {name: value for name, value in stats.to_json().items() if name not in _OWN_LINES}
+    facts["assumptions"] = ", ".join(stats.assumptions) or "the default set"
     for key, value in facts.items():
         text = (
             ", ".join(f"{k or 'ai.onnx'} {v}" for k, v in value.items())
@@ -65,43 +114,37 @@ def stats_command(model: Path, choices: _StatsChoices) -> None:
             else value
         )
         console.print(f"{key:14s}{text}", highlight=False)
-    for block in stats["repeats"]:
+    for block in stats.repeats:
         text = (
-            f"{block['times']} times {block['name']}, {block['nodes']} nodes, {block['share']:.0%} "
-            "of the graph"
+            f"{block.times} times {block.name}, {block.nodes} nodes, {block.share:.0%} of the graph"
         )
         console.print(f"{'repeats':14s}{text}", highlight=False)
 
 
-def _stats(builder: GraphBuilder, costs: Costs) -> StatsJson:
+def _stats(builder: GraphBuilder, costs: Costs) -> StatsDocument:
     tensors = [tensor for graph in builder.model.graphs() for tensor in graph.initializers.values()]
-    return {
-        "operators": builder.count_types(),
-        "nodes": sum(builder.count_types().values()),
-        "inputs": {name: _type(builder, name) for name in builder.input_names},
-        "outputs": {name: _type(builder, name) for name in builder.output_names},
-        "initializers": len(tensors),
-        "parameters": sum(math.prod(tensor.shape) for tensor in tensors),
-        "bytes": sum(tensor.nbytes for tensor in tensors),
-        "functions": len(builder.model.functions),
-        "opsets": builder.opsets,
-        "assumptions": list(recorded(builder.model.shell).texts),
-        "ir_version": builder.model.ir_version,
-        "repeats": _repeats(builder),
-        "costs": costs.to_json(),
-    }
+    return StatsDocument(
+        operators=builder.count_types(),
+        nodes=sum(builder.count_types().values()),
+        inputs={name: _type(builder, name) for name in builder.input_names},
+        outputs={name: _type(builder, name) for name in builder.output_names},
+        initializers=len(tensors),
+        parameters=sum(math.prod(tensor.shape) for tensor in tensors),
+        bytes=sum(tensor.nbytes for tensor in tensors),
+        functions=len(builder.model.functions),
+        opsets=builder.opsets,
+        assumptions=recorded(builder.model.shell).texts,
+        ir_version=builder.model.ir_version,
+        repeats=_repeats(builder),
+        costs=costs,
+    )
 
 
-def _repeats(builder: GraphBuilder) -> list[RepeatedBlockJson]:
+def _repeats(builder: GraphBuilder) -> list[RepeatedBlock]:
     """Repeated blocks of the main graph, each with the share of the nodes that its copies have."""
     total = len(builder.nodes)
     return [
-        {
-            "name": block.name,
-            "times": block.times,
-            "nodes": block.nodes,
-            "share": block.times * block.nodes / total,
-        }
+        RepeatedBlock(block.name, block.times, block.nodes, block.times * block.nodes / total)
         for block in repetitions(builder.graph)
     ]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from xoptim import PrecisionOptions, tune
 from xoptim.bench.rounds import chosen_sizes
+from xoptim.diagnose.explanation import JsonForm, JsonResult, within
 from xoptim.precision.metrics import ErrorMetric
 from xoptim.precision.options import Calibration
 from xoptim.tuning import TuneOptions, TuningReport, settings_path
@@ -48,8 +48,24 @@ from ..verification import (
     tolerance_option,
 )
 
-if TYPE_CHECKING:
-    from ..json_types import TuneJson
+
+@dataclass(frozen=True, slots=True)
+class TuneDocument(JsonResult):
+    """The report of tuning, and the files that were written.
+
+    Attributes:
+        model: the file of the model.
+        written: files that were written.
+        settings_file: the settings files in use, the strongest first; ``None`` without one.
+        report: the report of tuning.
+    """
+
+    __json__ = JsonForm("model written settings_file", *within("report", TuningReport), name="Tune")
+    model: Path
+    written: list[Path]
+    settings_file: str | None
+    report: TuningReport
+
 
 _WORDS = {"start": "baseline", "undecided": "not known to be faster"}
 
@@ -121,13 +137,7 @@ def tune_command(context: click.Context, model: Path, choices: _TuneChoices) -> 
         progress.say("writing")
         written = result.save(output, in_place=choices.in_place)
     if choices.as_json:
-        document: TuneJson = {
-            "model": str(model),
-            "written": [str(path) for path in written],
-            "settings_file": used_settings(context),
-            **result.report.to_json(),
-        }
-        print_json(document)
+        print_json(TuneDocument(model, written, used_settings(context), result.report))
     else:
         _show(result.report, written, used_settings(context))
     failure = next(

@@ -143,7 +143,7 @@ def verify_command(
         _warn_of_quantization(original, other)
     if choices.as_json:
         warn_of_loosened()
-        print_json([report.to_json() for report in reports])
+        print_json(reports)
     else:
         for report in reports:
             say(f"{readable(report.verdict())}{loosened_text()}")
@@ -194,7 +194,7 @@ def _verified_there(original: Path, other: Path, choices: _VerifyChoices) -> int
     warn_of_missing(original, checks.feeds)
     if choices.as_json:
         warn_of_loosened()
-        print_json(check.to_json())
+        print_json(check)
     else:
         say(f"{target.name}: {check.summary()}{loosened_text()}")
     return {"equal": 0, "different": DIFFERENT}.get(check.status, NOT_VERIFIED)

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import onnx
 
 from xoptim.facts.dtypes import is_float, is_integer
+from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.operators import operator_label
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
@@ -139,9 +140,10 @@ _MOST_SUBGRAPHS: Final = 1_000_000
 
 
 @dataclass(slots=True)
-class Motif:
+class Motif(JsonResult):
     """Subgraphs of one form."""
 
+    __json__ = JsonForm("form nodes count exclusive models model place")
     # The expression that they compute, without attributes: ``Mul(a, Sigmoid(a))``. Several results
     # are separated by semicolons. Small letters are computed values, capital letters constants,
     # ``t1`` is a result that is read twice inside; a constant of one element is written as its
@@ -154,13 +156,6 @@ class Motif:
     count: int = 0  # number of places, which may overlap
     exclusive: int = 0  # number of places where nothing else reads the results inside
     models: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """All fields."""
-        return {
-            name: getattr(self, name)
-            for name in ("form", "nodes", "count", "exclusive", "models", "model", "place")
-        }
 
 
 def mine(models: Iterable[Any], size: int = MOST_NODES) -> list[Motif]:

@@ -98,7 +98,7 @@ def test_json() -> None:
     assert found["models"][0]["ratio"] is None
     assert len(found["models"][1]["interval"]) == 2
     assert found["models"][1]["median_ms"] == pytest.approx(1e3 * report.models[1].median)
-    latency = report.latency()
+    latency = report.latency().to_json()
     assert set(latency) == {
         "provider",
         "threads",

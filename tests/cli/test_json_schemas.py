@@ -3,23 +3,25 @@ schema and cases here.
 """
 
 import copy
-import inspect
 import json
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, get_type_hints, is_typeddict
+from typing import Any, NamedTuple
 
 import pytest
 from jsonschema import Draft202012Validator
 
 import xoptim
-from lab.json_schemas import TypeSchemas, descriptions, schema_of, text
+from lab.json_schemas import DOCUMENTS, TypeSchemas, descriptions, schema_of, text
 from tests.cli.command import Outcome, Xopt, check_document, closed_schema, write
 from xoptim import XoptimError
 from xoptim.api.schemas import FILE, VERSION, schema_names
-from xoptim.cli import json_types
 from xoptim.cli.commands import COMMANDS
 from xoptim.cli.tables import print_json
+from xoptim.facts.json_results import JsonForm, JsonResult, count, member, within
+from xoptim.facts.json_values import AnyFloat
 
 MODEL = """agraph (float[n,3] x) => (float[n,3] y)
     { a = Neg(x) b = Neg(a) c = Exp(b) y = Relu(c) }"""
@@ -162,15 +164,15 @@ def _with_json() -> set[str]:
 
 def test_each_command_with_json_has_a_schema_and_cases() -> None:
     assert _with_json() == set(CASES)
-    assert _with_json() | set(FILES) == set(json_types.DOCUMENTS)
+    assert _with_json() | set(FILES) == set(DOCUMENTS)
 
 
 def test_the_file_is_as_generated() -> None:
     assert FILE.read_text(encoding="utf-8") == text(), "`make docs` writes it"
-    assert schema_names() == sorted(json_types.DOCUMENTS)
+    assert schema_names() == sorted(DOCUMENTS)
 
 
-@pytest.mark.parametrize("name", json_types.DOCUMENTS)
+@pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_schema_has_what_its_type_has(name: str) -> None:
     """In the same order."""
     schema = xoptim.json_schema(name)
@@ -179,11 +181,14 @@ def test_a_schema_has_what_its_type_has(name: str) -> None:
     assert schema["$id"] == f"urn:xoptim:schema:{VERSION}:{name}"
 
 
-def test_each_field_is_described() -> None:
-    kinds = [kind for _, kind in inspect.getmembers(json_types, is_typeddict)]
-    assert len(kinds) > 20
-    for kind in kinds:
-        assert set(descriptions(kind)) == set(get_type_hints(kind)), kind
+def test_each_member_is_described() -> None:
+    definitions = [
+        definition for name in DOCUMENTS for definition in schema_of(name)["$defs"].items()
+    ]
+    assert len(dict(definitions)) > 40
+    for title, definition in definitions:
+        for key, schema in definition["properties"].items():
+            assert re.fullmatch(r"\S.*\w.*\.", schema["description"]), f"{title}.{key}"
 
 
 @pytest.mark.slow
@@ -235,7 +240,7 @@ def test_numbers_that_json_lacks_are_texts(capsys: pytest.CaptureFixture[str]) -
     assert found == {"a": ["nan", "inf"], "b": ["-inf", 1.5]}
 
 
-class _LeafJson(TypedDict):
+class _Leaf(NamedTuple):
     """A leaf.
 
     Attributes:
@@ -246,28 +251,85 @@ class _LeafJson(TypedDict):
     name: str
 
 
-class _TreeJson(_LeafJson):
+@dataclass(frozen=True, slots=True)
+class _Tree(JsonResult):
     """A tree.
 
     Attributes:
+        leaf: its only leaf; ``None`` without one.
         children: further trees.
         size: a size.
     """
 
-    children: list["_TreeJson"]
-    size: NotRequired[int | None]
+    __json__ = JsonForm(
+        *within("leaf", _Leaf),
+        "is_leaf children",
+        member("count=children", count, "number of children."),
+        member("size", is_optional=True),
+        name="Plant",
+    )
+    leaf: _Leaf | None
+    children: list["_Tree"] = field(default_factory=list)
+    size: AnyFloat | None = None
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it has no ``children``."""
+        return not self.children
 
 
-def test_types_that_extend_others_and_themselves() -> None:
+def test_the_schema_of_a_result() -> None:
     types = TypeSchemas(is_closed=True)
-    assert types.of(_TreeJson) == {"$ref": "#/$defs/_Tree"}
-    (made,) = types.definitions.values()
-    assert list(made["properties"]) == ["name", "children", "size"]
-    assert made["required"] == ["name", "children"]
-    assert made["properties"]["name"]["description"] == "a name that goes on."
-    assert made["properties"]["children"]["items"] == {"$ref": "#/$defs/_Tree"}
-    assert made["properties"]["size"]["type"] == ["integer", "null"]
-    assert made["additionalProperties"] is False
+    assert types.of(_Tree) == {"$ref": "#/$defs/Plant"}
+    (schema,) = types.definitions.values()
+    assert list(schema["properties"]) == ["name", "is_leaf", "children", "count", "size"]
+    assert schema["required"] == ["name", "is_leaf", "children", "count"]
+    assert schema["additionalProperties"] is False
+    assert schema["properties"] == {
+        "name": {"type": ["string", "null"], "description": "a name that goes on."},
+        "is_leaf": {"type": "boolean", "description": "whether it has no `children`."},
+        "children": {
+            "type": "array",
+            "items": {"$ref": "#/$defs/Plant"},
+            "description": "further trees.",
+        },
+        "count": {"type": "integer", "description": "number of children."},
+        "size": {
+            "anyOf": [{"type": "number"}, {"enum": ["inf", "-inf", "nan"]}],
+            "description": "a size.",
+        },
+    }
+
+
+def test_results_are_as_their_schema_says() -> None:
+    types = TypeSchemas(is_closed=True)
+    schema = Draft202012Validator({**types.of(_Tree), "$defs": types.definitions})
+    for tree in (_Tree(None), _Tree(_Leaf("x"), [_Tree(None)], float("inf"))):
+        assert schema.is_valid(tree.to_json())
+        assert not schema.is_valid({**tree.to_json(), "size": None})
+
+
+def test_a_line_without_a_description_is_an_error() -> None:
+    class Unclear:
+        """Attributes without a description.
+
+        Attributes:
+            name
+        """
+
+    with pytest.raises(ValueError, match="'name' is not an attribute and its description"):
+        descriptions(Unclear)
+
+
+def test_a_member_without_a_description_is_an_error() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Undescribed(JsonResult):
+        """A result."""
+
+        name: str
+
+    with pytest.raises(ValueError, match=r"Undescribed\.name has no description"):
+        TypeSchemas().of(Undescribed)
 
 
 @pytest.mark.parametrize("kind", [complex, dict[int, str], tuple[int, str]])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support import parse
-from xoptim.bench import ratio_of
+from xoptim.bench import Interval, Ratio, ratio_of
 from xoptim.tuning.candidates import Model
 from xoptim.tuning.choices import UNTOUCHED, Choice, Recipe, Variation
 from xoptim.tuning.measurement import Budget, SideBySide
@@ -56,7 +56,7 @@ def test_ratios_are_over_the_passes_that_contain_both(meter: SideBySide) -> None
         meter.count(ORIGINAL, ORIGINAL),
         meter.count(TRANSPOSED, ORIGINAL),
     ) == (1, 2, 0)
-    assert meter.ratio(ORIGINAL, ORIGINAL) == (1.0, (1.0, 1.0))
+    assert meter.ratio(ORIGINAL, ORIGINAL) == Ratio(1.0, Interval(1.0, 1.0))
     with pytest.raises(ValueError, match="at least 1"):
         meter.ratio(TRANSPOSED, ORIGINAL)
 

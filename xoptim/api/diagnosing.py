@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, TypedDict, TypeVar, Unpack
 
 from xoptim.catalogue.selection import Item, Selection, select
 from xoptim.diagnose.differences import Difference, common_results, differences
@@ -20,7 +20,7 @@ from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.changes import with_changes
 from xoptim.facts.errors import ModelError
-from xoptim.facts.json_values import json_number
+from xoptim.facts.json_results import JsonForm, JsonResult, member
 from xoptim.facts.operators import operator_label
 from xoptim.graph.assumed import assumed_of, report_unused
 from xoptim.graph.load import load_model
@@ -36,36 +36,34 @@ from xoptim.verification.options import VerificationChanges, VerificationOptions
 from xoptim.verification.reference import run_reference
 from xoptim.verification.session import Session, Value
 
-if TYPE_CHECKING:
-    from xoptim.api.json_types import ValueDifferenceJson
-
 
 @dataclass(frozen=True, slots=True)
-class ValueDifference:
-    """The difference of a result between two models."""
+class ValueDifference(JsonResult):
+    """A result that differs between two models.
 
-    name: str  # of the result
-    operator: str  # that produces it in the first model
-    node: str  # name of its node there
-    comparison: Comparison  # of the two values
-    is_first: bool  # whether all results that its node reads, and that both models have, are equal
+    Attributes:
+        name: name of the result.
+        operator: operator that produces it in the first model.
+        node: name of its node there.
+        comparison: the comparison of the two values.
+        is_first: whether all results that its node reads are equal.
+    """
+
+    __json__ = JsonForm(
+        "name operator node is_first comparison.max_abs",
+        member("comparison.message", description="the difference in words."),
+    )
+    name: str
+    operator: str
+    node: str
+    comparison: Comparison
+    is_first: bool  # of the results that both models have
 
     def __str__(self) -> str:
         return (
             f"{self.name!r} of {self.operator} {self.node!r}: "
             f"{self.comparison.message or 'differs'}"
         )
-
-    def to_json(self) -> ValueDifferenceJson:
-        """All fields as JSON values."""
-        return {
-            "name": self.name,
-            "operator": self.operator,
-            "node": self.node,
-            "is_first": self.is_first,
-            "max_abs": json_number(self.comparison.max_abs),
-            "message": self.comparison.message,
-        }
 
 
 def diff(first: Any, second: Any) -> list[Difference]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from xoptim.facts.errors import XoptimError
+from xoptim.facts.json_results import JsonResult
 from xoptim.facts.json_values import parse_json
-
-if TYPE_CHECKING:
-    from xoptim.batching.json_types import RecordJson
 
 Status = Literal["done", "not verified", "different", "failed", "crashed", "timeout"]
 """How a model ended.
@@ -32,25 +30,39 @@ class BatchError(XoptimError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """How a model ended."""
+class Record(JsonResult):
+    """How a model of a batch ended.
 
-    model: str  # the file of the model
-    output: str  # the file of the result, relative to the folder of the batch
-    status: Status  # how it ended
-    # number of nodes, subgraphs included; ``None`` where the command did not report any
+    Attributes:
+        model: the file of the model.
+        output: the file of the result, relative to the folder of the batch.
+        status: how it ended.
+        nodes_before: number of nodes, subgraphs included; ``None`` where it is not known.
+        nodes_after: number of nodes of the result; ``None`` where it is not known.
+        bytes_before: size of the model and its weights; ``None`` where it is not known.
+        bytes_after: size of the result; ``None`` where it is not known.
+        seconds: duration, in seconds.
+        verdict: the result of the verification; empty when there was none.
+        assumptions: assumptions in force, in addition to the default set.
+        remarks: findings and hints that the command prints about the model.
+        error: the reason of a failure, in one line.
+        key: hash of the model, the options and the versions.
+        written: SHA-256 of each file written, by its path relative to the folder of the batch.
+    """
+
+    model: str
+    output: str
+    status: Status
     nodes_before: int | None = None
-    nodes_after: int | None = None  # the same afterwards
-    bytes_before: int | None = None  # size of the model and its weights
-    bytes_after: int | None = None  # size of the result
-    seconds: float = 0.0  # time of the process
-    verdict: str = ""  # the result of the verification, empty when there was none
-    assumptions: Sequence[str] = ()  # assumptions in addition to the default set
-    # findings and hints that the command prints about the model, each in one line
+    nodes_after: int | None = None
+    bytes_before: int | None = None
+    bytes_after: int | None = None
+    seconds: float = 0.0
+    verdict: str = ""
+    assumptions: Sequence[str] = ()
     remarks: Sequence[str] = ()
-    error: str = ""  # the reason of a failure, in one line
-    key: str = ""  # hash of the content of the model, of the options and of the versions
-    # SHA-256 of each file written, by its path relative to the folder of the batch
+    error: str = ""
+    key: str = ""
     written: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -68,25 +80,6 @@ class Record:
     def to_line(self) -> str:
         """The record as a line of JSON, without the end of the line."""
         return json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False)
-
-    def to_json(self) -> RecordJson:
-        """All fields as JSON values."""
-        return {
-            "model": self.model,
-            "output": self.output,
-            "status": self.status,
-            "nodes_before": self.nodes_before,
-            "nodes_after": self.nodes_after,
-            "bytes_before": self.bytes_before,
-            "bytes_after": self.bytes_after,
-            "seconds": self.seconds,
-            "verdict": self.verdict,
-            "assumptions": list(self.assumptions),
-            "remarks": list(self.remarks),
-            "error": self.error,
-            "key": self.key,
-            "written": dict(self.written),
-        }
 
     @classmethod
     def from_line(cls, line: str) -> Self:

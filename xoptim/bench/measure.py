@@ -6,10 +6,10 @@ import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any, Final, NamedTuple, Unpack
+from typing import Any, Final, Unpack
 
 from xoptim.bench.options import BenchChanges, BenchOptions
 from xoptim.bench.rounds import (
@@ -32,6 +32,7 @@ from xoptim.bench.subjects import (
     values_for,
 )
 from xoptim.facts.changes import with_changes
+from xoptim.facts.json_results import JsonForm, JsonResult, member, to_milliseconds
 from xoptim.system.journal import ScratchFolder
 from xoptim.verification.report import VerificationReport
 from xoptim.verification.runs import ReferenceRun
@@ -44,11 +45,20 @@ _MAX_RUNS: Final = 2000  # the profiler keeps a million events
 _KERNEL: Final = "_kernel_time"
 
 
-class OperatorTime(NamedTuple):
-    """The time of the nodes of one operator in a run."""
+@dataclass(frozen=True, slots=True)
+class OperatorTime(JsonResult):
+    """The time of an operator in one run of a model.
 
-    seconds: float  # the total, median of the runs; for Loop, If and Scan with their subgraphs
-    calls: float  # number of executions
+    Attributes:
+        seconds: time of all its nodes, in seconds.
+        calls: number of calls.
+    """
+
+    __json__ = JsonForm(
+        member("ms=seconds", to_milliseconds, "time of all its nodes, in milliseconds."), "calls"
+    )
+    seconds: float  # the median of the runs; for Loop, If and Scan with their subgraphs
+    calls: float
 
 
 def profile(

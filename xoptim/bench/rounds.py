@@ -7,21 +7,19 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import geometric_mean, median
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from xoptim.bench.options import BenchOptions
 from xoptim.bench.subjects import Loading
+from xoptim.facts.json_results import JsonForm, JsonResult, member, to_milliseconds, within
 from xoptim.facts.words import counted
 from xoptim.system.machine import clock_of_thread
 from xoptim.verification.dims import sizes_text
 from xoptim.verification.report import VerificationReport
 from xoptim.verification.session import resolve_providers
 from xoptim.verification.session_settings import SessionSettings
-
-if TYPE_CHECKING:
-    from xoptim.bench.json_types import BenchJson, LatencyJson, ModelTimesJson, RatioJson
 
 Clock: TypeAlias = Callable[[], float]
 
@@ -144,11 +142,37 @@ class Interval(NamedTuple):
     high: float
 
 
-class Ratio(NamedTuple):
-    """The time of a model divided by that of another one, and its 95 % confidence interval."""
+@dataclass(frozen=True, slots=True)
+class Ratio(JsonResult):
+    """A ratio of times.
 
-    value: float
+    Attributes:
+        value: time divided by the time of the first, or original, model.
+        interval: its 95 % confidence interval.
+    """
+
+    __json__ = JsonForm(
+        member(
+            "ratio=value",
+            description=(
+                "time divided by the time of the first, or original, model; null when not measured."
+            ),
+        ),
+        member(
+            "interval=bounds",
+            description=(
+                "lower and upper bound of its 95 % confidence interval; null when not measured."
+            ),
+        ),
+    )
+    # The schema allows null wherever a ratio stands
+    value: Annotated[float, float | None]
     interval: Interval
+
+    @property
+    def bounds(self) -> Annotated[list[float], list[float] | None]:
+        """Lower and upper bound of the interval."""
+        return list(self.interval)
 
     @property
     def is_difference(self) -> bool:
@@ -174,14 +198,6 @@ def mean_ratio(ratios: Sequence[Ratio]) -> Ratio:
         for numbers in zip(*((r.value, *r.interval) for r in ratios), strict=True)
     )
     return Ratio(value, Interval(low, high))
-
-
-def ratio_json(ratio: Ratio | None) -> RatioJson:
-    """A ratio and its interval as JSON values."""
-    return {
-        "ratio": None if ratio is None else ratio.value,
-        "interval": None if ratio is None else list(ratio.interval),
-    }
 
 
 def ratio_of(
@@ -218,49 +234,125 @@ def ratio_of(
 
 
 @dataclass(frozen=True, slots=True)
-class ModelTimes:
-    """The figures of one model."""
+class ModelTimes(JsonResult):
+    """The times of one model.
 
-    label: str  # its name
-    median: float  # seconds of a run: the median over all rounds
-    best: float  # seconds of the shortest run
-    spread: float  # seconds between the first and the third quartile of the rounds
-    rounds: int  # number of rounds
-    loading: Loading | None  # time and memory to load it, ``None`` when they were not measured
-    # its time divided by the first model's, ``None`` for the first model
+    Attributes:
+        label: the model.
+        median: median time of a run, in seconds.
+        best: time of the shortest run, in seconds.
+        spread: interquartile range of the times of the rounds, in seconds.
+        rounds: number of rounds.
+        loading: time and memory to load it; ``None`` when they were not measured.
+        ratio: its time divided by the first model's; ``None`` for the first model.
+        comparison: the results compared with those of the first model; ``None`` when not compared.
+    """
+
+    __json__ = JsonForm(
+        "model=label",
+        member("median_ms=median", to_milliseconds, "median time of a run, in milliseconds."),
+        member("min_ms=best", to_milliseconds, "time of the shortest run, in milliseconds."),
+        member(
+            "spread_ms=spread",
+            to_milliseconds,
+            "interquartile range of the times of the rounds, in milliseconds.",
+        ),
+        "rounds",
+        member(
+            "load_ms=loading.seconds",
+            to_milliseconds,
+            "time to create a session, in milliseconds; null when not measured.",
+        ),
+        "memory_bytes=loading.memory",
+        *within("ratio", Ratio),
+        member(
+            "ratio.is_difference",
+            description="whether the interval of the ratio excludes 1; null for the first model.",
+        ),
+        "comparison",
+    )
+    label: str
+    median: float
+    best: float
+    spread: float
+    rounds: int
+    loading: Loading | None
     ratio: Ratio | None = None
-    # Its results compared with the first model's, ``None`` for the first model, or when nothing was
-    # compared
     comparison: VerificationReport | None = None
-
-    def to_json(self) -> ModelTimesJson:
-        """The figures as JSON values, times in milliseconds."""
-        ratio, comparison, loading = self.ratio, self.comparison, self.loading
-        return {
-            "model": self.label,
-            "median_ms": 1e3 * self.median,
-            "min_ms": 1e3 * self.best,
-            "spread_ms": 1e3 * self.spread,
-            "rounds": self.rounds,
-            "load_ms": None if loading is None else 1e3 * loading.seconds,
-            "memory_bytes": None if loading is None else loading.memory,
-            **ratio_json(ratio),
-            "is_difference": None if ratio is None else ratio.is_difference,
-            "comparison": None if comparison is None else comparison.to_json(),
-        }
 
 
 @dataclass(frozen=True, slots=True)
-class BenchReport:
-    """The figures of models that ran side by side; geometric means for several settings."""
+class Latency(JsonResult):
+    """The times of a model before and after an optimization.
 
+    Attributes:
+        provider: the execution provider.
+        threads: number of threads; 0 for the default of ONNX Runtime.
+        before: median time of a run of the original, in seconds.
+        after: median time of a run of the result, in seconds.
+        ratio: the quotient of these times.
+        sizes: sizes of the symbolic dimensions.
+        at: the same for each setting, where several were measured.
+    """
+
+    __json__ = JsonForm(
+        "provider threads",
+        member(
+            "before_ms=before",
+            to_milliseconds,
+            "median time of a run of the original, in milliseconds.",
+        ),
+        member(
+            "after_ms=after",
+            to_milliseconds,
+            "median time of a run of the result, in milliseconds.",
+        ),
+        *within("ratio", Ratio),
+        "sizes",
+        member("at", is_optional=True),
+    )
+    provider: str
+    threads: int
+    before: float
+    after: float
+    ratio: Ratio | None
+    sizes: Mapping[str, int]
+    at: tuple[Latency, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchReport(JsonResult):
+    """The times of models that were run side by side.
+
+    Attributes:
+        models: the times of each model, in the order in which they were given. Of several settings,
+            they are geometric means.
+        sizes: sizes of the symbolic dimensions; those that all settings have.
+        options: the options of the benchmark.
+        refused: preferred sizes, with which the first model does not run.
+        at: the same for each setting, where several were measured.
+    """
+
+    __json__ = JsonForm(
+        member("provider=options.provider", description="the execution provider."),
+        member(
+            "threads=options.threads",
+            description="number of threads; 0 for the default of ONNX Runtime.",
+        ),
+        member("level=options.level", description="level of ORT graph optimizations."),
+        "sizes",
+        member("assumptions=options.assume", description="assumptions that were given."),
+        member(
+            "models", description="the times of each model, in the order in which they were given."
+        ),
+        member("at", is_optional=True),
+        name="Bench",
+    )
     models: tuple[ModelTimes, ...]
-    # of dynamic dimensions; of several settings, the sizes that all of them have
     sizes: Mapping[str, int]
     options: BenchOptions
-    # preferred sizes, with which the first model does not run
     refused: Mapping[str, int] = field(default_factory=dict)
-    at: tuple[BenchReport, ...] = ()  # the figures of each setting, if there are several
+    at: tuple[BenchReport, ...] = ()
 
     @property
     def is_equal(self) -> bool:
@@ -278,36 +370,18 @@ class BenchReport:
             for sizes, report in zip(self.options.at, self.at, strict=True)
         }
 
-    def latency(self) -> LatencyJson:
-        """The first model, before an optimization, and the last one, after it, as JSON values."""
-        before, after = self.models[0], self.models[-1]
-        ratio = ratio_json(after.ratio)
-        values: LatencyJson = {
-            "provider": self.options.provider,
-            "threads": self.options.threads,
-            "before_ms": 1e3 * before.median,
-            "after_ms": 1e3 * after.median,
-            "ratio": ratio["ratio"],
-            "interval": ratio["interval"],
-            "sizes": dict(self.sizes),
-        }
-        if self.at:
-            values["at"] = [report.latency() for report in self.at]
-        return values
-
-    def to_json(self) -> BenchJson:
-        """All figures as JSON values."""
-        values: BenchJson = {
-            "provider": self.options.provider,
-            "threads": self.options.threads,
-            "level": self.options.level,
-            "sizes": dict(self.sizes),
-            "assumptions": list(self.options.assume),
-            "models": [model.to_json() for model in self.models],
-        }
-        if self.at:
-            values["at"] = [report.to_json() for report in self.at]
-        return values
+    def latency(self) -> Latency:
+        """The times of the first model, before an optimization, and of the last one, after it."""
+        options, before, after = self.options, self.models[0], self.models[-1]
+        return Latency(
+            options.provider,
+            options.threads,
+            before.median,
+            after.median,
+            after.ratio,
+            self.sizes,
+            tuple(report.latency() for report in self.at),
+        )
 
 
 def joined(reports: Sequence[BenchReport], options: BenchOptions) -> BenchReport:

@@ -41,11 +41,15 @@ class Subject(NamedTuple):
 
 
 class Loading(NamedTuple):
-    """Time and memory to load a model."""
+    """Time and memory to load a model.
 
-    seconds: float  # to create a session from the file
-    # Bytes by which the process has grown after loading and one run, without GPU memory; ``None``
-    # if the system does not report them (not Linux)
+    Attributes:
+        seconds: time to create a session from the file, in seconds.
+        memory: memory that loading took, in bytes; ``None`` when not known.
+    """
+
+    seconds: float
+    # The growth of the process after loading and one run, without GPU memory; known on Linux only
     memory: int | None
 
 

@@ -6,13 +6,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import onnx
 
 from xoptim.facts.dims import Dim, evaluate
 from xoptim.facts.dtypes import byte_size
 from xoptim.facts.errors import ModelError
+from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.operators import operator_label
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
@@ -22,62 +23,54 @@ from xoptim.verification.dims import unknown_dimension
 from xoptim.verification.sized import SizedModel, evaluated
 from xoptim.verification.work import MAX_COUNT, MemoryNeed, operations
 
-if TYPE_CHECKING:
-    from xoptim.diagnose.json_types import CostJson, CostsJson
-
 _DEFAULT_SIZE: Final = 1
 """Size of a dynamic dimension that the caller does not set."""
 
 
 @dataclass(slots=True)
-class Cost:
-    """The cost of some nodes."""
+class Cost(JsonResult):
+    """The cost of some nodes.
 
-    nodes: int = 0  # their number
-    # elements of the constants that they read; a shared constant counts for its first reader
-    parameters: int = 0
-    flops: int = 0  # operations; a multiplication and an addition count as two
-    read: int = 0  # bytes of operands, constants included
-    written: int = 0  # bytes of results
-    unknown: int = 0  # number of nodes with unknown shapes, which count as 0
+    Attributes:
+        nodes: number of nodes.
+        parameters: number of elements of the constants that they read.
+        flops: number of operations; a multiplication and an addition count as two.
+        read: bytes of operands, constants included.
+        written: bytes of results.
+        unknown: number of nodes with unknown shapes, which count as 0.
+    """
+
+    nodes: int = 0
+    parameters: int = 0  # a shared constant counts for its first reader
+    flops: int = 0
+    read: int = 0
+    written: int = 0
+    unknown: int = 0
 
     def add(self, other: Cost) -> None:
         """Add the cost of further nodes."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
-    def to_json(self) -> CostJson:
-        """All fields as JSON values."""
-        return {
-            "nodes": self.nodes,
-            "parameters": self.parameters,
-            "flops": self.flops,
-            "read": self.read,
-            "written": self.written,
-            "unknown": self.unknown,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class Costs:
-    """The cost of a model."""
+class Costs(JsonResult):
+    """The cost of a model.
 
-    sizes: dict[str, int]  # of the dynamic dimensions
-    by_operator: dict[str, Cost]  # cost by operator, the most operations first
-    by_layer: dict[str, Cost]  # cost by prefix of the node names
-    # cost of all nodes of the main graph and of its subgraphs; the bodies of loops count once
-    total: Cost
-    peak: int  # lower bound of the bytes of results that are alive at one time, without weights
+    Attributes:
+        sizes: sizes of the symbolic dimensions.
+        by_operator: cost by operator, the most operations first.
+        by_layer: cost by prefix of the node names.
+        total: cost of all nodes; bodies of loops count once.
+        peak: lower bound of the bytes of results alive at one time, without weights.
+    """
 
-    def to_json(self) -> CostsJson:
-        """All fields as JSON values."""
-        return {
-            "sizes": self.sizes,
-            "by_operator": {name: cost.to_json() for name, cost in self.by_operator.items()},
-            "by_layer": {name: cost.to_json() for name, cost in self.by_layer.items()},
-            "total": self.total.to_json(),
-            "peak_bytes": self.peak,
-        }
+    __json__ = JsonForm("sizes by_operator by_layer total peak_bytes=peak")
+    sizes: dict[str, int]
+    by_operator: dict[str, Cost]
+    by_layer: dict[str, Cost]
+    total: Cost  # nodes of subgraphs included
+    peak: int
 
 
 def costs(

@@ -6,40 +6,41 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from xoptim.facts.dims import is_anonymous
 from xoptim.facts.dtypes import type_name
+from xoptim.facts.json_results import JsonResult
 from xoptim.facts.operators import operator_label
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
 
-if TYPE_CHECKING:
-    from xoptim.diagnose.json_types import DifferenceJson
-
 Kind: TypeAlias = Literal["added", "removed", "changed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One difference of a model from another."""
+class Difference(JsonResult):
+    """One difference of a model from another.
+
+    Attributes:
+        kind: the kind of the difference.
+        part: ``node``, ``initializer``, ``input``, ``output``, ``function`` or ``operator set``.
+        name: name of the part; the first result of a node without a name.
+        detail: its operator, or what changed.
+    """
 
     kind: Kind
-    part: str  # ``node``, ``initializer``, ``input``, ``output``, ``function`` or ``operator set``
-    name: str  # of the part; for a node without a name, the name of its first result
-    detail: str  # its operator, or what changed
+    part: str
+    name: str
+    detail: str
 
     def __str__(self) -> str:
         sign = {"added": "+", "removed": "-", "changed": "~"}[self.kind]
         return f"{sign} {self.part} {self.name!r}: {self.detail}"
-
-    def to_json(self) -> DifferenceJson:
-        """All fields."""
-        return {"kind": self.kind, "part": self.part, "name": self.name, "detail": self.detail}
 
 
 def differences(first: Model, second: Model) -> list[Difference]:

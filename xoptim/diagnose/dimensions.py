@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import onnx
 
+from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.verification.dims import Sizes, open_dimensions
 from xoptim.verification.errors import FeedError, RunError, shortened
 from xoptim.verification.options import VerificationOptions
@@ -21,9 +22,6 @@ from xoptim.verification.session import Session
 from xoptim.verification.sized import SizedModel
 from xoptim.verification.work import MemoryNeed
 
-if TYPE_CHECKING:
-    from xoptim.diagnose.json_types import DimensionJson
-
 _SIZES: Final = (1, 2, 3, 16, 17, 24, 64, 128, 512)
 _MAX_SECONDS: Final = 30.0  # after which no further size is tried
 _MAX_SMALL: Final = 64  # assignments of small sizes to the other dimensions
@@ -31,9 +29,17 @@ _RUN_SECONDS: Final = 10.0  # after which a run is stopped, and no larger size i
 
 
 @dataclass(slots=True)
-class DimensionTrial:
-    """The sizes of a dimension with which a model runs, and those with which it fails."""
+class DimensionTrial(JsonResult):
+    """The sizes of a dynamic dimension with which a model was run.
 
+    Attributes:
+        name: name of the dimension, or input:axis.
+        works: sizes with which the model runs.
+        fails: sizes with which it does not run.
+        error: the first error; empty without one.
+    """
+
+    __json__ = JsonForm(name="Dimension")
     name: str
     works: list[int]
     fails: list[int]
@@ -53,15 +59,6 @@ class DimensionTrial:
             f"the inputs leave {self.name} open, but the model runs with {works} and fails with "
             f"{fails}: {self.error}"
         )
-
-    def to_json(self) -> DimensionJson:
-        """All fields as JSON values."""
-        return {
-            "name": self.name,
-            "works": self.works,
-            "fails": self.fails,
-            "error": self.error,
-        }
 
 
 def try_dimensions(

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, entry_points, version
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -18,6 +18,7 @@ from onnx import TensorProto, helper
 from xoptim.bench.int8 import INSTRUCTIONS, int8_share
 from xoptim.catalogue.discovery import GROUP, installed_patterns
 from xoptim.engine.index import defect_of
+from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.operators import operators_served
 from xoptim.match.pattern import PatternOptimization
 from xoptim.system.machine import available_memory, instructions
@@ -25,9 +26,6 @@ from xoptim.targets import TargetState, every as every_target, state_of
 from xoptim.verification.errors import LoadError, ProviderUnavailable, RunError
 from xoptim.verification.session import Session, ort
 from xoptim.verification.session_settings import SessionSettings
-
-if TYPE_CHECKING:
-    from xoptim.diagnose.json_types import DiagnosisJson
 
 _PACKAGES: Final = (
     "xoptim",
@@ -44,29 +42,38 @@ _OPTIONAL: Final = ("torch", "onnxscript", "onnxruntime-extensions")
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """The state of an installation."""
+class Diagnosis(JsonResult):
+    """The state of an installation.
 
-    # of Python, the system and the packages, ``""`` for an optional one that is missing
+    Attributes:
+        versions: versions of Python, the system and packages; empty for a missing optional one.
+        providers: by execution provider, why it does not run a model; empty when it does.
+        kernels: by execution provider, number of operators with a kernel; 0 when not known.
+        targets: the state of each target.
+        packs: by entry point, number of patterns; -1 when it cannot be loaded.
+        skipped: by pattern, why it is not run for the execution provider.
+        memory: free memory in bytes; ``None`` when not known.
+        integers: instructions of the processor for 8-bit integers; ``None`` when not known.
+        int8_share: time of an int8 MatMul on this machine, divided by that of float32.
+    """
+
+    __json__ = JsonForm(
+        "versions providers kernels targets packs skipped free_memory=memory",
+        "integer_instructions=integers int8_share faults",
+    )
     versions: dict[str, str]
-    # for each execution provider of onnxruntime, why it does not run a model, ``""`` when it does
     providers: dict[str, str]
-    # for each provider, the number of operators for which it has a kernel, 0 when it is not known
     kernels: dict[str, int]
-    # where models may run, with the installed packages and the devices that they find
     targets: tuple[TargetState, ...]
-    # entry points of patterns, with the number of patterns of each, -1 when it cannot be loaded
     packs: dict[str, int]
-    # patterns that are not run for the provider, with the reasons
     skipped: dict[str, str]
-    memory: int | None  # free memory in bytes, ``None`` when it is not known
-    # instructions of the processor for int8 MatMuls, ``None`` when they are not known
+    memory: int | None
     integers: tuple[str, ...] | None
-    int8_share: float  # time of an int8 MatMul here, divided by that of float32
+    int8_share: float
 
     @property
     def faults(self) -> list[str]:
-        """The parts that do not work: the provider for the CPU, or a pack."""
+        """What does not work."""
         faults = [
             f"{name} does not run a model: {why}"
             for name, why in self.providers.items()
@@ -77,21 +84,6 @@ class Diagnosis:
             for name, count in self.packs.items()
             if count < 0
         ]
-
-    def to_json(self) -> DiagnosisJson:
-        """All fields as JSON values."""
-        return {
-            "versions": self.versions,
-            "providers": self.providers,
-            "kernels": self.kernels,
-            "targets": [target.to_json() for target in self.targets],
-            "packs": self.packs,
-            "skipped": self.skipped,
-            "free_memory": self.memory,
-            "integer_instructions": None if self.integers is None else list(self.integers),
-            "int8_share": self.int8_share,
-            "faults": self.faults,
-        }
 
 
 def diagnose_installation(provider: str = "cpu", *, software_device: bool = False) -> Diagnosis:

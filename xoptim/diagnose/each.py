@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import onnx
@@ -21,6 +21,7 @@ from xoptim.engine.events import Application, Event, for_applications
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import GRADES
 from xoptim.facts.errors import ModelError, XoptimError
+from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.protos import replace_items
 from xoptim.graph.assumed import fitting, note
 from xoptim.graph.atomic_write import replacing
@@ -40,10 +41,6 @@ from xoptim.verification.report import Status, VerificationReport
 from xoptim.verification.session import Session, Value
 from xoptim.verification.verify import compare, verify_models
 
-if TYPE_CHECKING:
-    from xoptim.diagnose.json_types import DisagreementJson, EachJson, ReplayedJson
-
-
 _MAX_RECORDED_BYTES: Final = 1 << 30
 """Bytes of recorded results; results beyond this limit are computed again when needed."""
 _MAX_CACHED_BYTES: Final = 1 << 24
@@ -55,17 +52,29 @@ _MAX_COMPUTED_NODES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Disagreement:
-    """A rewrite whose replacement computes different results."""
+class Disagreement(JsonResult):
+    """A rewrite whose replacement computes different results.
 
-    number: int  # number of the rewrite in the run, counted from 1
-    pattern: str  # name of the pattern
-    node: str  # name of the node at which it matched, or of its first result
-    result: str  # the first result of this node
-    report: VerificationReport  # how the results differ
-    before: onnx.ModelProto  # the matched nodes, as a model
-    after: onnx.ModelProto  # their replacement
-    feeds: Mapping[str, Value]  # inputs on which they differ
+    Attributes:
+        number: number of the rewrite in the run, from 1.
+        pattern: name of the pattern.
+        node: name of the node at which it matched, or of its first result.
+        result: the first result of this node.
+        report: how the results differ.
+        before: the matched nodes, as a model.
+        after: their replacement.
+        feeds: inputs on which they differ.
+    """
+
+    __json__ = JsonForm("number pattern node verification=report")
+    number: int
+    pattern: str
+    node: str
+    result: str
+    report: VerificationReport
+    before: onnx.ModelProto
+    after: onnx.ModelProto
+    feeds: Mapping[str, Value]
 
     def __str__(self) -> str:
         return (
@@ -73,33 +82,43 @@ class Disagreement:
             f"{self.report.reason}"
         )
 
-    def to_json(self) -> DisagreementJson:
-        """All fields but models and feeds, as JSON values."""
-        return {
-            "number": self.number,
-            "pattern": self.pattern,
-            "node": self.node,
-            "verification": self.report.to_json(),
-        }
+
+class Unchecked(NamedTuple):
+    """A rewrite that could not be checked by itself.
+
+    Attributes:
+        pattern: name of the pattern.
+        reason: the reason.
+    """
+
+    pattern: str
+    reason: str
 
 
 @dataclass(slots=True)
-class EachCheck:
-    """Listens to the rewrites of an optimization (`OptimizationOptions.on_application`) and checks
-    each of them.
+class EachCheck(JsonResult):
+    """The checks of single rewrites.
 
-    The operands of matched nodes are recorded in a run of the original model on the feeds of a
+    It listens to the rewrites of an optimization (`OptimizationOptions.on_application`). The
+    operands of matched nodes are recorded in a run of the original model on the feeds of a
     verification. An unknown one (within a subgraph, or when the original does not run) is drawn at
     random; a rewrite that differs then counts as unchecked.
+
+    Attributes:
+        original: the model before the optimization.
+        options: the options of the comparisons.
+        checked: number of rewrites that were found equal.
+        right: names of patterns with such rewrites.
+        unchecked: rewrites that could not be checked.
+        disagreements: rewrites that compute different results.
     """
 
+    __json__ = JsonForm("checked unchecked disagreements", name="Each")
     original: ModelLike
     options: VerificationOptions = field(default_factory=VerificationOptions)
-    checked: int = 0  # number of rewrites found equal
-    right: set[str] = field(default_factory=set)  # names of patterns with such rewrites
-    # rewrites that could not be judged, with the reason
-    unchecked: list[tuple[str, str]] = field(default_factory=list)
-    # rewrites that compute different results
+    checked: int = 0
+    right: set[str] = field(default_factory=set)
+    unchecked: list[Unchecked] = field(default_factory=list)
     disagreements: list[Disagreement] = field(default_factory=list)
     _values: dict[str, Value] | None = field(default=None, repr=False)
 
@@ -127,22 +146,12 @@ class EachCheck:
             counts.append(f"{len(self.disagreements)} wrong")
         return ", ".join(counts)
 
-    def to_json(self) -> EachJson:
-        """The counts, reasons and disagreements as JSON values."""
-        return {
-            "checked": self.checked,
-            "unchecked": [
-                {"pattern": pattern, "reason": reason} for pattern, reason in self.unchecked
-            ],
-            "disagreements": [disagreement.to_json() for disagreement in self.disagreements],
-        }
-
     def __call__(self, application: Application) -> None:
         """Check one rewrite."""
         if isinstance(application.pattern, ModelPass):
             broken = unmet(application.graph.model, application.pattern.ensures)
             self.unchecked.append(
-                (application.pattern.name(), broken or "it changes the whole model")
+                Unchecked(application.pattern.name(), broken or "it changes the whole model")
             )
             return
         before, after = side_by_side(application.graph, application.matched, application.given)
@@ -168,7 +177,7 @@ class EachCheck:
         ):
             # Random values may be inconsistent with each other, such as a sequence and its items.
             self.unchecked.append(
-                (application.pattern.name(), f"on random values {report.summary()}")
+                Unchecked(application.pattern.name(), f"on random values {report.summary()}")
             )
         elif report.status == "different":
             anchor = application.anchor
@@ -186,7 +195,7 @@ class EachCheck:
                 )
             )
         else:
-            self.unchecked.append((application.pattern.name(), report.reason))
+            self.unchecked.append(Unchecked(application.pattern.name(), report.reason))
 
     def _feeds(
         self, graph: Graph, before: onnx.ModelProto, after: onnx.ModelProto
@@ -356,25 +365,30 @@ _SUFFIXES = (".before.onnx", ".after.onnx", ".txt")
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
-    """The check of one dumped rewrite; ``name`` is the stem of its files.
+class Replayed(JsonResult):
+    """The check of one dumped rewrite.
 
-    ``damage`` says why the models cannot be read.
+    Attributes:
+        name: name of the dump.
+        pattern: name of the pattern.
+        report: the comparison; ``None`` when the dump cannot be read.
+        damage: why the models cannot be read.
     """
 
-    name: str
+    __json__ = JsonForm("name pattern status reason report")
+    name: str  # the stem of its files
     pattern: str
     report: VerificationReport | None
     damage: str = ""
 
     @property
     def status(self) -> Status | Literal["damaged"]:
-        """The verdict."""
+        """The verdict; ``damaged`` when the dump cannot be read."""
         return "damaged" if self.report is None else self.report.status
 
     @property
     def reason(self) -> str:
-        """The reason why the models are not known to be equal, in one line."""
+        """Why the models are not known to be equal; empty when they are."""
         return self.damage if self.report is None else self.report.reason
 
     @property
@@ -382,17 +396,6 @@ class Replayed:
         """Largest absolute difference of an output, ``None`` when nothing was compared."""
         worst = None if self.report is None else self.report.largest
         return None if worst is None else worst.max_abs
-
-    def to_json(self) -> ReplayedJson:
-        """All fields, as JSON values."""
-        report = None if self.report is None else self.report.to_json()
-        return {
-            "name": self.name,
-            "pattern": self.pattern,
-            "status": self.status,
-            "reason": self.reason,
-            "report": report,
-        }
 
 
 def replay(

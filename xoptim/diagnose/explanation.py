@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from xoptim.engine.environment import wants_log as wants_log  # for the command
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError, XoptimError
-from xoptim.facts.json_values import json_number, strict_json as strict_json  # for the command
+from xoptim.facts.json_results import (
+    JsonForm as JsonForm,  # for the command
+    JsonResult as JsonResult,
+    json_value as json_value,
+    member as member,
+    within as within,
+)
+from xoptim.facts.json_values import AnyFloat
 from xoptim.facts.operators import operator_label
 from xoptim.facts.shapes import Info
 from xoptim.facts.words import (
@@ -32,24 +39,20 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 
-if TYPE_CHECKING:
-    from xoptim.diagnose.json_types import ExplanationJson, PlaceJson, ValueFactsJson
-
 _MAX_ELEMENTS = 8
 """Maximum number of elements of a constant whose value is shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The description of a node.
+class Place(JsonResult):
+    """A node of a model.
 
     Attributes:
-        position: its number: nodes of the main graph first, then of its subgraphs, then of local
-            functions.
+        position: its number: main graph first, then subgraphs, then local functions.
         op_type: operator, with its domain outside the standard one.
-        name: name of the node, may be empty.
+        name: name of the node; may be empty.
         outputs: names of its results.
-        graph: its graph: empty for the main graph, else the path to the subgraph, or the function.
+        graph: empty for the main graph, else the path to the subgraph, or the function.
     """
 
     position: int
@@ -64,29 +67,38 @@ class Place:
             f"#{self.position} {self.op_type} {name!r}{f' in {self.graph}' if self.graph else ''}"
         )
 
-    def to_json(self) -> PlaceJson:
-        """All fields, as JSON values."""
-        return {
-            "position": self.position,
-            "op_type": self.op_type,
-            "name": self.name,
-            "outputs": list(self.outputs),
-            "graph": self.graph,
-        }
+
+def plain(value: Any) -> Any:
+    """Convert to a JSON value.
+
+    Floats get the fewest digits that identify them in their own type.
+    """
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(list(value)) if value.ndim else plain(value[()])
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = float(str(value)) if value.dtype.kind in "fV" else value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
-class ValueFacts:
-    """The facts about a result that a condition is about.
+class ValueFacts(JsonResult):
+    """A result that a condition of a pattern is about.
 
     Attributes:
         name: name of the result.
-        dtype: element type as in ONNX text, ``undefined`` when unknown.
-        shape: number or text for each axis, ``None`` when the rank is unknown.
+        dtype: element type as in ONNX text; ``undefined`` when unknown.
+        shape: a number or a text for each axis; ``None`` when the rank is unknown.
         is_constant: whether it is the same in every run.
-        value: number, text or (nested) list of these, of a small constant; ``None`` for all others.
+        value: number, text or nested list of a small constant; ``None`` for all others.
     """
 
+    __json__ = JsonForm("name dtype shape is_constant", member("value", plain))
     name: str
     dtype: str
     shape: tuple[int | str, ...] | None
@@ -108,16 +120,6 @@ class ValueFacts:
 
     def __str__(self) -> str:
         return f"{self.name!r} {self.kind}"
-
-    def to_json(self) -> ValueFactsJson:
-        """All fields, as JSON values."""
-        return {
-            "name": self.name,
-            "dtype": self.dtype,
-            "shape": None if self.shape is None else list(self.shape),
-            "is_constant": self.is_constant,
-            "value": plain(self.value),
-        }
 
 
 def locate(model: Model, at: str) -> list[Node]:
@@ -210,64 +212,50 @@ def _small(graph: Graph, name: str, info: Info) -> Any:
     return None if array is None else plain(array)
 
 
-def plain(value: Any) -> Any:
-    """Convert to a JSON value.
-
-    Floats get the fewest digits that identify them in their own type.
-    """
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(list(value)) if value.ndim else plain(value[()])
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = float(str(value)) if value.dtype.kind in "fV" else value.item()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
-
-
 Status = Literal["failed", "refused", "matches", "taken"]
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(JsonResult):
     """The result of matching a pattern at one node.
 
     Attributes:
         pattern: name of the pattern.
-        status: ``refused``, ``matches``, ``failed`` when the pattern raised an error, or ``taken``
-            when it matched before other patterns were applied; places then refer to the model as it
-            was.
-        anchor: node at which the search began.
-        reason: the first condition that failed; empty when the pattern gave none, or for a match.
-        culprit: the node that does not fit; where it is missing, the reader of its result.
+        status: the outcome; ``taken`` when other patterns changed the nodes first.
+        anchor: the node at which matching began.
+        reason: the first condition that failed; empty for a match.
+        culprit: the node that does not fit, or the reader of its result; ``None`` without one.
         file: source file of the condition.
         line: line of the condition.
-        values: results that the condition is about; inputs and outputs of the culprit when it names
-            none.
+        values: results that the condition is about.
         matched: nodes that fit.
-        total: number of nodes of the pattern, 0 when it is not known.
-        progress: how far the match got; comparable only between explanations of one pattern.
-        bindings: captures of a match, by name.
-        others: further results at this node, such as other variants, best first.
+        total: number of nodes of the pattern; 0 when it is not known.
+        progress: how far the match got; comparable only within one pattern.
+        bindings: captures of a match, by name; ``None`` without a match.
+        others: further results at this node, best first.
         gain: saving by rewriting the nodes, if a pass reports it.
-        advice: further facts, such as the readers of a result, or an option that helps; may be
-            empty.
+        advice: an option that helps, or further facts; may be empty.
     """
 
+    __json__ = JsonForm(
+        "pattern status anchor reason culprit file line values matched total progress",
+        member("bindings", plain),
+        "others gain advice",
+    )
     pattern: str
+    # ``failed`` when the pattern raised an error. With ``taken``, places refer to the model as it
+    # was before other patterns were applied
     status: Status
     anchor: Place
     reason: str = ""
     culprit: Place | None = None
     file: str = ""
     line: int = 0
+    # Inputs and outputs of the culprit where the condition names no results
     values: tuple[ValueFacts, ...] = ()
     matched: tuple[Place, ...] = ()
     total: int = 0
-    progress: float = 0
+    progress: AnyFloat = 0
     bindings: dict[str, Any] | None = None
     others: tuple[Explanation, ...] = ()
     gain: str = ""
@@ -320,26 +308,6 @@ class Explanation:
     def __str__(self) -> str:
         advice = (f"    {self.advice}",) if self.advice else ()
         return "\n".join((self.headline, *advice, *(f"    {value}" for value in self.values)))
-
-    def to_json(self) -> ExplanationJson:
-        """All fields, as JSON values."""
-        return {
-            "pattern": self.pattern,
-            "status": self.status,
-            "anchor": self.anchor.to_json(),
-            "reason": self.reason,
-            "culprit": None if self.culprit is None else self.culprit.to_json(),
-            "file": self.file,
-            "line": self.line,
-            "values": [value.to_json() for value in self.values],
-            "matched": [place.to_json() for place in self.matched],
-            "total": self.total,
-            "progress": json_number(self.progress),
-            "bindings": plain(self.bindings),
-            "others": [other.to_json() for other in self.others],
-            "gain": self.gain,
-            "advice": self.advice,
-        }
 
 
 class NoMatchError(XoptimError):

@@ -4,39 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from xoptim.diagnose.dimensions import DimensionTrial, try_dimensions
 from xoptim.diagnose.frozen import frozen_sizes
+from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.graph.load import load_model
 from xoptim.graph.sources import Source
 from xoptim.verification.errors import FeedError, LoadError, RunError
 from xoptim.verification.options import VerificationOptions
 
-if TYPE_CHECKING:
-    from xoptim.diagnose.json_types import ExportDiagnosisJson
-
 
 @dataclass(frozen=True, slots=True)
-class ExportDiagnosis:
-    """Sizes of the example input in a model."""
+class ExportDiagnosis(JsonResult):
+    """Sizes that an export took from its example input.
 
-    frozen: Sequence[str]  # a warning for each node whose constant sizes should depend on the data
+    Attributes:
+        frozen: a warning for each node whose constant sizes should depend on the data.
+        trials: the sizes with which the model was run.
+        error: why the model does not run at all; empty where it does.
+    """
+
+    __json__ = JsonForm("frozen dimensions=trials error")
+    frozen: Sequence[str]
     trials: Sequence[DimensionTrial]
-    error: str = ""  # why the model does not run at all
+    error: str = ""
 
     @property
     def is_sound(self) -> bool:
         """Whether no size of the example was found."""
         return not self.frozen and not self.error and not any(t.is_frozen for t in self.trials)
-
-    def to_json(self) -> ExportDiagnosisJson:
-        """All fields as JSON values."""
-        return {
-            "frozen": list(self.frozen),
-            "dimensions": [trial.to_json() for trial in self.trials],
-            "error": self.error,
-        }
 
 
 def diagnose_export(source: Source, options: VerificationOptions) -> ExportDiagnosis:

@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import onnx
 
@@ -24,6 +24,7 @@ from xoptim.engine.run import Optimizer
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import XoptimError
+from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.protos import every_node
 from xoptim.graph.assumed import derived, dynamic_dims, option_of
 from xoptim.graph.export import export_model
@@ -40,9 +41,6 @@ from xoptim.targets import named
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.reference import run_reference
 from xoptim.verification.work import weight_bytes
-
-if TYPE_CHECKING:
-    from xoptim.diagnose.json_types import OpsetHintJson, OptionHintJson
 
 _MAX_TRIED: Final = 8
 """Maximum number of assumptions that are tried one by one."""
@@ -117,14 +115,23 @@ def _goes_on(miss: Explanation, model: Model, explainer: Explainer) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class OpsetHint:
-    """Patterns that apply to an optimized model after its conversion to a newer operator set."""
+class OpsetHint(JsonResult):
+    """Patterns that apply in a newer operator set.
 
-    present: int  # operator set of the model
-    nodes: int  # number of nodes that it saves
-    opset: int  # oldest operator set in which all these patterns apply
-    patterns: dict[str, int]  # number of applications by name
-    is_exact: bool = False  # whether the complete selection was applied
+    Attributes:
+        present: operator set of the model.
+        nodes: number of nodes that it saves.
+        opset: the oldest operator set in which they apply.
+        patterns: number of applications by name.
+        is_exact: whether the complete selection was applied.
+    """
+
+    __json__ = JsonForm("opset patterns nodes")
+    present: int
+    nodes: int
+    opset: int
+    patterns: dict[str, int]
+    is_exact: bool = False
 
     def __str__(self) -> str:
         about = "" if self.is_exact or self.nodes <= 0 else "about "
@@ -132,10 +139,6 @@ class OpsetHint:
             f"{about}{_gain(self.nodes, self.patterns)} with --opset {self.opset} (the model has "
             f"operator set {self.present})"
         )
-
-    def to_json(self) -> OpsetHintJson:
-        """``opset``, ``patterns`` and ``nodes``, as JSON values."""
-        return {"opset": self.opset, "patterns": self.patterns, "nodes": self.nodes}
 
 
 def _gain(nodes: int, patterns: Mapping[str, int]) -> str:
@@ -277,9 +280,14 @@ _PRESETS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class OptionHint:
-    """The effect of an option of the command: applications of patterns by name, the number of
-    nodes that it saves, and its price.
+class OptionHint(JsonResult):
+    """The effect that an option of the command would have.
+
+    Attributes:
+        option: the option.
+        patterns: number of applications by name.
+        nodes: number of nodes that it saves.
+        price: what the option costs, in a few words.
     """
 
     option: str
@@ -289,15 +297,6 @@ class OptionHint:
 
     def __str__(self) -> str:
         return f"{_gain(self.nodes, self.patterns)} with {self.option} ({self.price})"
-
-    def to_json(self) -> OptionHintJson:
-        """All fields."""
-        return {
-            "option": self.option,
-            "patterns": self.patterns,
-            "nodes": self.nodes,
-            "price": self.price,
-        }
 
 
 def option_hints(

@@ -14,6 +14,7 @@ from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import Optimizer
 from xoptim.facts.dtypes import Exactness, weakest
+from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.graph.model import Model
 from xoptim.passes.blocks.finding import Repetition
 from xoptim.passes.cleanup import unused_inputs
@@ -22,7 +23,6 @@ from xoptim.passes.growth import Unfolded
 if TYPE_CHECKING:
     from xoptim.diagnose.each import Disagreement
     from xoptim.diagnose.explanation import Explanation
-    from xoptim.diagnose.json_types import CulpritJson
     from xoptim.verification.report import VerificationReport
     from xoptim.verification.session import Value
 
@@ -32,22 +32,22 @@ STEPS: Final[tuple[Step, ...]] = ("constant_folding", "merge")
 
 
 @dataclass(frozen=True, slots=True)
-class Culprit:
-    """The rewrite or step with which an optimized model computes different results.
+class Culprit(JsonResult):
+    """The rewrite or step with which a model computes different results.
 
     Attributes:
         step: ``pattern``, or a step of the optimizer.
-        name: name of the pattern; the step otherwise.
-        number: number of the rewrite in the run, counted from 1; 0 for a step that is not a
-            rewrite.
+        name: name of the pattern, or of the step.
+        number: number of the rewrite in the run, from 1; 0 for a step.
         node: name of the node at which the pattern matched.
         result: the first result of that node if the pattern is right at others; else empty.
         evidence: how the results differ, in one line.
         around: results of the nodes of the rewrite.
         feeds: values of the results near the node in the original model.
-        runs: number of verifications in the search.
+        runs: number of comparisons that the search took.
     """
 
+    __json__ = JsonForm("step name number node evidence runs")
     step: Step
     name: str
     number: int = 0
@@ -77,17 +77,6 @@ class Culprit:
             found.feeds,
             result=found.result,
         )
-
-    def to_json(self) -> CulpritJson:
-        """All fields but ``around`` and ``feeds``, as JSON values."""
-        return {
-            "step": self.step,
-            "name": self.name,
-            "number": self.number,
-            "node": self.node,
-            "evidence": self.evidence,
-            "runs": self.runs,
-        }
 
     def avoided_by(self, options: OptimizationOptions) -> OptimizationOptions:
         """The options that switch it off: at its node only if `is_local`, else everywhere."""

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import onnx
 
 from xoptim.diagnose.hints import is_large, optimized
 from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.json_results import JsonResult
 from xoptim.graph.propagate import quietly
 from xoptim.targets import Target
 from xoptim.targets.fitting import unfit_for
 
-if TYPE_CHECKING:
-    from xoptim.diagnose.json_types import UnfitPatternJson
-
 
 @dataclass(frozen=True, slots=True)
-class UnfitPattern:
-    """A selected pattern that would apply to a model but is not used for its target."""
+class UnfitPattern(JsonResult):
+    """A selected pattern that would apply to a model but is not used for its target.
+
+    Attributes:
+        pattern: name of the pattern.
+        count: number of its applications.
+        reason: why it is not used there.
+    """
 
     pattern: str
-    count: int  # of its applications
+    count: int
     reason: str
-
-    def to_json(self) -> UnfitPatternJson:
-        """All fields."""
-        return {"pattern": self.pattern, "count": self.count, "reason": self.reason}
 
 
 def unfit_patterns(

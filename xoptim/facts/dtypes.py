@@ -135,11 +135,15 @@ def _kind(element_type: int) -> str:
 
 
 class Tolerance(NamedTuple):
-    """The allowed difference of ``a`` from the reference ``b``: ``|a - b| <= atol + rtol * (|b| +
-    scale)``.
+    """The tolerance of an output.
 
-    ``scale`` is the typical magnitude in the whole tensor (its median): a small number that results
-    from cancellation carries the rounding error of the large ones it came from.
+    It allows a difference of ``a`` from the reference ``b``: ``|a - b| <= atol + rtol * (|b| +
+    scale)``. ``scale`` is the typical magnitude in the whole tensor (its median): a small number
+    that results from cancellation carries the rounding error of the large ones it came from.
+
+    Attributes:
+        rtol: relative tolerance.
+        atol: absolute tolerance.
     """
 
     rtol: float

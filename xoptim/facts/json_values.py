@@ -4,12 +4,14 @@ import json
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from xoptim.system.reading import read_file
 
 JsonNumber: TypeAlias = float | Literal["inf", "-inf", "nan"]
 """A number, or the text of one that JSON cannot express."""
+AnyFloat: TypeAlias = Annotated[float, JsonNumber]
+"""A number that may be NaN or infinite, and its type in JSON."""
 
 
 def json_number(value: float) -> JsonNumber:
@@ -18,17 +20,6 @@ def json_number(value: float) -> JsonNumber:
         return "nan"
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    return value
-
-
-def strict_json(value: Any) -> Any:
-    """The same JSON value, with texts in place of NaN and infinities, at any depth."""
-    if isinstance(value, float):
-        return json_number(value)
-    if isinstance(value, dict):
-        return {key: strict_json(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [strict_json(item) for item in value]
     return value
 
 

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.protos import replace_items
 from xoptim.facts.words import byte_amount, without_sign
 from xoptim.graph.expanded import ExpandedTensor
@@ -19,9 +20,6 @@ from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.walk import readers
 from xoptim.match.rewrite import Step
-
-if TYPE_CHECKING:
-    from xoptim.passes.json_types import UnfoldedJson
 
 LEAST: Final = 10**6
 """Bytes that folding may add to a model of any size."""
@@ -68,16 +66,19 @@ def allowed_growth(choice: int | str | None, size: int) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfolded:
-    """The nodes that were left unfolded because of the size of their results."""
+class Unfolded(JsonResult):
+    """Nodes that were not folded because of the size of their results.
 
-    operators: dict[str, int]  # number of nodes by operator
-    size: int  # bytes that folding them would add
-    allowed: int  # bytes that folding may add
+    Attributes:
+        operators: number of nodes by operator.
+        size: bytes that folding them would add.
+        allowed: bytes that folding may add.
+    """
 
-    def to_json(self) -> UnfoldedJson:
-        """All fields as JSON values."""
-        return {"operators": self.operators, "bytes": self.size, "allowed_bytes": self.allowed}
+    __json__ = JsonForm("operators bytes=size allowed_bytes=allowed")
+    operators: dict[str, int]
+    size: int
+    allowed: int
 
 
 class Growth:

@@ -40,33 +40,31 @@ class Candidate:
         result: name of its result.
         node: name of its node.
         pattern: name of the pattern that quantizes it.
-        op_type: its operator; a ``Gather`` reads rows of an embedding.
-        shape: (terms of a sum, columns) of its weights; zeros where it has none.
+        op_type: its operator.
+        shape: rows and columns of its weights; zeros where it has none.
         weights: name of the constant that is quantized.
-        shared_with: the result of the first operator with the same weights; empty for this first
-            operator. All of these operators are chosen together, so that the weights are not stored
-            twice.
-        reads: of an operator without weights: the tensors that it reads, such as results of other
-            candidates. The operator is quantized as soon as all of them are.
-        relative_time: part of the float32 time that operators typically take in this form.
-        bits: of a weight in the file in this form, with its share of scales and nodes.
-        original_bits: of a weight in the file before quantization.
-        element_bits: of a stored number, where nothing but the storage changes.
+        shared_with: result of the first operator with the same weights; empty for that one.
+        reads: results and tensors that an operator without weights reads.
+        relative_time: fraction of the float32 time that operators take in this form in general.
+        bits: bits of a weight in the file in this form, with its share of scales.
+        original_bits: bits of a weight in the file as it is.
+        element_bits: bits of a number that is stored, where only the storage changes.
         largest: magnitude of its int8 weights; less than 127 where sums of two products would
             otherwise exceed 16 bits. 0 for other weights.
         quantizes_result: whether an operator that reads the result may be quantized because this
             one is.
-        is_weight_only: whether a constant is only stored in lower precision; ``result`` is its
-            name, or the result of an operator that reads it.
+        is_weight_only: whether a constant is only stored in lower precision.
     """
 
-    result: str
+    result: str  # of a weight-only constant, its name, or the result of an operator that reads it
     node: str
     pattern: str
-    op_type: str
-    shape: tuple[int, int]
+    op_type: str  # a ``Gather`` reads rows of an embedding
+    shape: tuple[int, int]  # the rows are the terms of a sum
     weights: str = ""
+    # The first operator represents all with the same weights, so that these are not stored twice
     shared_with: str = ""
+    # An operator without weights is quantized as soon as all of its inputs are
     reads: tuple[str, ...] = ()
     relative_time: float = 0.0
     bits: float = 0

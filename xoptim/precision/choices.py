@@ -11,6 +11,7 @@ from functools import partial
 from itertools import groupby
 from typing import Final, Literal, Protocol, TypeAlias
 
+from xoptim.facts.json_results import JsonForm, JsonResult, member, within
 from xoptim.precision.candidates import with_dependents
 from xoptim.precision.measured import Measured, worthwhile
 from xoptim.precision.options import Goal
@@ -46,8 +47,8 @@ class ErrorSession(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class QuantizationChoice:
-    """What was decided for a candidate.
+class QuantizationChoice(JsonResult):
+    """An operator or constant that can be quantized, and whether it was.
 
     Attributes:
         measured: the candidate, its cost and its error.
@@ -56,12 +57,17 @@ class QuantizationChoice:
             ``error or bytes`` are too large.
     """
 
+    __json__ = JsonForm(
+        *within("measured", Measured),
+        "is_quantized",
+        member("decision", description="`quantized`, or why it was not."),
+    )
     measured: Measured
     decision: Decision
 
     @property
     def is_quantized(self) -> bool:
-        """Whether it is quantized in this form."""
+        """Whether it was quantized in this form."""
         return self.decision == "quantized"
 
 

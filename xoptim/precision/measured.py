@@ -8,16 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from xoptim.bench.rounds import milliseconds
-from xoptim.facts.json_values import json_number
+from xoptim.facts.json_results import JsonForm, JsonResult
+from xoptim.facts.json_values import AnyFloat
 from xoptim.precision.candidates import Candidate, Form
 from xoptim.precision.options import Goal
 from xoptim.precision.reference import Errors
-
-if TYPE_CHECKING:
-    from xoptim.precision.json_types import MeasuredJson
 
 _LARGEST_INT8: Final = 127
 FASTER: Final = 0.95
@@ -32,14 +30,15 @@ class OperatorCost(NamedTuple):
     """The cost of an operator, in float32 and quantized.
 
     Attributes:
-        multiplications: in a run on one sample; of one row where the operator is in a subgraph,
-            which no session observes.
-        before: seconds in float32; 0 in a subgraph.
-        after: seconds when quantized.
+        multiplications: number of multiplications.
+        before: time in float32, in seconds.
+        after: time when quantized, in seconds.
     """
 
+    # In a run on one sample; of one row where the operator is in a subgraph, which no session
+    # observes
     multiplications: int = 1
-    before: float = 0.0
+    before: float = 0.0  # 0 in a subgraph
     after: float = 0.0
 
 
@@ -48,7 +47,7 @@ UNMEASURED: Final = OperatorCost()
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(JsonResult):
     """A candidate, its cost and its errors.
 
     The first of several operators with the same weights has the summed costs of all of them, and
@@ -60,13 +59,19 @@ class Measured:
         errors: of the slices of the outputs when only this candidate is quantized; see `Errors`.
     """
 
+    __json__ = JsonForm(
+        "candidate.result candidate.node candidate.pattern candidate.op_type candidate.shape",
+        "candidate.weights candidate.shared_with candidate.reads cost.multiplications",
+        "float32_seconds=cost.before quantized_seconds=cost.after error candidate.relative_time",
+        "candidate.bits candidate.original_bits candidate.element_bits candidate.is_weight_only",
+    )
     candidate: Candidate
     cost: OperatorCost = UNMEASURED
     errors: Errors = (0.0,)
 
     @property
-    def error(self) -> float:
-        """The largest error."""
+    def error(self) -> AnyFloat:
+        """Error of the model when only this is quantized, as a fraction."""
         return max(self.errors)
 
     @property
@@ -127,29 +132,6 @@ class Measured:
                 name: "" if candidate.is_weight_only else milliseconds(seconds)
                 for name, seconds in times.items()
             },
-        }
-
-    def to_json(self) -> MeasuredJson:
-        """The candidate, and what was measured, as JSON values."""
-        candidate, cost = self.candidate, self.cost
-        return {
-            "result": candidate.result,
-            "node": candidate.node,
-            "pattern": candidate.pattern,
-            "op_type": candidate.op_type,
-            "shape": list(candidate.shape),
-            "weights": candidate.weights,
-            "shared_with": candidate.shared_with,
-            "reads": list(candidate.reads),
-            "multiplications": cost.multiplications,
-            "float32_seconds": cost.before,
-            "quantized_seconds": cost.after,
-            "error": json_number(self.error),
-            "relative_time": candidate.relative_time,
-            "bits": candidate.bits,
-            "original_bits": candidate.original_bits,
-            "element_bits": candidate.element_bits,
-            "is_weight_only": candidate.is_weight_only,
         }
 
 

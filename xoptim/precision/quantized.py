@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from xoptim.diagnose.report import OptimizationReport
-from xoptim.facts.json_values import json_number
+from xoptim.facts.json_results import JsonForm, JsonResult, member
+from xoptim.facts.json_values import AnyFloat
 from xoptim.match.view import Cpu
 from xoptim.optimizing.verified import VerifiedModel
 from xoptim.precision.candidates import Candidate
@@ -20,44 +21,57 @@ from xoptim.precision.reference import SliceError
 from xoptim.precision.samples import Samples
 from xoptim.verification.report import VerificationReport
 
-if TYPE_CHECKING:
-    from xoptim.precision.json_types import QuantizationChoiceJson, QuantizedJson
-
 _HALF: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Quantized:
-    """A quantized model.
+class Quantized(JsonResult):
+    """A quantization.
 
     Attributes:
         verified: the model; its comparison is the one of the optimized model with the original,
             before anything was quantized.
-        comparisons: of the model with the fake-quantized one, which computes the same quantized
-            numbers in float32.
+        comparisons: comparisons with the fake-quantized model.
         options: what was asked for.
-        choices: what was decided for all operators and constants that can be quantized, in each
-            form.
+        choices: what can be quantized.
         applied: results of quantized operators, and constants that were stored, with the names of
             the patterns.
         worst: the slice of the outputs that uses most of its tolerance, on all samples; ``None``
             where there was nothing to measure.
         samples: on which the error was measured; none where there was nothing to measure.
         reason: why nothing was quantized; empty where something was.
-        seconds: that the search took.
+        seconds: duration, in seconds.
         inner: which operators of subgraphs stay as they are, and why.
         in_float16: whether operators compute in 16 bits.
         preprocessing: the verified models of the steps before quantization.
         description: what was quantized, in a few words, where operators were not chosen one by one.
         float32_model: the optimized model, where it may be quantized again.
         activation_bits: of the results of operators, 0 where operators were chosen one by one.
-        activations: activations between operators that have QDQ.
-        target: for which the scheme was chosen; empty where the caller asked for the scheme.
+        activations: names of the quantized activations between operators (static int8).
+        target: name of the target for which the scheme was chosen; empty where a user chose it.
         cpu: CPUs on which integers are exact; see `OptimizationOptions.cpu`.
         ended_by_budget: whether the search ended with its budget.
     """
 
+    __json__ = JsonForm(
+        "summary",
+        member("scheme=options.scheme", description="the scheme."),
+        member("bits=options.bits", description="of a weight in blocks (int4)."),
+        member(
+            "block_size=options.block_size",
+            description="number of values of a weight that share a scale (int4).",
+        ),
+        "target tolerance metric",
+        member("error", description="error of `slice` on all samples, as a fraction."),
+        "slice=worst_name",
+        "samples=samples.count",
+        member(
+            "are_samples_random=samples.are_random", description="whether the samples are random."
+        ),
+        "reason seconds float32_bytes operators=choices activations verification=comparisons",
+    )
     verified: VerifiedModel
+    # The fake-quantized model computes the same quantized numbers in float32
     comparisons: Sequence[VerificationReport]
     options: PrecisionOptions
     choices: Sequence[QuantizationChoice] = ()
@@ -114,18 +128,30 @@ class Quantized:
         return ""
 
     @property
-    def error(self) -> float:
+    def metric(self) -> str:
+        """How the error was measured: a metric, or the name of a function."""
+        return metric_name(self.options.metric)
+
+    @property
+    def error(self) -> AnyFloat:
         """The error of the slice `worst`, as a fraction."""
         return 0.0 if self.worst is None else self.worst.error
 
     @property
+    def worst_name(self) -> str:
+        """The output, or the part of it with a scale of its own, that uses most of its
+        tolerance.
+        """
+        return "" if self.worst is None else self.worst.name
+
+    @property
     def tolerance(self) -> float:
-        """The tolerance of the slice `worst`."""
+        """The error that was allowed where most of it is used, as a fraction."""
         return self.options.tolerance if self.worst is None else self.worst.tolerance
 
     @property
     def float32_bytes(self) -> dict[str, int]:
-        """The bytes of constants that are left in float32, by operator, largest first."""
+        """Bytes of constants that stay in float32, by operator."""
         return float32_bytes(self.verified.proto)
 
     @property
@@ -145,7 +171,7 @@ class Quantized:
         counts = [self.description] if self.description else self.counts
         return (
             f"{self.heading}: {', '.join(counts)}, error {self.error:.2%} of at most "
-            f"{self.tolerance:.2%}{self._place()} ({metric_name(self.options.metric)}, "
+            f"{self.tolerance:.2%}{self._place()} ({self.metric}, "
             f"{self.samples.summary()}){self._exact_where()}{self._why_ended()}"
         )
 
@@ -248,33 +274,3 @@ class Quantized:
         return replace(
             before, applied=applied, nodes_after=last.nodes_after, repetitions=last.repetitions
         )
-
-    def to_json(self) -> QuantizedJson:
-        """The choice as JSON values."""
-        choices: list[QuantizationChoiceJson] = [
-            {
-                **choice.measured.to_json(),
-                "is_quantized": choice.is_quantized,
-                "decision": choice.decision,
-            }
-            for choice in self.choices
-        ]
-        return {
-            "summary": self.summary(),
-            "scheme": self.options.scheme,
-            "bits": self.options.bits,
-            "block_size": self.options.block_size,
-            "target": self.target,
-            "tolerance": self.tolerance,
-            "metric": metric_name(self.options.metric),
-            "error": json_number(self.error),
-            "slice": "" if self.worst is None else self.worst.name,
-            "samples": len(self.samples.feeds),
-            "are_samples_random": self.samples.are_random,
-            "reason": self.reason,
-            "seconds": self.seconds,
-            "float32_bytes": self.float32_bytes,
-            "operators": choices,
-            "activations": [*self.activations],
-            "verification": [report.to_json() for report in self.comparisons],
-        }

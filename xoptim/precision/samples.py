@@ -61,6 +61,11 @@ class Samples:
     typical: Mapping[str, Value] = field(default_factory=dict)
 
     @property
+    def count(self) -> int:
+        """Number of samples."""
+        return len(self.feeds)
+
+    @property
     def to_time(self) -> Mapping[str, Value]:
         """The values on which times are measured."""
         return self.typical or self.feeds[0]

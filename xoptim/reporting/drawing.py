@@ -192,7 +192,9 @@ def _below(path: Path, children: Mapping[Path, Mapping[Path, None]]) -> Iterator
 
 
 def to_json(drawing: Drawing) -> dict[str, Any]:
-    """Nodes and values as JSON values; repeated words are numbers."""
+    """Nodes and values as the page's script reads them: in arrays, with numbers for repeated words,
+    which takes a fraction of the space of JSON objects.
+    """
     words: dict[str, int] = {}
 
     def word(text: str) -> int:

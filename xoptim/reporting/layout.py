@@ -45,7 +45,7 @@ class ScopeBox:
     bends: list[list[float]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as JSON values."""
+        """Everything as the page's script reads it: items and edges are arrays, to save space."""
         items = [
             (kind, number, row, round(column, 2))
             for (kind, number), row, column in zip(self.items, self.rows, self.columns, strict=True)

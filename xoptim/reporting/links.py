@@ -197,7 +197,7 @@ class Links:
     changes: list[Change] = field(default_factory=list)  # the rewrites
 
     def to_json(self) -> dict[str, Any]:
-        """All fields as JSON values."""
+        """All fields as the page's script reads them: each change is an array, to save space."""
         changes = [
             (change.name, change.before, change.after, int(change.is_gone))
             for change in self.changes

@@ -11,6 +11,7 @@ from typing import Final
 import onnx
 
 from xoptim.facts.errors import ModelError
+from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.splice import inline_functions
@@ -26,18 +27,18 @@ SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Failing:
-    """A part of a model that does not compile.
+class Failing(JsonResult):
+    """A part of a model that does not compile for a target.
 
     Attributes:
         model: the part as a model.
-        nodes: its nodes, in order; the last one is where compiling stops.
+        nodes: its nodes, in order; compiling stops at the last one.
         operators: their operators.
         error: why it does not compile, in one line.
-        is_smallest: whether the search came to its end; otherwise time was up, and a smaller part
-            may not compile either.
+        is_smallest: whether the search ended; otherwise time was up.
     """
 
+    __json__ = JsonForm("nodes operators is_smallest")
     model: onnx.ModelProto
     nodes: tuple[str, ...]
     operators: tuple[str, ...]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import onnx
 
@@ -18,6 +18,7 @@ from xoptim.catalogue.registry import registry
 from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import Optimizer
+from xoptim.facts.json_results import JsonForm, JsonResult, member, rounded_time
 from xoptim.facts.operators import operator_label
 from xoptim.facts.protos import every_node
 from xoptim.facts.words import counted
@@ -28,9 +29,6 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import Rewrite
 from xoptim.targets.placement import PlacedNode, Placement
 from xoptim.targets.target import FITTING_SECONDS, Target
-
-if TYPE_CHECKING:
-    from xoptim.targets.json_types import FittedJson, FittingStepJson
 
 MOST_QUESTIONS: Final = 48
 """Most placements that are asked for."""
@@ -55,18 +53,18 @@ Choice: TypeAlias = dict[Key, list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class FittingStep:
+class FittingStep(JsonResult):
     """A lowering that was applied.
 
     Attributes:
-        pattern: its name.
-        operator: the operator that it lowers, with its domain unless that is the standard one.
-        count: how often it was applied.
+        pattern: name of the lowering.
+        operator: the operator that it lowers.
+        count: number of times that it was applied.
         reason: why the target did not take the operator, where that is known.
     """
 
     pattern: str
-    operator: str
+    operator: str  # with its domain, unless that is the standard one
     count: int
     reason: str = ""
 
@@ -74,45 +72,27 @@ class FittingStep:
         why = f": {self.reason}" if self.reason else ""
         return f"{self.operator} by {self.pattern}, {counted(self.count, 'time')}{why}"
 
-    def to_json(self) -> FittingStepJson:
-        """All fields as JSON values."""
-        return {
-            "pattern": self.pattern,
-            "operator": self.operator,
-            "count": self.count,
-            "reason": self.reason,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class Fitted(JsonResult):
     """A model that was fitted to a target.
 
     Attributes:
         model: the model; the given one where nothing helped.
-        before: the placement of the given model.
+        before: the placement before.
         after: the placement of the result.
         steps: the lowerings that were applied.
-        questions: how many placements were asked for.
-        seconds: that the search took.
+        questions: number of placements that were asked for.
+        seconds: duration, in seconds.
     """
 
+    __json__ = JsonForm("before after steps questions", member("seconds", rounded_time))
     model: onnx.ModelProto
     before: Placement
     after: Placement
     steps: tuple[FittingStep, ...] = ()
     questions: int = 1
     seconds: float = 0.0
-
-    def to_json(self) -> FittedJson:
-        """All fields but the model as JSON values."""
-        return {
-            "before": self.before.to_json(),
-            "after": self.after.to_json(),
-            "steps": [step.to_json() for step in self.steps],
-            "questions": self.questions,
-            "seconds": round(self.seconds, 3),
-        }
 
 
 def fit(

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
+from xoptim.facts.json_results import JsonForm, JsonResult, count, member, rounded_time
 from xoptim.facts.operators import operator_label
 from xoptim.facts.words import counted
-
-if TYPE_CHECKING:
-    from xoptim.targets.json_types import PlacedNodeJson, PlacementJson
 
 Source: TypeAlias = Literal["asked", "table"]
 _MAX_ERROR: Final = 400  # characters of an error in a summary
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedNode:
-    """A node, and what runs it.
+class PlacedNode(JsonResult):
+    """A node, and the execution provider that runs it.
 
     Attributes:
-        name: its name; the name of its first result where it has none.
-        op_type: its operator.
-        domain: of the operator, empty for the standard one.
-        provider: full name of the provider that runs it; empty for a node that onnxruntime computes
-            ahead or merges into others, and for all nodes of a model that does not compile.
-        partition: number of the part of the graph that the target runs as one, from 0; -1 where the
-            target does not take it.
-        reason: why the target does not take it, where that is known.
+        name: name of the node, or of its first result.
+        op_type: operator.
+        domain: domain of the operator; empty for the standard one.
+        provider: full name of the execution provider; empty for a node that is computed ahead or
+            merged, and for all nodes of a model that does not compile.
+        partition: number of the partition, from 0; -1 where the target does not take the node.
+        reason: why the target does not take the node, where that is known.
         advice: what would help, where that is known.
-        is_shape_arithmetic: whether it only computes sizes: onnxruntime leaves such nodes on the
-            CPU on purpose.
+        is_shape_arithmetic: whether the node only computes shapes.
     """
 
+    __json__ = JsonForm(
+        "name op_type domain provider partition reason advice is_shape_arithmetic is_taken"
+    )
     name: str
     op_type: str
     domain: str = ""
@@ -40,7 +39,7 @@ class PlacedNode:
     partition: int = -1
     reason: str = ""
     advice: str = ""
-    is_shape_arithmetic: bool = False
+    is_shape_arithmetic: bool = False  # onnxruntime leaves such nodes on the CPU on purpose
 
     @property
     def label(self) -> str:
@@ -49,37 +48,44 @@ class PlacedNode:
 
     @property
     def is_taken(self) -> bool:
-        """Whether the target runs it."""
+        """Whether the target runs the node."""
         return self.partition >= 0
-
-    def to_json(self) -> PlacedNodeJson:
-        """All fields as JSON values."""
-        return {
-            "name": self.name,
-            "op_type": self.op_type,
-            "domain": self.domain,
-            "provider": self.provider,
-            "partition": self.partition,
-            "reason": self.reason,
-            "advice": self.advice,
-            "is_shape_arithmetic": self.is_shape_arithmetic,
-            "is_taken": self.is_taken,
-        }
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(JsonResult):
     """Which nodes of a model a target takes.
 
     Attributes:
         target: name of the target.
-        nodes: all nodes of the model, subgraphs included and local functions expanded, in order.
-        compiles: whether a session could be made.
-        error: why no session could be made, in one line.
-        seconds: that the answer took.
-        source: whether the provider was asked, or a table, which is not verified.
+        nodes: all nodes, subgraphs included and local functions expanded, in order.
+        compiles: whether a session could be created.
+        error: why no session could be created, in one line.
+        seconds: duration, in seconds.
+        source: whether the execution provider was asked, or a table, which is not verified.
     """
 
+    __json__ = JsonForm(
+        "target compiles error source",
+        member("seconds", rounded_time),
+        member("taken", count, "number of nodes that the target runs."),
+        member(
+            "left",
+            count,
+            "number of nodes that the target does not run, except nodes that compute shapes.",
+        ),
+        member(
+            "shapes",
+            count,
+            "number of nodes that compute shapes and that the target does not run.",
+        ),
+        member(
+            "absent",
+            count,
+            "number of nodes that ONNX Runtime computes ahead, or merges into others.",
+        ),
+        "partitions nodes",
+    )
     target: str
     nodes: tuple[PlacedNode, ...]
     compiles: bool = True
@@ -117,7 +123,7 @@ class Placement:
 
     @property
     def partitions(self) -> int:
-        """Number of parts of the graph that the target runs, with other nodes in between."""
+        """Number of partitions that the target runs."""
         return len({node.partition for node in self.taken})
 
     def summary(self) -> str:
@@ -139,19 +145,3 @@ class Placement:
             verb = "computes" if len(self.shapes) == 1 else "compute"
             text += f", {len(self.shapes)} of the others {verb} shapes"
         return text
-
-    def to_json(self) -> PlacementJson:
-        """All fields as JSON values, and the counts."""
-        return {
-            "target": self.target,
-            "compiles": self.compiles,
-            "error": self.error,
-            "source": self.source,
-            "seconds": round(self.seconds, 3),
-            "taken": len(self.taken),
-            "left": len(self.left),
-            "shapes": len(self.shapes),
-            "absent": len(self.absent),
-            "partitions": self.partitions,
-            "nodes": [node.to_json() for node in self.nodes],
-        }

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from xoptim.facts.errors import XoptimError
+from xoptim.facts.json_results import JsonResult
 from xoptim.targets.process import Question, ask
 from xoptim.targets.target import Target
-
-if TYPE_CHECKING:
-    from xoptim.targets.json_types import TargetStateJson
 
 _PATIENCE: Final = 60.0  # seconds to load a library and list devices
 
 
 @dataclass(frozen=True, slots=True)
-class TargetState:
-    """The state of a target.
+class TargetState(JsonResult):
+    """Whether a target can be used here.
 
     Attributes:
-        name: of the target.
+        name: name of the target.
         title: its full name.
-        installed: whether its provider is installed, or a table answers.
-        version: of the provider.
+        installed: whether its execution provider is installed, or a table answers.
+        version: version of the execution provider.
         device: kinds of devices that the provider finds; ``by table`` where nothing can be asked.
         fault: why the target cannot be used, with what to do; empty when it can.
-        install: the command that installs the provider.
+        install: the command that installs the execution provider.
     """
 
     name: str
@@ -36,18 +34,6 @@ class TargetState:
     device: str
     fault: str
     install: str
-
-    def to_json(self) -> TargetStateJson:
-        """All fields as JSON values."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "installed": self.installed,
-            "version": self.version,
-            "device": self.device,
-            "fault": self.fault,
-            "install": self.install,
-        }
 
 
 def state_of(target: Target, *, software_device: bool = False) -> TargetState:

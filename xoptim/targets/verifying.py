@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import onnx
 from onnx import TensorProto
 
 from xoptim.facts.errors import ModelError
-from xoptim.facts.json_values import json_number
+from xoptim.facts.json_results import JsonForm, JsonResult, member, rounded_time
+from xoptim.facts.json_values import AnyFloat
 from xoptim.facts.operators import operator_label
 from xoptim.facts.protos import every_node, fed_inputs
 from xoptim.graph.load import load_model
@@ -31,9 +32,6 @@ from xoptim.verification.reference import run_reference
 from xoptim.verification.runs import ReferenceRun
 from xoptim.verification.session import Session, Value
 from xoptim.verification.session_settings import SessionSettings
-
-if TYPE_CHECKING:
-    from xoptim.targets.json_types import TargetCheckJson
 
 _FAILING: Final = re.compile(r"Name:'([^']+)'")
 _QUANTIZING: Final = frozenset(("QuantizeLinear", "DynamicQuantizeLinear"))
@@ -56,25 +54,28 @@ _MAX_RESULTS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class TargetCheck:
+class TargetCheck(JsonResult):
     """The comparison of a model on its target with the original on the CPU.
 
     Attributes:
         target: name of the target.
         status: the verdict.
-        reason: why the verdict is not ``equal``, in one line.
-        error: the largest difference of an output, as a fraction of its largest number.
+        reason: why the verdict is not equal, in one line.
+        error: largest difference of an output, as a fraction of its largest number.
         tolerance: the error that the arithmetic of the target may make.
         runs: number of runs.
         node: name of the first node whose result differs, where it was found.
         operator: the operator of that node.
-        seconds: that the comparison took.
+        seconds: duration, in seconds.
     """
 
+    __json__ = JsonForm(
+        "target status reason error tolerance runs node operator", member("seconds", rounded_time)
+    )
     target: str
     status: Literal["equal", "different", "not verified"]
     reason: str = ""
-    error: float = 0.0
+    error: AnyFloat = 0.0
     tolerance: float = 0.0
     runs: int = 0
     node: str = ""
@@ -102,20 +103,6 @@ class TargetCheck:
             f"; the first node that differs is {self.operator} {self.node!r}" if self.node else ""
         )
         return f"{self.reason}{where}"
-
-    def to_json(self) -> TargetCheckJson:
-        """All fields as JSON values."""
-        return {
-            "target": self.target,
-            "status": self.status,
-            "reason": self.reason,
-            "error": json_number(self.error),
-            "tolerance": self.tolerance,
-            "runs": self.runs,
-            "node": self.node,
-            "operator": self.operator,
-            "seconds": round(self.seconds, 3),
-        }
 
 
 def verify_on_target(

@@ -6,6 +6,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from xoptim.bench.rounds import Ratio
 from xoptim.facts.errors import XoptimError
+from xoptim.facts.json_results import JsonForm, JsonResult, within
 from xoptim.tuning.choices import Choice, Variation
 
 GAIN: Final = 0.01
@@ -67,16 +68,23 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """The outcome of one variation."""
+class Trial(JsonResult):
+    """A variation that was tried.
 
-    changes: tuple[str, ...]  # the changes that led to the choice; none for the start
+    Attributes:
+        changes: the changes that led to the choice; none for the start.
+        choice: the model and the settings of its session.
+        verdict: whether it was measurably faster, or why that is not known.
+        ratio: its time divided by the time of the original; ``None`` when it was not measured.
+        reason: the error of a variation that failed.
+    """
+
+    __json__ = JsonForm("label verdict", *within("ratio", Ratio), "reason")
+    changes: tuple[str, ...]
     choice: Choice
-    # whether it was measurably faster than the best choice before it, or why that is not known
-    verdict: Verdict
-    # its time divided by the time of the original, ``None`` when it was not measured
+    verdict: Verdict  # compared with the best choice before it
     ratio: Ratio | None = None
-    reason: str = ""  # the error for ``failed``
+    reason: str = ""
 
     @property
     def label(self) -> str:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final, get_args
 
 from xoptim.facts.errors import XoptimError
+from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.json_values import read_json_object
 from xoptim.verification.errors import LoadError
 from xoptim.verification.session import inference_session, resolve_providers
 from xoptim.verification.session_settings import Level, SessionSettings, session_options
-
-if TYPE_CHECKING:
-    from xoptim.tuning.json_types import SettingsJson
 
 _VERSION: Final = 1
 _MAX_THREADS: Final = 1 << 16
@@ -39,22 +38,46 @@ def settings_path(model: Path) -> Path:
     return model.with_name(f"{model.name}.session.json")
 
 
-def settings_values(settings: SessionSettings) -> SettingsJson:
-    """The settings that are tuned, as JSON values."""
-    return {
-        "version": _VERSION,
-        "providers": resolve_providers(settings.providers),
-        "graph_optimization_level": settings.level,
-        "intra_op_num_threads": settings.threads,
-        "disabled_optimizers": list(settings.disabled_optimizers),
-        "enable_mem_pattern": settings.memory_pattern,
-        "session_config_entries": dict(settings.entries),
-    }
+@dataclass(frozen=True, slots=True)
+class StoredSettings(JsonResult):
+    """The settings of a session of ONNX Runtime.
+
+    Attributes:
+        version: version of the format of these settings.
+        providers: execution providers.
+        graph_optimization_level: level of ORT graph optimizations.
+        intra_op_num_threads: number of threads; 0 for the default of ONNX Runtime.
+        disabled_optimizers: ORT graph optimizations that are disabled.
+        enable_mem_pattern: whether memory patterns are enabled.
+        session_config_entries: further entries of the session's configuration.
+    """
+
+    __json__ = JsonForm(name="Settings")
+    version: int
+    providers: list[str]
+    graph_optimization_level: Level
+    intra_op_num_threads: int
+    disabled_optimizers: tuple[str, ...]
+    enable_mem_pattern: bool
+    session_config_entries: dict[str, str]
+
+
+def stored_settings(settings: SessionSettings) -> StoredSettings:
+    """The settings that are tuned."""
+    return StoredSettings(
+        version=_VERSION,
+        providers=resolve_providers(settings.providers),
+        graph_optimization_level=settings.level,
+        intra_op_num_threads=settings.threads,
+        disabled_optimizers=settings.disabled_optimizers,
+        enable_mem_pattern=settings.memory_pattern,
+        session_config_entries=dict(settings.entries),
+    )
 
 
 def settings_text(settings: SessionSettings) -> str:
     """The text of the file of some settings."""
-    return json.dumps(settings_values(settings), indent=2) + "\n"
+    return json.dumps(stored_settings(settings).to_json(), indent=2) + "\n"
 
 
 def read_settings(path: Path) -> SessionSettings:

@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from xoptim.bench.options import BenchOptions
-from xoptim.bench.rounds import Ratio, ratio_json
+from xoptim.bench.rounds import Ratio
 from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.json_results import JsonForm, JsonResult, within
 from xoptim.graph.sources import Source
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, optimize_verified
 from xoptim.tuning.candidates import Candidates
@@ -19,28 +20,32 @@ from xoptim.tuning.choices import PATTERNS, Choice, Recipe
 from xoptim.tuning.measurement import Budget, Measurement
 from xoptim.tuning.search import Meter, confirm, is_faster, is_slower
 
-if TYPE_CHECKING:
-    from xoptim.bench.json_types import SpeedJson
-
 SECONDS: Final = 120.0
 """Time for the search for the patterns that make a model slower."""
 
 
 @dataclass(frozen=True, slots=True)
-class SpeedCheck:
-    """The times of an optimized model, and the patterns that were dropped because they made it
-    slower.
+class SpeedCheck(JsonResult):
+    """The measurements of ``--only-if-faster``; ``ratio`` is about the model that is kept.
+
+    Attributes:
+        before: the ratio with all patterns.
+        after: the ratio of the result that is kept; ``None`` for the original.
+        dropped: groups of patterns that were skipped because they made the model slower.
+        is_original: whether the original is kept.
     """
 
-    before: Ratio  # the time of the result with all patterns, divided by the time of the original
-    after: Ratio | None  # the time of the result that is kept, likewise; ``None`` for the original
-    # the groups of patterns that were dropped, see `groups_of`
-    dropped: tuple[str, ...] = ()
-    is_original: bool = False  # whether the original is kept, because every result was slower
+    __json__ = JsonForm(
+        *within("after", Ratio), "is_faster is_original dropped with_all=before", name="Speed"
+    )
+    before: Ratio
+    after: Ratio | None
+    dropped: tuple[str, ...] = ()  # see `groups_of`
+    is_original: bool = False  # because every result was slower
 
     @property
     def is_faster(self) -> bool:
-        """Whether the result that is kept is measurably faster than the original."""
+        """Whether the model that is kept is measurably faster than the original."""
         return self.after is not None and is_faster(self.after)
 
     def summary(self) -> str:
@@ -56,16 +61,6 @@ class SpeedCheck:
             f"time / original {self.before}: slower; without {', '.join(self.dropped)}: "
             f"{self.after}"
         )
-
-    def to_json(self) -> SpeedJson:
-        """All fields as JSON values."""
-        return {
-            **ratio_json(self.after),
-            "is_faster": self.is_faster,
-            "is_original": self.is_original,
-            "dropped": list(self.dropped),
-            "with_all": ratio_json(self.before),
-        }
 
 
 def keep_if_not_slower(

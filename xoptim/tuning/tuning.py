@@ -21,7 +21,7 @@ from xoptim.tuning.candidates import Candidates
 from xoptim.tuning.choices import EVERYTHING, Choice, Recipe, default_recipe, selection
 from xoptim.tuning.measurement import Budget, Measurement
 from xoptim.tuning.options import TuneChanges, TuneOptions
-from xoptim.tuning.report import TuningReport
+from xoptim.tuning.report import Refuted, TuningReport
 from xoptim.tuning.search import Meter, SearchResult, Trial, confirm, finalists, is_faster, ranking
 from xoptim.tuning.settings import settings_path, settings_text
 from xoptim.verification.session_settings import SessionSettings
@@ -109,7 +109,7 @@ class Tuner:
         self._options = options
         self._on_step = on_step
         self._on_loaded = on_loaded
-        self._refuted: list[tuple[str, str]] = []
+        self._refuted: list[Refuted] = []
         self._verified: dict[Recipe, VerifiedModel] = {}
         self._selection = selection(options.include)
         rewriting = OptimizationOptions(
@@ -170,7 +170,7 @@ class Tuner:
         self._on_step("measuring")
         reason = reason or meter.measure([original, start]).get(start, "")
         if reason:
-            self._refuted.append(("default", reason))
+            self._refuted.append(Refuted("default", reason))
         return original if reason else start
 
     def _size(self, recipe: Recipe) -> tuple[int, int]:
@@ -211,7 +211,7 @@ class Tuner:
             verified = self._optimize_verified(choice.recipe)
             if verified.failure is None or choice == original:
                 break
-            self._refuted.append((trials[choice].label, verified.failure.summary()))
+            self._refuted.append(Refuted(trials[choice].label, verified.failure.summary()))
         floats = replace(choice.recipe, scheme=None)
         quantized = (
             None

@@ -18,6 +18,8 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import Exactness, Tolerance, element_type, tolerance, type_name
+from xoptim.facts.json_results import JsonForm, JsonResult
+from xoptim.facts.json_values import AnyFloat
 from xoptim.verification.error_bins import ErrorBin, add_bins, spread
 from xoptim.verification.session import Value
 from xoptim.verification.ulps import largest_ulp, ulp_distances
@@ -81,36 +83,55 @@ class ComparisonRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """The comparison of one output with its reference."""
+class Comparison(JsonResult):
+    """The comparison of one output with its reference.
 
-    output: str  # its name; for an item of a sequence or map, with the index or key
-    fault: Fault = ""  # ``""`` when they are equal under the rules, else the kind of difference
-    message: str = ""  # the difference, in words; empty when there is none
-    max_abs: float = 0.0  # largest absolute difference of finite elements
-    # largest distance of floating-point elements, in units in the last place
-    max_ulp: float = 0.0
-    max_rel: float = 0.0  # ``max_abs`` relative to the largest finite magnitude in the reference
-    scale: float = 0.0  # median magnitude of the reference, as in the rule
-    # largest magnitude of the reference, without numbers close to the type's maximum
-    top: float = 0.0
-    # largest difference in units of the tolerance of its element; above 1 the rule is broken
-    excess: float = 0.0
-    # position of the element that breaks the rule most, or, within the rule, differs most
+    Attributes:
+        output: name of the output, with a position or a key for an item of a sequence or map.
+        fault: the kind of the difference; empty when there is none.
+        message: the difference in words; empty when there is none.
+        max_abs: largest absolute difference of finite elements.
+        max_ulp: largest distance in units in the last place.
+        max_rel: ``max_abs`` relative to the largest finite magnitude of the reference.
+        scale: median magnitude of the reference, which the tolerance uses.
+        top: largest magnitude of the reference.
+        excess: largest difference in units of the tolerance; above 1 the output differs.
+        index: indices of the element that differs most.
+        mismatches: number of elements outside the tolerance.
+        count: number of elements compared.
+        judged: number of compared elements whose reference is finite.
+        tolerance: the tolerance; ``None`` where none applies.
+        finite: whether the reference has a finite element, or no element.
+        error_bins: the differences by the magnitude of the reference, for floating-point numbers
+            that differ.
+        whole: the name of the output, where this is an item of it.
+    """
+
+    __json__ = JsonForm(
+        "output equal=ok fault message max_abs max_ulp max_rel scale top excess index mismatches",
+        "count tolerance",
+    )
+    output: str
+    fault: Fault = ""
+    message: str = ""
+    max_abs: AnyFloat = 0.0
+    max_ulp: AnyFloat = 0.0
+    max_rel: AnyFloat = 0.0
+    scale: AnyFloat = 0.0
+    top: AnyFloat = 0.0  # without numbers close to the type's maximum
+    excess: AnyFloat = 0.0
     index: tuple[int, ...] = ()
-    mismatches: int = 0  # number of elements that break the rule
-    count: int = 0  # number of elements compared
-    judged: int = 0  # number of compared elements whose reference is finite
-    tolerance: Tolerance | None = None  # rtol and atol of the rule; ``None`` when it does not apply
-    finite: bool = True  # whether the reference has a finite element, or no element
-    # The differences by the magnitude of the reference (`ErrorBin`), for floating-point numbers
-    # that differ
+    mismatches: int = 0
+    count: int = 0
+    judged: int = 0
+    tolerance: Tolerance | None = None
+    finite: bool = True
     error_bins: Mapping[int, ErrorBin] = field(default_factory=dict)
-    whole: str = ""  # the name of the output, where this is an item of it
+    whole: str = ""
 
     @property
     def ok(self) -> bool:
-        """Whether the outputs count as equal."""
+        """Whether it is equal within the tolerance."""
         return not self.fault
 
 

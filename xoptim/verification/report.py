@@ -1,19 +1,17 @@
-"""The result of a verification, as data, as JSON, and in one line."""
+"""The result of a verification, as data and in one line."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from xoptim.facts.dtypes import Exactness
-from xoptim.facts.json_values import json_number
+from xoptim.facts.json_results import JsonForm, JsonResult
+from xoptim.facts.json_values import AnyFloat
 from xoptim.facts.words import counted
 from xoptim.verification.compare import Comparison
-
-if TYPE_CHECKING:
-    from xoptim.verification.json_types import ComparisonJson, RunJson, VerificationJson
 
 Status: TypeAlias = Literal["equal", "different", "not verified"]
 Cause: TypeAlias = Literal["", "load", "run", "memory", "evidence", "assumptions"]
@@ -40,41 +38,56 @@ _COARSE: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
-    """The change of an output when all numbers in the model move by one unit in the last place."""
+class Noise(JsonResult):
+    """The change of an output when all numbers of the model move by one unit in the last place.
 
-    level: float  # largest absolute difference that the move makes
-    # whether the move makes differences in similar elements that are as large as the differences of
-    # the optimized model
+    Attributes:
+        level: largest absolute difference that this makes.
+        explains: whether the differences of the other model are as small.
+        accepted: whether the output counts as equal for this reason.
+    """
+
+    level: AnyFloat
+    # The move makes differences in similar elements that are as large as those of the other model
     explains: bool
-    # whether the differences are excused for this reason: not when the noise exceeds the limit
-    accepted: bool
+    accepted: bool  # not when the noise exceeds the limit
 
 
 @dataclass(frozen=True, slots=True)
-class RunReport:
-    """One run of both models."""
+class RunReport(JsonResult):
+    """One run of both models.
 
-    # source of the values: ``random``, ``given``, ``test data``, ``overridden``, ``wide``,
-    # ``free``, ...
+    Attributes:
+        source: where the values come from, such as random, given or test data.
+        dims: sizes of the symbolic dimensions.
+        seed: seed of the random values.
+        original_seconds: wall time of the original, in seconds.
+        optimized_seconds: wall time of the other model, in seconds.
+        comparisons: the comparison of each output.
+        noise: by output, how much rounding alone changes it, where that was measured.
+        is_probe: whether the sizes are extreme, so that a failure of the original is not an error.
+        is_coarse: whether rounding counts as equal even where the values are so large that it adds
+            up to more than usual.
+        settled: outputs whose difference was found to be rounding in 64-bit floats.
+        refuted: outputs on which the models disagree in 64-bit floats.
+        level: largest magnitude of the values and constants that lead to the results.
+    """
+
+    __json__ = JsonForm(
+        "source dims seed settled original_seconds optimized_seconds outputs=comparisons noise",
+        name="Run",
+    )
     source: str
-    dims: Mapping[str, int]  # sizes of the dynamic dimensions
-    seed: int  # of the random values
-    original_seconds: float  # wall time of the original
-    optimized_seconds: float  # wall time of the optimized model
-    comparisons: tuple[Comparison, ...]  # one for each output, or each item of it
-    # Measured for the outputs that differ beyond the tolerance, when rounding may excuse that
+    dims: Mapping[str, int]
+    seed: int
+    original_seconds: float
+    optimized_seconds: float
+    comparisons: tuple[Comparison, ...]
     noise: Mapping[str, Noise] = field(default_factory=dict)
-    # whether the sizes are extreme, so that a failure of the original is not an error
     is_probe: bool = False
-    # Whether rounding counts as equal even where the values are so large that it adds up to more
-    # than usual
     is_coarse: bool = False
-    # Outputs that differ by rounding alone: in 64-bit floats, both models agree, and the result is
-    # as accurate as the original
-    settled: frozenset[str] = frozenset()
-    refuted: frozenset[str] = frozenset()  # outputs on which the models disagree in 64-bit floats
-    # Largest magnitude of the values and constants that lead to the results
+    settled: frozenset[str] = frozenset()  # the result is as accurate as the original there
+    refuted: frozenset[str] = frozenset()
     level: float = math.inf
 
     def accepts(self, comparison: Comparison) -> bool:
@@ -136,33 +149,43 @@ def is_small(comparison: Comparison) -> bool:
 
 
 class SkippedRun(NamedTuple):
-    """A run that was skipped because of its cost; ``reason`` is the end of a sentence."""
+    """A run that was skipped because of its cost.
+
+    Attributes:
+        dims: sizes of the symbolic dimensions.
+        reason: the reason, as the end of a sentence.
+    """
 
     dims: Mapping[str, int]
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class VerificationReport:
-    """The result of comparing two models.
+class VerificationReport(JsonResult):
+    """The verdict whether two models compute the same.
 
     Attributes:
-        status: ``equal``, ``different``, or ``not verified`` without a verdict.
-        reason: the reason, in one line; empty for ``equal``.
-        exactness: the promise that was checked.
-        providers: execution providers.
-        faults: differences of the signatures: missing or renamed inputs and outputs, other types or
-            order.
+        status: the verdict; not verified when there is none.
+        reason: the reason in one line; empty for equal.
+        exactness: the guarantee that was verified.
+        providers: execution providers that ran the models.
+        faults: differences of the signatures: inputs and outputs that are missing or have another
+            type.
         runs: the runs on which the models were compared.
-        notes: limits of the evidence, and facts that decided the verdict.
-        cause: for ``not verified``, the kind of the reason.
-        sections: number of sections in which the models were run, 0 when they were run as one.
+        notes: limits of the verification, and facts that decided the verdict.
+        cause: for not verified, the kind of the reason.
+        sections: number of sections in which the models were run; 0 when they were run as one.
         skipped: runs that were skipped because of their cost.
         assumptions: assumptions in force, in addition to the default set.
-        unreached: the branches and loop bodies that no run reached.
-        uncounted: why it is not known which branches ran; empty where it is known.
+        unreached: branches and loop bodies that no run reached.
+        uncounted: why it is not known which of them ran; empty where it is known.
     """
 
+    __json__ = JsonForm(
+        "status reason cause exactness providers faults runs notes sections assumptions unreached",
+        "uncounted skipped largest original_seconds optimized_seconds",
+        name="Verification",
+    )
     status: Status
     reason: str = ""
     exactness: Exactness = "rounding"
@@ -210,17 +233,20 @@ class VerificationReport:
 
     @property
     def original_seconds(self) -> float:
-        """Wall time of all runs of the original."""
+        """Wall time of all runs of the original, in seconds."""
         return sum(run.original_seconds for run in self.runs)
 
     @property
     def optimized_seconds(self) -> float:
-        """Wall time of all runs of the optimized model."""
+        """Wall time of all runs of the other model, in seconds."""
         return sum(run.optimized_seconds for run in self.runs)
 
     @property
     def largest(self) -> Comparison | None:
-        """The worst fault, or, without one, the output that came closest to its tolerance."""
+        """The worst comparison; ``None`` when nothing was compared.
+
+        Without a fault, it is the output that came closest to its tolerance.
+        """
         comparisons = [c for run in self.runs for c in run.telling] + list(self.faults)
         return max(comparisons, key=lambda c: (bool(c.fault), c.excess, c.max_abs), default=None)
 
@@ -273,27 +299,6 @@ class VerificationReport:
         rtol, atol = largest.tolerance
         return f"{text} (rtol {rtol:g}, atol {atol:g})"
 
-    def to_json(self) -> VerificationJson:
-        """All fields as JSON values: infinities and NaN are strings."""
-        return {
-            "status": self.status,
-            "reason": self.reason,
-            "cause": self.cause,
-            "exactness": self.exactness,
-            "providers": list(self.providers),
-            "faults": [_comparison_json(c) for c in self.faults],
-            "runs": [_run_json(run) for run in self.runs],
-            "notes": list(self.notes),
-            "sections": self.sections,
-            "assumptions": list(self.assumptions),
-            "unreached": list(self.unreached),
-            "uncounted": self.uncounted,
-            "skipped": [{"dims": dict(run.dims), "reason": run.reason} for run in self.skipped],
-            "largest": None if self.largest is None else _comparison_json(self.largest),
-            "original_seconds": self.original_seconds,
-            "optimized_seconds": self.optimized_seconds,
-        }
-
 
 def gap_text(unreached: Sequence[str], uncounted: str, *, are_named: bool = False) -> str:
     """How many branches no run reached, or that they were not counted; else empty."""
@@ -339,39 +344,3 @@ def _rounding_lines(noise_by_output: Mapping[str, Noise]) -> list[str]:
 
 def _origin(noise: Noise) -> str:
     return f"a change of 1 ULP causes {noise.level:.2g}"
-
-
-def _run_json(run: RunReport) -> RunJson:
-    return {
-        "source": run.source,
-        "dims": dict(run.dims),
-        "seed": run.seed,
-        "settled": sorted(run.settled),
-        "original_seconds": run.original_seconds,
-        "optimized_seconds": run.optimized_seconds,
-        "outputs": [_comparison_json(c) for c in run.comparisons],
-        "noise": {
-            name: {"level": json_number(n.level), "explains": n.explains, "accepted": n.accepted}
-            for name, n in run.noise.items()
-        },
-    }
-
-
-def _comparison_json(comparison: Comparison) -> ComparisonJson:
-    limits = comparison.tolerance
-    return {
-        "output": comparison.output,
-        "equal": comparison.ok,
-        "fault": comparison.fault,
-        "message": comparison.message,
-        "max_abs": json_number(comparison.max_abs),
-        "max_ulp": json_number(comparison.max_ulp),
-        "max_rel": json_number(comparison.max_rel),
-        "scale": json_number(comparison.scale),
-        "top": json_number(comparison.top),
-        "excess": json_number(comparison.excess),
-        "index": list(comparison.index),
-        "mismatches": comparison.mismatches,
-        "count": comparison.count,
-        "tolerance": None if limits is None else {"rtol": limits.rtol, "atol": limits.atol},
-    }

@@ -13,6 +13,7 @@ from xoptim.catalogue.discovery import installed_patterns
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dtypes import Exactness, weakest
 from xoptim.facts.errors import XoptimError
+from xoptim.facts.json_results import JsonForm, JsonResult, member
 from xoptim.graph.sources import Source
 from xoptim.optimizing.suspect import Suspect
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, located, optimize_verified
@@ -29,30 +30,35 @@ from xoptim.workflow.fitting_options import FittingOptions
 
 if TYPE_CHECKING:
     from xoptim.diagnose.unfit import UnfitPattern
-    from xoptim.workflow.json_types import FittingJson
 
 _MAX_CULPRITS: Final = 5
 """Maximum number of lowerings that are dropped because they change results."""
 
 
 @dataclass(slots=True)
-class FittingOutcome:
-    """The outcome of fitting a result to a target.
+class FittingOutcome(JsonResult):
+    """The outcome of fitting a model to a target.
 
     Attributes:
         target: the target.
-        original: the placement of the original, ``None`` when the provider gave none.
-        fitted: the result, with its placements; ``None`` when the provider gave no answer.
-        reports: the comparison of the fitted model with the optimized one, on the processor.
+        original: placement of the original; ``None`` where it is not known.
+        fitted: placements of the result, and the lowerings; ``None`` where the execution provider
+            gave no answer.
+        reports: comparisons of the fitted model with the optimized one, on the processor.
         is_check_asked: whether a comparison on the target was asked for.
-        check: the comparison on the target, if it was made.
+        check: the comparison on the target; ``None`` when it was not made.
         dropped: lowerings that were dropped because they change results.
         avoided: nodes at which a lowering is not applied for that reason, by its name.
         newer: newer operator sets that lowerings of the remaining nodes need, by their names.
         unfit: patterns that would apply but are not used for the target.
-        fault: why the provider gave no answer.
+        fault: why the execution provider gave no answer; empty when it did.
     """
 
+    __json__ = JsonForm(
+        member("target=target.name", description="name of the target."),
+        "original fitted is_verified verification=reports check dropped avoided newer unfit fault",
+        name="Fitting",
+    )
     target: Target
     original: Placement | None = None
     fitted: Fitted | None = None
@@ -109,22 +115,6 @@ class FittingOutcome:
     def not_fitted(self, reason: object) -> None:
         """Note why the provider gave no answer."""
         self.fault = f"not fitted to {self.target.name}, and not verified there: {reason}"
-
-    def to_json(self) -> FittingJson:
-        """All fields as JSON values."""
-        return {
-            "target": self.target.name,
-            "original": None if self.original is None else self.original.to_json(),
-            "fitted": None if self.fitted is None else self.fitted.to_json(),
-            "is_verified": self.is_verified,
-            "verification": [report.to_json() for report in self.reports],
-            "check": None if self.check is None else self.check.to_json(),
-            "dropped": self.dropped,
-            "avoided": self.avoided,
-            "newer": self.newer,
-            "unfit": [pattern.to_json() for pattern in self.unfit],
-            "fault": self.fault,
-        }
 
 
 class Fit:

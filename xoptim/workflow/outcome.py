@@ -16,7 +16,6 @@ from xoptim.preparation.ports import strippable_bytes
 from xoptim.verification.errors import DifferentModelError, NotVerifiedError, ToleranceError
 
 if TYPE_CHECKING:
-    from xoptim.bench.json_types import SpeedJson
     from xoptim.bench.rounds import BenchReport
     from xoptim.diagnose.hints import OpsetHint, OptionHint
     from xoptim.precision.quantized import Quantized
@@ -35,9 +34,6 @@ class SpeedReport(Protocol):
 
     def summary(self) -> str:
         """The outcome in one line."""
-
-    def to_json(self) -> SpeedJson:
-        """All fields as JSON values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,10 @@ class _Graph:
                     self._sources[value] = self._ids[number], str(place)
 
     def to_json(self, name: str, summary: Mapping[str, str]) -> dict[str, Any]:
-        """The graph; ``summary`` is shown where no node is selected."""
+        """The graph in the format of Model Explorer.
+
+        ``summary`` is shown where no node is selected.
+        """
         return {
             "id": name,
             "nodes": [*self._inputs(), *self._nodes(), *self._outputs()],

@@ -7,14 +7,12 @@ from collections import Counter, deque
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
+from xoptim.facts.json_results import JsonResult
 from xoptim.graph.graph import Graph
 from xoptim.passes.blocks.block import NONE, Block, Links, Result, Row, block_of, classes, grown
 from xoptim.passes.blocks.scopes import BlockNames, Scope, common, scopes_of
-
-if TYPE_CHECKING:
-    from xoptim.passes.json_types import RepetitionJson
 
 
 class Alignment:
@@ -270,23 +268,24 @@ block: fewer copies may have more in common.
 
 
 @dataclass(frozen=True, slots=True)
-class Repetition:
-    """A block that repeats."""
+class Repetition(JsonResult):
+    """A block that repeats.
 
-    # the scope that its copies have in common, as the exporter named it, else its operators
+    Attributes:
+        name: the scope that its copies share, or its operators.
+        times: number of copies.
+        nodes: number of nodes of each copy.
+        form: whether copies are written as nodes, or as calls of a local function.
+    """
+
     name: str
-    times: int  # number of copies
-    nodes: int  # number of nodes of each copy
-    # how the copies are written: as their nodes, or as calls of a local function
+    times: int
+    nodes: int
     form: Form = "nodes"
 
     def __str__(self) -> str:
         suffix = ", one function" if self.form == "function" else ""
         return f"{self.times} times {self.name}, {self.nodes} nodes{suffix}"
-
-    def to_json(self) -> RepetitionJson:
-        """All fields as JSON values."""
-        return {"name": self.name, "times": self.times, "nodes": self.nodes, "form": self.form}
 
 
 def repetitions(graph: Graph) -> list[Repetition]:
