@@ -218,7 +218,8 @@ def affine_of(
     if node.op_type == "BatchNormalization":
         scale, shift = normalization(g, node.input[1:], node.get_attribute("epsilon"))
         return ChannelAffine(operand, (node,), scale, shift, np.zeros(len(scale)))
-    name = node.input[1] if node.input[0] == operand else node.input[0]
+    is_second = node.input[1] == operand and node.op_type in ("Add", "Mul")
+    name = node.input[0 if is_second else 1]
     numbers = per_channel(g, name, rank, channels, place)
     if node.op_type in ("Add", "Sub"):
         shift = -numbers if node.op_type == "Sub" else numbers
@@ -264,8 +265,7 @@ def _step(g: GraphView, node: Node, place: int, channels: int) -> ChannelAffine 
     """The map of one node, ``None`` when it is no map of these channels or has extreme factors."""
     if node.op_type == "BatchNormalization" and not is_fixed(node):
         return None
-    side = 1 if g.is_constant(node.input[0]) and node.op_type in ("Add", "Mul") else 0
-    operand, result = node.input[side], node.output[0]
+    operand, result = varying_operand(g, node), node.output[0]
     dtype, rank = g.try_infer_type(result), g.info(operand).rank
     if not is_float(dtype) or rank != g.info(result).rank:
         return None
@@ -277,6 +277,12 @@ def _step(g: GraphView, node: Node, place: int, channels: int) -> ChannelAffine 
         return None
     has_channels = affine.scale.shape == (channels,)
     return affine if has_channels and is_moderate(affine.scale, numpy_dtype(dtype)) else None
+
+
+def varying_operand(g: GraphView, node: Node) -> str:
+    """The operand of an Add, Mul, Sub, Div or BatchNormalization that would be mapped."""
+    is_second = g.is_constant(node.input[0]) and node.op_type in ("Add", "Mul")
+    return node.input[1 if is_second else 0]
 
 
 def is_fixed(node: Node | None) -> TypeGuard[Node]:
