@@ -73,21 +73,14 @@ def scale_outputs(
         Declined: when they leave the range of their type.
     """
     weights = constant(g, weight)
-    kernel = weights.shape[2:]
-    if transposed:
-        shape, factors = (
-            (group, -1, *weights.shape[1:]),
-            scale.reshape(group, 1, -1, *(1 for _ in kernel)),
-        )
-    else:
-        shape, factors = weights.shape, scale.reshape(-1, 1, *(1 for _ in kernel))
+    kernel = (1,) * (weights.ndim - 2)
+    shape, factors = weights.shape, scale.reshape(-1, 1, *kernel)
+    summed: tuple[int, ...] = tuple(range(1, weights.ndim))
+    if transposed:  # the output channels are two axes: the group, and the channel within the group
+        shape, factors = (group, -1, *shape[1:]), scale.reshape(group, 1, -1, *kernel)
+        summed = (1, *range(3, weights.ndim + 1))
     scaled = weights.astype(np.float64).reshape(shape) * factors
-    # All axes except the output channels, which are two axes in a transposed weight: group and
-    # channel within the group.
-    one_sum = tuple(
-        axis for axis in range(scaled.ndim) if axis not in ((0, 2) if transposed else (0,))
-    )
-    return rounded(scaled, weights.dtype, summed=one_sum).reshape(weights.shape)
+    return rounded(scaled, weights.dtype, summed=summed).reshape(weights.shape)
 
 
 @np.errstate(all="ignore")
@@ -103,36 +96,6 @@ def scaled_weights(
     """
     weights = constant(g, weight)
     return rounded(weights.astype(np.float64) * factors, weights.dtype, summed=summed)
-
-
-@np.errstate(all="ignore")
-def normalization(g: GraphView, names: Sequence[str], epsilon: float) -> tuple[Array, Array]:
-    """BatchNormalization outside of training as x · scale + shift: both numbers of each channel, in
-    double precision.
-
-    Args:
-        g: the graph.
-        names: scale, bias, mean and variance.
-        epsilon: added to the variance.
-
-    Raises:
-        Declined: when they are not constant or not finite, or when the mean is so large compared
-            with the deviation that folding ``x - mean`` would lose digits.
-    """
-    if not all(g.is_constant(name) for name in names):
-        raise Declined("scale, bias, mean or variance of the normalization is not constant")
-    scale, bias, mean, variance = (doubles(g, name) for name in names)
-    if not scale.size or (variance + epsilon <= 0).any():
-        raise Declined("the normalization has no channels, or variance + epsilon is not positive")
-    factor = scale / np.sqrt(variance + epsilon)
-    # A normalized input has a deviation of about 1, so its product with the scale has about the
-    # size of the scale.
-    usual = np.maximum(np.maximum(np.abs(scale), median(np.abs(scale))), np.abs(bias))
-    shift = bias - mean * factor
-    finite = np.isfinite(factor).all() and np.isfinite(shift).all()
-    if not finite or cancels([mean * factor], usual, constant(g, names[0]).dtype):
-        raise Declined("a normalization parameter is not finite, or a mean is too large to fold")
-    return factor, shift
 
 
 @dataclass(frozen=True)
@@ -212,13 +175,13 @@ def affine_of(
         place: counted from the front.
 
     Raises:
-        Declined: when the constant is not one finite number for each channel, divides by zero, or
-            as `normalization` does.
+        Declined: when the constant is not one finite number for each channel, or divides by zero;
+            when a parameter is not constant or not finite, or a mean too large.
     """
     if node.op_type == "BatchNormalization":
-        scale, shift = normalization(g, node.input[1:], node.get_attribute("epsilon"))
-        return ChannelAffine(operand, (node,), scale, shift, np.zeros(len(scale)))
-    name = node.input[1] if node.input[0] == operand else node.input[0]
+        return _normalization(g, node, operand)
+    is_second = node.input[1] == operand and node.op_type in ("Add", "Mul")
+    name = node.input[0 if is_second else 1]
     numbers = per_channel(g, name, rank, channels, place)
     if node.op_type in ("Add", "Sub"):
         shift = -numbers if node.op_type == "Sub" else numbers
@@ -228,6 +191,31 @@ def affine_of(
     scale = 1 / numbers if node.op_type == "Div" else numbers
     # Adding -0 changes nothing, adding 0 the sign of -0.
     return ChannelAffine(operand, (node,), scale, np.full(len(scale), -0.0), np.zeros(len(scale)))
+
+
+@np.errstate(all="ignore")
+def _normalization(g: GraphView, node: Node, operand: str) -> ChannelAffine:
+    """BatchNormalization outside of training.
+
+    Raises:
+        Declined: when its parameters are not constant or not finite, or when the mean is so large
+            compared with the deviation that folding ``x - mean`` would lose digits.
+    """
+    names, epsilon = node.input[1:], node.get_attribute("epsilon")
+    if not all(g.is_constant(name) for name in names):
+        raise Declined("scale, bias, mean or variance of the normalization is not constant")
+    scale, bias, mean, variance = (doubles(g, name) for name in names)
+    if not scale.size or (variance + epsilon <= 0).any():
+        raise Declined("the normalization has no channels, or variance + epsilon is not positive")
+    factor = scale / np.sqrt(variance + epsilon)
+    # A normalized input has a deviation of about 1, so its product with the scale has about the
+    # size of the scale.
+    usual = np.maximum(np.maximum(np.abs(scale), median(np.abs(scale))), np.abs(bias))
+    shift = bias - mean * factor
+    finite = np.isfinite(factor).all() and np.isfinite(shift).all()
+    if not finite or cancels([mean * factor], usual, constant(g, names[0]).dtype):
+        raise Declined("a normalization parameter is not finite, or a mean is too large to fold")
+    return ChannelAffine(operand, (node,), factor, shift, np.zeros(len(factor)))
 
 
 @np.errstate(all="ignore")  # numbers that are not finite end the row of nodes
@@ -264,8 +252,7 @@ def _step(g: GraphView, node: Node, place: int, channels: int) -> ChannelAffine 
     """The map of one node, ``None`` when it is no map of these channels or has extreme factors."""
     if node.op_type == "BatchNormalization" and not is_fixed(node):
         return None
-    side = 1 if g.is_constant(node.input[0]) and node.op_type in ("Add", "Mul") else 0
-    operand, result = node.input[side], node.output[0]
+    operand, result = varying_operand(g, node), node.output[0]
     dtype, rank = g.try_infer_type(result), g.info(operand).rank
     if not is_float(dtype) or rank != g.info(result).rank:
         return None
@@ -277,6 +264,12 @@ def _step(g: GraphView, node: Node, place: int, channels: int) -> ChannelAffine 
         return None
     has_channels = affine.scale.shape == (channels,)
     return affine if has_channels and is_moderate(affine.scale, numpy_dtype(dtype)) else None
+
+
+def varying_operand(g: GraphView, node: Node) -> str:
+    """The operand of an Add, Mul, Sub, Div or BatchNormalization that would be mapped."""
+    is_second = g.is_constant(node.input[0]) and node.op_type in ("Add", "Mul")
+    return node.input[1 if is_second else 0]
 
 
 def is_fixed(node: Node | None) -> TypeGuard[Node]:

@@ -49,12 +49,14 @@ class SharedConvBatchNormalizationPattern(PatternOptimization):
             or not g.is_used_only_by(node.input[0], *readers)
         ):
             return self.none(node, msg="the operand is not a convolution with several consumers")
-        constants = filter(None, conv.input[1:])
-        if not all(map(is_fixed, readers)) or not all(map(g.is_constant, constants)):  # (1) (2)
+        maps = [
+            affine_of(g, reader, node.input[0]) for reader in readers if is_fixed(reader)
+        ]  # (2)
+        # (1) (2)
+        if len(maps) < len(readers) or not all(map(g.is_constant, filter(None, conv.input[1:]))):
             return self.none(
                 conv, msg="a consumer is not a constant normalization, or a mean is too large"
             )
-        maps = [affine_of(g, reader, node.input[0]) for reader in readers]  # (2)
         base, dtype = maps[readers.index(node)], constant(g, conv.input[1]).dtype
         if not all(_follows(affine, base, dtype) for affine in maps):  # (3)
             return self.none(

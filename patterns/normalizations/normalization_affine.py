@@ -37,20 +37,12 @@ class _ChannelNormalization(_NormalizationAffine, _FollowingAffine):
     min_opset = 9
     derives = ("scale", "bias")
 
-    def normalization(
-        self,
-        g: PatternBuilder,
-        x: Symbol,
-        s: Symbol | Constant,
-        o: Constant,
-        m: Symbol,
-        v: Symbol,
-    ) -> Symbol:
+    def normalization(self, g: PatternBuilder, *operands: Symbol | Constant) -> Symbol:
         """BatchNormalization or InstanceNormalization, with its ``attributes``."""
         attributes = g.capture("attributes")
         if g.option("instance"):
-            return g.op.InstanceNormalization(x, s, o, attributes=attributes)
-        return g.op.BatchNormalization(x, s, o, m, v, attributes=attributes)
+            return g.op.InstanceNormalization(*operands[:3], attributes=attributes)
+        return g.op.BatchNormalization(*operands, attributes=attributes)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # The scale may be computed where it stays.

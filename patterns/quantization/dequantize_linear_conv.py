@@ -64,7 +64,7 @@ class DequantizeLinearConvPattern(_FollowingAffine):
             )
         if quantization.axis not in (None, 0):  # (2)
             return self.none(dequantized, msg="the scales are not along the output channels")
-        affine = self.affine(g, m, g.info(m.w).rank, channels)  # (3) (4)
+        affine = self.affine(g, m, g.info(m.w).rank, channels)  # (3) (4) (5)
         if not (affine.scale > 0).all():  # (5)
             return self.none(last, msg="a factor is not positive")
         if not (quantization.scales <= _MAX_SCALE).all():  # (5)

@@ -20,6 +20,7 @@ from xoptim.match import (
     Symbol,
 )
 
+from .._channels import affine_of, varying_operand
 from .._folding import Array, rounded
 from .._nodes import axis_of, is_op
 from ._trees import scores_every_target
@@ -195,20 +196,15 @@ def _step(g: GraphView, node: Node) -> tuple[str, Array, Array] | None:
 def _arithmetic(g: GraphView, node: Node) -> tuple[str, Array, Array] | None:
     if not is_op(node, "Add", "Mul", "Sub"):
         return None
-    index = next((i for i in (1, 0) if g.is_constant(node.input[i])), None)
-    value = None if index is None else g.get_computed_constant(node.input[index])
-    if index is None or value is None or (node.op_type == "Sub" and index == 0):
+    operand = varying_operand(g, node)
+    columns = _columns(g, operand)
+    if not isinstance(columns, int):
         return None
-    if value.dtype != np.float32 or value.ndim > 2 or value.size != (value.shape or (1,))[-1]:
+    try:
+        affine = affine_of(g, node, operand, rank=2, channels=columns)
+    except Declined:
         return None
-    numbers = value.ravel()
-    if node.op_type == "Mul":
-        return node.input[0 if index else 1], np.zeros_like(numbers), numbers
-    return (
-        node.input[0 if index else 1],
-        -numbers if node.op_type == "Add" else numbers,
-        np.ones_like(numbers),
-    )
+    return operand, -affine.shift, affine.scale
 
 
 class Extraction(NamedTuple):
