@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from xoptim import XoptimError, targets
-from xoptim.diagnose.explanation import abridged, suggestion, without_sign
+from xoptim.diagnose.explanation import abridged, suggestion
 from xoptim.verification import is_provider
 
 from .help import HelpfulCommand
@@ -97,7 +97,8 @@ def percentage(value: str | float) -> float:
     if not 0 <= number <= 100:
         raise click.BadParameter(f"{abridged(text)} is not a percentage from 0 to 100, such as 5%")
     if 0 < number < 1 and not text.endswith("%"):
-        raise click.BadParameter(without_sign(text, number))
+        percents = f"{number:.4g}% or {100 * number:.4g}%"
+        raise click.BadParameter(f"{abridged(text)} has no percent sign: write {percents}")
     return number
 
 

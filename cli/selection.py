@@ -22,7 +22,7 @@ from xoptim import (
     select,
     use_operators,
 )
-from xoptim.catalogue.discovery import operator_packs
+from xoptim.api.preparing import operator_packs
 
 from .options import json_option, known_provider, option, provider_option, repeated
 from .preparation import assume_from_model_option

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from xoptim.facts.attributes import moved
 from xoptim.facts.dims import Dim, is_nonnegative
 from xoptim.match import AT_RUN_TIME, GraphView, Node, PatternRewriter
+from xoptim.operators.slicing import LAST_END, OPEN_END
 
 from ._folding import Array
 from ._nodes import axis_of, is_op, size_along
@@ -119,12 +120,6 @@ def joint(
     return [*g.created, g.make_node("Identity", operands, concat.output)]
 
 
-_FAR: Final = 2**31 - 1
-"""Positions from here on mean the end of the axis: exporters write the largest 32- or 64-bit
-integer.
-"""
-_NO_AXIS: Final = 2**63 - 1
-"""No axis is longer."""
 _DEEPEST: Final = 4
 """Maximal number of Slices and Splits in a row that are followed."""
 
@@ -218,7 +213,7 @@ def span_of(g: GraphView, node: Node) -> tuple[int, Dim, Dim] | None:
 
 def far(g: GraphView) -> int:
     """The position from which on bounds of a Slice mean the end of the axis."""
-    return _FAR if g.assumes("open_ends") else _NO_AXIS
+    return OPEN_END if g.assumes("open_ends") else LAST_END
 
 
 def _axis(g: GraphView, node: Node, rank: int) -> int | None:

@@ -94,6 +94,14 @@ def may_be_empty(g: GraphView, dims: Sequence[Dim]) -> str:
     )
 
 
+def dynamic_sizes(g: GraphView, name: str) -> tuple[Dim, ...] | None:
+    """The elements of an int64 vector, where all are known and one is a symbol; else ``None``."""
+    info = g.info(name)
+    if info.data is None or info.rank != 1 or info.dtype != TensorProto.INT64:
+        return None
+    return None if all(type(dim) is int for dim in info.data) else info.data
+
+
 def find_run(shape: Shape, wanted: Sequence[Dim]) -> int | None:
     """First position at which a shape contains the wanted dimensions in a row."""
     count = len(wanted)

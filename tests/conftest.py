@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, settings
 from tests.share import is_slow_in_share
 from xoptim.catalogue import discovery
 from xoptim.facts import operators as facts_operators
-from xoptim.operators import custom
 from xoptim.operators.registry import OPERATORS
 from xoptim.verification.session_settings import SessionSettings, session_options
 from xoptim.verification.work import RunBudget
@@ -61,7 +60,6 @@ def own_operators() -> Iterator[None]:
             onnx.defs.deregister_schema(
                 definition.name, definition.since_version, definition.domain
             )
-    custom._DEFINITIONS.clear()
     facts_operators._CUSTOM_DOMAINS.clear()
     facts_operators.add_schemas([])
     discovery._use_operators.cache_clear()

@@ -12,11 +12,9 @@ from xoptim.match import GraphView, Node
 
 from .._folding import Array
 from .._nodes import is_op
+from ._mask import ABSORBING, MAX_DEPTH
 from ._positions import Affine, moved, positions_of, spreads, uniform
 
-_DEPTH: Final = 24
-_ABSORBING: Final = -1e30
-"""A finite score has no effect in a sum with such a number."""
 _ONE: Final = Affine(1, {})
 
 Conditions = tuple[Affine, ...]
@@ -67,7 +65,7 @@ def _written_out(mask: Array, scores: Shape, past: Dim) -> VisibleKeys | None:
     if not isinstance(queries, int) or not isinstance(keys, int) or not isinstance(past, int):
         return None
     visible = mask if mask.dtype == bool else mask == 0
-    if not (visible | (mask <= _ABSORBING)).all() or mask.ndim > 4:
+    if not (visible | (mask <= ABSORBING)).all() or mask.ndim > 4:
         return None
     rows = np.broadcast_to(visible, (*visible.shape[:-2], queries, keys)).reshape(-1, queries, keys)
     distances = past + np.arange(queries)[:, None] - np.arange(keys)
@@ -87,7 +85,7 @@ def _window_of(condition: Affine, own: Affine) -> int | None:
     return far.start + 1
 
 
-def _visible(g: GraphView, mask: str, depth: int = _DEPTH) -> Conditions | None:
+def _visible(g: GraphView, mask: str, depth: int = MAX_DEPTH) -> Conditions | None:
     """The conditions under which an element of a mask is 0, or true; elsewhere it hides a key."""
     if g.try_infer_type(mask) == TensorProto.BOOL:
         return _conditions(g, mask, depth)
@@ -119,7 +117,7 @@ def _chosen(g: GraphView, node: Node, shape: Shape, depth: int) -> Conditions | 
     condition, *values = node.input
     for place, (mask, low) in enumerate((values, values[::-1])):
         number = uniform(g, low)
-        if number is None or not number <= _ABSORBING:
+        if number is None or not number <= ABSORBING:
             continue
         conditions = _conditions(g, condition, depth - 1)
         if place:

@@ -28,10 +28,15 @@ _CHOOSING: Final = _MOVING | {"Add", "Concat", "Min", "Where"}
 """Operators whose results hold no NaN and no +infinity where no operand does."""
 _BOUNDED: Final = _MOVING | {"Concat", "Max", "Min", "Where"}
 """Operators whose results are 0 or lie between the bounds of their operands."""
-_DEPTH: Final = 24
+MAX_DEPTH: Final = 24
+"""Most nodes in a row that are followed up the graph."""
+ABSORBING: Final = -1e30
+"""Scores vanish compared with such a number: a row that is masked entirely gives all keys the same
+weight.
+"""
 
 
-def is_finite_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
+def is_finite_mask(g: GraphView, name: str, depth: int = MAX_DEPTH) -> bool:
     """Whether no element of a tensor is infinite or NaN, as long as nothing overflows.
 
     The numbers come from constants, integers, Booleans, and inputs that are assumed to be finite,
@@ -61,7 +66,7 @@ def is_of_bits(g: GraphView, name: str) -> bool:
     return any(g.assumes(word, name) for word in ("bool", "ones", "right_padded"))
 
 
-def is_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
+def is_mask(g: GraphView, name: str, depth: int = MAX_DEPTH) -> bool:
     """Whether no element is NaN or +infinity; inputs are assumed to hold neither."""
     node = g.node_before(name)
     if g.is_constant(name) and is_float(g.try_infer_type(name)):
@@ -78,7 +83,9 @@ def is_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
     )
 
 
-def lies_between(g: GraphView, name: str, least: float, most: float, depth: int = _DEPTH) -> bool:
+def lies_between(
+    g: GraphView, name: str, least: float, most: float, depth: int = MAX_DEPTH
+) -> bool:
     """Whether all numbers of a mask lie between a negative and a positive bound.
 
     Integers and Booleans count as such: they are positions, or 0 and 1.
@@ -141,7 +148,7 @@ def stretched_by(
     return [queries, () if shape[-1:] == scores[-1:] else sources_of(g, swapped, 3)]
 
 
-def sources_of(g: GraphView, name: str, axis: int, depth: int = _DEPTH) -> tuple[Source, ...]:
+def sources_of(g: GraphView, name: str, axis: int, depth: int = MAX_DEPTH) -> tuple[Source, ...]:
     """Axes of tensors whose lengths add up to the length of an axis, as far up the graph as such
     tensors are found.
 

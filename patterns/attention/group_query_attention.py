@@ -23,12 +23,12 @@ from .._folding import Array
 from .._operators import ELEMENTWISE, STRETCHING
 from .._shapes import may_be_empty
 from ._causal import causal
+from ._mask import MAX_DEPTH
 from ._positions import Affine, positions_of
 
 _MAX_POSITIONS: Final = 1 << 20
 """Largest number of positions for which rotations are stored."""
 _ATTRIBUTES: Final = frozenset(("scale", "softcap", "q_num_heads", "kv_num_heads"))
-_DEPTH: Final = 24
 _RANK: Final = 2
 """Rank of a table: positions and numbers, perhaps after the batch."""
 _PLAIN: Final = frozenset(("Unsqueeze", "Squeeze", "Transpose", "Concat", "Slice", "Identity"))
@@ -256,7 +256,7 @@ def _table(g: GraphView, name: str, past: Dim, rows: int, width: int) -> Array |
 
 
 def _at_all_positions(
-    g: GraphView, name: str, past: Dim, rows: int, length: Dim, depth: int = _DEPTH
+    g: GraphView, name: str, past: Dim, rows: int, length: Dim, depth: int = MAX_DEPTH
 ) -> Array | None:
     """A tensor of the model, computed for ``rows`` positions from 0 on, and not expanded to several
     sequences.

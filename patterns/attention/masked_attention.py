@@ -1,4 +1,4 @@
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import numpy as np
 
@@ -7,13 +7,8 @@ from xoptim.facts.shapes import Shape
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._shapes import broadcasts_to
-from ._mask import is_mask
+from ._mask import ABSORBING, is_mask
 from .attention import AttentionPattern
-
-_ABSORBING: Final = -1e30
-"""A score has no effect in a sum with such a number, so that all keys of a row that is masked
-entirely have the same weight.
-"""
 
 
 class MaskedAttentionPattern(AttentionPattern):
@@ -48,7 +43,7 @@ class MaskedAttentionPattern(AttentionPattern):
         if m.hidden:
             number = g.get_constant_scalar(m.low)
             # (2)
-            if number is None or not number <= _ABSORBING or not broadcasts_to(g, m.low, m.q):
+            if number is None or not number <= ABSORBING or not broadcasts_to(g, m.low, m.q):
                 return False
         # (1)
         return super()._can_mask(g, m, scores) and all(is_mask(g, name) for name in self.masks(m))

@@ -1,5 +1,5 @@
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from onnx import TensorProto
 
@@ -18,9 +18,6 @@ from xoptim.match.trace import ANY, Scalar, Symbol
 from .._shapes import may_be_empty
 from ._formula import heads_in, merged_heads, scale_of, scores_of, scores_shape
 from ._mask import has_keys, stretch_mask, stretched_by
-
-_RANGES: Final = 15
-"""First operator set in which Shape has ``start`` and ``end``."""
 
 
 class MultiHeadAttentionPattern(EasyPatternOptimization):
@@ -117,7 +114,7 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
             return self.none(scores_node, msg="the mask does not broadcast to the scores")
         if m.masked:
             stretched = stretched_by(g, masks, scores, q, swapped)
-            if any(stretched) and g.opsets.get("", 1) < _RANGES:  # (7)
+            if any(stretched) and g.opsets.get("", 1) < 15:  # (7)
                 return self.none(scores_node, msg="the mask must be expanded, which needs opset 15")
         if m.past and not self._follows(g, m):  # (6)
             return self.none(

@@ -6,6 +6,7 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.operators.slicing import LAST_END
 
 from .._nodes import is_op, size_along
 from .._parts import position_of, span_of
@@ -16,7 +17,6 @@ time with 16, 0.8 with 64).
 """
 _MAX_KERNEL: Final = 8
 _RANK: Final = 3
-_TO_END: Final = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _window(
         if (axis, first, end) == (2, start, start + kernel):
             return _Window(node.output[0], None, 0, keepdims)
     if following == 0:
-        return _Window(data, -kernel, _TO_END, keepdims)
+        return _Window(data, -kernel, LAST_END, keepdims)
     is_inside = isinstance(start, int) and isinstance(following, int) and following >= 0
     if isinstance(start, int) and is_inside and start >= 0:
         return _Window(data, start, start + kernel, keepdims)

@@ -12,7 +12,8 @@ from xoptim.facts.dims import Dim
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.match import GraphView, PatternRewriter
 
-_PERM: Final = [0, 2, 1, 3]
+SWAPPED: Final = [0, 2, 1, 3]
+"""The permutation that exchanges the axes of positions and of heads."""
 
 
 class Masked(NamedTuple):
@@ -34,12 +35,12 @@ def lowest(dtype: int) -> np.ndarray:
 
 def split_heads(g: PatternRewriter, x: str, heads: int, size: int) -> str:
     """(batch, length, heads · size) as (batch, heads, length, size)."""
-    return g.op.Transpose(g.op.Reshape(x, np.array([0, 0, heads, size])), perm=_PERM)
+    return g.op.Transpose(g.op.Reshape(x, np.array([0, 0, heads, size])), perm=SWAPPED)
 
 
 def merged_heads(g: PatternRewriter, x: str, features: int) -> str:
     """The inverse of `split_heads`."""
-    return g.op.Reshape(g.op.Transpose(x, perm=_PERM), np.array([0, 0, features]))
+    return g.op.Reshape(g.op.Transpose(x, perm=SWAPPED), np.array([0, 0, features]))
 
 
 def repeated_heads(g: PatternRewriter, x: str, count: int, heads: int) -> str:

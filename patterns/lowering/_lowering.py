@@ -12,6 +12,10 @@ COMPUTED: Final = frozenset((*HALVES, TensorProto.FLOAT, TensorProto.DOUBLE))
 """The floating-point types that operators compute with."""
 WIDE_FLOATS: Final = frozenset((TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16))
 """The floating-point types of 16 bits or more that onnxruntime's CPU provider computes with."""
+ATTENTION_FLOATS: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
+"""The floating-point types of attention and rotary embeddings."""
+WIDE: Final = frozenset((TensorProto.INT64, TensorProto.UINT64, TensorProto.DOUBLE))
+"""The types of 64 bits, which several providers lack."""
 
 
 class _Lowering(EasyPatternOptimization):

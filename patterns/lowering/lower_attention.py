@@ -20,10 +20,9 @@ from ._attention import (
     split_heads,
     weights_of,
 )
-from ._lowering import _Lowering
+from ._lowering import ATTENTION_FLOATS, _Lowering
 
 _WINDOWS: Final = ("left_window_size", "right_window_size")
-_TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
 
 
 class LowerAttentionPattern(_Lowering):
@@ -47,7 +46,7 @@ class LowerAttentionPattern(_Lowering):
     """
 
     min_opset = 23
-    operand_types = {"q": _TYPES, "k": _TYPES, "v": _TYPES}  # (1)
+    operand_types = {"q": ATTENTION_FLOATS, "k": ATTENTION_FLOATS, "v": ATTENTION_FLOATS}  # (1)
     derives = ("sizes", "dtype", "is_safe")
 
     def match_pattern(

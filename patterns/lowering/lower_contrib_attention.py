@@ -1,15 +1,12 @@
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
-from onnx import TensorProto
 
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Optional, Symbol
 
 from ._attention import ExtraOperands, multi_head
-from ._lowering import _Lowering
-
-_TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
+from ._lowering import ATTENTION_FLOATS, _Lowering
 
 
 class LowerContribAttentionPattern(_Lowering):
@@ -28,7 +25,7 @@ class LowerContribAttentionPattern(_Lowering):
     """
 
     min_opset = 15
-    operand_types = {"x": _TYPES, "w": _TYPES, "b": _TYPES}  # (1)
+    operand_types = {"x": ATTENTION_FLOATS, "w": ATTENTION_FLOATS, "b": ATTENTION_FLOATS}  # (1)
     derives = ("widths",)
 
     def match_pattern(

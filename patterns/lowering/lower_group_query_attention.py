@@ -8,11 +8,10 @@ from onnx import TensorProto
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Symbol, Variadic
 
-from ._attention import capped, merged_heads, number, repeated_heads, scores_of
-from ._lowering import _Lowering
+from ._attention import SWAPPED, capped, merged_heads, number, repeated_heads, scores_of
+from ._lowering import ATTENTION_FLOATS, _Lowering
 from ._rotation import halves_rotated, pairs_rotated
 
-_TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
 _NUMBERS: Final = ("num_heads", "kv_num_heads", "scale", "softcap", "local_window_size")
 _VALUES: Final = {
     "smooth_softmax": (0, -1),
@@ -23,7 +22,6 @@ _VALUES: Final = {
 """Attributes, and those of their values that the pattern can write out."""
 _MIN_OPERANDS: Final = 6
 """Smallest number of operands after the queries."""
-_PERM: Final = [0, 2, 1, 3]
 
 
 class _Inputs(NamedTuple):
@@ -72,7 +70,7 @@ class LowerGroupQueryAttentionPattern(_Lowering):
 
     min_opset = 15
     exactness = "finite"  # the number of keys decides whether kernels make a row with NaN 0 or NaN
-    operand_types = {"q": _TYPES}  # (1)
+    operand_types = {"q": ATTENTION_FLOATS}  # (1)
     derives = ("sizes", "inputs")
 
     def match_pattern(self, g: PatternBuilder, q: Symbol, others: Variadic) -> Symbol:
@@ -139,7 +137,7 @@ class LowerGroupQueryAttentionPattern(_Lowering):
         if inputs.past_key:
             k = rows.joined(inputs.past_key, k, dtype)
             v = rows.joined(inputs.past_value, v, dtype)
-        queries, keys, values = (g.op.Transpose(x, perm=_PERM) for x in (q, k, v))
+        queries, keys, values = (g.op.Transpose(x, perm=SWAPPED) for x in (q, k, v))
         wide = [repeated_heads(g, x, sizes.groups, sizes.heads) for x in (keys, values)]
         scores = scores_of(g, queries, wide[0], written.get("scale", 0.0) or sizes.size**-0.5)
         scores = capped(g, scores, max(written.get("softcap", 0.0), 0.0))
@@ -319,7 +317,7 @@ class _Rows:
     def joined(self, past: str, new: str, dtype: int) -> str:
         """The earlier keys or values, the new ones, then zeros: (batch, keys, heads, features)."""
         g = self._g
-        both = g.op.Concat(g.op.Transpose(past, perm=_PERM), new, axis=1)
+        both = g.op.Concat(g.op.Transpose(past, perm=SWAPPED), new, axis=1)
         place = g.op.Sub(self._all, self._before)
         end = g.op.Sub(self._new, np.array(1))
         new_places = g.op.Add(g.op.Min(place, end), self._length)

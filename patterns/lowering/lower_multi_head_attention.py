@@ -1,15 +1,11 @@
-from typing import Any, Final
-
-from onnx import TensorProto
+from typing import Any
 
 from xoptim.facts.dims import Dim
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Symbol, Variadic
 
 from ._attention import ExtraOperands, multi_head
-from ._lowering import _Lowering
-
-_TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
+from ._lowering import ATTENTION_FLOATS, _Lowering
 
 
 class LowerMultiHeadAttentionPattern(_Lowering):
@@ -31,7 +27,7 @@ class LowerMultiHeadAttentionPattern(_Lowering):
     """
 
     min_opset = 15
-    operand_types = {"q": _TYPES, "k": _TYPES, "v": _TYPES}  # (1)
+    operand_types = {"q": ATTENTION_FLOATS, "k": ATTENTION_FLOATS, "v": ATTENTION_FLOATS}  # (1)
     derives = ("widths", "extra")
 
     def match_pattern(

@@ -1,16 +1,14 @@
 from typing import Any, Final
 
 import numpy as np
-from onnx import TensorProto
 
 from xoptim.facts.shapes import Shape
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Optional, Symbol
 
-from ._lowering import _Lowering
+from ._lowering import ATTENTION_FLOATS, _Lowering
 from ._rotation import halves_rotated, pairs_rotated
 
-_TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
 _ATTRIBUTES: Final = {
     "num_heads",
     "rotary_embedding_dim",
@@ -37,7 +35,7 @@ class LowerRotaryEmbeddingPattern(_Lowering):
     """
 
     min_opset = 13
-    operand_types = {"x": _TYPES}  # (1)
+    operand_types = {"x": ATTENTION_FLOATS}  # (1)
     derives = ("sizes", "first")
 
     def match_pattern(

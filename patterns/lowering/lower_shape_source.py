@@ -5,12 +5,11 @@ from onnx import TensorProto
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-_WIDE: Final = frozenset((TensorProto.INT64, TensorProto.UINT64, TensorProto.DOUBLE))
+from ._lowering import WIDE
+
 _READ: Final = frozenset(
     (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT32, TensorProto.UINT32)
 )
-_RANGES: Final = 15
-"""First operator set in which Shape has ``start`` and ``end``."""
 
 
 class LowerShapeSourcePattern(PatternOptimization):
@@ -27,7 +26,7 @@ class LowerShapeSourcePattern(PatternOptimization):
 
     phase = "lower"
     exactness = "exact"
-    min_opset = _RANGES
+    min_opset = 15  # from here on, Shape has ``start`` and ``end``
     anchors = ("Shape",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
@@ -36,7 +35,7 @@ class LowerShapeSourcePattern(PatternOptimization):
         element = g.try_infer_type(x)
         if element == TensorProto.BOOL:
             return MatchResult(self, [node], self._cast)
-        if element not in _WIDE or not rank:  # (1)
+        if element not in WIDE or not rank:  # (1)
             return self.none(
                 node, msg="the tensor is neither 64-bit nor Boolean, or its rank is unknown"
             )

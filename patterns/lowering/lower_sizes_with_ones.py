@@ -1,12 +1,10 @@
 from functools import partial
-from typing import Final, NamedTuple
-
-from onnx import TensorProto
+from typing import NamedTuple
 
 from xoptim.facts.shapes import Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-_WIDE: Final = frozenset((TensorProto.INT64, TensorProto.UINT64, TensorProto.DOUBLE))
+from ._lowering import WIDE
 
 
 class _Source(NamedTuple):
@@ -76,7 +74,7 @@ def _source(g: GraphView, node: Node, shape: Node) -> _Source | None:
     x = shape.input[0]
     info = g.info(x)
     sizes = _sizes(g, node, shape, info.shape)
-    if sizes is None or info.shape is None or info.dtype in _WIDE:
+    if sizes is None or info.shape is None or info.dtype in WIDE:
         return None
     axes = [axis for axis, size in enumerate(sizes) if size == 1]
     lengths = [info.shape[axis] for axis in axes]

@@ -17,7 +17,7 @@ from xoptim.match import (
 )
 
 from .._nodes import size_along
-from ._lowering import _Lowering
+from ._lowering import WIDE, _Lowering
 
 _MAX_LENGTH: Final = 2**31 - 1
 _MOVES: Final = (
@@ -31,7 +31,6 @@ _MOVES: Final = (
     "Tile",
     "Gather",
 )
-_WIDE: Final = frozenset((TensorProto.INT64, TensorProto.UINT64, TensorProto.DOUBLE))
 
 
 class _LowerWide(_Lowering):
@@ -116,7 +115,7 @@ class LowerMovedCastPattern(_LowerWide):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if g.try_infer_type(m.x) not in _WIDE or m.cast.get("to") in _WIDE:  # (1)
+        if g.try_infer_type(m.x) not in WIDE or m.cast.get("to") in WIDE:  # (1)
             return self.none(
                 m.nodes[0], msg="the Cast does not convert a 64-bit type to a narrower one"
             )

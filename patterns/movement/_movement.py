@@ -22,6 +22,8 @@ from .._operators import BROADCASTING, ELEMENTWISE
 from .._shapes import Movement
 
 MOVEMENTS: Final = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten")
+VIEWS: Final = tuple(op_type for op_type in MOVEMENTS if op_type != "Transpose")
+"""The movements that keep the elements in their order."""
 NEW: Final = -1
 """In a list of axes of a source: an axis of size 1 that the source lacks."""
 

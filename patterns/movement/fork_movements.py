@@ -4,7 +4,7 @@ from typing import Final
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._operators import BROADCASTING, ELEMENTWISE
-from ._movement import MOVEMENTS, Link, main_operand, may_come_first
+from ._movement import MOVEMENTS, VIEWS, Link, main_operand, may_come_first
 
 _LIMIT: Final = 8
 """Most branches, and most nodes of one."""
@@ -27,7 +27,7 @@ class ForkMovementsPattern(PatternOptimization):
        movement.
     """
 
-    anchors = tuple(op_type for op_type in MOVEMENTS if op_type != "Transpose")
+    anchors = VIEWS
     near = (*sorted(ELEMENTWISE), *BROADCASTING)
     phase = "target"
     priority = 9

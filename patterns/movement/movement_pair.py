@@ -1,8 +1,12 @@
-"""Two of Transpose, Squeeze and Unsqueeze in a row."""
+"""Two movements in a row as one: by the axes of the operand, or by the target of a Reshape."""
 
+import math
 from typing import ClassVar
 
+from xoptim.facts.dims import fresh
+from xoptim.facts.shapes import normalized
 from xoptim.match import (
+    Constant,
     EasyPatternOptimization,
     Example,
     GraphView,
@@ -12,13 +16,22 @@ from xoptim.match import (
     Symbol,
 )
 
-from .._deductions import keeps_shape
+from .._deductions import keeps_shape, merged_target
 from .._shapes import Movement, moved
-from ._movement import axes_after, axes_movement
+from ._movement import NEW, axes_after, axes_movement
 
 
 class _MovementPair(EasyPatternOptimization):
-    """Two movements of complete axes as one, or as none, even where no shape is known.
+    """Two movements as one, or as none."""
+
+    derives = ("movement",)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, movement: Movement) -> str:
+        return moved(g, x, *movement)
+
+
+class _AxesPair(_MovementPair):
+    """Two movements of complete axes, even where no shape is known.
 
     `match_pattern` captures the perm or axes of both, `inner` and `outer`.
 
@@ -27,7 +40,6 @@ class _MovementPair(EasyPatternOptimization):
     """
 
     interior = "keep"
-    derives = ("movement",)
     misfit: ClassVar[str]
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -51,11 +63,8 @@ class _MovementPair(EasyPatternOptimization):
             return self.none(second, msg=self.misfit)
         return m.derive(movement=movement)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, movement: Movement) -> str:
-        return moved(g, x, *movement)
 
-
-class TransposeTransposePattern(_MovementPair):
+class TransposeTransposePattern(_AxesPair):
     """Transpose(Transpose(x)) → Transpose(x), or x when they cancel.
 
     What: composes the two permutations.
@@ -80,7 +89,7 @@ class TransposeTransposePattern(_MovementPair):
     )
 
 
-class SqueezeSqueezePattern(_MovementPair):
+class SqueezeSqueezePattern(_AxesPair):
     """Squeeze(Squeeze(x, a), b) → Squeeze(x, both)
 
     What: removes all axes at once.
@@ -109,7 +118,7 @@ class SqueezeSqueezePattern(_MovementPair):
     )
 
 
-class UnsqueezeUnsqueezePattern(_MovementPair):
+class UnsqueezeUnsqueezePattern(_AxesPair):
     """Unsqueeze(Unsqueeze(x, a), b) → Unsqueeze(x, both)
 
     What: adds all axes at once.
@@ -134,7 +143,7 @@ class UnsqueezeUnsqueezePattern(_MovementPair):
     )
 
 
-class SqueezeUnsqueezePattern(_MovementPair):
+class SqueezeUnsqueezePattern(_AxesPair):
     """Unsqueeze(Squeeze(x, axes), axes) → x
 
     What: drops a pair that cancels.
@@ -165,7 +174,7 @@ class SqueezeUnsqueezePattern(_MovementPair):
     )
 
 
-class UnsqueezeSqueezePattern(_MovementPair):
+class UnsqueezeSqueezePattern(_AxesPair):
     """Squeeze(Unsqueeze(x, a), b) → x, Unsqueeze(x, a without b) or Squeeze(x, b without a)
 
     What: neither adds an axis nor removes it again.
@@ -193,4 +202,89 @@ class UnsqueezeSqueezePattern(_MovementPair):
         "agraph (float[a,1] x) => (float[a] y) <int64[1] i = {0}, int64[2] j = {0, 2}> "
         "{ t = Unsqueeze(x, i) y = Squeeze(t, j) }",
         "<int64[1] j = {1}> { y = Squeeze(x, j) }",
+    )
+
+
+class ReshapeSqueezePattern(_MovementPair):
+    """Squeeze(Reshape(x, shape)) or Unsqueeze(Reshape(x, shape)) → Reshape(x, shape with those axes
+    taken out or put in)
+
+    What: reshapes to the final shape at once.
+    Why: one node less.
+    Refuses when:
+    1. the target or the axes are not constant, there are none, or one is out of range.
+    2. an axis that is taken out is not a 1 in the target.
+    3. a 0 would move to a place where it copies another size.
+    """
+
+    min_opset = 5
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Constant) -> Symbol:
+        middle = g.op.Reshape(x, shape)
+        if g.option("squeeze"):
+            return g.op.Squeeze(middle, axes=g.capture("axes"))
+        return g.op.Unsqueeze(middle, axes=g.capture("axes"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        target = g.get_ints(m.shape) or []
+        places = axes_after(m.nodes[1].op_type, m.axes, range(len(target)))
+        if not target or not m.axes or places is None:  # (1)
+            return self.none(m.nodes[1], msg="the axes are missing or out of range")
+        if any(size != 1 for place, size in enumerate(target) if place not in places):  # (2)
+            return self.none(m.nodes[1], msg="an axis is not known to have size 1")
+        source = g.try_infer_shape(m.x) or [fresh() for _ in target]
+        sizes = dict(enumerate(source))
+        edited = merged_target(
+            source,
+            [sizes.get(place) for place in places],
+            [1 if place == NEW else target[place] for place in places],
+        )
+        if edited is None:  # (3)
+            return self.none(m.nodes[1], msg="a 0 in the target shape would copy another dimension")
+        return m.derive(movement=("Reshape", edited))
+
+    examples = Example.pairs(
+        "agraph (float[a,6] x) => (float[a,2,3] y) <int64[4] s = {0, 2, 1, 3}, "
+        "int64[1] axes = {-2}> { t = Reshape(x, s) y = Squeeze(t, axes) }",
+        "<int64[3] s = {0, 2, 3}> { y = Reshape(x, s) }",
+        "agraph (float[a,6] x) => (float[1,b,3] y) <int64[2] s = {-1, 3}, int64[1] axes = {0}> "
+        "{ t = Reshape(x, s) y = Unsqueeze(t, axes) }",
+        "<int64[3] s = {1, -1, 3}> { y = Reshape(x, s) }",
+    )
+
+
+class ReshapeFlattenPattern(_MovementPair):
+    """Flatten(Reshape(x, shape), axis) → Reshape(x, two numbers)
+
+    What: reshapes to the matrix at once.
+    Why: one node less.
+    Refuses when:
+    1. the target is not constant, or the axis is out of range.
+    2. neither the rows nor the columns are given by positive numbers.
+    """
+
+    min_opset = 5
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Constant) -> Symbol:
+        return g.op.Flatten(g.op.Reshape(x, shape), axis=g.capture("axis"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        target = g.get_ints(m.shape) or []
+        axis = m.axis if m.axis == len(target) else normalized(m.axis, len(target))
+        if axis is None:  # (1)
+            return self.none(
+                m.nodes[1], msg="the target shape is unknown, or the axis is out of range"
+            )
+        parts = [
+            -1 if any(size <= 0 for size in part) else math.prod(part)
+            for part in (target[:axis], target[axis:])
+        ]
+        if parts == [-1, -1]:  # (2)
+            return self.none(m.nodes[1], msg="neither the rows nor the columns are static")
+        return m.derive(movement=("Reshape", parts))
+
+    examples = Example.only(
+        "agraph (float[a,24] x) => (float[a,24] y) <int64[3] s = {0, 4, 6}> { t = Reshape(x, s) "
+        "y = Flatten(t) }",
+        "<int64[2] s = {-1, 24}> { y = Reshape(x, s) }",
     )

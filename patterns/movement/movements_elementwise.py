@@ -6,9 +6,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 from .._deductions import reshapes_as_inferred
 from .._nodes import is_op
 from .._operators import BROADCASTING
-from ._movement import MOVEMENTS
-
-_STILL = tuple(op_type for op_type in MOVEMENTS if op_type != "Transpose")
+from ._movement import VIEWS
 
 
 class MovementsElementwisePattern(PatternOptimization):
@@ -27,14 +25,14 @@ class MovementsElementwisePattern(PatternOptimization):
     """
 
     anchors = BROADCASTING
-    near = _STILL
+    near = VIEWS
     min_opset = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         moves = {
             place: n
             for place, name in enumerate(node.input)
-            if is_op(n := g.node_before(name), *_STILL)
+            if is_op(n := g.node_before(name), *VIEWS)
         }
         if len(moves) < 2:
             return self.none(

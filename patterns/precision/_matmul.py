@@ -27,6 +27,10 @@ from .._nodes import is_op
 from .._pairs import pair_scales
 from ._quantization import QuantizedMatrix, columns_to_int8, is_quantizable
 
+COLUMN = (127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2)
+INTEGERS = ", ".join(f"{n}, {-n}" for n in COLUMN)
+"""Two columns of int8 weights for examples; `WEIGHTS` are their values by scales of 1/2 and 1/4."""
+WEIGHTS = ", ".join(f"{n / 2}, {-n / 4}" for n in COLUMN)
 FEWEST_TERMS = 16
 """Sums of fewer terms were not measured to be faster in int8."""
 

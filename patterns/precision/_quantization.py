@@ -14,6 +14,8 @@ from .._folding import Array
 
 _quantizers = lazy_module("onnxruntime.quantization.quant_utils")
 
+BLOCK = 32
+"""Number of weights that share a scale."""
 INT8_ENDS = (-127, 127)
 """The limits of int8 weights: with -128, a product of two would need another bit."""
 

@@ -8,11 +8,11 @@ from xoptim.match.quantization import BlockPattern
 from .._bits import packed
 from .._folding import Array
 from ._embeddings import ROWS, _QuantizedEmbedding
+from ._quantization import BLOCK
 
-_BLOCK = 32
-_FLOATS = ", ".join(str(n % 16 - 8) for n in range(ROWS * _BLOCK))
+_FLOATS = ", ".join(str(n % 16 - 8) for n in range(ROWS * BLOCK))
 _SCALES, _ZEROS = (", ".join([digit] * ROWS) for digit in "18")
-_PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, ROWS * _BLOCK, 2))
+_PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, ROWS * BLOCK, 2))
 
 
 class Int4EmbeddingPattern(BlockPattern, _QuantizedEmbedding):

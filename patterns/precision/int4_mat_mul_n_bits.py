@@ -6,10 +6,10 @@ from xoptim.match.quantization import BlockPattern
 
 from .._bits import packed
 from ._matmul import WeightedMatMul, _QuantizedMatMul
+from ._quantization import BLOCK
 
-_BLOCK = 32
-_ROW = ", ".join(str(n % 16 - 8) for n in range(_BLOCK))
-_PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, _BLOCK, 2))
+_ROW = ", ".join(str(n % 16 - 8) for n in range(BLOCK))
+_PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, BLOCK, 2))
 
 
 class Int4MatMulNBitsPattern(BlockPattern, _QuantizedMatMul):

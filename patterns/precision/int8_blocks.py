@@ -5,9 +5,8 @@ from xoptim.match import Example, PatternRewriter
 
 from .._folding import Array
 from ._matmul import WeightedMatMul, _QuantizedMatMul
-from ._quantization import columns_to_int8
+from ._quantization import BLOCK, columns_to_int8
 
-_BLOCK = 32
 _COLUMN = ", ".join(str(n * 8 - 128 + (n == 0)) for n in range(32))
 _HALF = ", ".join(str((n * 8 - 128 + (n == 0)) / 2) for n in range(32))
 
@@ -34,22 +33,22 @@ class Int8BlocksPattern(_QuantizedMatMul):
     integers = (TensorProto.INT8,)
 
     def fits(self, matmul: WeightedMatMul) -> bool:
-        return matmul.terms > 0 and matmul.terms % _BLOCK == 0 and matmul.columns > 0
+        return matmul.terms > 0 and matmul.terms % BLOCK == 0 and matmul.columns > 0
 
     def computed(self, g: PatternRewriter, x: str, matmul: WeightedMatMul) -> str:
         matrix = matmul.matrix(g)
         rounded = columns_to_int8(_in_blocks(matrix))
         rows, columns = matrix.shape
         numbers = np.ascontiguousarray(
-            rounded.integers.reshape(_BLOCK, rows // _BLOCK, columns)
+            rounded.integers.reshape(BLOCK, rows // BLOCK, columns)
             .transpose(1, 0, 2)
             .reshape(rows, columns)
         )
         integers = g.make_initializer("", numbers, source=matmul.weights)
         scales = g.make_initializer(
-            "", rounded.scales.reshape(rows // _BLOCK, columns), source=f"{matmul.weights}_scales"
+            "", rounded.scales.reshape(rows // BLOCK, columns), source=f"{matmul.weights}_scales"
         )
-        return g.op.MatMul(x, g.op.DequantizeLinear(integers, scales, axis=0, block_size=_BLOCK))
+        return g.op.MatMul(x, g.op.DequantizeLinear(integers, scales, axis=0, block_size=BLOCK))
 
     examples = (
         Example(
@@ -66,5 +65,5 @@ class Int8BlocksPattern(_QuantizedMatMul):
 def _in_blocks(matrix: Array) -> Array:
     """A matrix with a column for each block of each column: (32, blocks · columns)."""
     rows, columns = matrix.shape
-    blocks: Array = matrix.reshape(rows // _BLOCK, _BLOCK, columns).transpose(1, 0, 2)
-    return np.ascontiguousarray(blocks.reshape(_BLOCK, -1))
+    blocks: Array = matrix.reshape(rows // BLOCK, BLOCK, columns).transpose(1, 0, 2)
+    return np.ascontiguousarray(blocks.reshape(BLOCK, -1))

@@ -1,11 +1,8 @@
 from xoptim.match import Example, PatternRewriter
 
-from ._matmul import WeightedMatMul, _Int8MatMul
+from ._matmul import COLUMN, INTEGERS, WEIGHTS, WeightedMatMul, _Int8MatMul
 
-_COLUMN = (127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2)
-_INTEGERS = ", ".join(f"{n}, {-n}" for n in _COLUMN)
-_WEIGHTS = ", ".join(f"{n / 2}, {-n / 4}" for n in _COLUMN)
-_ROWS = ", ".join(map(str, (*_COLUMN, *_COLUMN[::-1])))
+_ROWS = ", ".join(map(str, (*COLUMN, *COLUMN[::-1])))
 
 
 class Int8OperandsPattern(_Int8MatMul):
@@ -30,9 +27,9 @@ class Int8OperandsPattern(_Int8MatMul):
 
     examples = (
         Example(
-            f"agraph (float[n,16] x) => (float[n,2] y) <float[16,2] w = {{{_WEIGHTS}}}> {{ "
+            f"agraph (float[n,16] x) => (float[n,2] y) <float[16,2] w = {{{WEIGHTS}}}> {{ "
             "y = MatMul(x, w) }",
-            f"agraph (float[n,16] x) => (float[n,2] y) <int8[16,2] w = {{{_INTEGERS}}}, "
+            f"agraph (float[n,16] x) => (float[n,2] y) <int8[16,2] w = {{{INTEGERS}}}, "
             "float[2] s = {0.5, 0.25}> { q, t, z = DynamicQuantizeLinear(x) "
             "a = DequantizeLinear(q, t, z) b = DequantizeLinear <axis = 1> (w, s) "
             "y = MatMul(a, b) }",

@@ -7,13 +7,9 @@ from xoptim.match.quantization import LARGEST, QuantizationParameters, RangedPat
 
 from .._folding import Array, constant
 from .._pairs import pair_scales
-from ._matmul import WeightedMatMul, _Int8MatMul, stored_weights
+from ._matmul import INTEGERS, WEIGHTS, WeightedMatMul, _Int8MatMul, stored_weights
 from ._quantization import bias_to_int32, columns_to_int8, is_quantizable, least_scales
 from ._ranges import known_steps, quantized_tensor
-
-_COLUMN = (127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2)
-_INTEGERS = ", ".join(f"{n}, {-n}" for n in _COLUMN)
-_WEIGHTS = ", ".join(f"{n / 2}, {-n / 4}" for n in _COLUMN)
 
 
 class Int8StaticOperandsPattern(RangedPattern, _Int8MatMul):
@@ -85,23 +81,23 @@ class Int8StaticOperandsPattern(RangedPattern, _Int8MatMul):
     _head = "<float low = {-128}, float high = {127}"
     _read = "q = QuantizeLinear(c, one, z) d = DequantizeLinear(q, one, z)"
     _stored = (
-        f"float one = {{1}}, uint8 z = {{128}}, int8[16,2] w = {{{_INTEGERS}}}, "
+        f"float one = {{1}}, uint8 z = {{128}}, int8[16,2] w = {{{INTEGERS}}}, "
         "float[2] s = {0.5, 0.25}, int8[2] o = {0, 0}>"
     )
     examples = (
         *Example.pairs(
-            f"agraph (float[n,16] x) => (float[n,2] y) {_head}, float[16,2] w = {{{_WEIGHTS}}}> "
+            f"agraph (float[n,16] x) => (float[n,2] y) {_head}, float[16,2] w = {{{WEIGHTS}}}> "
             "{ c = Clip(x, low, high) y = MatMul(c, w) }",
             f"agraph (float[n,16] x) => (float[n,2] y) {_head}, {_stored} "
             f"{{ c = Clip(x, low, high) {_read} "
             "e = DequantizeLinear <axis = 1> (w, s) y = MatMul(d, e) }",
             f"agraph (float[n,16] x, float[2] b) => (float[n,2] y) {_head}, "
-            f"float[16,2] w = {{{_WEIGHTS}}}> "
+            f"float[16,2] w = {{{WEIGHTS}}}> "
             "{ c = Clip(x, low, high) y = Gemm(c, w, b) }",
             f"agraph (float[n,16] x, float[2] b) => (float[n,2] y) {_head}, {_stored} "
             f"{{ c = Clip(x, low, high) {_read} "
             "e = DequantizeLinear <axis = 1> (w, s) m = MatMul(d, e) y = Add(m, b) }",
-            f"agraph (float[n,16] x) => (float[n,2] y) {_head}, float[16,2] w = {{{_WEIGHTS}}}, "
+            f"agraph (float[n,16] x) => (float[n,2] y) {_head}, float[16,2] w = {{{WEIGHTS}}}, "
             "float[2] b = {3, -2}> { c = Clip(x, low, high) y = Gemm(c, w, b) }",
             f"agraph (float[n,16] x) => (float[n,2] y) {_head}, int32[2] b = {{6, -8}}, "
             f"{_stored[:-1]}> {{ c = Clip(x, low, high) {_read} "

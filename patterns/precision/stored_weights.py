@@ -20,16 +20,15 @@ from xoptim.match.quantization import FEWEST_STORED, StoringPattern
 from xoptim.operators.axes import permutation
 
 from .._folding import Array, constant
-from ._quantization import is_quantizable, rows_to_int4, rows_to_int8
+from ._quantization import BLOCK, is_quantizable, rows_to_int4, rows_to_int8
 
-_BLOCK = 32
 _SUMS = "agraph (float[n,256] x) => (float[n,4] y)"
 _ROWS = "agraph (int64[n] i) => (float[n,4] y)"
 _PART = "agraph (int64[1] b) => (float[m,4] y)"
 _EVERYWHERE = "agraph (float[n,256,4] x) => (float[n,256,4] y)"
 _ENDS = "int64[1] e = {256}, int64[1] a = {0}"
 _INDICES = np.arange(FEWEST_STORED)
-_INTEGERS = np.where(_INDICES % _BLOCK, _INDICES * 37 % 255 - 127, 127)
+_INTEGERS = np.where(_INDICES % BLOCK, _INDICES * 37 % 255 - 127, 127)
 _NUMBERS = _INTEGERS / 2
 
 
@@ -154,7 +153,7 @@ class _BlockWeights(_StoredWeights):
 
     @classmethod
     def fits(cls, numbers: Array) -> bool:
-        return numbers.size % _BLOCK == 0 and is_quantizable(numbers)
+        return numbers.size % BLOCK == 0 and is_quantizable(numbers)
 
 
 class Int8WeightsPattern(_BlockWeights):
@@ -176,14 +175,14 @@ class Int8WeightsPattern(_BlockWeights):
 
     @classmethod
     def stored(cls, op: Any, store: Callable[[Array, str], str], numbers: Array) -> str:
-        rows = rows_to_int8(numbers.reshape(-1, _BLOCK))
+        rows = rows_to_int8(numbers.reshape(-1, BLOCK))
         tensors = store(rows.integers, ""), store(rows.scales, "scales")
         floats = op.Mul(*(op.Cast(tensor, to=TensorProto.FLOAT) for tensor in tensors))
         return str(op.Reshape(floats, store(np.array(numbers.shape, np.int64), "shape")))
 
     @classmethod
     def widened(cls, numbers: Array) -> Array:
-        rows = rows_to_int8(numbers.reshape(-1, _BLOCK))
+        rows = rows_to_int8(numbers.reshape(-1, BLOCK))
         floats = rows.integers.astype(np.float32) * rows.scales.astype(np.float32)
         return floats.reshape(numbers.shape)
 
@@ -224,7 +223,7 @@ class Int4ConstantsPattern(_BlockWeights):
 
     @classmethod
     def stored(cls, op: Any, store: Callable[[Array, str], str], numbers: Array) -> str:
-        rows = rows_to_int4(numbers.reshape(-1, _BLOCK))
+        rows = rows_to_int4(numbers.reshape(-1, BLOCK))
         integers, zeros = (array.astype(ml_dtypes.uint4) for array in (rows.integers, rows.zeros))
         parts = store(integers, ""), store(zeros, "zeros"), store(rows.scales, "scales")
         wide, zero, scale = (op.Cast(part, to=TensorProto.FLOAT) for part in parts)
@@ -236,7 +235,7 @@ class Int4ConstantsPattern(_BlockWeights):
 
     @classmethod
     def widened(cls, numbers: Array) -> Array:
-        rows = rows_to_int4(numbers.reshape(-1, _BLOCK))
+        rows = rows_to_int4(numbers.reshape(-1, BLOCK))
         steps = rows.integers.astype(np.float32) - rows.zeros.astype(np.float32)
         return (steps * rows.scales.astype(np.float32)).reshape(numbers.shape)
 

@@ -10,8 +10,7 @@ from xoptim.match import (
     PatternRewriter,
     Symbol,
 )
-
-_END = np.iinfo(np.int64).max
+from xoptim.operators.slicing import LAST_END
 
 
 class ShapeBasedSliceEndPattern(EasyPatternOptimization):
@@ -55,7 +54,7 @@ class ShapeBasedSliceEndPattern(EasyPatternOptimization):
         ):  # (1)
             return self.none(m.nodes[0], msg="an end is neither a number nor the size of its axis")
         return m.derive(
-            last=[_END if full else end for full, end in zip(is_full, ends, strict=True)]
+            last=[LAST_END if full else end for full, end in zip(is_full, ends, strict=True)]
         )
 
     def apply_pattern(

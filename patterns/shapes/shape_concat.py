@@ -7,7 +7,7 @@ from xoptim.facts.dims import Dim
 from xoptim.facts.shapes import Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._shapes import axes_part, find_run, measured_tensors, results_above
+from .._shapes import axes_part, dynamic_sizes, find_run, measured_tensors, results_above
 
 _Part = tuple[str, int, int] | list[int] | str
 """Consecutive axes of a tensor, numbers, or the name of a result with one element."""
@@ -48,19 +48,13 @@ class ShapeConcatPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # Prefer the longest parts.
-        info = g.info(node.output[0])
-        # (1)
-        if (
-            info.data is None
-            or info.rank != 1
-            or info.dtype != 7
-            or all(type(dim) is int for dim in info.data)
-        ):
+        sizes = dynamic_sizes(g, node.output[0])
+        if sizes is None:  # (1)
             return self.none(
                 node, msg="not a vector of known dimensions that includes a dynamic one"
             )
         tensors = [
-            *g.given_tensors(dim for dim in info.data if not isinstance(dim, int)),
+            *g.given_tensors(dim for dim in sizes if not isinstance(dim, int)),
             *measured_tensors(g, node),
         ]
         single = {
@@ -69,7 +63,7 @@ class ShapeConcatPattern(PatternOptimization):
             if (data := g.info(name).data) and len(data) == 1 and g.info(name).dtype == 7
         }
         parts: list[_Part] = []
-        rest: Sequence[Dim] = info.data
+        rest: Sequence[Dim] = sizes
         while rest:
             part = _first_part(rest, tensors) or single.get(rest[0])
             if part is None:  # (2)

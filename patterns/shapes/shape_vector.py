@@ -1,7 +1,7 @@
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._nodes import replaced_by
-from .._shapes import axes_part, find_run, measured_tensors
+from .._shapes import axes_part, dynamic_sizes, find_run, measured_tensors
 
 
 class ShapeVectorPattern(PatternOptimization):
@@ -33,29 +33,23 @@ class ShapeVectorPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # Inputs first, then the tensors whose Shape the chain reads.
-        info = g.info(node.output[0])
-        # (1)
-        if (
-            info.data is None
-            or info.rank != 1
-            or info.dtype != 7
-            or all(type(dim) is int for dim in info.data)
-        ):
+        sizes = dynamic_sizes(g, node.output[0])
+        if sizes is None:  # (1)
             return self.none(
                 node, msg="not a vector of known dimensions that includes a dynamic one"
             )
-        candidates = g.given_tensors(next(([d] for d in info.data if not isinstance(d, int)), []))
+        candidates = g.given_tensors(next(([d] for d in sizes if not isinstance(d, int)), []))
         if node.op_type != "Shape":
             candidates += measured_tensors(g, node)
         elif any(name == node.input[0] for name, _ in candidates):  # (3)
             return self.none(node, msg="the node is the Shape of an input already")
         for name, shape in candidates:
-            start = find_run(shape, info.data)
-            if start is not None and (len(shape) == len(info.data) or g.main_opset >= 15):
+            start = find_run(shape, sizes)
+            if start is not None and (len(shape) == len(sizes) or g.main_opset >= 15):
                 return MatchResult(
                     self,
                     [node],
-                    replaced_by("Shape", name, **axes_part(shape, start, len(info.data))),
+                    replaced_by("Shape", name, **axes_part(shape, start, len(sizes))),
                 )
         return self.none(node, msg="no tensor has these axes in a row")  # (2)
 

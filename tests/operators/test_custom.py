@@ -9,8 +9,8 @@ from onnx.defs import OpSchema
 from tests.support import parse
 from xoptim import EasyPatternOptimization, PatternError, XoptimError, infer, optimize
 from xoptim.operators import Operator, Trait, like, passes
-from xoptim.operators.custom import add_operators, with_definitions
-from xoptim.operators.registry import is_deterministic, operator_of
+from xoptim.operators.registry import add_operators, is_deterministic, operator_of
+from xoptim.verification.protos import with_definitions
 
 pytestmark = pytest.mark.usefixtures("own_operators")
 
@@ -116,6 +116,12 @@ def test_an_operator_with_a_definition_is_deterministic() -> None:
     for name, count in (("Twice", 2), ("Noise", 3), ("Loud", 3)):
         model = parse(text.replace("{0}", name), domains={"acme": 1})
         assert len(optimize(model).graph.node) == count
+
+
+def test_a_definition_that_calls_itself() -> None:
+    endless = Operator(definition=definition("Endless (x) => (y) { y = acme.Endless(x) }"))
+    with pytest.raises(RecursionError):
+        add_operators({"acme::Endless": endless})
 
 
 def test_shapes_follow_from_the_formula() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.support import parse
 from xoptim import optimize, verify
 from xoptim.operators import Operator, like
-from xoptim.operators.custom import add_operators
+from xoptim.operators.registry import add_operators
 from xoptim.verification.errors import LoadError
 from xoptim.verification.protos import read_defined
 from xoptim.verification.session import Session

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, Unpack, overload
 import onnx
 
 # Names imported "as" themselves are for the command line.
+from xoptim.catalogue.discovery import operator_packs as operator_packs
 from xoptim.graph.assumed import assumed_of as assumed_of, fitting, recorded as recorded
 from xoptim.graph.atomic_write import replace_file as replace_file
 from xoptim.graph.data_file import lacks_weights as lacks_weights

@@ -1,5 +1,5 @@
-"""Find the installed patterns: the built-in catalogue and the packs of third parties, all by entry
-point; and what packs state about custom operators.
+"""Find the installed patterns, and operators that packs describe: the built-in catalogue and the
+packs of third parties, all by entry point.
 """
 
 import importlib
@@ -20,7 +20,7 @@ from xoptim.facts.errors import PatternError, UnknownPatternError
 from xoptim.facts.words import meant
 from xoptim.match.deferred import DeferredPattern
 from xoptim.match.rewrite import Rewrite
-from xoptim.operators.custom import add_operators
+from xoptim.operators.registry import add_operators
 from xoptim.system.collection import collection_paused
 
 logger = logging.getLogger("xoptim")
@@ -72,13 +72,10 @@ def operator_packs() -> dict[str, EntryPoint]:
 
 
 def use_operators(*packs: str) -> None:
-    """Use what installed packs state about custom operators, until the process ends.
+    """Use the custom operators that installed packs describe, until the process ends.
 
-    Call it before the models are loaded.
-
-    Raises:
-        UnknownPatternError: when no pack of a name describes operators.
-        PatternError: when a pack cannot be loaded, or does not describe custom operators.
+    Call it before the models are loaded. Raises `UnknownPatternError` when no pack of a name
+    describes operators, and `PatternError` when what it describes cannot be used.
     """
     for pack in packs:
         _use_operators(pack)

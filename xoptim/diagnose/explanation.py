@@ -32,7 +32,6 @@ from xoptim.facts.words import (
     suggestion as suggestion,
     whole_number as whole_number,
     with_unit as with_unit,
-    without_sign as without_sign,
 )
 from xoptim.graph.constants import constant_array, is_constant
 from xoptim.graph.graph import Graph

@@ -130,7 +130,8 @@ _UNITS: Final[Mapping[str, float]] = {
     "gib": 1 << 30,
 }
 _BYTE_LIMIT: Final = 1 << 63
-_AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[a-z]*)", re.IGNORECASE)
+_AMOUNT: Final = re.compile(r"(\d+|\d+\.\d+(?=\s*[%a-z]))\s*(%|[a-z]*)", re.IGNORECASE)
+"""A number and its unit. Only a whole number of bytes may lack it: 0.1 may be meant as 10 %."""
 
 
 def byte_amount(text: str, whole: int | None = None) -> int:
@@ -148,11 +149,6 @@ def byte_amount(text: str, whole: int | None = None) -> int:
     if amount >= _BYTE_LIMIT:
         raise ValueError(f"{abridged(text)}: a size below 2^63 bytes is expected")
     return int(amount)
-
-
-def without_sign(text: str, number: float) -> str:
-    """The message about a number below 1 that may be a fraction or a percentage."""
-    return f"{abridged(text)} has no percent sign: write {number:.4g}% or {100 * number:.4g}%"
 
 
 def bytes_text(count: int) -> str:

@@ -9,6 +9,8 @@ from typing import Final, TypeAlias
 
 import onnx
 
+from xoptim.facts.operators import add_schemas
+from xoptim.facts.protos import every_node, standard_domain
 from xoptim.facts.schema import KNOWN_DOMAINS
 from xoptim.facts.shapes import Shape
 from xoptim.operators.axes import Axes, AxesRule, AxesView
@@ -130,8 +132,14 @@ def is_associative(op_type: str, domain: str) -> bool:
 def is_deterministic(op_type: str, domain: str) -> bool:
     """Whether the same inputs are known to always give the same outputs."""
     operator = operator_of(domain, op_type)
-    is_known = domain in KNOWN_DOMAINS or operator.definition is not None
-    return is_known and Trait.NON_DETERMINISTIC not in operator.traits
+    if Trait.NON_DETERMINISTIC in operator.traits:
+        return False
+    if operator.definition is None:
+        return domain in KNOWN_DOMAINS
+    return all(
+        is_deterministic(node.op_type, standard_domain(node.domain))
+        for node in every_node(operator.definition.node)
+    )
 
 
 def register(trait: Trait, *op_types: str, domain: str = "") -> None:
@@ -185,3 +193,30 @@ def counts(*op_types: str, domain: str = "") -> Callable[[Operations], Operation
         return operations
 
     return register_operations
+
+
+def add_operators(operators: Mapping[str, Operator]) -> None:
+    """Add facts about custom operators, by names such as ``acme::Foo``.
+
+    Raises `ValueError` when a name is not that of a custom operator, when another pack describes
+    it, or when its definition or its schema has another name; and `RecursionError` when a
+    definition calls itself.
+    """
+    rows = {_key(name): operator for name, operator in operators.items()}
+    for key, operator in rows.items():
+        for stated in (operator.definition, operator.schema):
+            if stated is not None and (stated.domain, stated.name) != key:
+                raise ValueError(f"{'::'.join(key)} describes {stated.domain}::{stated.name}")
+    add_schemas(row.schema for row in rows.values() if row.schema is not None)
+    OPERATORS.update(rows)
+    for domain, op_type in rows:
+        is_deterministic(op_type, domain)  # a definition that calls itself has no end
+
+
+def _key(name: str) -> OperatorKey:
+    domain, _, op_type = name.rpartition("::")
+    if standard_domain(domain) in KNOWN_DOMAINS or not op_type:
+        raise ValueError(f"{name!r} is not the name of a custom operator, such as 'acme::Foo'")
+    if (domain, op_type) in OPERATORS:
+        raise ValueError(f"{name} is described twice")
+    return domain, op_type

@@ -42,12 +42,12 @@ counts("Slice")(no_operations)
 
 Span: TypeAlias = tuple[Dim, Dim, int]
 """Start, end and step as written."""
-_FAR: Final = 2**31 - 1
+OPEN_END: Final = 2**31 - 1
 """Positions from here on mean the end of the axis: exporters write the largest 32- or 64-bit
 integer.
 """
-_BEYOND: Final = 2**63 - 1
-"""No axis is longer."""
+LAST_END: Final = 2**63 - 1
+"""No axis is longer: a Slice to this end takes the rest of an axis."""
 
 
 @infers_tensor("Slice")
@@ -106,10 +106,10 @@ def _outermost(position: Dim) -> Dim:
     """A position; one that means the end of the axis is replaced by the outermost one."""
     return (
         position
-        if type(position) is not int or abs(position) < _FAR
-        else _BEYOND
+        if type(position) is not int or abs(position) < OPEN_END
+        else LAST_END
         if position > 0
-        else -_BEYOND
+        else -LAST_END
     )
 
 
@@ -117,7 +117,7 @@ def _is_sound(end: Dim, step: int) -> bool:
     """Whether the end is defined: a negative step to the largest integer is an empty range by the
     specification, and the complete axis in onnxruntime.
     """
-    return step > 0 or (step < 0 and not (type(end) is int and end >= _FAR))
+    return step > 0 or (step < 0 and not (type(end) is int and end >= OPEN_END))
 
 
 def _positions(size: int, start: int, end: int, step: int) -> range:
@@ -143,7 +143,7 @@ def sliced(size: Dim, span: Span) -> Dim | None:
     if type(size) is int and type(start) is int and type(end) is int:
         return len(_positions(size, start, end, step))
     # Checked before bounds are analyzed: this form is frequent, and the result is the same object.
-    if step == 1 and type(start) is int and not start and type(end) is int and end >= _BEYOND:
+    if step == 1 and type(start) is int and not start and type(end) is int and end >= LAST_END:
         return size
     count = _ascending(size, start, end) if step > 0 else _descending(size, start, end)
     return count if count is None or step == 1 else ceil_div(count, abs(step))
@@ -159,7 +159,7 @@ def _is_negative(position: Dim) -> bool | None:
 
 
 def _is_beyond(position: Dim) -> bool:
-    return type(position) is int and abs(position) >= _BEYOND
+    return type(position) is int and abs(position) >= LAST_END
 
 
 def _is_clamped(size: Dim, position: Dim) -> bool:
@@ -255,18 +255,12 @@ def slice_ranges(
     steps = [1] * len(starts) if step_values is None else ints(step_values)
     if len(axes) != len(starts) or len(steps) != len(starts) or 0 in steps:
         return None
-    if any(step < 0 and end >= _OPEN_END for end, step in zip(ends, steps, strict=True)):
+    if not all(map(_is_sound, ends, steps)):
         return None
     ranges = [slice(None)] * len(shape)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         ranges[axis] = _range_of(start, end, step, shape[axis])
     return ranges
-
-
-_OPEN_END = 2**31 - 1
-"""Ends from here on, with a negative step, are empty ranges by the specification, and complete axes
-in onnxruntime.
-"""
 
 
 def _range_of(start: int, end: int, step: int, length: int) -> slice:

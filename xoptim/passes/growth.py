@@ -13,7 +13,7 @@ from typing import Final
 
 from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.protos import replace_items
-from xoptim.facts.words import byte_amount, without_sign
+from xoptim.facts.words import byte_amount
 from xoptim.graph.expanded import ExpandedTensor
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
@@ -34,7 +34,6 @@ _MIN_NARROW: Final = 1024
 """From this many elements on, narrow types stay narrow, such as those of quantized weights."""
 _MIN_NARROW_ALWAYS: Final = 2
 """The same where folding may add nothing."""
-_NUMBER: Final = re.compile(r"0?\.\d{1,18}")
 _ENTRY: Final = "xoptim.growth"
 """Metadata key of a model with results that were too large to fold."""
 _ENTRY_FORMAT: Final = re.compile(
@@ -53,12 +52,8 @@ def allowed_growth(choice: int | str | None, size: int) -> int | None:
         return max(LEAST, int(_SHARE * size))
     if choice == "unlimited":
         return None
-    text = str(choice)
-    number = float(text) if _NUMBER.fullmatch(text) else 0.0
-    if 0 < number < 1:
-        raise ValueError(without_sign(text, number))
     try:
-        return byte_amount(text, whole=size)
+        return byte_amount(str(choice), whole=size)
     except ValueError:
         raise ValueError(
             f"{choice!r}: a size such as 500kB, a share such as 10%, or `unlimited` is expected"

@@ -27,6 +27,7 @@ from xoptim.graph.model import Model
 from xoptim.graph.redirect import redirect
 from xoptim.match.create import OpBuilder
 from xoptim.match.rewrite import Step
+from xoptim.operators.slicing import LAST_END
 
 
 class NoteAssumptions(Step):
@@ -44,7 +45,6 @@ KEY: Final = "xoptim.guard"
 """Metadata key of the nodes of guards."""
 _MIN_OPSET: Final = 11
 """Operator set since which comparisons take all types used here."""
-_END: Final = 2**63 - 1
 
 
 class RemoveGuards(Step):
@@ -289,11 +289,11 @@ def _other_than_ones(g: _Guards, x: str) -> Iterator[str]:
 def _not_padded(g: _Guards, x: str) -> Iterator[str]:
     yield from _other_than_bits(g, x)
     yield g.op.Equal(g.part(g.floats(x), 0, 1), g.number(0, np.float32))
-    yield g.op.Less(g.part(g.floats(x), 0, -1), g.part(g.floats(x), 1, _END))
+    yield g.op.Less(g.part(g.floats(x), 0, -1), g.part(g.floats(x), 1, LAST_END))
 
 
 def _unsorted(g: _Guards, x: str) -> Iterator[str]:
-    before, after = g.part(x, 0, -1), g.part(x, 1, _END)
+    before, after = g.part(x, 0, -1), g.part(x, 1, LAST_END)
     yield g.op.Not(g.op.Or(g.op.Less(before, after), g.op.Equal(before, after)))
 
 

@@ -12,7 +12,6 @@ from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 import onnx
 
-from xoptim.operators.custom import with_definitions
 from xoptim.system.machine import (
     continue_in_copy,
     filling_memory,
@@ -21,6 +20,7 @@ from xoptim.system.machine import (
     start_python,
 )
 from xoptim.verification.errors import LoadError, RunError
+from xoptim.verification.protos import with_definitions
 from xoptim.verification.remote import GONE, ask
 from xoptim.verification.session import Session, Value, resolve_providers
 from xoptim.verification.session_settings import SessionSettings

@@ -11,10 +11,11 @@ from typing import Final, NamedTuple
 
 from onnx import FunctionProto, NodeProto, helper
 
+from xoptim.operators.slicing import LAST_END
+
 _LETTERS: Final = "hwd"
 _MAX_POSITIONS: Final = 64  # of a kernel
 _MAX_GROUPS: Final = 8
-_END: Final = (1 << 63) - 1
 
 
 class Window(NamedTuple):
@@ -115,7 +116,7 @@ class _Builder:
         window, axes = self._window, self._axes
         pairs = list(zip(place, window.kernel, window.dilations, strict=True))
         starts = [at * step for at, _, step in pairs]
-        ends = [_END if at == size - 1 else -(size - 1 - at) * step for at, size, step in pairs]
+        ends = [LAST_END if at == size - 1 else -(size - 1 - at) * step for at, size, step in pairs]
         shifted, weight, flat = self._name("x"), self._name("w"), self._name("w")
         yield from self._node(
             "Slice", ["padded"], shifted, ints=[starts, ends, axes, list(window.strides)]

@@ -5,7 +5,7 @@ elsewhere.
 import math
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -15,13 +15,20 @@ from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, byte_size
 from xoptim.facts.errors import XoptimError
-from xoptim.facts.protos import copy_fields, every_node, hide_from_onnx, is_external
+from xoptim.facts.protos import (
+    copy_fields,
+    every_node,
+    hide_from_onnx,
+    is_external,
+    opset_versions,
+    standard_domain,
+)
 from xoptim.graph import load
 from xoptim.graph.data_file import refer, settle_locations, stored_tensors
 from xoptim.graph.forms import BEGINNING, text_form
 from xoptim.graph.names import repeated
 from xoptim.graph.stored import is_unsettled
-from xoptim.operators.custom import with_definitions
+from xoptim.operators.registry import OPERATORS
 from xoptim.system.reading import open_file
 
 ModelLike: TypeAlias = "onnx.ModelProto | str | os.PathLike[str]"
@@ -40,6 +47,7 @@ class Located(NamedTuple):
 
 # a part of the names of quantized operators
 _QUANTIZED = re.compile("[Qq]uantize|Integer|QLinear|NBits")
+_MIN_IR_VERSION: Final = 8  # the first with local functions
 _NOWHERE = "in-memory"  # location written into stubs; it is never opened
 
 
@@ -54,6 +62,38 @@ def read_proto(
         return model, base_dir
     path = Path(model)
     return load.read_proto(path), path.resolve().parent
+
+
+def with_definitions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model in which custom operators are local functions: a copy if it calls any that a pack
+    defines, else the model itself.
+    """
+    missing = list(_missing_definitions(model))
+    if not missing:
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    copy.functions.extend(missing)
+    copy.ir_version = max(copy.ir_version, _MIN_IR_VERSION)
+    imports = opset_versions(copy.opset_import)
+    for entry in (entry for definition in missing for entry in definition.opset_import):
+        if standard_domain(entry.domain) not in imports:
+            imports[entry.domain] = entry.version
+            copy.opset_import.append(entry)
+    return copy
+
+
+def _missing_definitions(model: onnx.ModelProto) -> Iterator[onnx.FunctionProto]:
+    """The definitions of custom operators that a model calls and does not define itself."""
+    definitions = {key: row.definition for key, row in OPERATORS.items() if row.definition}
+    for function in model.functions:
+        definitions.pop((function.domain, function.name), None)
+    pending = _nodes(model) if definitions else []
+    while pending:
+        keys = {(node.domain, node.op_type) for node in pending}
+        called = [definitions.pop(key) for key in sorted(keys & definitions.keys())]
+        yield from called
+        pending = [node for definition in called for node in every_node(definition.node)]
 
 
 def read_defined(

@@ -576,7 +576,7 @@ def test_the_summary_names_what_folding_left(xopt: Xopt) -> None:
     assert Path("model.opt.onnx").stat().st_size > 1_200_000
     assert "a size such as 500kB" in xopt("model.onnx", "--max-growth", "much").error
     error = xopt("model.onnx", "--max-growth", "0.1").error
-    assert "'0.1' has no percent sign: write 0.1% or 10%" in error
+    assert "'0.1': a size such as 500kB, a share such as 10%, or `unlimited` is expected" in error
 
 
 @pytest.mark.parametrize(

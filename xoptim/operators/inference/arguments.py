@@ -8,10 +8,9 @@ from typing import Any
 from xoptim.facts.attributes import moved
 from xoptim.facts.dims import Dim, SymbolicDim
 from xoptim.facts.shapes import Info, Shape
+from xoptim.operators.inference.types import MAX_RANK
 from xoptim.operators.protocols import NodeContext, Results
 from xoptim.operators.registry import infers
-
-_MAX_RANK = 1024
 
 
 def integer(ctx: NodeContext, name: str, default: int | None = None) -> int | None:
@@ -94,7 +93,7 @@ def agree(a: Dim, b: Dim) -> Dim:
 
 def fresh_shape(ctx: NodeContext, rank: int) -> Shape:
     """A shape of unknown dimensions; raises `ValueError` for a rank that no tensor has."""
-    if rank > _MAX_RANK:
+    if rank > MAX_RANK:
         raise ValueError(f"a tensor of {rank} axes")
     return tuple(ctx.fresh() for _ in range(rank))
 

@@ -10,8 +10,8 @@ from xoptim.facts.dims import Dim, SymbolicDim, fresh, named
 from xoptim.facts.errors import ModelError
 from xoptim.facts.shapes import UNKNOWN, Container, Info
 
-_MAX_RANK: Final = 1024
-"""Maximal rank of a declared shape: onnxruntime and numpy support fewer axes, and time grows
+MAX_RANK: Final = 1024
+"""Maximal rank of a shape: onnxruntime and numpy support fewer axes, and time grows
 quadratically.
 """
 _KINDS: dict[str, Container] = {
@@ -33,9 +33,9 @@ def type_proto_to_info(proto: onnx.TypeProto, names: Mapping[str, Dim] | None = 
         if not tensor.HasField("shape"):
             return Info(tensor.elem_type)
         dims = tensor.shape.dim
-        if len(dims) > _MAX_RANK:
+        if len(dims) > MAX_RANK:
             raise ModelError(
-                f"a value of {len(dims)} axes is declared; there are {_MAX_RANK} at most"
+                f"a value of {len(dims)} axes is declared; there are {MAX_RANK} at most"
             )
         return Info(tensor.elem_type, tuple([_dim(dim, names) for dim in dims]))
     if kind == "sequence_type":

@@ -10,10 +10,10 @@ from xoptim.facts.dims import Dim, lower_bound
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.shapes import Shape
 from xoptim.operators.registry import Trait, operators_with
+from xoptim.operators.slicing import LAST_END
 from xoptim.passes.opsets.call import Adapter, OpsetCall, Refused
 from xoptim.passes.opsets.downward_operands import counted_from_start
 
-_LAST: Final = np.iinfo(np.int64).max
 """The end of a Slice up to the end of an axis."""
 _FLOATS: Final = (
     *(TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16),
@@ -86,7 +86,7 @@ def part_of_shape(call: OpsetCall) -> None:
     if not start and end is None:
         return
     shape = call.make("Shape", call.inputs[:1])
-    bounds = ((start, "starts"), (_LAST if end is None else end, "ends"))
+    bounds = ((start, "starts"), (LAST_END if end is None else end, "ends"))
     call.inputs = [shape, *(call.integers(value, hint) for value, hint in bounds)]
     # with explicit axes, for sets before 11
     call.inputs.append(call.integers(0, "axes"))
