@@ -22,9 +22,7 @@ Conditions = tuple[Affine, ...]
 
 
 class VisibleKeys(NamedTuple):
-    """The keys that a query sees: the last ``window`` keys up to its own, or all earlier keys and
-    its own where ``window`` is -1.
-    """
+    """The last ``window`` keys up to its own that a query sees, or all of these for -1."""
 
     window: int
 
@@ -36,7 +34,7 @@ def causal(g: GraphView, mask: str, scores: Shape, past: Dim) -> VisibleKeys | N
         g: the graph.
         mask: an additive or Boolean mask; empty for none.
         scores: (batch, heads, queries, keys).
-        past: the number of keys before that of the first query.
+        past: the number of keys before the first query.
     """
     array = g.get_computed_constant(mask)
     if array is not None:

@@ -94,8 +94,7 @@ def scores_shape(g: GraphView, q: str, swapped: str, v: str) -> Shape | None:
 
 
 def heads_in(g: GraphView, packed: str, split: Shape | None) -> int | None:
-    """The number of heads in a packed tensor (batch, length, heads · size); ``None`` for tensors of
-    another shape.
+    """The number of heads in a packed tensor (batch, length, heads · size), or ``None``.
 
     ``split`` is the shape after the heads are split off and moved: (batch, heads, length, size).
     """

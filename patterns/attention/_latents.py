@@ -26,9 +26,8 @@ _STEPS: Final = 4
 _MAX_WEIGHT: Final = 2.0**32
 """Sums in another order may leave the range of the type with larger weights."""
 _GAIN: Final = 4
-"""The pattern must divide the number of multiplications by at least this, as a multiplication takes
-longer in a matrix of few rows. At this limit, 32 queries take 0.14 of the time with 1024 keys and
-0.75 with 32 (16 heads, rank 512).
+"""Minimum ratio of the multiplications before and after: with few rows, each takes longer. At this
+limit, 32 queries take 0.14 of the time with 1024 keys and 0.75 with 32 (16 heads, rank 512).
 """
 
 
@@ -61,11 +60,11 @@ class Projection(NamedTuple):
 
 
 def projection_of(g: GraphView, name: str, perm: Sequence[int]) -> Projection | None:
-    """How a tensor is projected from latents, as a part of the last axis of (batch, length, heads,
-    width) that a Transpose moves by ``perm``.
+    """How a tensor is projected from latents: it is a part of the last axis of (batch, length,
+    heads, width), transposed.
 
-    ``None`` where the tensor is not projected so, or a result on the way is read elsewhere; where
-    the type is not float32; or where a weight is not finite, or very large.
+    ``None`` where it is computed otherwise, or read in between; where the type is not float32; or
+    where a weight is not finite, or very large.
     """
     transpose = g.node_before(name)
     if not is_op(transpose, "Transpose") or permutation(g, transpose) != [*perm]:
@@ -130,8 +129,8 @@ def heads_shape(g: GraphView, name: str, projected: Projection) -> Shape | None:
 def saves(queries: Dim, projected: Projection) -> bool:
     """Whether queries are so few that it is faster not to project the latents.
 
-    Per key and head, the projection takes rank · size multiplications, and size for each query;
-    without it, there are rank multiplications for each query.
+    Multiplications per key and head: rank · size, and size for each query; without the projection,
+    rank for each query.
     """
     max_queries = upper_bound(queries)
     if not isinstance(max_queries, int):

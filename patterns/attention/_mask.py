@@ -140,8 +140,8 @@ def has_keys(g: GraphView, masks: Sequence[str], scores: Shape, values: str) -> 
 def stretched_by(
     g: GraphView, masks: Sequence[str], scores: Shape, q: str, swapped: str
 ) -> list[tuple[Source, ...]]:
-    """Where to read the number of queries and the number of keys, as `sources_of` returns it; empty
-    for an axis along which the sum of the masks has that length already.
+    """The sources of the numbers of queries and of keys; empty for an axis that the sum of the
+    masks has already.
     """
     shape = broadcast_all([g.try_infer_shape(name) for name in masks]) or ()
     queries = () if shape[-2:-1] == scores[-2:-1] else sources_of(g, q, 2)
@@ -152,8 +152,8 @@ def sources_of(g: GraphView, name: str, axis: int, depth: int = MAX_DEPTH) -> tu
     """Axes of tensors whose lengths add up to the length of an axis, as far up the graph as such
     tensors are found.
 
-    A Shape of the tensor itself would block rewrites of the keys, and would be part of a cycle
-    where the operator itself appends new keys to the keys of earlier calls.
+    A Shape of the tensor itself would block rewrites of the keys, and be part of a cycle where the
+    operator appends the keys to earlier keys.
     """
     node, shape = g.node_before(name), g.get_shape(name)
     if node is not None and depth and not isinstance(shape[axis], int):
@@ -178,12 +178,9 @@ def write_mask(
 
     The kernels return zeros for a row whose mask is the lowest number of its type everywhere, as if
     the mask were -infinity, where ONNX gives all keys the same weight. A factor one step below 1
-    avoids the lowest number, and keeps 0 and -infinity.
-
-    For a row that is -infinity everywhere, the formula gives NaN, but the kernels give zeros. With
-    ``marked``, the factor of such a row is NaN. (The factor of a row with infinity or NaN is NaN as
-    well; the kernels and the formula give NaN for it anyway.) ``stretched`` is as in
-    `stretch_mask`.
+    avoids the lowest number, and keeps 0 and -infinity. A row that is -infinity everywhere is NaN
+    by the formula: with ``marked``, its factor is NaN. (So is the factor of a row with infinity or
+    NaN, for which kernels and formula give NaN anyway.) ``stretched`` is as in `stretch_mask`.
     """
     array, step = g.get_computed_constant(mask), np.nextafter(np.float32(1), np.float32(0))
     if marked:
@@ -196,8 +193,8 @@ def write_mask(
 
 
 def stretch_mask(g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source, ...]]) -> str:
-    """A mask expanded to the numbers of queries and keys; ``stretched``, the result of
-    `stretched_by`, says where to read them.
+    """A mask expanded to the numbers of queries and keys; ``stretched`` is as `stretched_by`
+    returns it.
     """
     if not any(stretched):
         return mask

@@ -143,7 +143,6 @@ def _reshaped(numbers: Affine, source: Shape, result: Shape) -> Affine | None:
 
 
 def _cut(g: GraphView, node: Node, numbers: Affine, rank: int) -> Affine | None:
-    """The numbers in the result of a Slice whose starts are known."""
     starts = known_values(g, node.input[1]) if len(node.input) > 1 else None
     axes, steps = g.get_argument(node, "axes"), g.get_argument(node, "steps")
     if (

@@ -87,7 +87,6 @@ class _ScoresGroupQueryAttention(GroupQueryAttentionPattern):
 
 
 def _repeated(g: PatternBuilder, x: Symbol, repetition: str) -> Symbol:
-    """Heads of keys or values, repeated to one for each head of the queries."""
     repeated = x
     if repetition == "Gather":
         repeated = g.op.Gather(x, g.symbol(), axis=1)

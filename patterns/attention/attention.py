@@ -167,7 +167,6 @@ class AttentionPattern(EasyPatternOptimization):
         return [], [] if perm == [0, 1, 2, 3] else perm
 
     def _can_mask(self, g: GraphView, m: Match, scores: Shape) -> bool:
-        """Whether the masks, added up, can be an operand of Attention."""
         if m.get("two_terms") and not (
             lies_between(g, m.bias, -_MAX_BIAS, _MAX_BIAS)
             and lies_between(g, m.mask, -math.inf, _MAX_BIAS)

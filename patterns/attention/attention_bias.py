@@ -24,7 +24,7 @@ from ._bias import output_bias, require_moderate
 
 
 class _AttentionBias(EasyPatternOptimization):
-    """Removes a bias that changes nothing from an attention, or adds it after the attention."""
+    """Removes a bias from an attention, or adds it later."""
 
     phase = "target"
     priority = 9
@@ -222,7 +222,6 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
 
 
 def _require_last_axis(g: GraphView, softmax: Node, axis: int) -> None:
-    """Raise `Declined` unless a Softmax is along the last axis of its result."""
     rank = g.info(softmax.output[0]).rank
     if axis != -1 and (rank is None or axis != rank - 1):
         raise Declined("the Softmax is not along the last axis")

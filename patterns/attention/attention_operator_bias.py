@@ -22,7 +22,7 @@ from ._mask import is_finite_mask
 
 
 class _AttentionOperatorBias(EasyPatternOptimization):
-    """Removes a bias that changes nothing from an Attention, or adds it after the Attention."""
+    """Removes a bias from an Attention, or adds it later."""
 
     phase = "target"
     priority = 9

@@ -35,8 +35,8 @@ class BatchHeadsPattern(EasyPatternOptimization):
     Refuses when:
     1. the shapes are unknown, or batch and heads of queries, keys and values differ.
     2. a computed size may be 0 at run time: a Reshape would copy another size in its place.
-    3. the mask does not broadcast to the scores, or its axis of batch and heads, or that of the
-       result, cannot be split or merged by a Reshape with a constant target.
+    3. the mask does not broadcast to the scores, or a Reshape of the mask or the result would need
+       a target computed at run time.
     """
 
     exactness = "rounding"
@@ -144,8 +144,8 @@ class BatchHeadsPattern(EasyPatternOptimization):
         return all(g.try_infer_shape(name) == wanted for name in names)
 
     def _mask(self, g: GraphView, m: Match, wanted: Shape) -> tuple[str, list[int]] | None:
-        """A mask, and the target of a Reshape after which it can be added to scores with four axes
-        (empty for none); ``None`` if it can not.
+        """A mask, and the target of a Reshape (empty for none) after which it can be added to
+        scores with four axes; ``None`` if it cannot.
         """
         if not m.masking:
             return "", []

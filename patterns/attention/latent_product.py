@@ -28,8 +28,7 @@ class _Part(NamedTuple):
     """Some features of the keys.
 
     Attributes:
-        shared: the tensor (batch, 1, size, length) that all heads share; empty where the features
-            are projected from latents.
+        shared: the tensor (batch, 1, size, length) that all heads share; empty for the projection.
         size: number of features.
     """
 
@@ -43,7 +42,7 @@ class _Keys(NamedTuple):
     Attributes:
         projected: the features that are projected from latents.
         parts: all features, in order.
-        scale: name of a number that the keys are multiplied by; empty for none.
+        scale: factor of the keys; empty for none.
         nodes: the nodes that compute the keys from the projection.
     """
 
@@ -59,8 +58,8 @@ class _Operand(NamedTuple):
     Attributes:
         projected: the part that is projected from latents.
         nodes: the nodes that compute the operand from the projection.
-        width: columns of the first operand of the new MatMul; ``None`` if their number stays.
-        length: columns of the result of the new MatMul.
+        width: columns of the first operand of the new MatMul; ``None`` if unchanged.
+        length: columns of its result.
         write: writes the new nodes, from `Rows`.
     """
 

@@ -78,9 +78,8 @@ class Cycle:
         node: the node.
         body: its subgraph.
         count: number of states.
-        first_input: index of the first state among the inputs of the body and the operands of the
-            node.
-        first_output: index of the first state among the outputs of the body.
+        first_input: index of the first state in the inputs of the body and of the node.
+        first_output: index of the first state in the outputs of the body.
     """
 
     node: Node

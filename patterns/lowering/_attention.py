@@ -132,9 +132,7 @@ def fits(g: GraphView, mask: str, total: Dim) -> bool:
 
 
 def padded(g: PatternRewriter, padding: str, value: float, dtype: int) -> str:
-    """Numbers to add to the scores, (batch, 1, 1, keys): 0 where ``padding`` is positive,
-    ``value`` elsewhere.
-    """
+    """Numbers to add to scores, (batch, 1, 1, keys): 0 for positive ``padding``, else ``value``."""
     counts = g.op.Greater(padding, np.array(0, np.int32))
     added = g.op.Where(counts, number(0, dtype), number(value, dtype))
     return g.op.Unsqueeze(added, axes=[1, 2])
@@ -158,14 +156,13 @@ def multi_head(
     widths: list[int],
     written: Mapping[str, Any],
 ) -> tuple[str, str, str]:
-    """The result of com.microsoft.MultiHeadAttention, and the keys and values, joined with those of
-    earlier calls.
+    """The results of com.microsoft.MultiHeadAttention: y, and all keys and values.
 
     Args:
         g: the graph.
-        packed: queries, keys and values, (batch, length, features), after the bias; keys and values
-            may be split into (batch, heads, length, size).
-        extra: mask, padding, and earlier keys and values; the bias is ignored.
+        packed: queries, keys and values with the bias, (batch, length, features), or for keys and
+            values (batch, heads, length, size).
+        extra: mask, padding, and earlier keys and values.
         heads: number of heads.
         widths: number of features in all heads of queries, of keys, and of values.
         written: the attributes.

@@ -31,8 +31,8 @@ class Contraction(NamedTuple):
     Attributes:
         order: positions of the left and of the right operand in the equation.
         sides: the changes to the left and the right operand.
-        target: target of a Reshape of the product, ``None`` for no Reshape.
-        perm: permutation after that, ``None`` for no Transpose.
+        target: of a Reshape of the product, ``None`` for none.
+        perm: of a Transpose after that, ``None`` for none.
     """
 
     order: tuple[int, int]

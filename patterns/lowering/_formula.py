@@ -23,7 +23,7 @@ class _Formula(_Lowering):
 
     Class attributes:
         definition: the operator with its attributes and their defaults, and its nodes.
-        domain: domain of the operator.
+        domain: the operator's.
         optional: the operands that may be omitted.
         is_wide: whether 16-bit floats are computed in 32 bits.
     """

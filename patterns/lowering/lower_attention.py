@@ -87,7 +87,6 @@ class LowerAttentionPattern(_Lowering):
         return m.derive(sizes=sizes, dtype=dtype, is_safe=is_safe_mask(g, m.mask))
 
     def is_mask(self, g: GraphView, mask: str, dtype: int) -> bool:
-        """Whether a mask is of Booleans, or of the type of the scores."""
         return g.try_infer_type(mask) in (TensorProto.BOOL, dtype)
 
     def apply_pattern(self, g: PatternRewriter, q: str, k: str, v: str, mask: str, **m: Any) -> Any:
@@ -154,7 +153,6 @@ class LowerAttentionPattern(_Lowering):
 
 
 def _are_finite(written: Mapping[str, Any]) -> bool:
-    """Whether the scale and the limit of the scores are finite, and the limit is not negative."""
     return math.isfinite(written.get("scale", 1.0)) and 0 <= written.get("softcap", 0.0) < math.inf
 
 

@@ -182,13 +182,11 @@ class LowerEinsumManyPattern(_LowerEinsum):
 
 
 def _side(g: PatternRewriter, name: str, side: Side) -> str:
-    """An operand with its changes."""
     result = g.op.ReduceSum(name, axes=side.summed, keepdims=0) if side.summed else name
     result = g.op.Transpose(result, perm=side.perm) if side.perm else result
     return g.op.Reshape(result, shape=side.target) if side.target is not None else result
 
 
 def _factor(g: PatternRewriter, name: str, summed: list[int], operand: EquationOperand) -> str:
-    """An operand of a Mul."""
     result = _side(g, name, Side(summed, operand.perm, None))
     return g.op.Unsqueeze(result, axes=operand.axes) if operand.axes else result

@@ -309,7 +309,6 @@ class _LowerSkipNormalization(_LowerFused):
         return m.derive(number=m.written.get("epsilon", 1e-12))
 
     def matched(self, g: PatternBuilder, operator: str, *operands: Symbol | Optional) -> Symbol:
-        """The operator with all its results and attributes."""
         results, written = g.variadic("results"), g.capture("written")
         return g.op[operator](
             *operands, domain="com.microsoft", outputs=results, attributes=written

@@ -351,7 +351,6 @@ def _with_sink(g: PatternRewriter, scores: str, sink: str, heads: int) -> str:
 
 
 def _can_write_out(written: Mapping[str, Any]) -> bool:
-    """Whether all attributes are known, and have values that the pattern can write out."""
     window = written.get("local_window_size", -1)
     if window < 1 and window != -1:
         return False
@@ -362,7 +361,6 @@ def _can_write_out(written: Mapping[str, Any]) -> bool:
 
 
 def _sizes(g: GraphView, m: Match, inputs: _Inputs) -> _Sizes | None:
-    """The sizes of the heads, ``None`` where they are unknown."""
     shape = g.try_infer_shape(m.q) or ()
     table = (g.try_infer_shape(inputs.cos) or ()) if inputs.cos else (0, 0)
     heads = m.heads if inputs.k else m.heads + 2 * m.groups

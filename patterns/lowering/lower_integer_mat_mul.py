@@ -20,8 +20,7 @@ class _LowerIntegerMatMul(_Lowering):
     Why: many runtimes support quantized models by DequantizeLinear only.
     Refuses when:
     1. the first operand is not known to have one scale and one zero point, of the same shape.
-    2. the second operand is not a matrix with one scale and zero point for each column, or one for
-       all columns.
+    2. the second operand is not a matrix with one scale and zero point for each column, or for all.
     3. the sums may have no terms: kernels return uninitialized memory then.
     4. the bias is not known to have one summand for each column.
     """
@@ -65,7 +64,7 @@ class LowerMatMulIntegerPattern(_LowerIntegerMatMul):
     Refuses when:
     1. the first operand is not known to have one zero point, or the sums do not become 32-bit
        floats.
-    2. the second operand is not a matrix with one zero point for each column, or for all columns.
+    2. the second operand is not a matrix with one zero point for each column, or for all.
     3. the sums may have no terms: kernels return uninitialized memory then.
     """
 
@@ -162,8 +161,7 @@ class LowerDynamicQuantizeMatMulPattern(_LowerIntegerMatMul):
     values; DequantizeLinear gives the numbers of b.
     Refuses when:
     1. the type of x is unknown (checked by the matcher).
-    2. the second operand is not a matrix with one scale and zero point for each column, or one for
-       all columns.
+    2. the second operand is not a matrix with one scale and zero point for each column, or for all.
     3. the sums may have no terms: kernels return uninitialized memory then.
     4. the bias is not known to have one summand for each column.
     """

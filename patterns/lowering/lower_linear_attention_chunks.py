@@ -35,8 +35,8 @@ class LowerLinearAttentionChunksPattern(_LowerLinearAttention):
     What: any number of tokens, by any of the four update rules. A number that is not finite spreads
     to all tokens of its chunk.
     Why: only ONNX Runtime's own providers run the operator. On one core, for 128 tokens and more,
-    the chunks take 1.9 times as long as the operator with 32 heads of 128, and 3 times with 8 heads
-    of 64, where a Scan over tokens takes 9 to 13 times; for one token 11 to 15 times.
+    chunks take 1.9 times as long as the operator with 32 heads of 128, and 3 times with 8 of 64; a
+    Scan over tokens takes 9 to 13 times, for one token 11 to 15 times.
     Refuses when:
     1. there is one token (`LowerLinearAttention`), or the state decays by key.
     2. `LowerLinearAttention` refuses for another reason.
@@ -150,8 +150,8 @@ class _Chunks:
         return g.op.Slice(rows, [0], self._count, [1])
 
     def _shape(self, size: str, sizes: list[int]) -> str:
-        """The shape (batch, ``size``, ``sizes``). In a Concat of the parts, onnxruntime would write
-        -1 for the computed ``size``, which fails for an empty batch.
+        """The shape (batch, size, *sizes). With a Concat, onnxruntime would write -1 for the
+        computed size, which fails for an empty batch.
         """
         place = [0, 1, *(0 for _ in sizes)]
         return self._g.op.Add(self._g.op.Mul(size, place), [0, 0, *sizes])
@@ -169,7 +169,7 @@ class _Decays:
         self._g = g
         self.whole = ""
         if logarithms:
-            # Beside lower numbers, the sums would lose the digits of other logarithms.
+            # beside lower numbers, sums lose the digits of others
             logarithms = g.op.Max(logarithms, _LEAST_LOGARITHM)
             self._sums = g.op.CumSum(logarithms, np.array(3, np.int64))
             self._last = g.op.Slice(self._sums, [-1], [_LENGTH], [3])
@@ -179,30 +179,30 @@ class _Decays:
             self._left = g.op.Exp(g.op.Where(_IS_VISIBLE, changes, least))
 
     def within_chunk(self, products: str) -> str:
-        """Products for pairs of tokens, times what is left of the second token's update at the
-        first token; 0 where the second token is later.
+        """Products of pairs of tokens, decayed from the second to the first token; 0 where the
+        second is later.
         """
         if self.whole:
             return self._g.op.Mul(products, self._left)
         return self._g.op.Trilu(products, upper=0)
 
     def since_start(self, x: str) -> str:
-        """Rows times what is left, at their token, of the state before the chunk."""
+        """Rows, times the decay from the start of the chunk."""
         return self._g.op.Mul(x, self._g.op.Exp(self._sums)) if self.whole else x
 
     def until_end(self, x: str) -> str:
-        """Rows times what is left of their update at the end of the chunk."""
+        """Rows, times the decay until the end of the chunk."""
         if not self.whole:
             return x
         return self._g.op.Mul(x, self._g.op.Exp(self._g.op.Sub(self._last, self._sums)))
 
 
 def _inverse(g: PatternRewriter, products: str) -> str:
-    """The inverse of the unit matrix plus the part of ``products`` below the diagonal.
+    """The inverse of I plus the part of ``products`` below the diagonal.
 
-    Blocks on the diagonal are doubled: if X holds the inverses of the blocks, and B the numbers
-    that couple the two blocks of each pair, X - X · B · X holds the inverses of the pairs. Unlike
-    in a product of powers, nothing cancels.
+    Blocks are doubled: with the inverses X of the blocks, and the numbers B that couple the blocks
+    of a pair, X - X · B · X has the inverses of the pairs. Unlike in a product of powers, nothing
+    cancels.
     """
     tokens = np.arange(_LENGTH)
 
@@ -226,9 +226,8 @@ def _scan(g: PatternRewriter, past: str, operands: Mapping[str, str]) -> Any:
     Args:
         g: the graph.
         past: the state before the first chunk.
-        operands: operands of the chunks by name: ``values`` to add for ``rows`` of keys; the
-            ``factor`` of a state that decays; for the delta rule, the ``keys`` whose values are
-            replaced.
+        operands: for the chunks: ``values`` to add for ``rows`` of keys; the ``factor`` of a state
+            that decays; the ``keys`` whose values the delta rule replaces.
     """
     matrix = "float[?,?,?,?]"
     kept = "Mul ({state}, {factor})" if "factor" in operands else "Identity ({state})"

@@ -19,8 +19,7 @@ class LowerMultiHeadAttentionPattern(_Lowering):
     Refuses when:
     1. the types are not float or float16, or differ.
     2. the shapes are unknown, or q, k and v are in one tensor.
-    3. the last two of four axes of the mask are not known to be the queries and the keys, or the
-       last of two axes of the padding the keys.
+    3. the mask is not known to be (?, ?, queries, keys), or the padding (?, keys).
     4. the scores are a result, or an operand is not supported.
     5. the attention is causal, but the numbers of queries and new keys may differ: kernels hide no
        key from a single query.

@@ -19,7 +19,7 @@ from ._lowering import WIDE_FLOATS, _Lowering, narrowed, widened
 
 
 class _LowerReduction(_Lowering):
-    """A reduction by the operator named in `operator`.
+    """A reduction by an `operator`.
 
     Why: several providers have ReduceSum, ReduceMax and ReduceMean only.
     Refuses when:

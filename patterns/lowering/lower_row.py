@@ -1,4 +1,4 @@
-"""Convolutions and pooling of rank 3, as those of images with one row."""
+"""Convolutions and pooling over rows, as over images of one row."""
 
 from typing import Any, ClassVar
 
@@ -16,13 +16,13 @@ from ._lowering import _Lowering
 
 
 class _LowerRow(_Lowering):
-    """An operator, named in `operator`, with windows over tensors of rank 3.
+    """An `operator` with windows over tensors of rank 3.
 
     What: adds an axis of length 1, along which the window has length 1, and drops it afterwards.
     Why: several providers run windows over images only.
     Refuses when:
     1. the rank is not known to be 3.
-    2. the attribute auto_pad gives the pads.
+    2. auto_pad gives the pads.
     """
 
     exactness = "rounding"

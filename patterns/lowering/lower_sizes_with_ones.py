@@ -70,7 +70,6 @@ class LowerSizesWithOnesPattern(PatternOptimization):
 
 
 def _source(g: GraphView, node: Node, shape: Node) -> _Source | None:
-    """The tensor whose sizes are read, and the axes to cut."""
     x = shape.input[0]
     info = g.info(x)
     sizes = _sizes(g, node, shape, info.shape)

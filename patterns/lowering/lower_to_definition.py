@@ -65,7 +65,6 @@ class LowerToDefinitionPattern(PatternOptimization):
 
 
 def _write(g: PatternRewriter, call: Node, definition: Definition) -> list[Node]:
-    """The nodes of a body for the operands and results of a call."""
     operands = [*call.input, *[""] * (len(definition.inputs) - len(call.input))]
     results = [name or g.unique_name("unused") for name in call.output]
     results += [g.unique_name("unused") for _ in definition.outputs[len(results) :]]

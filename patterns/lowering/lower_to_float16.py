@@ -127,13 +127,12 @@ class LowerToFloat16Pattern(PatternOptimization):
 
 
 def _floats(g: GraphView, node: Node) -> list[str]:
-    """The operands that are 32-bit floats."""
     return [name for name in node.input if name and g.try_infer_type(name) == TensorProto.FLOAT]
 
 
 def _island(g: GraphView, start: Node) -> _Island | None:
-    """All operators that are connected to a node by float32 tensors; ``None`` where anything but a
-    Cast to Booleans or float16 reads a result.
+    """All operators that are connected to a node by float32 tensors; ``None`` unless the tensors
+    end in casts to Booleans or float16.
     """
     nodes, ends, waiting = list[Node](), list[Node](), [start]
     while waiting:
@@ -169,9 +168,7 @@ def _is_inner(g: GraphView, name: str) -> bool:
 
 
 def _is_held(g: GraphView, name: str, reader: Node) -> bool:
-    """Whether float16 holds an operand that no operator of the island computes; a cast of integers
-    counts as held.
-    """
+    """Whether float16 holds an operand from outside of the island, large integers aside."""
     if g.is_constant(name):
         sizes = np.abs(constant(g, name))
         with np.errstate(over="ignore"):

@@ -10,7 +10,7 @@ from ._lowering import _Lowering
 
 
 class _LowerTruth(_Lowering):
-    """An operator, named in `operator`, on truth values.
+    """An `operator` on truth values.
 
     Why: some providers have kernels of only Cast and Where for truth values.
     Refuses when:
@@ -31,7 +31,6 @@ class _LowerTruth(_Lowering):
 
 
 def _examples(operator: str, arithmetic: str) -> tuple[Example, ...]:
-    """The same two examples for each operator."""
     casts = "a = Cast <to = 6> (x) b = Cast <to = 6> (y)"
     after = f"{{ {casts} t = {arithmetic}(a, b) z = Cast <to = 9> (t) }}"
     return Example.pairs(

@@ -10,7 +10,7 @@ from ._lowering import HALVES, _Lowering, narrowed, widened
 
 
 class _LowerVariadic(_Lowering):
-    """An operator, named in `operator`, of any number of operands.
+    """An `operator` of any number of operands.
 
     Why: WebGPU and other providers run the operator for two operands at most, or lack it.
     Refuses when:

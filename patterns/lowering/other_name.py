@@ -17,7 +17,7 @@ class _OtherName(_Lowering):
     Why: a runtime may have a kernel of the other name only.
 
     Class attributes:
-        inverse: the pattern for the opposite direction, whose nodes are left as they are.
+        inverse: the opposite pattern, whose nodes stay as they are.
     """
 
     priority = 1  # after patterns that write the formula
@@ -36,8 +36,7 @@ class GeluToContribPattern(_OtherName):
     com.microsoft.FastGelu.
     Why: some of ONNX Runtime's providers have a kernel of that name only.
     Refuses when:
-    1. the type is not float: not all providers have a kernel of the other operator for other types
-       (checked by the matcher).
+    1. the type is not float: some providers have kernels for float only (checked by the matcher).
     2. `GeluToStandard` wrote the operator.
     """
 

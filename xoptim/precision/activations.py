@@ -1,9 +1,9 @@
 """The activations between quantized operators, and the operators that read and compute them.
 
 A *function* is all operators that one activation alone determines, up to the next MatMul,
-normalization, Softmax, or operator that reads another activation. Examples are the operators of a
-Gelu, a rotary embedding or an RMSNorm, with the data movement around them. A function is quantized
-as one operator, as compilers fuse it.
+normalization, Softmax, or operator that reads another activation: a Gelu, a rotary embedding or an
+RMSNorm, with the data movement around it. A function is quantized as one operator, as compilers
+fuse it.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -67,8 +67,8 @@ class Activations:
     def useful(
         self, candidates: Collection[str], quantized: Collection[str], weighted: Collection[str]
     ) -> set[str]:
-        """The activations of operators whose activations are all quantized: all that such an
-        operator reads, and its result if no member of `readers` reads the result.
+        """The activations of operators whose activations are all quantized: what such an operator
+        reads, and its result if none of `readers` reads that.
 
         Args:
             candidates: the activations to select from.
@@ -125,7 +125,7 @@ class _ActivationFinder:
         self._outputs = {value.name for value in graph.output}
         self._sizes = {tensor.name: prod(tensor.dims) for tensor in graph.initializer}
         self._uses: dict[str, int] = {}
-        self._roots = {  # the activation that determines each tensor
+        self._roots = {  # the activation behind a tensor
             value.name: value.name
             for value in graph.input
             if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
@@ -133,7 +133,7 @@ class _ActivationFinder:
         }
         # computed without any activation, such as masks and shapes
         self._inactive = {value.name for value in graph.input} - self._roots.keys()
-        self._sources: dict[str, str] = {}  # from a moved tensor to the tensor before the movement
+        self._sources: dict[str, str] = {}  # the tensor before a movement
         self._masked: set[str] = set()
         self._bare: set[str] = set()  # results of operators with weights, before their bias
         self._operators: list[onnx.NodeProto] = []

@@ -229,9 +229,7 @@ class _AttemptSearch:
         return self._in_float16 if self._is_beaten(complete) else complete
 
     def _is_beaten(self, attempt: PrecisionAttempt) -> bool:
-        """Whether a file with all constants in float16 is smaller. That file is made only if its
-        least possible size is smaller.
-        """
+        """Whether a file with all constants in float16 is smaller; made only where it can be."""
         model = self._context.preprocessed.model
         float16 = [constant for constant in self._context.storable if constant.pattern == _FLOAT16]
         bits = sum(

@@ -50,8 +50,8 @@ UNMEASURED: Final = OperatorCost()
 class Measured(JsonResult):
     """A candidate, its cost and its errors.
 
-    The first of several operators with the same weights has the summed costs of all of them, and
-    the error with all of them quantized.
+    The first of several operators with the same weights has the sum of their costs, and the error
+    with all of them quantized.
 
     Attributes:
         candidate: what can be quantized.

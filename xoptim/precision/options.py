@@ -134,7 +134,6 @@ class PrecisionOptions:
             raise ValueError(f"max_samples must be at least 1, not {self.max_samples}")
 
     def _check_scheme(self) -> None:
-        """Raise ValueError for options that the scheme does not have."""
         if self.static and self.scheme != "int8":
             raise ValueError(f"static is for int8, not for {self.scheme}")
         if self.static and self.compute == "float16":
@@ -147,7 +146,6 @@ class PrecisionOptions:
             )
 
     def _check_blocks(self) -> None:
-        """Raise ValueError for blocks that no operator reads."""
         if self.bits not in BITS:
             raise ValueError(f"bits must be from {BITS[0]} to {BITS[-1]}, not {self.bits!r}")
         if self.block_size not in BLOCK_SIZES:

@@ -52,9 +52,7 @@ def original_subgraph(
             values depend on.
     """
     last, ends = makers[result], {*inputs}
-    if not makers.keys().isdisjoint(
-        {*proto_reads(last)} - ends
-    ):  # rare: most other reads are constants
+    if not makers.keys().isdisjoint({*proto_reads(last)} - ends):  # rare: most are constants
         ends = _with_sources(makers, ends)
     nodes, stack = list[onnx.NodeProto](), [result]
     while stack:

@@ -236,7 +236,6 @@ class _LoweringSearch:
         return _Standing(placement, frozenset(names), len(placement.nodes) - ends[-1])
 
     def _choice(self, left: Iterable[PlacedNode]) -> Choice:
-        """The lowerings of each operator that is left."""
         choice: Choice = {}
         exclusions = self._rejected | self._idle
         for node in left:

@@ -94,7 +94,6 @@ class Archive(Mapping[str, np.ndarray]):
 
 
 def _archive_in(stream: IO[bytes]) -> zipfile.ZipFile:
-    """The archive that a file holds."""
     start = stream.read(len(np.lib.format.MAGIC_PREFIX))
     if start == np.lib.format.MAGIC_PREFIX:
         raise ValueError("it holds one array without a name")

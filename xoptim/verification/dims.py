@@ -317,7 +317,7 @@ def distinct(candidates: Iterable[Sizes]) -> list[Sizes]:
 def _candidates(
     dims: Mapping[str, Purpose], lengths: Mapping[str, int], frozen: Sequence[int]
 ) -> Iterator[Sizes]:
-    # The default is two runs: at the first two scales, with spread sizes if the model accepts them.
+    # two runs by default: with spread sizes if the model accepts them
     for pair in (_SCALES[:2], *((scale,) for scale in _SCALES[2:])):
         yield from (_spread(dims, scale, lengths) for scale in pair)
         yield from (_plain(dims, scale, lengths) for scale in pair)

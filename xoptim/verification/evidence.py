@@ -34,6 +34,5 @@ def hollow_reason(runs: Sequence[RunReport], graph: onnx.GraphProto) -> str:
 
 
 def _is_empty(type_proto: onnx.TypeProto) -> bool:
-    """Whether a tensor type has an axis of length 0."""
     sizes = type_proto.tensor_type.shape.dim
     return any(size.HasField("dim_value") and size.dim_value == 0 for size in sizes)

@@ -114,7 +114,6 @@ class _Caller:
         )
 
     def _by_output(self, returned: Any) -> list[Any]:
-        """The returned value for each output of the model, in order."""
         names = [port.name for port in self._outputs]
         if isinstance(returned, Mapping):
             if missing := [name for name in names if name not in returned]:
@@ -182,7 +181,6 @@ def _by_key(value: Value) -> Value:
 
 
 def _as_value(returned: Any) -> Value:
-    """A returned object as a value of a model."""
     if isinstance(returned, (np.ndarray, dict)) or returned is None:
         return returned
     if isinstance(returned, list) and returned and isinstance(returned[0], (dict, np.ndarray)):

@@ -249,7 +249,6 @@ class _Sections:
         return [_value_info(name, run.values[name]) for name in names]
 
     def _forget(self, runs: Sequence[_Run], number: int) -> None:
-        """Drop results that no later section reads."""
         later = {
             name for pair in self._sections[number + 1 :] for piece in pair for name in piece.reads
         }
@@ -258,7 +257,6 @@ class _Sections:
 
 
 def _value_info(name: str, value: Value) -> onnx.ValueInfoProto:
-    """Type and rank of a value; a graph input declares them in the model."""
     if not isinstance(value, np.ndarray):
         return onnx.ValueInfoProto(name=name)
     return onnx.helper.make_tensor_value_info(name, element_type(value.dtype), [None] * value.ndim)

@@ -95,7 +95,6 @@ class LatePlans:
 
 
 def _shape(value: Value) -> tuple[int, ...]:
-    """The shape of a tensor, ``(0,)`` for another value."""
     return value.shape if isinstance(value, np.ndarray) else (0,)
 
 

@@ -133,7 +133,6 @@ def _of_items(items: Sequence[_Item]) -> list[str]:
 
 
 def _choices(item: _Item) -> list[str]:
-    """Strings for one part."""
     operation, operand = item
     make = _MAKERS.get(str(operation))
     if make is None:
@@ -186,7 +185,6 @@ def _set(operand: Sequence[_Item]) -> list[str]:
 
 
 def _has(item: _Item, character: str) -> bool:
-    """Whether a part of a set has a character."""
     operation, value = item
     if str(operation) == "RANGE":
         return bool(value[0] <= ord(character) <= value[1])

@@ -59,7 +59,6 @@ def _alternatives(kind: ValueKind, element: int, usual: np.ndarray) -> Iterator[
 
 
 def _with_one_changed(usual: np.ndarray, place: int, number: float) -> np.ndarray:
-    """The usual numbers with one changed."""
     numbers = usual.astype(np.float64).reshape(-1)
     numbers[place] = number
     return numbers.reshape(usual.shape)

@@ -100,7 +100,6 @@ def last_line(errors: IO[bytes]) -> str:
 
 
 def _close(process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
-    """End a process that is not needed any more, and close its streams."""
     with suppress(OSError):
         kill_group(process)
     process.wait()
