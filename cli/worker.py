@@ -1,7 +1,7 @@
 """The process of models of a batch: it runs the command lines that standard input names.
 
 Each runs in a copy of this process, where the system makes copies; elsewhere this process ends with
-the first one. No thread may run here: onnxruntime, which starts one, is loaded in the copies.
+the first one. No thread may run here: onnxruntime, which starts some, is loaded in the copies.
 """
 
 import gc
@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, partial
@@ -87,8 +88,21 @@ def _load() -> None:
         for name in _MODULES:
             import_module(name)
         import_module("xoptim.catalogue.registry").compile_patterns()
+    _end_idle_threads()
     gc.collect()
     gc.freeze()  # a collection in a copy would copy the memory of all objects
+
+
+def _end_idle_threads() -> None:
+    """End the threads that OpenBLAS starts when numpy is loaded: it does so before a process is
+    copied, and starts them again where it computes.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads
+        copy = os.fork()
+    if not copy:
+        os._exit(0)
+    os.waitpid(copy, 0)
 
 
 def _run(limit: int) -> None:
