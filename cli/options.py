@@ -233,6 +233,11 @@ def json_option(text: str = "Print JSON.") -> Any:
     return flag(text, "--json")
 
 
+def quiet_option() -> Any:
+    """The option ``--quiet`` of a command whose output is what it is asked for."""
+    return flag("Print no progress.", "-q", "--quiet")
+
+
 def provider_option(text: str = f"{_PROVIDER_HELP}.", **settings: Any) -> Any:
     """The option ``--provider`` with one provider."""
     return option(text, default="cpu", **settings)

@@ -1,5 +1,6 @@
 """Progress while the command runs: a status line on a terminal, else a line now and then."""
 
+import threading
 from collections.abc import Callable
 from time import monotonic
 from types import TracebackType
@@ -9,48 +10,58 @@ from rich.status import Status
 from rich.text import Text
 
 from xoptim import Event
+from xoptim.facts.words import Counted
 
 from .guard import note
 from .terminal import in_line, open_console, say
 
 _SECONDS: Final = 10.0
 """Time between two lines when standard error is not a terminal."""
+_PERIOD: Final = 1.0  # seconds between two checks whether a line is due
+_MINUTE: Final = 60.0
+_HOUR: Final = 3600.0
 
 
 class Progress:
-    """Shows the step and its progress on standard error.
+    """Shows the step, how much of it is done, and the time left, on standard error.
+
+    Where standard error is not a terminal, a line is printed every ten seconds.
 
     Args:
         enabled: whether anything is shown.
-        is_logged: whether a step is printed as a line every ten seconds when standard error is not
-            a terminal.
         clock: the time in seconds.
     """
 
-    def __init__(
-        self, enabled: bool, *, is_logged: bool = False, clock: Callable[[], float] = monotonic
-    ) -> None:
+    def __init__(self, enabled: bool, *, clock: Callable[[], float] = monotonic) -> None:
         console = open_console(to_stderr=True)
-        self._is_logged = enabled and is_logged and not console.is_terminal
-        self._clock, self._last = clock, clock()
+        self._is_logged = enabled and not console.is_terminal
+        self._clock = clock
+        self._last = self._start = clock()  # of the last line, and of the stage
+        self._step, self._stage = "starting", "starting"
         self._status: Status | None = (
             console.status("starting") if enabled and console.is_terminal else None
         )
         self._rewrites = 0
+        self._lock = threading.Lock()
+        self._is_over = threading.Event()
 
     @property
     def shown(self) -> bool:
-        """Whether anything is shown."""
+        """Whether a status line is shown."""
         return self._status is not None
 
     def say(self, step: str) -> None:
         """Show a new step."""
         note(step)
+        now = self._clock()
+        with self._lock:
+            stage = step.stage if isinstance(step, Counted) else step
+            if stage != self._stage:
+                self._stage, self._start = stage, now
+            self._step = step
         if self._status is not None:
-            self._status.update(Text(in_line(step)))
-        elif self._is_logged and (now := self._clock()) - self._last >= _SECONDS:
-            self._last = now
-            say(f"xopt: {step}", err=True)
+            self._status.update(Text(in_line(self._text(now))))
+        self._log(now)
 
     def event(self, event: Event) -> None:
         """Update the line from an event of the optimizer."""
@@ -61,6 +72,8 @@ class Progress:
     def __enter__(self) -> Self:
         if self._status is not None:
             self._status.start()
+        if self._is_logged:  # a step may take minutes
+            threading.Thread(target=self._watch, daemon=True).start()
         return self
 
     def __exit__(
@@ -69,5 +82,33 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._is_over.set()
         if self._status is not None:
             self._status.stop()
+
+    def _watch(self) -> None:
+        while not self._is_over.wait(_PERIOD):
+            self._log(self._clock())
+
+    def _log(self, now: float) -> None:
+        """Print the step as a line, unless there was one a short time ago."""
+        with self._lock:
+            if self._is_logged and now - self._last >= _SECONDS and not self._is_over.is_set():
+                self._last = now
+                say(f"xopt: {self._text(now)}", err=True)
+
+    def _text(self, now: float) -> str:
+        """The step and the time left, or the time since it began where that is not known."""
+        step, passed = self._step, now - self._start
+        if isinstance(step, Counted) and step.done:
+            return f"{step}, {_time(passed / step.done * (step.total - step.done))} left"
+        return f"{step} ({_time(passed)})" if passed >= _SECONDS else step
+
+
+def _time(seconds: float) -> str:
+    """A time in words, not more precise than an estimate."""
+    if seconds < 2 * _MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * _HOUR:
+        return f"{seconds / _MINUTE:.0f} min"
+    return f"{seconds / _HOUR:.0f} h"

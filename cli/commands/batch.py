@@ -1,36 +1,29 @@
 """``xopt batch FOLDER``: optimize many models."""
 
 from collections.abc import Callable, Container
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import click
 from click.core import ParameterSource
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from xoptim import batch
 from xoptim.batching import BatchOptions, BatchReport, BatchStep, Record
 from xoptim.batching.store import RESULTS
 from xoptim.diagnose.explanation import bytes_text
+from xoptim.facts.words import Counted
 from xoptim.system.signals import Ended
 from xoptim.verification import library_file
 
 from ..exit_codes import INTERRUPTED
 from ..loosened import warn_of_loosened
 from ..options import command, common, duration, flag, names_of, option, refuse_idle, switch
+from ..progress import Progress
 from ..settings import used_settings
 from ..tables import Rows, open_console
 from ..targeting import check_target
-from ..terminal import in_line, say
+from ..terminal import say
 from .optimize import Choices
 
 _LIBRARIES: Final = "custom_op_lib"
@@ -113,7 +106,7 @@ def batch_command(
         raise click.UsageError(str(error)) from error
     display = _Display(enabled=not choices.quiet)
     try:
-        with display.bar or nullcontext():
+        with display.progress:
             report = batch(models, choices.output, options, on_step=display.show)
     except (KeyboardInterrupt, Ended) as end:
         word, code = (
@@ -180,29 +173,15 @@ def _files(context: click.Context) -> list[Path]:
 
 
 class _Display:
-    """The progress of a batch on standard error, if ``enabled``: a bar on a terminal, elsewhere a
-    line for each model.
+    """The progress of a batch on standard error, if ``enabled``; where that is not a terminal, also
+    a line for each model.
     """
 
     def __init__(self, enabled: bool) -> None:
         self._console = open_console(to_stderr=True)
-        self._enabled = enabled
-        columns = (
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-        )
-        bar = Progress(
-            *columns,
-            TextColumn("{task.description}", markup=False),
-            console=self._console,
-            transient=True,
-        )
-        self.bar = bar if enabled and self._console.is_terminal else None
-        self._task = bar.add_task("", total=None)
+        self._prints_models = enabled and not self._console.is_terminal
         self._step = BatchStep(0, 0)
+        self.progress = Progress(enabled=enabled)
 
     @property
     def state(self) -> str:
@@ -213,16 +192,15 @@ class _Display:
         """Show a step."""
         self._step = step
         record = step.record
-        if self.bar is not None:
-            name = "" if record is None else in_line(record.output)
-            self.bar.update(self._task, completed=step.done, total=step.total, description=name)
-        elif self._enabled and record is not None:
+        if self._prints_models and record is not None:
             text = "unchanged" if step.was_done else f"{record.seconds:.1f} s"
             error = f": {record.error}" if record.error else ""
             self._console.print(
                 f"[{step.done}/{step.total}] {record.output}: {record.status}, {text}{error}",
                 highlight=False,
             )
+        name = "" if record is None else record.output
+        self.progress.say(Counted("models", step.done, step.total, name))
 
 
 def _print_report(report: BatchReport, output: Path, settings: str | None) -> None:

@@ -30,6 +30,7 @@ from ..options import (
     json_option,
     option,
     provider_option,
+    quiet_option,
     refuse_idle,
     target_option,
 )
@@ -80,6 +81,7 @@ class _BenchChoices:
     metric: ErrorMetric = metric_option()
     by_operator: bool = flag("Print the time of each operator instead.", "--profile")
     as_json: bool = json_option()
+    quiet: bool = quiet_option()
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect with others, each with the reason."""
@@ -121,7 +123,7 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Be
     values = choices.values.read() if choices.by_operator else choices.values.measured()
     choices = replace(choices, assume=fitting(models[0], choices.assume))
     options = BenchOptions(level=choices.ort_level, **common(BenchOptions, choices), **values)
-    with Progress(enabled=not choices.as_json) as progress:
+    with Progress(enabled=not (choices.as_json or choices.quiet)) as progress:
         if choices.by_operator:
             progress.say("profiling")
             operators = profile(models, options)

@@ -256,8 +256,7 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     quiet = choices.quiet or choices.as_json
     # Standard output is for the JSON or the model alone; -v then logs to standard error.
     log = redirect_stdout(sys.stderr) if choices.as_json or is_streamed else nullcontext()
-    is_logged = choices.lowering.precision is not None
-    progress = Progress(enabled=not quiet and not choices.verbose, is_logged=is_logged)
+    progress = Progress(enabled=not quiet and not choices.verbose)
     with (
         log,
         drafted(

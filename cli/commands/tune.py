@@ -27,6 +27,7 @@ from ..options import (
     json_option,
     option,
     provider_option,
+    quiet_option,
     refuse_idle,
     repeated,
     target_option,
@@ -88,6 +89,7 @@ class _TuneChoices:
     metric: ErrorMetric = metric_option()
     calibration: Calibration = calibration_option()
     as_json: bool = json_option()
+    quiet: bool = quiet_option()
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect with others, each with the reason."""
@@ -127,7 +129,7 @@ def tune_command(context: click.Context, model: Path, choices: _TuneChoices) -> 
         **choices.values.measured(),
         precision=choices.quantization(),
     )
-    with Progress(enabled=not choices.as_json) as progress:
+    with Progress(enabled=not (choices.as_json or choices.quiet)) as progress:
         result = tune(
             model,
             options,

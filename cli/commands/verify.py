@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from xoptim import PrecisionOptions, VerificationOptions, verify
+from xoptim import PrecisionOptions, VerificationOptions, VerificationReport, verify
 from xoptim.api.preparing import Source
 from xoptim.integrations.torch_factory import verify_made
 from xoptim.precision.metrics import ErrorMetric
@@ -29,10 +29,12 @@ from ..options import (
     json_option,
     option,
     providers_option,
+    quiet_option,
     refuse_idle,
     target_option,
 )
 from ..preparation import assume_from_model_option, assume_option, fitting
+from ..progress import Progress
 from ..selection import operators_option
 from ..settings import used_settings
 from ..tables import print_json
@@ -68,6 +70,7 @@ class _VerifyChoices:
     fewer_inputs: bool = flag("OTHER may lack inputs that do not affect the outputs.")
     exact: bool = flag("Require bitwise equal outputs.")
     as_json: bool = json_option()
+    quiet: bool = quiet_option()
 
     @property
     def has_usual_tolerance(self) -> bool:
@@ -128,15 +131,9 @@ def verify_command(
         **common(VerificationOptions, choices),
     )
     each_provider = [replace(options, providers=(provider,)) for provider in options.providers]
-    note("verifying")
-    if other is None:
-        MEMORY_BOUND.lift()
-        reports = [verify_made(choices.against_torch, original, checks) for checks in each_provider]
-    elif choices.tolerance:
-        within = choices.within()
-        reports = [verify_within(original, other, within, checks) for checks in each_provider]
-    else:
-        reports = [verify(original, other, checks) for checks in each_provider]
+    with Progress(enabled=not (choices.as_json or choices.quiet)) as progress:
+        progress.say("verifying")
+        reports = [_compared(original, other, choices, checks) for checks in each_provider]
     check_values_used(reports, options)
     is_different = any(report.status == "different" for report in reports)
     if other is not None and is_different and choices.has_usual_tolerance:
@@ -154,6 +151,17 @@ def verify_command(
         if used_settings(context) is not None:
             say(f"settings: {used_settings(context)}")
     return code_of(reports)
+
+
+def _compared(
+    original: Path, other: Path | None, choices: _VerifyChoices, checks: VerificationOptions
+) -> VerificationReport:
+    if other is None:
+        MEMORY_BOUND.lift()
+        return verify_made(choices.against_torch, original, checks)
+    if choices.tolerance:
+        return verify_within(original, other, choices.within(), checks)
+    return verify(original, other, checks)
 
 
 def _warn_of_quantization(original: Path, other: Path) -> None:

@@ -580,7 +580,7 @@ def test_differences_that_are_rounding_are_counted(
     noise = {name: Noise(1e-5, explains=True, accepted=True) for name in "ab"}
     run = RunReport("random", {}, 0, 0.0, 0.0, (), noise)
     report = VerificationReport("equal", runs=(run,), notes=tuple(rounding_note([run])))
-    monkeypatch.setattr("xoptim.verification.verify.compare", lambda *_: report)
+    monkeypatch.setattr("xoptim.verification.verify.compare", lambda *_, **__: report)
     write(RELU)
     assert xopt("model.onnx").out.count("rounding") == 1
     assert (

@@ -134,7 +134,7 @@ def optimize_verified(
         if how.whole:
             how.on_step("verifying")
             start = perf_counter()
-            verified.reports = compare_each_provider(original, verified, checks)
+            verified.reports = compare_each_provider(original, verified, checks, how.on_step)
             verified.verify_seconds = perf_counter() - start
         if not how.bisect or len(dropped) == MOST_CULPRITS:
             return verified
@@ -169,7 +169,10 @@ def located(
 
 
 def compare_each_provider(
-    original: ModelLike, optimized: VerifiedModel, checks: VerificationOptions
+    original: ModelLike,
+    optimized: VerifiedModel,
+    checks: VerificationOptions,
+    on_step: Callable[[str], object] = _ignore,
 ) -> list[VerificationReport]:
     """Compare an optimized model with the original; returns a report for each provider."""
     options = replace(
@@ -177,7 +180,7 @@ def compare_each_provider(
     )
     return [
         verification.verify.compare(
-            original, optimized.proto, replace(options, providers=(provider,))
+            original, optimized.proto, replace(options, providers=(provider,)), on_step=on_step
         )
         for provider in checks.providers
     ]

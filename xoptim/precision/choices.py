@@ -12,10 +12,10 @@ from itertools import groupby
 from typing import Final, Literal, Protocol, TypeAlias
 
 from xoptim.facts.json_results import JsonForm, JsonResult, member, within
+from xoptim.facts.words import counting
 from xoptim.precision.candidates import with_dependents
 from xoptim.precision.measured import Measured, worthwhile
 from xoptim.precision.options import Goal
-from xoptim.precision.progress import counted
 from xoptim.precision.reference import Errors
 from xoptim.precision.samples import Samples
 
@@ -151,13 +151,13 @@ def choose(
     chosen, reached = _affordable(ranked, base, choosing_errors, tolerance, budgets)
     fill = partial(_filled, base=base, tolerance=tolerance, goal=goal)
     complete = fill(
-        chosen, reached, [choosing_errors], counted(ranked, "choosing operators", on_step)
+        chosen, reached, [choosing_errors], counting(ranked, "choosing operators", on_step)
     )
     kept = _kept(complete, all_errors, tolerance)
     if len(kept) == len(complete):
         return kept
     # what was dropped may leave room for others
-    refilling = counted(ranked, "choosing operators again", on_step)
+    refilling = counting(ranked, "choosing operators again", on_step)
     return fill(kept, all_errors(kept), [choosing_errors, all_errors], refilling)
 
 

@@ -11,6 +11,7 @@ import onnx
 
 from xoptim.catalogue.selection import resolve
 from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.words import counting
 from xoptim.match.quantization import (
     FEWEST_STORED,
     BlockPattern,
@@ -29,7 +30,6 @@ from xoptim.precision.candidates import Candidate, Form, find_candidates, with_d
 from xoptim.precision.measured import UNMEASURED, Measured, OperatorCost
 from xoptim.precision.options import STATIC_NEEDS_SAMPLES, Goal, PrecisionOptions, Scheme
 from xoptim.precision.preprocessing import GELU_OPSET, Preprocessed, Preprocessor, with_least_opset
-from xoptim.precision.progress import counted
 from xoptim.precision.reference import Errors
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.scaled_errors import coarsest, scaled_errors
@@ -292,7 +292,7 @@ def measure_errors(
     zeros = (0.0,) * session.reference.count
     errors = {candidate.form: zeros for candidate in candidates if candidate.reads}
     ranked = sorted(alone, key=lambda candidate: -math.prod(candidate.shape))
-    for candidate in counted(ranked, stage, on_step):
+    for candidate in counting(ranked, stage, on_step):
         if session.budget.is_over():
             break
         errors[candidate.form] = session.errors(with_dependents([candidate], alone), indices)

@@ -11,11 +11,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from xoptim.bench.rounds import best_times
 from xoptim.facts.protos import proto_reads
+from xoptim.facts.words import counting
 from xoptim.precision.budget import SearchBudget
 from xoptim.precision.calibration import Probe
 from xoptim.precision.candidates import Candidate, Form, sharing_weights
 from xoptim.precision.measured import OperatorCost
-from xoptim.precision.progress import counted
 from xoptim.precision.subgraphs import ResultSubgraph, original_subgraph
 from xoptim.verification.protos import tensor_array
 from xoptim.verification.session import Session, Value
@@ -61,7 +61,7 @@ def measure_costs(
 
     times: dict[tuple[object, ...], tuple[float, float]] = {}
     costs = {candidate.form: _unmeasured(candidate, makers) for candidate in candidates}
-    for candidate in counted(operators, "measuring the time of each operator", on_step):
+    for candidate in counting(operators, "measuring the time of each operator", on_step):
         if budget.is_over():
             break
         original, quantized = originals[candidate.form], subgraphs[candidate.form]

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from xoptim.facts.words import Counted, counting
 from xoptim.match.block_rounding import (
     BlockFormat,
     Blocks,
@@ -19,7 +20,6 @@ from xoptim.precision.block_search import searched_blocks
 from xoptim.precision.budget import SearchBudget
 from xoptim.precision.error_feedback import feedback_blocks, output_error
 from xoptim.precision.moments import Moments, batches, collected_moments
-from xoptim.precision.progress import counted
 from xoptim.precision.weight_matrices import Activations, WeightMatrices, weight_readers
 from xoptim.verification.session import Value
 from xoptim.verification.session_settings import SessionSettings
@@ -59,7 +59,7 @@ def rounded_weights(
         sources.setdefault(names, []).append(key)
     blocks = dict[WeightKey, Blocks]()
     unobserved = sources.pop((), [])
-    for key in counted(unobserved, "searching the scales of weights", on_step):
+    for key in counting(unobserved, "searching the scales of weights", on_step):
         if budget.is_over():
             break
         blocks[key] = searched_blocks(matrices.read(key), form)
@@ -70,7 +70,7 @@ def rounded_weights(
         moments = collected_moments(model, folder, batch, feeds, settings)
         for names in batch:
             for key in sources[names]:
-                on_step(f"rounding weights: {len(blocks) - len(unobserved)} of {total}")
+                on_step(Counted("rounding weights", len(blocks) - len(unobserved), total))
                 if not budget.is_over():
                     blocks[key] = best_blocks(matrices.read(key), form, moments[names])
             del moments[names]

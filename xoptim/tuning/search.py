@@ -7,6 +7,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 from xoptim.bench.rounds import Ratio
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.json_results import JsonForm, JsonResult, within
+from xoptim.facts.words import Counted
 from xoptim.tuning.choices import Choice, Variation
 
 GAIN: Final = 0.01
@@ -158,9 +159,9 @@ class Search:
             heat = self._heat(self._untried(result.best), result)
             if not heat:
                 break
-            on_step(
-                f"tried {len(result.trials)}, now {', '.join(variation.name for variation in heat)}"
-            )
+            total = len(result.trials) + len(self._untried(result.best))
+            names = ", ".join(variation.name for variation in heat)
+            on_step(Counted("trying changes", len(result.trials), total, f"now {names}"))
             self._run_heat(heat, result)
         result.left = len(self._untried(result.best))
         return result

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -12,6 +12,7 @@ import onnx
 
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.protos import inner_graphs
+from xoptim.facts.words import counting, silent
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.verification.arbiter import Arbiter, Finding
 from xoptim.verification.branches import Coverage
@@ -74,12 +75,13 @@ def judge(
     is_part: bool = False,
     other: Located | None = None,
     name: str = "the optimized model",
+    on_step: Callable[[str], object] = silent,
 ) -> VerificationReport:
     """Compare a model, whose external data is in ``base_dir``, with runs of the original.
 
     ``other`` is the same model if it was already read; ``name`` is what messages call it.
     ``is_part``: whether the models are sections of others, whose interior results may hold
-    infinities and NaN.
+    infinities and NaN. ``on_step`` is called before each run.
     """
     judging = Judge(options)
     judging.skipped, judging.coverage = reference.skipped, reference.coverage
@@ -92,7 +94,7 @@ def judge(
     if judging.faults:
         fault = judging.faults[0]
         return judging.report("different", f"{fault.output}: {fault.message}")
-    for run in reference.runs:
+    for run in counting(reference.runs, "verifying: comparing runs", on_step):
         try:
             judging.runs.append(compare_run(run, reference.outputs, candidate, options))
         except RunError as error:

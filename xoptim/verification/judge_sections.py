@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 
 from xoptim.facts.dtypes import element_type, type_name
+from xoptim.facts.words import counting, silent
 from xoptim.system.machine import available_memory
 from xoptim.verification.branches import Coverage, count_bodies
 from xoptim.verification.errors import RunError
@@ -58,12 +59,16 @@ class _Run:
 
 
 def judge_in_sections(
-    original: _Pair, optimized: _Pair, options: VerificationOptions
+    original: _Pair,
+    optimized: _Pair,
+    options: VerificationOptions,
+    on_step: Callable[[str], object] = silent,
 ) -> VerificationReport:
     """Compare a model with the original, section by section.
 
     ``options.memory_limit`` bounds the weights of a section. The sizes are those of
-    `xoptim.verification.verify_models`, without extremes.
+    `xoptim.verification.verify_models`, without extremes. ``on_step``
+    is called before each section.
 
     Raises the errors of `run_reference`.
     """
@@ -85,9 +90,8 @@ def judge_in_sections(
     need = MemoryNeed(SizedModel(before.proto, before.base_dir), options.memory_limit)
     for plans in itertools.islice(planned_batches(before.proto, options), _MAX_BATCHES):
         runs = [_Run(plan) for plan in _possible(plans, need, failures)]
-        report = (
-            _Sections(before, after, sections, options).verdict(runs, failures) if runs else None
-        )
+        comparison = _Sections(before, after, sections, options, on_step)
+        report = comparison.verdict(runs, failures) if runs else None
         if report is not None:
             return report
     first = f"; the first error: {failures[0]}" if failures else ""
@@ -155,8 +159,10 @@ class _Sections:
         after: Pieces,
         sections: Sequence[tuple[Piece, Piece]],
         options: VerificationOptions,
+        on_step: Callable[[str], object],
     ) -> None:
         self._before, self._after = before, after
+        self._on_step = on_step
         self._sections = sections
         self._options = options
 
@@ -167,7 +173,9 @@ class _Sections:
         """
         worst: VerificationReport | None = None
         notes: dict[str, None] = {}
-        for number, (piece, peer) in enumerate(self._sections):
+        for number, (piece, peer) in enumerate(
+            counting(self._sections, "verifying: comparing sections", self._on_step)
+        ):
             reference = self._reference(piece, peer, runs, failures)
             if not runs:
                 return None

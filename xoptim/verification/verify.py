@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ import onnx
 
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.errors import ModelError
-from xoptim.facts.words import quoted
+from xoptim.facts.words import quoted, silent
 from xoptim.graph.assumed import (
     assumed_of,
     check_fit,
@@ -78,11 +78,16 @@ def _recorded(original: ModelLike, optimized: ModelLike) -> list[str]:
 
 
 def compare(
-    original: ModelLike, optimized: ModelLike, options: VerificationOptions | None = None
+    original: ModelLike,
+    optimized: ModelLike,
+    options: VerificationOptions | None = None,
+    *,
+    on_step: Callable[[str], object] = silent,
 ) -> VerificationReport:
     """Compare an optimized model with the original, under the assumptions of the options alone.
 
     Both are run in onnxruntime as they are written, its own optimizations off, on the same values.
+    ``on_step`` is called with a description of each step.
     The status is ``not verified`` when the original cannot be loaded or run, or when its results
     are not evidence (it does not repeat them, they hold no finite number, or rounding alone changes
     them a lot); it is ``different`` when the optimized model has another signature, cannot be
@@ -107,7 +112,8 @@ def compare(
             )
         if in_sections:
             second = read_defined(optimized, options.optimized_dir, options.custom_op_libs)
-            return judge_in_sections((proto, base_dir), second, options)
+            return judge_in_sections((proto, base_dir), second, options, on_step)
+        on_step("verifying: running the original")
         reference = run_reference(original, options, proto, None if other is None else other.proto)
     except ChoiceError:
         raise
@@ -116,7 +122,8 @@ def compare(
     except (FeedError, RunError) as error:
         return refuse("not verified", f"onnxruntime cannot run the original: {error}", "run")
     name = _name_of(original, optimized)
-    return judge(reference, optimized, options, options.optimized_dir, other=other, name=name)
+    folder = options.optimized_dir
+    return judge(reference, optimized, options, folder, other=other, name=name, on_step=on_step)
 
 
 def _name_of(original: ModelLike, optimized: ModelLike) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -191,11 +192,16 @@ class Fit:
     def _fitted(self, verified: VerifiedModel, outcome: FittingOutcome) -> VerifiedModel:
         """The model with lowerings that change no result on the processor."""
         optimized, folder = verified.proto, verified.base_dir
+        asked = itertools.count(1)
+
+        def ask(model: onnx.ModelProto) -> Placement:
+            self._plan.on_step(f"fitting to {self._target.name}: placement {next(asked)}")
+            return self._placement(model, folder)
+
         while True:
-            self._plan.on_step(f"fitting to {self._target.name}")
             outcome.fitted = fit(
                 optimized,
-                lambda model: self._placement(model, folder),
+                ask,
                 folder,
                 find=lambda model, whole, seconds: self._failing(model, whole, folder, seconds),
                 drop=outcome.dropped,
@@ -269,6 +275,7 @@ class Fit:
                     verified.proto,
                     lowered.proto,
                     self._checks(verified, exactness, lowered.base_dir),
+                    on_step=self._plan.on_step,
                 )
             ]
         return lowered
