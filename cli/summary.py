@@ -314,6 +314,8 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
         yield f"latency       {_times(outcome.latency)}; {where}"
         for label, report in outcome.latency.settings.items():
             yield f"              {label}: {_times(report)}"
+        for text in outcome.latency.disturbances:
+            yield f"              busy: {text}"
     if outcome.speed is not None:
         yield f"speed         {outcome.speed.summary()}"
     for block in outcome.report.repetitions:

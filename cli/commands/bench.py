@@ -170,6 +170,8 @@ def _show(report: BenchReport, as_json: bool, settings: str | None) -> None:
         console.print(f"settings: {settings}", highlight=False)
     if report.options.assume:
         console.print(f"assumed: {', '.join(report.options.assume)}", highlight=False)
+    for text in report.disturbances:
+        console.print(f"busy: {text}", highlight=False)
     console.print(
         f"{circumstances(report)}; ORT graph optimizations: {report.options.level}",
         highlight=False,

@@ -124,7 +124,7 @@ def test_values_of_the_user() -> None:
 def test_steps_are_reported() -> None:
     steps: list[str] = []
     measured(NEG, NEG, on_step=steps.append)
-    assert steps == ["choosing values", "measuring", "loading", "comparing"]
+    assert steps == ["choosing values", "measuring: 0 of 1", "loading", "comparing"]
 
 
 def test_models_that_cannot_be_measured() -> None:

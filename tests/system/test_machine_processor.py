@@ -54,3 +54,25 @@ def test_the_clock_of_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     assert processor.clock_of_thread() is time.thread_time
     monkeypatch.setattr(sys, "platform", "win32")
     assert processor.clock_of_thread() is time.perf_counter
+
+
+def test_the_time_that_the_cores_were_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the cores of this process; time in which they were idle, or waited, does not count."""
+    monkeypatch.setattr(processor, "_ROOT", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2}, raising=False)
+    monkeypatch.setattr(os, "sysconf", lambda _: 100, raising=False)
+    assert processor.busy_seconds() == 0
+    (tmp_path / "proc").mkdir()
+    row = "100 20 30 5000 700 4 5 6 900 0"
+    lines = [f"cpu  {row}", f"cpu0 {row}", f"cpu1 {row}", f"cpu2 {row}", "intr 5", ""]
+    (tmp_path / "proc/stat").write_text("\n".join(lines))
+    assert processor.busy_seconds() == pytest.approx(2 * 1.65)
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert processor.busy_seconds() == 0
+
+
+def test_clock_rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor, "_INFO", tmp_path / "cpuinfo")
+    assert processor.clock_rates() == []
+    (tmp_path / "cpuinfo").write_text("cpu MHz\t\t: 2100.5\nflags\t: a\ncpu MHz\t\t: 800\n")
+    assert processor.clock_rates() == [2100.5, 800.0]

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Final, Unpack
 
+from xoptim.bench.machine_watch import MachineWatch
 from xoptim.bench.options import BenchChanges, BenchOptions
 from xoptim.bench.rounds import (
     BenchReport,
@@ -33,6 +34,7 @@ from xoptim.bench.subjects import (
 )
 from xoptim.facts.changes import with_changes
 from xoptim.facts.json_results import JsonForm, JsonResult, member, to_milliseconds
+from xoptim.facts.words import counting
 from xoptim.system.journal import ScratchFolder
 from xoptim.verification.report import VerificationReport
 from xoptim.verification.runs import ReferenceRun
@@ -157,19 +159,20 @@ def bench(
         options = replace(options, assume=known_of(subjects, options))
         settings = options.each()
         references = [values_for(subjects[0], setting) for setting in settings]
-        notify("measuring")
-        times = _measure(subjects, [reference.feeds for reference in references], options)
+        watch = MachineWatch()
+        feeds = [reference.feeds for reference in references]
+        times = _measure(subjects, feeds, options, watch, notify)
+        machine = tuple(watch.texts())
         loading: list[Loading | None] = [None] * len(subjects)
         if options.loading:
             notify("loading")
-            feeds = references[0].feeds
             for index, subject in enumerate(subjects):
                 session_settings = options.settings.without(subject.fatal)
-                loading[index] = measure_loading(subject.path, session_settings, feeds)
+                loading[index] = measure_loading(subject.path, session_settings, feeds[0])
         if options.compare:
             notify("comparing")
         reports = [
-            _report(subjects, *results, loading)
+            replace(_report(subjects, *results, loading), machine=machine)
             for results in zip(settings, references, times, strict=True)
         ]
     return joined(reports, options) if options.at else reports[0]
@@ -217,11 +220,15 @@ def _compare(first: Subject, second: Subject, options: BenchOptions) -> Verifica
 
 
 def _measure(
-    subjects: Sequence[Subject], settings: Sequence[Mapping[str, Value]], options: BenchOptions
+    subjects: Sequence[Subject],
+    settings: Sequence[Mapping[str, Value]],
+    options: BenchOptions,
+    watch: MachineWatch,
+    on_step: Callable[[str], object],
 ) -> list[list[Times]]:
     rng = random.Random(options.seed)
     times = [[Times() for _ in subjects] for _ in settings]
-    for _ in range(options.passes):
+    for _ in counting(range(options.passes), "measuring", on_step):
         sessions: dict[int, Session] = {}
         for index in rng.sample(range(len(subjects)), len(subjects)):
             sessions[index] = opened(subjects[index], options.settings, settings[0])
@@ -234,4 +241,5 @@ def _measure(
                 rng,
                 clock_for([options.settings]),
             )
+            watch.note_clock()
     return times

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -281,6 +282,10 @@ class ModelTimes(JsonResult):
     comparison: VerificationReport | None = None
 
 
+_MIN_SPREAD: Final = 0.1  # of the median
+_PRECISE: Final = 0.02  # half of an interval, as a share of the ratio
+
+
 @dataclass(frozen=True, slots=True)
 class Latency(JsonResult):
     """The times of a model before and after an optimization.
@@ -331,6 +336,7 @@ class BenchReport(JsonResult):
         options: the options of the benchmark.
         refused: preferred sizes, with which the first model does not run.
         at: the same for each setting, where several were measured.
+        machine: what else the machine did meanwhile.
     """
 
     __json__ = JsonForm(
@@ -345,6 +351,7 @@ class BenchReport(JsonResult):
         member(
             "models", description="the times of each model, in the order in which they were given."
         ),
+        "disturbances",
         member("at", is_optional=True),
         name="Bench",
     )
@@ -353,6 +360,7 @@ class BenchReport(JsonResult):
     options: BenchOptions
     refused: Mapping[str, int] = field(default_factory=dict)
     at: tuple[BenchReport, ...] = ()
+    machine: tuple[str, ...] = ()
 
     @property
     def is_equal(self) -> bool:
@@ -383,6 +391,30 @@ class BenchReport(JsonResult):
             tuple(report.latency() for report in self.at),
         )
 
+    @property
+    def disturbances(self) -> list[str]:
+        """What disturbed the measurement, and last what would make it precise."""
+        figures = (model for setting in self.at or (self,) for model in setting.models)
+        spread = max(model.spread / model.median for model in figures)
+        wide = [f"times spread by {spread:.0%} of the median"] if spread >= _MIN_SPREAD else []
+        causes = [*self.machine, *wide]
+        return [*causes, _need(self)] if causes else []
+
+
+def _need(report: BenchReport) -> str:
+    """What would make the ratios precise: an interval narrows with the root of the time."""
+    ratios = [model.ratio for model in report.models if model.ratio is not None]
+    half = max(
+        ((ratio.interval.high - ratio.interval.low) / 2 / ratio.value for ratio in ratios),
+        default=math.inf,
+    )
+    if half <= _PRECISE:
+        return f"ratios are precise to {half:.1%} all the same"
+    seconds = report.options.seconds * (half / _PRECISE) ** 2
+    width = f", to {half:.0%} now" if ratios else ""
+    longer = f"about --seconds {seconds:.0f}, or " if ratios else ""
+    return f"times precise to {_PRECISE:.0%}{width} need {longer}an idle machine"
+
 
 def joined(reports: Sequence[BenchReport], options: BenchOptions) -> BenchReport:
     """The report of several settings."""
@@ -390,7 +422,8 @@ def joined(reports: Sequence[BenchReport], options: BenchOptions) -> BenchReport
         _mean(times) for times in zip(*(report.models for report in reports), strict=True)
     )
     sizes = common_sizes(report.sizes for report in reports)
-    return BenchReport(models, sizes, options, reports[0].refused, tuple(reports))
+    first = reports[0]
+    return BenchReport(models, sizes, options, first.refused, tuple(reports), first.machine)
 
 
 def common_sizes(settings: Iterable[Mapping[str, int]]) -> dict[str, int]:

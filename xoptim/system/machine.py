@@ -317,6 +317,23 @@ def _field(*names: str) -> list[str]:
     return [line.partition(":")[2].strip() for line in lines if line.startswith(names)]
 
 
+def busy_seconds() -> float:
+    """Processor time that all processes have taken from the cores of this process since the start
+    of the machine, in seconds; 0 where the system does not report it (not Linux).
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        return 0.0
+    names = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+    rows = [words for line in _read("/proc/stat").splitlines() if (words := line.split())]
+    ticks = (map(int, (*row[1:4], *row[6:9])) for row in rows if row[0] in names)  # not idle
+    return sum(map(sum, ticks)) / os.sysconf("SC_CLK_TCK")
+
+
+def clock_rates() -> list[float]:
+    """The present clock rates of the cores in MHz; empty where the system does not report them."""
+    return [float(text) for text in _field("cpu MHz")]
+
+
 _GROUPS: Final = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),

@@ -118,6 +118,20 @@ def test_a_tolerance(xopt: Xopt) -> None:
     assert error == "--rtol has no effect with --profile; remove it"
 
 
+def test_a_busy_machine(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is described before the circumstances, and in the JSON."""
+    causes = ["other processes keep 1.5 of 2 cores busy", "the clock rate is between 2000 and 3000"]
+    monkeypatch.setattr("xoptim.bench.measure.MachineWatch.texts", lambda _: causes)
+    model = write(TRANSPOSES)
+    lines = xopt("bench", model, model, *QUICK).out.splitlines()
+    for cause in causes:
+        assert any(line.startswith(f"busy: {cause}") for line in lines)
+    assert lines[-2].startswith(("busy: times precise to 2%", "busy: ratios are precise to"))
+    document = xopt("bench", model, *QUICK, "--json").json
+    assert document["disturbances"][:2] == causes
+    assert f"busy: {causes[0]}" in xopt("model.onnx", "--benchmark", "-o", "out.onnx").out
+
+
 def test_json(xopt: Xopt) -> None:
     np.savez("feeds.npz", x=np.ones((2, 5), np.float32))
     done = xopt(

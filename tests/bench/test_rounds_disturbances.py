@@ -1,0 +1,57 @@
+"""What disturbs a measurement, and what it needs."""
+
+import pytest
+
+from xoptim.bench import BenchOptions, BenchReport, Interval, ModelTimes, Ratio
+
+
+def times(spread: float, half: float | None = None) -> ModelTimes:
+    """A model that takes 1 s, whose ratio is 1 with an interval of some width."""
+    ratio = None if half is None else Ratio(1.0, Interval(1 - half, 1 + half))
+    return ModelTimes("m", 1.0, 0.9, spread, 20, None, ratio)
+
+
+def report(*machine: str, spread: float = 0.05, half: float = 0.04) -> BenchReport:
+    models = (times(0.01), times(spread, half))
+    return BenchReport(models, {}, BenchOptions(seconds=10.0), machine=machine)
+
+
+def test_an_idle_machine() -> None:
+    assert report().disturbances == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "cause"),
+    [
+        (report("the clock rate changes"), "the clock rate changes"),
+        (report(spread=0.234), "times spread by 23% of the median"),
+    ],
+)
+def test_each_cause(changed: BenchReport, cause: str) -> None:
+    need = "times precise to 2%, to 4% now need about --seconds 40, or an idle machine"
+    assert changed.disturbances == [cause, need]
+    assert changed.to_json()["disturbances"] == [cause, need]
+
+
+@pytest.mark.parametrize(
+    ("half", "need"),
+    [
+        (0.015, "ratios are precise to 1.5% all the same"),
+        (0.5, "times precise to 2%, to 50% now need about --seconds 6250, or an idle machine"),
+    ],
+)
+def test_what_is_needed(half: float, need: str) -> None:
+    assert report(spread=0.2, half=half).disturbances[-1] == need
+
+
+def test_one_model_alone() -> None:
+    alone = BenchReport((times(0.3),), {}, BenchOptions())
+    assert alone.disturbances[-1] == "times precise to 2% need an idle machine"
+
+
+def test_the_spread_is_that_of_each_setting() -> None:
+    """The largest spread is not compared with the mean of all medians."""
+    slow = ModelTimes("m", 100.0, 90.0, 5.0, 20, None)
+    settings = tuple(BenchReport((entry,), {}, BenchOptions()) for entry in (times(0.01), slow))
+    mean = ModelTimes("m", 10.0, 9.0, 5.0, 40, None)
+    assert BenchReport((mean,), {}, BenchOptions(), {}, settings).disturbances == []

@@ -1,0 +1,37 @@
+"""What else a machine does while models are measured."""
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from xoptim.system.machine import busy_seconds, clock_rates, cores
+
+_MIN_OTHERS: Final = 0.25  # cores that others keep busy
+_MIN_CHANGE: Final = 0.05  # of the clock rate
+
+
+class MachineWatch:
+    """Watches from now on what else the machine does."""
+
+    def __init__(self) -> None:
+        self._start, self._others = time.perf_counter(), _seconds_of_others()
+        self._clocks: list[float] = []
+
+    def note_clock(self) -> None:
+        """Note the clock rate of the fastest core; call it when the processor has just worked."""
+        self._clocks += [max(rates)] if (rates := clock_rates()) else []
+
+    def texts(self) -> Iterator[str]:
+        """What disturbs a measurement."""
+        others = (_seconds_of_others() - self._others) / (time.perf_counter() - self._start)
+        if others >= _MIN_OTHERS:
+            yield f"other processes keep {others:.1f} of {cores()} cores busy"
+        low, high = min(self._clocks, default=1.0), max(self._clocks, default=1.0)
+        if high >= (1 + _MIN_CHANGE) * low:
+            yield f"the clock rate is between {low:.0f} and {high:.0f} MHz"
+
+
+def _seconds_of_others() -> float:
+    """Processor time of other processes; not of the children of this one that have ended."""
+    return busy_seconds() - sum(os.times()[:4])
