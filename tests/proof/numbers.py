@@ -12,6 +12,7 @@ import numpy as np
 
 from xoptim.facts.dims import Dim, evaluate
 from xoptim.proof.elements import Element, Factor
+from xoptim.proof.indices import ElementName
 from xoptim.proof.kinds import CONSTANT, EXP, ROOT, SIZE, SUM, WITHIN, Stored
 
 Functions = Callable[[tuple[Any, ...], list[float]], float]
@@ -57,16 +58,16 @@ class Numbers:
     def factor(self, base: Factor, sizes: Mapping[str, int]) -> float:
         kind = base.key[0]
         if kind in ("input", CONSTANT, "bits"):
-            place = tuple(_index(arg, sizes) for arg in base.args)
+            place = tuple(self.index(arg, sizes) for arg in base.args)
             source = base.key[1]
             array = source.array if isinstance(source, Stored) else self.inputs[str(source)]
             assert all(0 <= i < n for i, n in zip(place, array.shape, strict=True))
             return float(array[place])
         if kind in (SIZE, WITHIN):
-            number = _index(base.args[0], sizes)
+            number = self.index(base.args[0], sizes)
             return float(number) if kind == SIZE else float(number >= 0)
         args = [
-            self.element(arg, sizes) if isinstance(arg, Element) else float(_index(arg, sizes))
+            self.element(arg, sizes) if isinstance(arg, Element) else float(self.index(arg, sizes))
             for arg in base.args
         ]
         if kind == SUM:
@@ -75,9 +76,16 @@ class Numbers:
             return math.sqrt(args[0])
         if kind == EXP:
             return math.exp(args[0])
+        if kind == "position":
+            return args[0] if args[0] >= 0 else args[0] + args[1]
         return self.functions(base.key, args)
 
-
-def _index(arg: Dim | Element, sizes: Mapping[str, int]) -> int:
-    assert not isinstance(arg, Element)
-    return evaluate(arg, sizes)
+    def index(self, arg: Dim | Element, sizes: Mapping[str, int]) -> int:
+        assert not isinstance(arg, Element)
+        names = () if isinstance(arg, int) else arg.symbols
+        read: dict[str, int] = {
+            name: round(self.element(content, sizes))
+            for name in names
+            if isinstance(name, ElementName) and isinstance(content := name.content, Element)
+        }
+        return evaluate(arg, {**sizes, **read})

@@ -14,10 +14,10 @@ from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 
-from xoptim.facts.dims import Dim, substitute
+from xoptim.facts.dims import Dim
 from xoptim.facts.polynomials import Table
 from xoptim.facts.symbolic import of_atom, order_of
-from xoptim.proof.indices import BOUND, Unproved, index_symbol, symbols_of
+from xoptim.proof.indices import BOUND, Unproved, index_symbol, replaced, symbols_of
 from xoptim.proof.kinds import CONSTANT, EXP, ROOT, SIZE, SPECIAL, SUM, WHOLE, WITHIN, Stored
 
 Number: TypeAlias = int | Fraction
@@ -63,10 +63,11 @@ class Factor:
 class Element:
     """A sum of terms with coefficients; made by `element` only."""
 
-    __slots__ = ("__weakref__", "free", "is_special", "level", "terms")
+    __slots__ = ("__weakref__", "free", "is_special", "level", "serial", "terms")
 
     def __init__(self, terms: dict[Term, Number]) -> None:
         self.terms = terms
+        self.serial = next(_serial)
         self.free = frozenset[str]().union(*map(_free, terms))
         self.level = max(map(_level, terms), default=0)
         # whether it is made of a number that is not real
@@ -122,7 +123,7 @@ class Element:
         total = ZERO
         for term, number in self.terms.items():
             bounds, powers = _opened(term)
-            extents = [(name, substitute(extent, values)) for name, extent in bounds]
+            extents = [(name, replaced(extent, values)) for name, extent in bounds]
             images = [(_image(base, values), exponent) for base, exponent in powers]
             total = total + _expanded(extents, images, number)
         return total
@@ -341,7 +342,7 @@ def _image(base: Factor, values: Mapping[str, Dim]) -> Factor | Element:
         return base
     is_whole = base.key[0] == WHOLE
     args = [
-        substitute(arg, values)
+        replaced(arg, values)
         if not isinstance(arg, Element)
         else arg
         if is_whole
@@ -430,7 +431,7 @@ def _canonical(
         }
         images = [(_image(base, values), power) for base, power in powers.items()]
         extents = tuple(
-            (new, substitute(extent, values)) for (_, extent), new in zip(order, names, strict=True)
+            (new, replaced(extent, values)) for (_, extent), new in zip(order, names, strict=True)
         )
         candidates.append((extents, _sorted(images)))  # type: ignore[arg-type]
     canonical: dict[Term, Number] = {min(candidates, key=_order): value}

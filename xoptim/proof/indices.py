@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Hashable, Mapping
+from typing import Final, Protocol, Self
 
 from xoptim.facts.dims import (
     LARGEST_SIZE,
@@ -22,6 +22,7 @@ from xoptim.facts.dims import (
     is_nonnegative,
     mod,
     named,
+    substitute,
 )
 from xoptim.facts.symbolic import full_terms, make, of_atom, with_atoms
 
@@ -31,6 +32,10 @@ BOUND: Final = "@"
 """First character of the names of the indices of sums."""
 PLACE: Final = "&"
 """First character of the names that stand for all indices of an operand that is read as a whole."""
+_ELEMENT: Final = "$"
+"""First character of the names of indices that are read from a tensor."""
+RESERVED: Final = (INDEX, BOUND, PLACE, _ELEMENT, "?")
+"""First characters that no size of a model may have."""
 _OPAQUE: Final = "?_"
 """First characters of the names of symbols for operations that would be too large."""
 _MAX_FACTS: Final = 8
@@ -87,14 +92,60 @@ def index_symbol(name: str, extent: Dim) -> SymbolicDim:
     return named(name, (0, last))
 
 
+class Content(Protocol):
+    """What an `ElementName` stands for."""
+
+    @property
+    def free(self) -> frozenset[str]:
+        """The names of its symbols."""
+
+    @property
+    def serial(self) -> int:
+        """A number of its own."""
+
+    def substituted(self, values: Mapping[str, Dim]) -> Self:
+        """The same with expressions in place of symbols."""
+
+
+class ElementName(str):
+    """The name of a symbol for an index that is read from a tensor."""
+
+    content: Content
+    extent: Dim
+
+
+def read_index(content: Content, extent: Dim) -> SymbolicDim:
+    """The symbol for an index that is an element of a tensor, from 0 to ``extent - 1``."""
+    name = ElementName(f"{_ELEMENT}{content.serial}")
+    name.content = content
+    name.extent = extent
+    return index_symbol(name, extent)
+
+
 def symbols_of(dim: Dim) -> frozenset[str]:
-    """The names of all symbols; raises `Unproved` for an expression that was too large."""
+    """The names of all symbols, those of indices that are read included.
+
+    Raises `Unproved` for an expression that was too large.
+    """
     if isinstance(dim, int):
         return frozenset()
     symbols = dim.symbols
     if any(name.startswith(_OPAQUE) for name in symbols):
         raise Unproved("an index or a size is too large an expression")
-    return symbols
+    contents = (name.content.free for name in symbols if isinstance(name, ElementName))
+    return symbols.union(*contents)
+
+
+def replaced(dim: Dim, values: Mapping[str, Dim]) -> Dim:
+    """The expression with others in place of symbols, also in indices that are read."""
+    if isinstance(dim, int) or values.keys().isdisjoint(symbols_of(dim)):
+        return dim
+    contents = {
+        name: read_index(name.content.substituted(values), replaced(name.extent, values))
+        for name in dim.symbols
+        if isinstance(name, ElementName)
+    }
+    return substitute(dim, {**values, **contents})
 
 
 def linear_parts(dim: Dim, name: str) -> tuple[Dim, Dim] | None:
@@ -133,6 +184,7 @@ class Case:
         self._serial = itertools.count()
         self._signs: dict[Dim, bool | None] = {}
         self._places: dict[tuple[int, Dim], Dim] = {}
+        self._sizes: dict[tuple[Hashable, ...], Dim] = {}
 
     def check_time(self) -> None:
         """Raise `Unproved` after the deadline."""
@@ -152,6 +204,10 @@ class Case:
         if (axis, extent) not in self._places:
             self._places[axis, extent] = self.index(extent, PLACE)
         return self._places[axis, extent]
+
+    def unknown_size(self, *key: Hashable, size: Dim) -> Dim:
+        """The size of a result that depends on values: the same one for the same key."""
+        return self._sizes.setdefault(key, size)
 
     def is_at_least_zero(self, dim: Dim) -> bool | None:
         """Whether an expression is at least 0; ``None`` where that differs, or is not found."""

@@ -270,19 +270,13 @@ def require_multiple(size: SymbolicDim, divisor: int) -> None:
         raise SizeSplit(multiple_of(atom.name, rest))
 
 
-def aligned(case: Case, index: Dim, size: Dim, result: Dim) -> Dim:
-    """The index of an operand along an axis of size ``size`` that broadcasts to ``result``."""
-    if size == 1:
-        return 0
-    if size is not result and size != result:
-        require_equal(size, result)
-    return index
+def require_equal(size: Dim, result: Dim, *, or_one: bool = True) -> None:
+    """Raise `SizeSplit` or `Impossible` where two sizes differ that have to be equal.
 
-
-def require_equal(size: Dim, result: Dim) -> None:
-    """Raise `SizeSplit` or `Impossible` for different sizes that have to be equal, or one of them
-    1.
+    With ``or_one``, ``size`` broadcasts to ``result``: it is equal to it, or 1.
     """
+    if size == result or (or_one and size == 1):
+        return
     atom = single_atom(result)
     if atom is not None and atom.kind == "broadcast":
         pair = [arg for arg in atom.args if arg != size]
@@ -296,22 +290,24 @@ def require_equal(size: Dim, result: Dim) -> None:
     other = result if symbol is size else size
     if str(symbol) in symbols_of(other):
         raise Unproved(f"sizes {size} and {result} that have to be equal")
-    ones = [name for name in names if not is_never_one(name)]
+    ones = [name for name in names if or_one and not is_never_one(name)]
     raise SizeSplit({str(symbol): other}, *({str(name): 1} for name in ones))
 
 
-def broadcast_read(case: Case, tensor: Tensor, indices: Indices, shape: Shape) -> Element:
+def require_broadcast(tensors: Sequence[Tensor], shape: Shape) -> None:
+    """Raise `SizeSplit` or `Impossible` where operands do not broadcast to a shape."""
+    for tensor in tensors:
+        lead = len(shape) - tensor.rank
+        for size, result in zip(tensor.shape, shape[lead:], strict=True):
+            require_equal(size, result)
+
+
+def broadcast_at(tensor: Tensor, indices: Indices) -> Element:
     """The element of an operand at indices of a result to whose shape it broadcasts."""
-    lead = len(shape) - tensor.rank
-    place = [
-        aligned(case, index, size, result)
-        for index, size, result in zip(indices[lead:], tensor.shape, shape[lead:], strict=True)
-    ]
-    return tensor.at(place)
+    return tensor.at(indices[len(indices) - tensor.rank :])
 
 
 def elementwise(
-    case: Case,
     compute: Callable[..., Element],
     operands: Sequence[Tensor],
     shape: Sequence[Dim],
@@ -319,8 +315,9 @@ def elementwise(
 ) -> Tensor:
     """The tensor of a function of the elements of operands that broadcast to ``shape``."""
     target = tuple(shape)
+    require_broadcast(operands, target)
 
     def read(indices: Indices) -> Element:
-        return compute(*(broadcast_read(case, x, indices, target) for x in operands))
+        return compute(*(broadcast_at(x, indices) for x in operands))
 
     return Tensor(target, dtype, read)
