@@ -55,12 +55,63 @@ SAME = (
         "y = Reshape(x, t)",
     ),
     (
+        "Integers are added in any order, as they wrap around",
+        "(int32[N] x, int32[N] z) => (int32[A] y)",
+        "a = Add(x, z) y = Sub(a, x)",
+        "y = Identity(z)",
+    ),
+    (
         "Subgraphs without change",
         "(float[N] x, bool c) => (float[N] y)",
         "a = Identity(x) y = If (c) <then_branch = t () => (float[N] p) { p = Neg(x) }, "
         "else_branch = e () => (float[N] q) { q = Abs(x) }>",
         "y = If (c) <then_branch = t () => (float[N] p) { p = Neg(x) }, "
         "else_branch = e () => (float[N] q) { q = Abs(x) }>",
+    ),
+)
+
+EQUAL_OVER_REAL_NUMBERS = (
+    (
+        "Softmax on the other axis",
+        "(float[N,M] x) => (float[A,B] y)",
+        "a = Transpose(x) b = Softmax <axis = 0> (a) y = Transpose(b)",
+        "y = Softmax <axis = 1> (x)",
+    ),
+    (
+        "A Transpose before and after a MatMul",
+        "(float[N,K] x, float[M,K] w) => (float[A,B] y)",
+        "t = Transpose(w) y = MatMul(x, t)",
+        "t = Transpose(x) m = MatMul(w, t) y = Transpose(m)",
+    ),
+    (
+        "MatMul of a Concat",
+        "(float[N,K] x, float[N,L] z, float[K,M] w, float[L,M] v) => (float[A,B] y)",
+        "a = Concat <axis = 1> (x, z) b = Concat <axis = 0> (w, v) y = MatMul(a, b)",
+        "a = MatMul(x, w) b = MatMul(z, v) y = Add(a, b)",
+    ),
+    (
+        "Three MatMul in another order",
+        "(float[N,K] x, float[K,L] v, float[L,M] w) => (float[A,B] y)",
+        "a = MatMul(x, v) y = MatMul(a, w)",
+        "a = MatMul(v, w) y = MatMul(x, a)",
+    ),
+    (
+        "The mean of squares",
+        "(float[N,8] x) => (float[A,B] y) <int64[1] a = {1}, float two = {2}, float n = {8}>",
+        "p = Pow(x, two) y = ReduceMean(p, a)",
+        "s = ReduceSumSquare(x, a) y = Div(s, n)",
+    ),
+    (
+        "A factor of a convolution",
+        "(float[N,3,H,W] x, float[4,3,3,3] w, float f) => (float[A,B,C,D] y)",
+        "c = Conv <pads = [1, 1, 1, 1]> (x, w) y = Mul(c, f)",
+        "v = Mul(w, f) y = Conv <pads = [1, 1, 1, 1]> (x, v)",
+    ),
+    (
+        "A Pad and a convolution",
+        "(float[N,3,H] x, float[4,3,3] w) => (float[A,B,C] y) <int64[6] p = {0, 0, 1, 0, 0, 2}>",
+        "q = Pad(x, p) y = Conv(q, w)",
+        "y = Conv <pads = [1, 2]> (x, w)",
     ),
 )
 
@@ -131,6 +182,41 @@ DIFFERENT = (
         "the normal forms differ",
     ),
     (
+        "A sum that wraps around before it is converted",
+        "(int32[N] x, int32[N] z) => (int64[A] y)",
+        "a = Add(x, z) y = Cast <to = 7> (a)",
+        "a = Cast <to = 7> (x) b = Cast <to = 7> (z) y = Add(a, b)",
+        "the normal forms differ",
+    ),
+    (
+        "A quotient of integers",
+        "(int32[N] x) => (int32[A] y) <int32 c = {2}>",
+        "a = Mul(x, c) y = Div(a, c)",
+        "y = Identity(x)",
+        "the normal forms differ",
+    ),
+    (
+        "A padded border of a mean",
+        "(float[N,3,H] x, float[4,3,3] w) => (float[A,B,C] y) <int64[6] p = {0, 0, 1, 0, 0, 2}>",
+        "q = Pad(x, p) y = Conv(q, w)",
+        "y = Conv <pads = [2, 1]> (x, w)",
+        "the normal forms differ",
+    ),
+    (
+        "A cast that rounds",
+        "(float[N] x) => (float[N] y)",
+        "y = Identity(x)",
+        "h = Cast <to = 10> (x) y = Cast <to = 1> (h)",
+        "the normal forms differ",
+    ),
+    (
+        "A sum over an infinite mask",
+        "(float[N,4] x) => (float[A] y) <float[4] m = {0, 0, 0, -inf}, int64[1] a = {1}>",
+        "s = Add(x, m) y = ReduceSum <keepdims = 0> (s, a)",
+        "t = ReduceSum <keepdims = 0> (x, a) u = ReduceSum <keepdims = 0> (m, a) y = Add(t, u)",
+        "infinite",
+    ),
+    (
         "A multiple of 64 elements",
         "(float[N] x) => (float[M] y) <int64[1] b = {0}, int64[1] e = {64}>",
         "y = Identity(x)",
@@ -153,6 +239,11 @@ def test_rewrites_of_the_same_bits(name: str, signature: str, before: str, after
     assert proof.premises == ("sizes are at least 1",)
     assert proof.cases
     assert proof.sides[0] == proof.sides[1]
+
+
+@pytest.mark.parametrize(("name", "signature", "before", "after"), EQUAL_OVER_REAL_NUMBERS)
+def test_rewrites_of_real_numbers(name: str, signature: str, before: str, after: str) -> None:
+    assert proof_of(signature, before, after).grade == "over real numbers", name
 
 
 @pytest.mark.parametrize(("name", "signature", "before", "after", "reason"), DIFFERENT)

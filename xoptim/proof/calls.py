@@ -17,7 +17,7 @@ from xoptim.facts.shapes import Info, Shape
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.walk import all_nodes, reads
-from xoptim.operators.registry import OperatorKey, Trait, has_trait, is_deterministic
+from xoptim.operators.registry import OperatorKey, Trait, has_trait, is_deterministic, operator_of
 from xoptim.proof.elements import Argument, Element, dim_of, function
 from xoptim.proof.indices import Case, Unproved
 from xoptim.proof.kinds import WHOLE
@@ -201,10 +201,10 @@ def applied(call: Call) -> list[Tensor]:
     for inner in all_nodes([node]):
         if not is_deterministic(inner.op_type, inner.domain):
             raise Unproved(f"operator {inner.op_type} may be random")
-    is_pointwise = has_trait(node.domain, node.op_type, Trait.ELEMENTWISE) or (
-        has_trait(node.domain, node.op_type, Trait.BROADCASTS) and call.opset >= 8
-    )
-    rounds_by_place = has_trait(node.domain, node.op_type, Trait.ROUNDS_BY_POSITION)
+    traits = operator_of(node.domain, node.op_type).traits
+    broadcasts = bool(traits & {Trait.BROADCASTS, Trait.BROADCASTS_SECOND}) and call.opset >= 8
+    is_pointwise = Trait.ELEMENTWISE in traits or broadcasts
+    rounds_by_place = Trait.ROUNDS_BY_POSITION in traits
     is_single = len(node.output) == 1 and call.results[0].shape is not None
     if is_pointwise and is_single and not (rounds_by_place and call.case.is_exact):
         return [_pointwise(call)]
@@ -213,20 +213,26 @@ def applied(call: Call) -> list[Tensor]:
 
 def _pointwise(call: Call) -> Tensor:
     operands = [settled_tensor(x) for x in call.operands if x is not None]
-    is_sorted = len(operands) == 2 and has_trait(
-        call.node.domain, call.node.op_type, Trait.COMMUTATIVE
-    )
-    omitted = tuple(x is None for x in call.operands)
+    return elementwise(pointwise_function(call), operands, call.shape(), call.dtype())
+
+
+def pointwise_function(call: Call) -> Callable[..., Element]:
+    """The operator as a function without laws of an element of each operand."""
+    present = [x for x in call.operands if x is not None]
+    is_commutative = has_trait(call.node.domain, call.node.op_type, Trait.COMMUTATIVE)
+    omitted = [x is None for x in call.operands]
     while omitted and omitted[-1]:
-        omitted = omitted[:-1]
-    types = tuple(x.dtype for x in operands)
-    key = ("pointwise", *call.key(), omitted, types, call.dtype())
+        omitted.pop()
+    types = tuple(x.dtype for x in present)
+    key = ("pointwise", *call.key(), tuple(omitted), types, call.dtype())
 
     def compute(*elements: Element) -> Element:
-        args = sorted(elements, key=lambda e: e.serial) if is_sorted else elements
-        return function(*key, args=list(args))
+        settled_ones = [settled(e, t) for e, t in zip(elements, types, strict=True)]
+        if is_commutative and len(elements) == 2:
+            settled_ones.sort(key=lambda element: element.serial)
+        return function(*key, args=settled_ones)
 
-    return elementwise(compute, operands, call.shape(), call.dtype())
+    return compute
 
 
 def _whole(call: Call) -> list[Tensor]:

@@ -51,7 +51,10 @@ class Factor:
         # names of the symbols in its arguments; operands that are read as a whole have none
         self.free = frozenset[str]().union(*free, *(e.free for e in elements if not is_whole))
         self.level = max((element.level for element in elements), default=0)
-        self.is_special = key[0] == SPECIAL
+        # whether it may be no real number
+        self.is_special = key[0] == SPECIAL or (
+            key[0] == CONSTANT and isinstance(key[1], Stored) and not key[1].is_finite
+        )
         self.serial = next(_serial)
 
     def __repr__(self) -> str:
@@ -70,7 +73,7 @@ class Element:
         self.serial = next(_serial)
         self.free = frozenset[str]().union(*map(_free, terms))
         self.level = max(map(_level, terms), default=0)
-        # whether it is made of a number that is not real
+        # whether it is made of what may be no real number
         self.is_special = any(f.is_special for _, powers in terms for f, _ in powers)
 
     def __add__(self, other: Element) -> Element:

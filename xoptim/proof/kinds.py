@@ -32,6 +32,9 @@ class Stored:
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.array = array
         label = f"{array.dtype} {array.shape}".encode()
+        # the types of ml_dtypes, such as bfloat16, have kind V
+        is_integer = array.dtype.kind in "iub"
+        self.is_finite = is_integer or bool(np.isfinite(array.astype(np.float64)).all())
         self.digest = digest_of(label, np.ascontiguousarray(array).tobytes())
 
     def __eq__(self, other: object) -> bool:

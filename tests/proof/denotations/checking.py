@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,8 @@ def _feeds(model: onnx.ModelProto) -> dict[str, Any]:
 
 def _one_node(key: tuple[Any, ...], args: list[float]) -> float:
     """The value of a function of elements: its operator, run by onnxruntime on scalars."""
+    if key[0] in _FUNCTIONS:
+        return _FUNCTIONS[key[0]](key, args)
     kind, op_type, domain, version, settings, _bodies, omitted, types, result = key
     assert kind == "pointwise"
     names = iter("abcdef")
@@ -135,6 +138,28 @@ def _one_node(key: tuple[Any, ...], args: list[float]) -> float:
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     return float(session.run(None, feeds)[0])
+
+
+def _wrapped(key: tuple[Any, ...], args: list[float]) -> float:
+    return float(np.array(int(args[0])).astype(numpy_dtype(key[1])))
+
+
+def _cast(key: tuple[Any, ...], args: list[float]) -> float:
+    source, target = numpy_dtype(key[1]), numpy_dtype(key[2])
+    with np.errstate(all="ignore"):
+        return float(np.array(args[0]).astype(source).astype(target))
+
+
+_FUNCTIONS: Mapping[str, Callable[[tuple[Any, ...], list[float]], float]] = {
+    "wrapped": _wrapped,
+    "cast": _cast,
+    "maximum": lambda _, args: max(args),
+    "minimum": lambda _, args: min(args),
+    "less": lambda _, args: float(args[0] < args[1]),
+    "at most": lambda _, args: float(args[0] <= args[1]),
+    "listed": lambda _, args: args[int(args[-1])],
+    "log of a sum": lambda _, args: math.log(args[0]),
+}
 
 
 def _attribute(value: Any) -> Any:

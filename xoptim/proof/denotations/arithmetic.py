@@ -1,0 +1,252 @@
+"""Elementwise arithmetic, conversions, and choices between elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final
+
+from onnx import TensorProto
+
+from xoptim.facts.dtypes import LOSSLESS, is_float
+from xoptim.proof.calls import Call, denotes, is_arithmetic, pointwise_function, settled
+from xoptim.proof.denotations.movement import number_of
+from xoptim.proof.elements import ONE, ZERO, Element, exponential, function, inverse, root
+from xoptim.proof.tensors import Tensor, elementwise
+
+_MAX_EXPONENT: Final = 8
+_BROADCASTS_SINCE: Final = 7
+_HALF: Final = Fraction(1, 2)
+
+
+def _pointwise(call: Call, compute: Callable[..., Element]) -> Tensor | None:
+    """A function of an element of each operand, ``None`` where these are not numbers of a ring.
+
+    What may be no real number has no laws.
+    """
+    operands = [call.operand(place) for place in range(len(call.operands))]
+    if not is_arithmetic(call) or call.opset < _BROADCASTS_SINCE:
+        return None
+    if any(x.dtype != call.dtype() for x in operands):
+        return None
+    without_laws = pointwise_function(call)
+
+    def checked(*elements: Element) -> Element:
+        if any(element.is_special for element in elements):
+            return without_laws(*elements)
+        return compute(*elements)
+
+    return elementwise(checked, operands, call.shape(), call.dtype())
+
+
+def _of_reals(call: Call, compute: Callable[..., Element]) -> Tensor | None:
+    """As `_pointwise`, for real numbers only."""
+    return _pointwise(call, compute) if is_float(call.dtype()) else None
+
+
+@denotes("Add", "Sum")
+def add(call: Call) -> Tensor | None:
+    """The sum."""
+    return _pointwise(call, _sum)
+
+
+def _sum(*elements: Element) -> Element:
+    return sum(elements[1:], elements[0])
+
+
+@denotes("Mean")
+def mean(call: Call) -> Tensor | None:
+    """The sum, divided by the number of operands."""
+    share = Fraction(1, len(call.operands))
+    return _of_reals(call, lambda *elements: _sum(*elements).scaled(share))
+
+
+@denotes("Sub")
+def subtract(call: Call) -> Tensor | None:
+    """The difference."""
+    return _pointwise(call, lambda a, b: a - b)
+
+
+@denotes("Mul")
+def multiply(call: Call) -> Tensor | None:
+    """The product."""
+    return _pointwise(call, lambda a, b: a * b)
+
+
+@denotes("Div")
+def divide(call: Call) -> Tensor | None:
+    """The quotient of real numbers."""
+    return _of_reals(call, lambda a, b: a * inverse(b))
+
+
+@denotes("Neg")
+def negate(call: Call) -> Tensor | None:
+    """The opposite."""
+    return _pointwise(call, lambda a: -a)
+
+
+@denotes("Reciprocal")
+def reciprocal(call: Call) -> Tensor | None:
+    """The inverse of a real number."""
+    return _of_reals(call, inverse)
+
+
+@denotes("Sqrt")
+def square_root(call: Call) -> Tensor | None:
+    """The square root of a real number that is at least 0."""
+    return _of_reals(call, root)
+
+
+@denotes("Exp")
+def exp(call: Call) -> Tensor | None:
+    """The exponential of a real number."""
+    return _of_reals(call, exponential)
+
+
+@denotes("Sigmoid")
+def sigmoid(call: Call) -> Tensor | None:
+    """``1 / (1 + exp(-x))`` of a real number."""
+    return _of_reals(call, lambda a: inverse(ONE + exponential(-a)))
+
+
+@denotes("Pow")
+def power(call: Call) -> Tensor | None:
+    """Powers whose exponent is a small integer or a half; others have no laws."""
+    x, exponents = call.operand(0), call.operand(1)
+    if not is_float(call.dtype()) or call.case.is_exact or call.opset < _BROADCASTS_SINCE:
+        return None
+    without_laws = pointwise_function(call)
+
+    def compute(base: Element, exponent: Element) -> Element:
+        number = exponent.number
+        if base.is_special or number is None:
+            return without_laws(base, exponent)
+        if number in (_HALF, -_HALF):
+            return root(base).power(1 if number > 0 else -1)
+        if number == int(number) and -_MAX_EXPONENT <= number <= _MAX_EXPONENT:
+            return base.power(int(number))
+        return without_laws(base, exponent)
+
+    return elementwise(compute, [x, exponents], call.shape(), call.dtype())
+
+
+@denotes("Relu")
+def relu(call: Call) -> Tensor | None:
+    """The maximum of a real number and 0."""
+    return _of_reals(call, lambda a: _maximum(a, ZERO))
+
+
+@denotes("Max")
+def maximum(call: Call) -> Tensor | None:
+    """The maximum of real numbers."""
+    return _of_reals(call, _maximum)
+
+
+@denotes("Min")
+def minimum(call: Call) -> Tensor | None:
+    """The minimum of real numbers."""
+    return _of_reals(call, _minimum)
+
+
+def _maximum(*elements: Element) -> Element:
+    return _extreme("maximum", *elements)
+
+
+def _minimum(*elements: Element) -> Element:
+    return _extreme("minimum", *elements)
+
+
+def _extreme(kind: str, *elements: Element) -> Element:
+    """A maximum or a minimum of elements in any order, each once."""
+    operands: dict[Element, None] = {}
+    for element in elements:
+        single = element.single
+        if single is not None and single.key == (kind,):
+            operands.update((arg, None) for arg in single.args if isinstance(arg, Element))
+        else:
+            operands[element] = None
+    ordered = sorted(operands, key=lambda element: element.serial)
+    return ordered[0] if len(ordered) == 1 else function(kind, args=ordered)
+
+
+@denotes("Clip")
+def clip(call: Call) -> Tensor | None:
+    """The minimum of the upper limit and the maximum of the lower limit and a real number."""
+    x = call.operand(0)
+    if not is_arithmetic(call) or not is_float(x.dtype):
+        return None
+    limits: list[Element | None] = []
+    for place, name in ((1, "min"), (2, "max")):
+        written = call.node.attribute.get(name)
+        if written is not None:
+            limits.append(number_of(call, x.dtype, written))
+        elif call.has(place):
+            limit = call.operand(place)
+            limits.append(limit.at([0] * limit.rank))
+        else:
+            limits.append(None)
+    low, high = limits
+
+    def compute(element: Element) -> Element:
+        above = element if low is None else _maximum(element, low)
+        return above if high is None else _minimum(above, high)
+
+    return x.mapped(compute)
+
+
+@denotes("Where")
+def where(call: Call) -> Tensor | None:
+    """A choice, which does not matter between equal elements."""
+    without_laws = pointwise_function(call)
+
+    def compute(condition: Element, then: Element, otherwise: Element) -> Element:
+        return then if then is otherwise else without_laws(condition, then, otherwise)
+
+    operands = [call.operand(place) for place in range(3)]
+    return elementwise(compute, operands, call.shape(), call.dtype())
+
+
+@denotes("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+def compare(call: Call) -> Tensor | None:
+    """A comparison, written with the smaller number first."""
+    if call.opset < _BROADCASTS_SINCE:
+        return None
+    operands = [call.operand(0), call.operand(1)]
+    dtype = operands[0].dtype
+    name = call.node.op_type
+    kind = "at most" if name.endswith("OrEqual") else "less"
+
+    def compute(a: Element, b: Element) -> Element:
+        pair = [settled(a, dtype), settled(b, dtype)]
+        return function(kind, dtype, args=pair[::-1] if name.startswith("Greater") else pair)
+
+    return elementwise(compute, operands, call.shape(), call.dtype())
+
+
+@denotes("Cast", "CastLike")
+def cast(call: Call) -> Tensor:
+    """The same number, where the new type represents all numbers of the old one; else rounded."""
+    x = call.operand(0)
+    source, target = x.dtype, call.dtype()
+    if source == target:
+        return x
+    saturates = call.attribute("saturate", 1)
+    is_text = TensorProto.STRING in (source, target)
+
+    def compute(element: Element) -> Element:
+        value = settled(element, source)
+        if not is_text and target in LOSSLESS.get(source, ()):
+            return value
+        if _is_of_type(value, target):
+            return value
+        return function("cast", source, target, saturates, args=[value])
+
+    return x.mapped(compute, target)
+
+
+def _is_of_type(value: Element, target: int) -> bool:
+    """Whether an element is known to be a number of a floating-point type."""
+    single = value.single
+    if single is None or single.key[0] != "input" or not isinstance(single.key[2], int):
+        return False
+    return single.key[2] == target and is_float(target)
