@@ -23,6 +23,13 @@ def _no_function(key: tuple[Any, ...], _args: list[float]) -> float:
     raise AssertionError(f"no value of {key}")
 
 
+_REDUCTIONS: Mapping[tuple[Any, ...], Callable[[list[float]], float]] = {
+    ("ReduceMax",): max,
+    ("ReduceMin",): min,
+    ("ReduceProd",): math.prod,
+}
+
+
 class Numbers:
     """Evaluates elements: sums are computed term by term, without any law."""
 
@@ -66,6 +73,10 @@ class Numbers:
         if kind in (SIZE, WITHIN):
             number = self.index(base.args[0], sizes)
             return float(number) if kind == SIZE else float(number >= 0)
+        if base.key in _REDUCTIONS:
+            (listed,) = base.args
+            assert isinstance(listed, Element)
+            return float(_REDUCTIONS[base.key](self._members(listed, sizes)))
         args = [
             self.element(arg, sizes) if isinstance(arg, Element) else float(self.index(arg, sizes))
             for arg in base.args
@@ -79,6 +90,20 @@ class Numbers:
         if kind == "position":
             return args[0] if args[0] >= 0 else args[0] + args[1]
         return self.functions(base.key, args)
+
+    def _members(self, listed: Element, sizes: Mapping[str, int]) -> list[float]:
+        """The elements that a formal sum lists."""
+        members: list[float] = []
+        for (bounds, powers), coefficient in listed.terms.items():
+            ((base, power),) = powers
+            assert power == 1
+            (member,) = base.args
+            assert isinstance(member, Element)
+            extents = [range(evaluate(extent, sizes)) for _, extent in bounds]
+            for place in itertools.product(*extents):
+                inner = {**sizes, **dict(zip((name for name, _ in bounds), place, strict=True))}
+                members += [self.element(member, inner)] * int(coefficient)
+        return members
 
     def index(self, arg: Dim | Element, sizes: Mapping[str, int]) -> int:
         assert not isinstance(arg, Element)

@@ -18,9 +18,10 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.walk import all_nodes, reads
 from xoptim.operators.registry import OperatorKey, Trait, has_trait, is_deterministic, operator_of
-from xoptim.proof.elements import Argument, Element, dim_of, function
+from xoptim.proof.elements import Argument, Element, function
 from xoptim.proof.indices import Case, Unproved
 from xoptim.proof.kinds import WHOLE
+from xoptim.proof.laws import dim_of
 from xoptim.proof.tensors import Indices, Tensor, elementwise
 
 _WIDE: Final = {TensorProto.INT64, TensorProto.INT32, TensorProto.INT16, TensorProto.INT8}
@@ -192,6 +193,11 @@ def is_arithmetic(call: Call) -> bool:
     real numbers.
     """
     dtype = call.dtype()
+    return is_ring(call, dtype)
+
+
+def is_ring(call: Call, dtype: int) -> bool:
+    """Whether the numbers of a type are added and multiplied as in a ring."""
     return dtype in RING_TYPES or (is_float(dtype) and not call.case.is_exact)
 
 

@@ -8,17 +8,27 @@ these names only are equal.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, TypeAlias, final
 
-import numpy as np
+from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.polynomials import Table
 from xoptim.facts.symbolic import of_atom, order_of
-from xoptim.proof.indices import BOUND, Unproved, index_symbol, replaced, symbols_of
-from xoptim.proof.kinds import CONSTANT, EXP, ROOT, SIZE, SPECIAL, SUM, WHOLE, WITHIN, Stored
+from xoptim.proof.indices import BOUND, Unproved, check_time, index_symbol, replaced, symbols_of
+from xoptim.proof.kinds import (
+    COMPARISONS,
+    CONSTANT,
+    ROOT,
+    SIZE,
+    SPECIAL,
+    SUM,
+    WHOLE,
+    WITHIN,
+    Stored,
+)
 
 Number: TypeAlias = int | Fraction
 Bounds: TypeAlias = tuple[tuple[str, Dim], ...]
@@ -40,7 +50,16 @@ class Factor:
     ``key`` begins with the kind, and names the function with all that it depends on.
     """
 
-    __slots__ = ("__weakref__", "args", "free", "is_special", "key", "level", "serial")
+    __slots__ = (
+        "__weakref__",
+        "args",
+        "free",
+        "is_boolean",
+        "is_special",
+        "key",
+        "level",
+        "serial",
+    )
 
     def __init__(self, key: tuple[Hashable, ...], args: tuple[Argument, ...]) -> None:
         self.key = key
@@ -55,6 +74,8 @@ class Factor:
         self.is_special = key[0] == SPECIAL or (
             key[0] == CONSTANT and isinstance(key[1], Stored) and not key[1].is_finite
         )
+        # whether it is 0 or 1; the last part of a key is the type of the results
+        self.is_boolean = key[0] in (WITHIN, *COMPARISONS) or key[-1] == TensorProto.BOOL
         self.serial = next(_serial)
 
     def __repr__(self) -> str:
@@ -92,6 +113,7 @@ class Element:
     def __mul__(self, other: Element) -> Element:
         if len(self.terms) * len(other.terms) > _MAX_TERMS:
             raise Unproved("a large expression")
+        check_time()
         total = ZERO
         for (left, a), (right, b) in itertools.product(self.terms.items(), other.terms.items()):
             total = total + _product(_opened(left), _opened(right), a * b)
@@ -143,6 +165,10 @@ class Element:
         return " + ".join(_text(term, number) for term, number in self.terms.items()) or "0"
 
 
+Law: TypeAlias = Callable[[tuple[Hashable, ...], list[Any]], "Element"]
+"""Takes a key and new arguments, returns the function applied to them."""
+LAWS: Final[dict[str, Law]] = {}
+"""The functions that simplify, by kind; `xoptim.proof.laws` enters them."""
 FACTORS: Final = Table[Factor]()
 ELEMENTS: Final = Table[Element]()
 
@@ -192,63 +218,6 @@ def of_dim(dim: Dim) -> Element:
         powers = [(factor(SIZE, args=[of_atom(atom)]), power) for atom, power in monomial]
         total = total + element({((), _sorted(powers)): coefficient})
     return total
-
-
-def dim_of(value: Element) -> Dim | None:
-    """The integer that an element is, ``None`` where it is made of other factors."""
-    total: Dim = 0
-    for (bounds, powers), coefficient in value.terms.items():
-        is_integer = all(base.key[0] == SIZE and power > 0 for base, power in powers)
-        if bounds or not is_integer or not isinstance(coefficient, int):
-            return None
-        term: Dim = coefficient
-        for base, power in powers:
-            for _ in range(power):
-                term = base.args[0] * term  # type: ignore[operator]
-        total = total + term
-    return total
-
-
-def constant(stored: Stored, indices: Sequence[Dim]) -> Element:
-    """An element of an integer or floating-point constant."""
-    places = [index for index in indices if isinstance(index, int)]
-    if len(places) == len(indices):
-        return of_number(stored.array[tuple(places)])
-    return function(CONSTANT, stored, args=indices)
-
-
-def of_number(value: Any) -> Element:
-    """A number of numpy as an element; a negative zero is the number 0."""
-    if value.dtype.kind in "iub":
-        return number(int(value))
-    wide = float(value)
-    if not np.isfinite(wide):
-        return function(SPECIAL, str(wide))
-    ratio = Fraction(wide)
-    return number(int(ratio) if ratio.denominator == 1 else ratio)
-
-
-def within(condition: Dim) -> Element:
-    """1 where an expression is at least 0, and 0 elsewhere."""
-    if isinstance(condition, int):
-        return ONE if condition >= 0 else ZERO
-    return function(WITHIN, args=[condition])
-
-
-def root(value: Element) -> Element:
-    """The square root of an element that is at least 0."""
-    return value if value.number in (0, 1) else function(ROOT, args=[value])
-
-
-def exponential(value: Element) -> Element:
-    """The exponential of an element; of a sum, it is the product of exponentials."""
-    result = ONE
-    for term, coefficient in value.terms.items():
-        # exp(-x) is the inverse of exp(x).
-        sign = 1 if coefficient > 0 else -1
-        argument = element({term: coefficient * sign})
-        result = result * of_factor(factor(EXP, args=[argument]), sign)
-    return result
 
 
 def inverse(value: Element) -> Element:
@@ -352,7 +321,7 @@ def _image(base: Factor, values: Mapping[str, Dim]) -> Factor | Element:
         else arg.substituted(values)
         for arg in base.args
     ]
-    law = _LAWS.get(str(base.key[0]))
+    law = LAWS.get(str(base.key[0]))
     image = factor(*base.key, args=args) if law is None else law(base.key, args)
     single = None if isinstance(image, Factor) else image.single
     return image if single is None else single
@@ -384,7 +353,7 @@ def _product(left: _Open, right: _Open, value: Number) -> Element:
         kind = base.key[0]
         if not power:
             del powers[base]
-        elif kind == WITHIN:
+        elif base.is_boolean and power > 0:
             powers[base] = 1
         elif kind == SUM and power > 0:
             del powers[base]
@@ -421,12 +390,20 @@ def _closed(bounds: list[tuple[str, Dim]], powers: Mapping[Factor, int], value: 
 
 
 def _canonical(
-    bounds: list[tuple[str, Dim]], powers: Mapping[Factor, int], value: Number
+    bounds: Sequence[tuple[str, Dim]], powers: Mapping[Factor, int], value: Number
 ) -> Element:
+    term, _ = canonical_term(bounds, powers)
+    return element({term: value})
+
+
+def canonical_term(
+    bounds: Sequence[tuple[str, Dim]], powers: Mapping[Factor, int]
+) -> tuple[Term, dict[str, Dim]]:
+    """A product under a sum with canonical names of the indices, and the names by the old ones."""
     if len(bounds) > _MAX_BOUNDS:
         raise Unproved("more sums than are compared")
     level = 1 + max((base.level for base in powers), default=0)
-    candidates: list[Term] = []
+    candidates: list[tuple[Term, dict[str, Dim]]] = []
     for order in itertools.permutations(bounds):
         names = [f"{BOUND}{level}.{place}" for place in range(len(order))]
         values: dict[str, Dim] = {
@@ -436,9 +413,15 @@ def _canonical(
         extents = tuple(
             (new, replaced(extent, values)) for (_, extent), new in zip(order, names, strict=True)
         )
-        candidates.append((extents, _sorted(images)))  # type: ignore[arg-type]
-    canonical: dict[Term, Number] = {min(candidates, key=_order): value}
-    return element(canonical)
+        candidates.append(((extents, _sorted(images)), values))  # type: ignore[arg-type]
+    return min(candidates, key=lambda candidate: _order(candidate[0]))
+
+
+def closed(
+    bounds: Sequence[tuple[str, Dim]], powers: Mapping[Factor, int], value: Number
+) -> Element:
+    """A product under a sum as an element."""
+    return _closed(list(bounds), powers, value)
 
 
 def _without_softmax(
@@ -458,29 +441,6 @@ def _without_softmax(
                 rest = {f: p for f, p in powers.items() if f not in own and f is not base}
                 return _closed([b for b in bounds if b not in chosen], rest, value)
     return None
-
-
-def _applied_size(_key: tuple[Hashable, ...], args: list[Any]) -> Element:
-    return of_dim(args[0])
-
-
-def _applied_constant(key: tuple[Hashable, ...], args: list[Any]) -> Element:
-    assert isinstance(key[1], Stored)
-    return constant(key[1], args)
-
-
-def _applied_exponential(_key: tuple[Hashable, ...], args: list[Any]) -> Element:
-    return exponential(args[0])
-
-
-_LAWS: Final = {
-    SIZE: _applied_size,
-    CONSTANT: _applied_constant,
-    WITHIN: lambda _key, args: within(args[0]),
-    ROOT: lambda _key, args: root(args[0]),
-    EXP: _applied_exponential,
-}
-"""The functions that simplify, by kind, applied to new arguments."""
 
 
 ZERO: Final = element({})

@@ -8,8 +8,10 @@ size asks again for each case.
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Hashable, Mapping
+from contextvars import ContextVar
 from typing import Final, Protocol, Self
 
 from xoptim.facts.dims import (
@@ -78,6 +80,16 @@ class SizeSplit(CaseSplit):
     def __init__(self, *cases: Mapping[str, Dim]) -> None:
         super().__init__("; ".join(map(str, cases)))
         self.cases = cases
+
+
+DEADLINE: Final[ContextVar[float]] = ContextVar("DEADLINE", default=math.inf)
+"""The time (`time.monotonic`) at which a proof ends."""
+
+
+def check_time() -> None:
+    """Raise `Unproved` after the deadline."""
+    if time.monotonic() > DEADLINE.get():
+        raise Unproved("time")
 
 
 def multiple_of(name: str, divisor: int) -> dict[str, Dim]:
@@ -176,20 +188,14 @@ class Case:
     have the same bits. Otherwise, floating-point numbers are read as real numbers.
     """
 
-    def __init__(self, *, is_exact: bool, deadline: float = float("inf")) -> None:
+    def __init__(self, *, is_exact: bool) -> None:
         self.is_exact = is_exact
-        self.deadline = deadline
         self.extents: dict[str, Dim] = {}
         self.facts: list[Dim] = []  # expressions that are at least 0
         self._serial = itertools.count()
         self._signs: dict[Dim, bool | None] = {}
         self._places: dict[tuple[int, Dim], Dim] = {}
         self._sizes: dict[tuple[Hashable, ...], Dim] = {}
-
-    def check_time(self) -> None:
-        """Raise `Unproved` after the deadline."""
-        if time.monotonic() > self.deadline:
-            raise Unproved("time")
 
     def index(self, extent: Dim, prefix: str = INDEX) -> SymbolicDim:
         """A new index from 0 to ``extent - 1``."""

@@ -25,6 +25,9 @@ WHOLE: Final = "whole"
 SPECIAL: Final = "special"
 """Kind of a factor that is no real number: NaN or an infinity."""
 
+COMPARISONS: Final = ("less", "at most")
+"""Kinds of factors that compare their arguments, 0 or 1."""
+
 
 class Stored:
     """The array of a constant; arrays with equal types, shapes and bytes are equal."""

@@ -4,14 +4,18 @@ their denotations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import onnx
 from onnx import TensorProto, inliner
 
 from xoptim.facts.assumptions import Assumptions
+from xoptim.facts.attributes import encode_attribute
 from xoptim.facts.dims import Dim, is_anonymous, named, substitute
+from xoptim.facts.protos import opset_versions
+from xoptim.facts.schema import attribute_defaults
 from xoptim.facts.shapes import Info, Shape
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
@@ -20,7 +24,7 @@ from xoptim.graph.tensors import Tensor as StoredTensor
 from xoptim.proof import denotations
 from xoptim.proof.calls import DENOTATIONS, Call, applied, captured_names
 from xoptim.proof.elements import Element, function
-from xoptim.proof.indices import RESERVED, Case, Impossible, Unproved
+from xoptim.proof.indices import RESERVED, Case, Impossible, Unproved, check_time
 from xoptim.proof.tensors import Indices, Tensor, integer_tensor, stored_tensor
 
 assert denotations  # registers the denotations
@@ -29,6 +33,21 @@ _MAX_LISTED: Final = 16
 """Maximal number of elements of an integer input that may be sizes, each a symbol of its own."""
 _INTEGERS: Final[dict[int, int]] = {TensorProto.INT64: 64, TensorProto.INT32: 32}
 
+_CAN_EXPAND: Final = (
+    "inline_schema_functions" in inspect.signature(inliner.inline_selected_functions).parameters
+)
+_MAX_DEPTH: Final = 3
+"""Maximal number of definitions within definitions."""
+_DEFINED: Final = frozenset(
+    (
+        *("Attention", "Celu", "Elu", "Gelu", "GroupNormalization", "HardSigmoid", "HardSwish"),
+        *("LeakyRelu", "LogSoftmax", "MeanVarianceNormalization", "Mish", "PRelu", "ReduceL1"),
+        *("ReduceLogSum", "RotaryEmbedding", "Selu", "Shrink", "Softplus", "Softsign", "SwiGLU"),
+        *("Swish", "ThresholdedRelu"),
+    )
+)
+"""Operators that are read by their function bodies, where numbers are read as real."""
+
 
 class Side:
     """One of the two models of a proof, loaded once and read for each case.
@@ -36,13 +55,17 @@ class Side:
     Raises `Unproved` for a model that no proof covers.
     """
 
-    def __init__(self, model: onnx.ModelProto, assumptions: Assumptions) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, assumptions: Assumptions, *, is_exact: bool = True
+    ) -> None:
         # The model of the caller shares its inputs and constants, and its nodes are not changed.
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
         copy.graph.ClearField("value_info")
         if copy.functions:
             copy = inliner.inline_local_functions(copy)
+        if not is_exact:
+            copy = with_definitions(copy)
         self.model = load_model(copy, infer=False, assumptions=assumptions)
         self.graph = self.model.graph
         if self.graph.overridable:
@@ -65,7 +88,13 @@ class Side:
         return [self._value(case, name, values) for name in self.graph.outputs]
 
     def _read(self, case: Case, node: Node, values: dict[str, Tensor]) -> None:
-        case.check_time()
+        check_time()
+        if node.op_type == "Constant" and not node.domain:
+            stored = self.graph.tensor(node.output[0])
+            if stored is None:
+                raise Unproved("a constant of another kind than a tensor")
+            self.graph.learn(node.output[0], stored.info())
+            return
         results = infer_node(self.graph, node)[: len(node.output)]
         for name, info in zip(node.output, results, strict=True):
             if name:
@@ -103,6 +132,32 @@ class Side:
         if stored is None:
             raise Unproved(f"the value {name!r} is not computed")
         return _stored(case, stored)
+
+
+def with_definitions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the function bodies of ONNX in place of operators that they define."""
+    for _ in range(_MAX_DEPTH):
+        names = sorted({node.op_type for node in model.graph.node if not node.domain} & _DEFINED)
+        if not names or not _CAN_EXPAND:
+            break
+        keys = [("", name) for name in names]
+        _write_defaults(model, names)
+        try:
+            model = inliner.inline_selected_functions(model, keys, inline_schema_functions=True)
+        except (RuntimeError, ValueError):  # no body for this call
+            break
+    return model
+
+
+def _write_defaults(model: onnx.ModelProto, names: Sequence[str]) -> None:
+    """Write the defaults of attributes, to which the bodies of some operators refer."""
+    opset = opset_versions(model.opset_import).get("", 1)
+    for node in model.graph.node:
+        if node.op_type in names and not node.domain:
+            written = {attribute.name for attribute in node.attribute}
+            for name, value in attribute_defaults(node.op_type, "", opset).items():
+                if name not in written:
+                    node.attribute.append(encode_attribute(name, value))
 
 
 def _stored(case: Case, stored: StoredTensor) -> Tensor:

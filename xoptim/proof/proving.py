@@ -11,10 +11,13 @@ import onnx
 
 from xoptim.facts.assumptions import USUAL, Assumptions
 from xoptim.facts.dims import Dim, SymbolicDim, substitute
-from xoptim.facts.errors import XoptimError
+from xoptim.facts.dtypes import is_float
 from xoptim.graph.propagate import quietly
 from xoptim.proof.elements import Element
+from xoptim.proof.folded import Closeness, precision_of
 from xoptim.proof.indices import (
+    DEADLINE,
+    INDEX,
     Case,
     Impossible,
     IndexSplit,
@@ -22,7 +25,6 @@ from xoptim.proof.indices import (
     SizeSplit,
     Unproved,
     index_symbol,
-    linear_parts,
     symbols_of,
 )
 from xoptim.proof.meaning import Side
@@ -36,16 +38,8 @@ GRADES: Final[tuple[Grade, ...]] = get_args(Grade)
 
 _MAX_CASES: Final = 48
 _MAX_SECONDS: Final = 2.0
-_ERRORS: Final = (
-    ArithmeticError,
-    LookupError,
-    TypeError,
-    ValueError,
-    RecursionError,
-    NotImplementedError,
-    XoptimError,
-)
-"""What an operator outside of the standard raises in a denotation."""
+_MAX_ENUMERATED: Final = 8
+"""Maximal number of values of an index that are cases of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,22 +93,30 @@ def prove_models(
     seconds: float = _MAX_SECONDS,
 ) -> Proof:
     """Prove that two models with the same inputs compute the same outputs; as `prove`."""
+    token = DEADLINE.set(time.monotonic() + seconds)
+    try:
+        return _best(before, after, assumptions)
+    finally:
+        DEADLINE.reset(token)
+
+
+def _best(before: onnx.ModelProto, after: onnx.ModelProto, assumptions: Assumptions) -> Proof:
+    """The proof of the strongest grade."""
     start = time.monotonic()
-    deadline = start + seconds
     reason = ""
-    for grade in GRADES[:2]:
-        attempt = _Attempt(before, after, assumptions, grade == "same bits", deadline)
+    for is_exact in (True, False):
+        attempt = _Attempt(before, after, assumptions, is_exact)
         try:
             with quietly():
                 attempt.run()
         except Unproved as error:
             reason = str(error)
-        except _ERRORS as error:
+        except Exception as error:  # a denotation may raise anything for an invalid node
             reason = f"{type(error).__name__}: {error}"[:200]
         else:
-            premises = ("sizes are at least 1", *assumptions.texts)
             taken = time.monotonic() - start
-            return Proof(grade, "", premises, attempt.compared, taken, attempt.sides)
+            premises = ("sizes are at least 1", *assumptions.texts, *attempt.premises)
+            return Proof(attempt.grade, "", premises, attempt.compared, taken, attempt.sides)
         if reason == "time":
             break
     taken = time.monotonic() - start
@@ -134,6 +136,31 @@ class _CaseOf:
     facts: tuple[Dim, ...] = ()
 
 
+class _Reading:
+    """The outputs of both models in one case, read when they are asked for."""
+
+    def __init__(self, before: Side, after: Side, is_exact: bool, given: _CaseOf) -> None:
+        self.case = Case(is_exact=is_exact)
+        self.case.extents.update(given.extents)
+        self.case.facts = list(given.facts)
+        self._sides = before, after
+        self._sizes = given.sizes
+        self._outputs: dict[int, list[Tensor]] = {}
+
+    def before(self, place: int) -> Tensor:
+        """An output of the original."""
+        return self._output(0, place)
+
+    def after(self, place: int) -> Tensor:
+        """An output of the result."""
+        return self._output(1, place)
+
+    def _output(self, side: int, place: int) -> Tensor:
+        if side not in self._outputs:
+            self._outputs[side] = self._sides[side].outputs(self.case, self._sizes)
+        return self._outputs[side][place]
+
+
 class _Attempt:
     """The comparison of two models, case by case, in one reading of floating-point numbers."""
 
@@ -143,18 +170,21 @@ class _Attempt:
         after: onnx.ModelProto,
         assumptions: Assumptions,
         is_exact: bool,
-        deadline: float,
     ) -> None:
         self.protos = before, after
         self.assumptions = assumptions
         self.is_exact = is_exact
-        self.deadline = deadline
         self.compared = 0
         self.sides = ("", "")
+        self.grade: Grade = "same bits" if is_exact else "over real numbers"
+        self.premises: tuple[str, ...] = ()
+        self._readings: dict[object, _Reading] = {}
 
     def run(self) -> None:
         """Compare all outputs; raises `Unproved` where they may differ."""
-        self.before, self.after = (Side(proto, self.assumptions) for proto in self.protos)
+        self.before, self.after = (
+            Side(proto, self.assumptions, is_exact=self.is_exact) for proto in self.protos
+        )
         if self.before.inputs.keys() != self.after.inputs.keys():
             raise Unproved("the inputs differ")
         if self.before.graph.outputs != self.after.graph.outputs:
@@ -183,37 +213,54 @@ class _Attempt:
         The original may require sizes. The result must not: it has to run wherever the original
         does.
         """
-        case = Case(is_exact=self.is_exact, deadline=self.deadline)
-        case.extents.update(given.extents)
-        case.facts = list(given.facts)
         is_original = True
+        reading = self._reading(given)
         try:
-            first = self.before.outputs(case, given.sizes)[place]
+            first = reading.before(place)
             is_original = False
-            second = self.after.outputs(case, given.sizes)[place]
+            second = reading.after(place)
             _require_same_shape(first, second)
             if not given.indices and first.shape:
-                return [_with_indices(given, first)]
+                return [_with_indices(given, place, first)]
             is_original = True
             left = first.at(given.indices)
             is_original = False
             right = second.at(given.indices)
-            self._compare(given, left, right)
+            self._compare(given, left, right, is_float(first.dtype))
         except (Impossible, SizeSplit) as error:
             if not is_original:
                 raise Unproved("the result requires sizes that the original does not") from None
             return _by_size(given, error.cases) if isinstance(error, SizeSplit) else []
         except SignSplit as split:
-            return _by_sign(case, given, split.condition)
+            return _by_sign(reading.case, given, split.condition)
         except IndexSplit as split:
-            return [_by_index(given, split)]
+            return [_by_index(reading.case, given, split)]
         return None
 
-    def _compare(self, _given: _CaseOf, left: Element, right: Element) -> None:
-        """Compare the elements of both sides; raises `Unproved` where they may differ."""
+    def _reading(self, given: _CaseOf) -> _Reading:
+        """The outputs in a case; cases that differ in their indices only share them."""
+        key = frozenset(given.sizes.items()), given.facts
+        if key not in self._readings:
+            self._readings[key] = _Reading(self.before, self.after, self.is_exact, given)
+        reading = self._readings[key]
+        reading.case.extents.update(given.extents)
+        return reading
+
+    def _compare(self, given: _CaseOf, left: Element, right: Element, is_rounded: bool) -> None:
+        """Compare the elements of both sides; raises `Unproved` where they may differ.
+
+        ``is_rounded``: they are floating-point numbers, in which constants may be folded.
+        """
         self.sides = str(left), str(right)
-        if left is not right:
+        if left is right:
+            return
+        precision = precision_of(*self.protos)
+        if self.is_exact or not is_rounded:
             raise Unproved("the normal forms differ")
+        if not Closeness(given.extents, precision).are_close(left, right):
+            raise Unproved("the normal forms differ")
+        self.grade = "over real numbers, constants folded"
+        self.premises = (precision.text,)
 
 
 def _require_same_shape(first: Tensor, second: Tensor) -> None:
@@ -224,8 +271,9 @@ def _require_same_shape(first: Tensor, second: Tensor) -> None:
         raise Unproved(f"the shapes differ: {' and '.join(texts)}"[:200])
 
 
-def _with_indices(given: _CaseOf, tensor: Tensor) -> _CaseOf:
-    names = [f"#{axis}" for axis in range(tensor.rank)]
+def _with_indices(given: _CaseOf, place: int, tensor: Tensor) -> _CaseOf:
+    """The case with an index for each axis of an output, whose names no other output has."""
+    names = [f"{INDEX}{place}.{axis}" for axis in range(tensor.rank)]
     extents = dict(zip(names, tensor.shape, strict=True))
     indices = tuple(index_symbol(name, extent) for name, extent in extents.items())
     return _CaseOf(given.sizes, indices, extents, given.facts)
@@ -247,45 +295,62 @@ def _is_indexed(dim: Dim) -> bool:
     return any(name.startswith("#") for name in symbols_of(dim))
 
 
-def _by_index(given: _CaseOf, split: IndexSplit) -> _CaseOf:
+def _by_index(case: Case, given: _CaseOf, split: IndexSplit) -> _CaseOf:
     """The case with an index written as ``outer * inner_extent + inner``."""
-    outer, inner = f"{split.name}o", f"{split.name}i"
     if split.name not in given.extents:
         raise Unproved("an index that is not split")
-    new = index_symbol(outer, split.outer) * split.inner + index_symbol(inner, split.inner)
-    return _with_index(given, split.name, new, {outer: split.outer, inner: split.inner})
+    outer, inner = case.index(split.outer), case.index(split.inner)
+    extents = {str(outer): split.outer, str(inner): split.inner}
+    return _with_index(given, split.name, outer * split.inner + inner, extents)
 
 
 def _with_index(given: _CaseOf, name: str, new: Dim, extents: Mapping[str, Dim]) -> _CaseOf:
+    """The case with an expression of new indices in place of an index."""
+    ones: dict[str, Dim] = {key: 0 for key, extent in extents.items() if extent == 1}
+    value = {name: substitute(new, ones)}
     rest = {key: extent for key, extent in given.extents.items() if key != name}
-    indices = tuple(substitute(index, {name: new}) for index in given.indices)
-    facts = tuple(substitute(fact, {name: new}) for fact in given.facts)
-    return _CaseOf(given.sizes, indices, {**rest, **extents}, facts)
+    rest |= {key: extent for key, extent in extents.items() if key not in ones}
+    indices = tuple(substitute(index, value) for index in given.indices)
+    facts = tuple(substitute(fact, value) for fact in given.facts)
+    return _CaseOf(given.sizes, indices, rest, facts)
 
 
 def _by_sign(case: Case, given: _CaseOf, condition: SymbolicDim) -> list[_CaseOf]:
     """The cases in which an expression is at least 0, and below 0.
 
-    An index is cut in two ranges where that answers the question.
+    An index is cut in two ranges, or takes its few values, where that answers the question.
     """
     symbols = symbols_of(condition)
-    indices = sorted(symbols & given.extents.keys())
     if any(name[0] in "@&$" for name in symbols):
         raise Unproved("a condition on the index of a sum or of a whole operand")
-    if len(indices) == 1 and linear_parts(condition, indices[0]) is not None:
-        (name,) = indices
+    indices = sorted(symbols & given.extents.keys())
+    short = min(indices, key=lambda name: _extent_of(given, name), default="")
+    if len(indices) > 1 and _extent_of(given, short) <= _MAX_ENUMERATED:
+        return [_with_index(given, short, n, {}) for n in range(_extent_of(given, short))]
+    if len(indices) == 1:
         try:
-            first = case.cut(condition, name)
+            first = case.cut(condition, short)
         except SignSplit as split:  # it depends on sizes whether there are two ranges
             return _by_sign(case, given, split.condition)
         if first is not None:
-            rest = given.extents[name] - first
-            low, high = f"{name}l", f"{name}h"
-            return [
-                _with_index(given, name, index_symbol(low, first), {low: first}),
-                _with_index(given, name, index_symbol(high, rest) + first, {high: rest}),
-            ]
+            return _cut(case, given, short, first)
     return [
         _CaseOf(given.sizes, given.indices, given.extents, (*given.facts, fact))
         for fact in (condition, -condition - 1)
     ]
+
+
+def _cut(case: Case, given: _CaseOf, name: str, first: Dim) -> list[_CaseOf]:
+    """The cases of the first values of an index, and of the rest."""
+    rest = given.extents[name] - first
+    low, high = case.index(first), case.index(rest)
+    return [
+        _with_index(given, name, low, {str(low): first}),
+        _with_index(given, name, high + first, {str(high): rest}),
+    ]
+
+
+def _extent_of(given: _CaseOf, name: str) -> int:
+    """The number of values of an index, a large one where it is a size."""
+    extent = given.extents[name]
+    return extent if isinstance(extent, int) else _MAX_ENUMERATED + 1

@@ -12,7 +12,7 @@ import numpy as np
 from xoptim.facts.dims import Dim, SymbolicDim, is_never_one, product
 from xoptim.facts.shapes import Shape
 from xoptim.facts.symbolic import single_atom
-from xoptim.proof.elements import ZERO, Element, constant, function, of_dim, within
+from xoptim.proof.elements import ZERO, Element, function, of_dim
 from xoptim.proof.indices import (
     BOUND,
     PLACE,
@@ -22,10 +22,12 @@ from xoptim.proof.indices import (
     SignSplit,
     SizeSplit,
     Unproved,
+    check_time,
     multiple_of,
     symbols_of,
 )
 from xoptim.proof.kinds import Stored
+from xoptim.proof.laws import constant, within
 
 Indices: TypeAlias = tuple[Dim, ...]
 Read: TypeAlias = Callable[[Indices], Element]
@@ -77,20 +79,44 @@ def stored_tensor(array: np.ndarray[Any, Any], dtype: int, *, keeps_zeros: bool)
 
     ``keeps_zeros``: a negative zero is not the number 0.
     """
+    reader: list[Read] = []  # made when it is read: large constants are often not
+
+    def read(indices: Indices) -> Element:
+        if not reader:
+            reader.append(_stored_reader(array, keeps_zeros))
+        return reader[0](indices)
+
+    return Tensor(array.shape, dtype, read)
+
+
+def _stored_reader(array: np.ndarray[Any, Any], keeps_zeros: bool) -> Read:
     axes = [*range(array.ndim)]
     if 0 < array.size <= _MAX_GROUPED:
         axes = [axis for axis in axes if _differs(array, axis)]
     places = tuple(slice(None) if axis in axes else 0 for axis in range(array.ndim))
     core = Stored(array[places] if array.size else array)
+    steps = _steps(core.array) if core.array.dtype.kind in "iu" and array.size else None
     is_signed = keeps_zeros and _has_negative_zero(core.array)
 
     def read(indices: Indices) -> Element:
         chosen = [indices[axis] for axis in axes]
+        if steps is not None:
+            start = int(core.array.flat[0])
+            return of_dim(sum((i * step for i, step in zip(chosen, steps, strict=True)), start))
         if is_signed:
             return function("bits", core, args=chosen)
         return constant(core, chosen)
 
-    return Tensor(array.shape, dtype, read)
+    return read
+
+
+def _steps(array: np.ndarray[Any, Any]) -> list[int] | None:
+    """The steps along the axes of integers that are the sum of steps along all axes."""
+    first = array.flat[0].astype(object)
+    steps = [int(array[(0,) * k + (1,)].flat[0].astype(object) - first) for k in range(array.ndim)]
+    places = np.indices(array.shape, dtype=object)
+    expected = sum((place * step for place, step in zip(places, steps, strict=True)), first)
+    return steps if bool(np.all(array.astype(object) == expected)) else None
 
 
 def _differs(array: np.ndarray[Any, Any], axis: int) -> bool:
@@ -130,7 +156,7 @@ def integer_tensor(values: Sequence[Dim], shape: Sequence[int], dtype: int) -> T
 
 def total(case: Case, extent: Dim, summand: Callable[[Dim], Element]) -> Element:
     """The sum of a function of an index from 0 to ``extent - 1``."""
-    case.check_time()
+    check_time()
     if isinstance(extent, int) and extent <= 1:
         return summand(0) if extent == 1 else ZERO
     index = case.index(extent, BOUND)

@@ -43,7 +43,7 @@ def check(
         if value.dtype in (np.int64, np.int32) and value.ndim < 2
         for place, number in enumerate(value.ravel())
     }
-    tensors = Side(model, USUAL).outputs(case, sizes)
+    tensors = Side(model, USUAL, is_exact=exact).outputs(case, sizes)
     for tensor, result in zip(tensors, expected, strict=True):
         assert tensor.shape == result.shape
         assert numpy_dtype(tensor.dtype) == result.dtype
@@ -67,7 +67,7 @@ class _Cases(_Attempt):
         expected: list[Any],
         elements: Mapping[str, int],
     ) -> None:
-        super().__init__(model, model, USUAL, exact, float("inf"))
+        super().__init__(model, model, USUAL, exact)
         self.numbers = numbers
         self.expected = expected
         self.elements = elements
@@ -79,7 +79,7 @@ class _Cases(_Attempt):
         super()._compare_output(place)
         assert self.read.all()
 
-    def _compare(self, given: _CaseOf, left: Element, right: Element) -> None:
+    def _compare(self, given: _CaseOf, left: Element, right: Element, is_rounded: bool) -> None:
         assert left is right
         extents = [range(evaluate(extent, {})) for extent in given.extents.values()]
         for values in itertools.product(*extents):

@@ -224,3 +224,20 @@ def test_a_call_that_is_not_understood_is_a_function_of_its_operand() -> None:
     single = tensor.at([0]).single
     assert single is not None
     assert single.key[:2] == ("whole", "Pad")
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_gather_nd(batch: int) -> None:
+    tuples = "2,3,1" if batch else "2,2"
+    sizes = "A,B" if batch else "A"
+    check(
+        f"""(float[2,3] x, int64[{tuples}] i) => (float[{sizes}] y) {{
+        y = GatherND <batch_dims = {batch}> (x, i) }}"""
+    )
+
+
+def test_integers_in_equal_steps() -> None:
+    check(
+        """(float[2,3] x) => (float[A,B,C] y) <int64[2,2] i = {0, 2, -3, -1}> {
+        y = Gather <axis = 1> (x, i) }"""
+    )

@@ -112,6 +112,20 @@ def test_reductions(op_type: str, keepdims: int, axes: list[int]) -> None:
     )
 
 
+@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin", "ReduceProd"])
+def test_reductions_without_laws(op_type: str) -> None:
+    check(
+        f"""(float[2,3,2] x) => (float[A,B] y) <int64[1] a = {{1}}> {{
+        y = {op_type} <keepdims = 0> (x, a) }}""",
+        exact=False,
+    )
+    check(
+        f"""(float[2,1,2] x) => (float[A,B] y) <int64[1] a = {{1}}> {{
+        y = {op_type} <keepdims = 0> (x, a) }}""",
+        exact=False,
+    )
+
+
 def test_reduction_of_all_axes_and_of_none() -> None:
     check("(float[2,3] x) => (float[A,B] y) { y = ReduceSum(x) }", exact=False)
     check("(float[2,3] x) => (float y) { y = ReduceMean <keepdims = 0> (x) }", exact=False)

@@ -11,7 +11,8 @@ from onnx import TensorProto
 from xoptim.facts.dtypes import LOSSLESS, is_float
 from xoptim.proof.calls import Call, denotes, is_arithmetic, pointwise_function, settled
 from xoptim.proof.denotations.movement import number_of
-from xoptim.proof.elements import ONE, ZERO, Element, exponential, function, inverse, root
+from xoptim.proof.elements import ONE, ZERO, Element, function, inverse
+from xoptim.proof.laws import exponential, root
 from xoptim.proof.tensors import Tensor, elementwise
 
 _MAX_EXPONENT: Final = 8
@@ -196,14 +197,37 @@ def clip(call: Call) -> Tensor | None:
 
 @denotes("Where")
 def where(call: Call) -> Tensor | None:
-    """A choice, which does not matter between equal elements."""
+    """A choice; between numbers of a ring, it is a sum of products with the condition."""
     without_laws = pointwise_function(call)
+    has_laws = is_arithmetic(call) or call.dtype() == TensorProto.BOOL
 
     def compute(condition: Element, then: Element, otherwise: Element) -> Element:
-        return then if then is otherwise else without_laws(condition, then, otherwise)
+        if then is otherwise:
+            return then
+        if not has_laws or then.is_special or otherwise.is_special:
+            return without_laws(condition, then, otherwise)
+        return otherwise + condition * (then - otherwise)
 
     operands = [call.operand(place) for place in range(3)]
     return elementwise(compute, operands, call.shape(), call.dtype())
+
+
+@denotes("And", "Or", "Xor", "Not")
+def logic(call: Call) -> Tensor | None:
+    """Truth values as the numbers 0 and 1."""
+    if call.opset < _BROADCASTS_SINCE:
+        return None
+    compute = _LOGIC[call.node.op_type]
+    operands = [call.operand(place) for place in range(len(call.operands))]
+    return elementwise(compute, operands, call.shape(), TensorProto.BOOL)
+
+
+_LOGIC: Final[dict[str, Callable[..., Element]]] = {
+    "And": lambda a, b: a * b,
+    "Or": lambda a, b: a + b - a * b,
+    "Xor": lambda a, b: a + b - (a * b).scaled(2),
+    "Not": lambda a: ONE - a,
+}
 
 
 @denotes("Greater", "GreaterOrEqual", "Less", "LessOrEqual")

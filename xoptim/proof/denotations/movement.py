@@ -12,8 +12,9 @@ from xoptim.facts.attributes import moved
 from xoptim.facts.dims import LARGEST_SIZE, Dim
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.proof.calls import Call, denotes, settled
-from xoptim.proof.elements import Element, dim_of, function, number, of_dim
+from xoptim.proof.elements import Element, function, number, of_dim
 from xoptim.proof.indices import Unproved, read_index
+from xoptim.proof.laws import dim_of
 from xoptim.proof.tensors import (
     Indices,
     Tensor,
@@ -248,14 +249,48 @@ def _gathered(call: Call, at: _Read, inner: Indices, size: Dim) -> Element:
         runs = _runs([n if n >= 0 else n + size for n in numbers])
         if runs is not None:
             return _of_runs(call, at, inner[0], runs)
-    element = settled(call.operand(1).at(inner), call.operand(1).dtype)
+    return _at_index(call, call.operand(1).at(inner), size, at)
+
+
+def _at_index(call: Call, value: Element, size: Dim, at: _Read) -> Element:
+    """The element at an index that is an element of the second operand."""
+    element = settled(value, call.operand(1).dtype)
     index = dim_of(element)
     if index is not None:
-        case = call.case
-        return choose(case, index, lambda: at(index), lambda: at(index + size))
+        return choose(call.case, index, lambda: at(index), lambda: at(index + size))
     # Negative indices count from the end.
     position = function("position", args=[element, size])
     return at(read_index(position, size))
+
+
+@denotes("GatherND")
+def gather_nd(call: Call) -> Tensor | None:
+    """Elements at tuples of indices, which are along the last axis of the second operand."""
+    x, tuples = call.operand(0), call.operand(1)
+    batch = call.attribute("batch_dims", 0)
+    count = tuples.shape[-1] if tuples.shape else None
+    if not isinstance(count, int):
+        return None
+    for axis in range(batch):
+        require_equal(x.shape[axis], tuples.shape[axis], or_one=False)
+    shape = (*tuples.shape[:-1], *x.shape[batch + count :])
+
+    def read(indices: Indices) -> Element:
+        outer, inner = indices[: tuples.rank - 1], indices[tuples.rank - 1 :]
+
+        def along(axis: int, place: Indices) -> Element:
+            if axis == count:
+                return x.at([*indices[:batch], *place, *inner])
+            return _at_index(
+                call,
+                tuples.at([*outer, axis]),
+                x.shape[batch + axis],
+                lambda index: along(axis + 1, (*place, index)),
+            )
+
+        return along(0, ())
+
+    return Tensor(shape, x.dtype, read)
 
 
 def _runs(numbers: Sequence[Dim]) -> list[_Run] | None:

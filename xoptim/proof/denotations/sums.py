@@ -13,8 +13,9 @@ from xoptim.facts.dims import Dim, product
 from xoptim.facts.dtypes import is_float
 from xoptim.proof.calls import Call, denotes, is_arithmetic
 from xoptim.proof.denotations.movement import number_of, permuted
-from xoptim.proof.elements import Element, exponential, function, inverse, of_dim, root
+from xoptim.proof.elements import Element, function, inverse, of_dim
 from xoptim.proof.indices import Case, Unproved
+from xoptim.proof.laws import exponential, root
 from xoptim.proof.tensors import (
     Indices,
     Tensor,
@@ -397,3 +398,48 @@ def normalized(
     return elementwise(
         lambda a, v: a * inverse(root(v + epsilon)), [centered, squares], x.shape, x.dtype
     )
+
+
+@denotes("LayerNormalization", "RMSNormalization")
+@denotes("SimplifiedLayerNormalization")
+def layer_normalization(call: Call) -> Tensor | None:
+    """The last axes, centered (but for RMS) and divided by their deviation, scaled and shifted."""
+    places = [place for place in range(3) if call.has(place)]
+    if not is_covered(call, *places) or sum(map(bool, call.node.output)) > 1:
+        return None
+    x = call.operand(0)
+    axis = call.attribute("axis", -1) % x.rank
+    epsilon = number_of(call, x.dtype, call.attribute("epsilon", 1e-5))
+    is_centered = call.node.op_type == "LayerNormalization"
+    axes = [*range(axis, x.rank)]
+    result = normalized(call.case, x, axes, epsilon, is_centered=is_centered)
+    return _scaled(result, *(call.operand(place) for place in places[1:]))
+
+
+def _scaled(x: Tensor, scale: Tensor, *bias: Tensor) -> Tensor:
+    """A tensor times a scale, plus a bias if there is one."""
+
+    def compute(a: Element, s: Element, *b: Element) -> Element:
+        return sum(map(real, b), a * real(s))
+
+    return elementwise(compute, [x, scale, *bias], x.shape, x.dtype)
+
+
+@denotes("SkipLayerNormalization", domain="com.microsoft")
+@denotes("SkipSimplifiedLayerNormalization", domain="com.microsoft")
+def skip_layer_normalization(call: Call) -> list[Tensor] | None:
+    """The normalization of a sum, and the sum."""
+    is_centered = call.node.op_type == "SkipLayerNormalization"
+    bias, shift = (4, 3) if is_centered else (3, 4)
+    places = [place for place in range(5) if call.has(place)]
+    if not is_covered(call, *places) or any(call.node.output[1:3]):
+        return None
+    terms = [call.operand(place) for place in (0, 1, bias) if call.has(place)]
+    x = elementwise(lambda *e: real(sum(e[1:], e[0])), terms, terms[0].shape, call.dtype())
+    epsilon = number_of(call, x.dtype, call.attribute("epsilon", 1e-12))
+    result = normalized(call.case, x, [x.rank - 1], epsilon, is_centered=is_centered)
+    parameters = [call.operand(2)]
+    if is_centered and call.has(shift):
+        parameters.append(call.operand(shift))
+    scaled = _scaled(result, *parameters)
+    return [scaled, scaled, scaled, x][: len(call.node.output)]
