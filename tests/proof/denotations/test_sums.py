@@ -1,10 +1,16 @@
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from tests.proof.denotations.checking import check
 from tests.support import parse
 from xoptim.facts.assumptions import USUAL
+from xoptim.proof.calls import DENOTATIONS, Call
+from xoptim.proof.denotations.sums import multiplied, summed_over
 from xoptim.proof.indices import Case, Unproved
 from xoptim.proof.meaning import Side
+from xoptim.proof.tensors import Tensor
 
 
 @pytest.mark.parametrize(
@@ -169,3 +175,32 @@ def test_a_sum_over_infinity_has_no_laws(nodes: str) -> None:
     (tensor,) = Side(model, USUAL).outputs(Case(is_exact=False), {})
     with pytest.raises(Unproved, match="infinite"):
         tensor.at([0] * tensor.rank)
+
+
+WRONG_FORMULAS: dict[str, Callable[[Call], Any]] = {
+    "Sub": lambda call: DENOTATIONS["", "Add"](call),
+    "MatMul": lambda call: multiplied(call.case, call.operand(0), call.operand(0)),
+    "Concat": lambda call: Tensor(call.shape(), call.dtype(), call.operand(0).at),
+    "ReduceMean": lambda call: summed_over(
+        call.case, call.operand(0), [1], keeps=True, change=lambda element: element
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("op_type", "nodes"),
+    [
+        ("Sub", "y = Sub(a, b)"),
+        ("MatMul", "y = MatMul(a, b)"),
+        ("Concat", "y = Concat <axis = 0> (a, b)"),
+        ("ReduceMean", "y = ReduceMean <keepdims = 1> (a, i)"),
+    ],
+)
+def test_a_wrong_formula_is_noticed(
+    op_type: str, nodes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"(float[3,3] a, float[3,3] b) => (float[A,B] y) <int64[1] i = {{1}}> {{ {nodes} }}"
+    check(text, exact=False)
+    monkeypatch.setitem(DENOTATIONS, ("", op_type), WRONG_FORMULAS[op_type])
+    with pytest.raises(AssertionError):
+        check(text, exact=False)
