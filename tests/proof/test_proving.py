@@ -211,10 +211,24 @@ DIFFERENT = (
     ),
     (
         "A sum over an infinite mask",
-        "(float[N,4] x) => (float[A] y) <float[4] m = {0, 0, 0, -inf}, int64[1] a = {1}>",
+        "(float[N,4] x) => (float[A] y) <float[1,4] m = {0, 0, 0, -inf}, int64[1] a = {1}>",
         "s = Add(x, m) y = ReduceSum <keepdims = 0> (s, a)",
         "t = ReduceSum <keepdims = 0> (x, a) u = ReduceSum <keepdims = 0> (m, a) y = Add(t, u)",
         "infinite",
+    ),
+    (
+        "An axis of known integers that is out of range",
+        "(float[N,4] x) => (int64[1] y) <int64[1] i = {1}>",
+        "s = Shape(x) y = Gather(s, i)",
+        "s = Shape(x) y = Gather <axis = 1> (s, i)",
+        "axis 1 of a tensor of rank 1",
+    ),
+    (
+        "An axis that is out of range",
+        "(float[N,4] x, float[N,4] z) => (float[A,B] y)",
+        "y = Concat <axis = 1> (x, z)",
+        "y = Concat <axis = 3> (x, z)",
+        "axis 3 of a tensor of rank 2",
     ),
     (
         "A multiple of 64 elements",

@@ -13,7 +13,7 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, bounds, is_anonymous
 from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
 from xoptim.facts.schema import attribute_names, since_version
-from xoptim.facts.shapes import Info, Shape
+from xoptim.facts.shapes import Info, Shape, normalized
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.walk import all_nodes, reads
@@ -127,6 +127,14 @@ class Call:
         bodies = tuple((name, _body_key(body)) for name, body in sorted(node.bodies.items()))
         version = since_version(node.op_type, node.domain, node.opset) or node.opset
         return node.op_type, node.domain, version, settings, bodies
+
+
+def axis_within(axis: int, rank: int) -> int:
+    """A non-negative axis; raises `Unproved` for one out of range."""
+    place = normalized(axis, rank)
+    if place is None:
+        raise Unproved(f"axis {axis} of a tensor of rank {rank}")
+    return place
 
 
 def _body_key(body: Graph) -> bytes:

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 import onnx
 from onnx import TensorProto, inliner
 
@@ -21,6 +22,7 @@ from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import infer_node
 from xoptim.graph.tensors import Tensor as StoredTensor
+from xoptim.operators.inference.fallback import is_refused
 from xoptim.proof import denotations
 from xoptim.proof.calls import DENOTATIONS, Call, applied, captured_names
 from xoptim.proof.elements import Element, function
@@ -100,6 +102,7 @@ class Side:
             if name:
                 self.graph.learn(name, info)
         if all(self._is_listed(name) or not name for name in node.output):
+            self._require_valid(node)
             return  # known integers
         operands = [self._value(case, name, values) if name else None for name in node.input]
         captured = [self._value(case, name, values) for name in captured_names(node)]
@@ -115,6 +118,18 @@ class Side:
                 # The names of sizes that depend on values differ from those of the formula.
                 info = self.graph.info_of(name)
                 self.graph.learn(name, Info(tensor.dtype, tensor.shape, info.data))
+
+    def _require_valid(self, node: Node) -> None:
+        """Raise `Unproved` for a node that no runtime loads: its results have values anyway."""
+        inputs = [self.graph.info_of(name) if name else None for name in node.input]
+
+        def constant(index: int) -> np.ndarray[Any, Any] | None:
+            stored = self.graph.tensor(node.input[index])
+            return None if stored is None else stored.numpy()
+
+        refused, _ = is_refused(node.to_proto(), node.opset, inputs, constant)
+        if refused:
+            raise Unproved(f"an invalid {node.op_type}")
 
     def _is_listed(self, name: str) -> bool:
         return self.graph.info_of(name).data is not None

@@ -11,7 +11,7 @@ from onnx import TensorProto, numpy_helper
 from xoptim.facts.attributes import moved
 from xoptim.facts.dims import LARGEST_SIZE, Dim
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.proof.calls import Call, denotes, settled
+from xoptim.proof.calls import Call, axis_within, denotes, settled
 from xoptim.proof.elements import Element, function, number, of_dim
 from xoptim.proof.indices import Unproved, read_index
 from xoptim.proof.laws import dim_of
@@ -108,7 +108,7 @@ def concat(call: Call) -> Tensor | None:
     axis = call.attribute("axis")
     if axis is None:
         return None
-    axis %= rank
+    axis = axis_within(axis, rank)
     for x in xs[1:]:
         for place in range(rank):
             if place != axis:
@@ -141,7 +141,7 @@ def _piece(call: Call, xs: Sequence[Tensor], axis: int, indices: Indices) -> Ele
 def split(call: Call) -> list[Tensor] | None:
     """Ranges of the operand along an axis."""
     x = call.operand(0)
-    axis = call.attribute("axis", 0) % x.rank
+    axis = axis_within(call.attribute("axis", 0), x.rank)
     tensors: list[Tensor] = []
     start: Dim = 0
     for place, name in enumerate(call.node.output):
@@ -183,7 +183,7 @@ def slice_(call: Call) -> Tensor | None:
     shape = list(x.shape)
     moves: dict[int, tuple[Dim, int]] = {}
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        place = axis % x.rank
+        place = axis_within(axis, x.rank)
         first, count = _selected(call, x.shape[place], start, end, step)
         shape[place] = count
         moves[place] = (first, step)
@@ -227,7 +227,7 @@ def _limited(call: Call, index: Dim, size: Dim, low: Dim, high: Dim) -> Dim:
 def gather(call: Call) -> Tensor:
     """Elements along an axis, at known indices or at those in a tensor."""
     x, indices_of = call.operand(0), call.operand(1)
-    axis = call.attribute("axis", 0) % x.rank
+    axis = axis_within(call.attribute("axis", 0), x.rank)
     size = x.shape[axis]
     count = indices_of.rank
 
@@ -335,7 +335,7 @@ def pad(call: Call) -> Tensor | None:
     else:
         pads = call.dims(1) or []
         value = call.operand(2).at([0] * call.operand(2).rank) if call.has(2) else number(0)
-        axes = [axis % x.rank for axis in call.axes("axes", 3) or range(x.rank)]
+        axes = [axis_within(axis, x.rank) for axis in call.axes("axes", 3) or range(x.rank)]
     if len(pads) != 2 * len(axes):
         return None
     shifts: dict[int, tuple[Dim, Dim]] = {

@@ -11,7 +11,7 @@ from typing import Final
 
 from xoptim.facts.dims import Dim, product
 from xoptim.facts.dtypes import is_float
-from xoptim.proof.calls import Call, denotes, is_arithmetic
+from xoptim.proof.calls import Call, axis_within, denotes, is_arithmetic
 from xoptim.proof.denotations.movement import number_of, permuted
 from xoptim.proof.elements import Element, function, inverse, of_dim
 from xoptim.proof.indices import Case, Unproved
@@ -242,7 +242,7 @@ def _reduced_axes(call: Call, x: Tensor) -> list[int]:
     axes = call.axes()
     if not axes:
         return [] if call.attribute("noop_with_empty_axes", 0) else [*range(x.rank)]
-    return sorted({axis % x.rank for axis in axes})
+    return sorted({axis_within(axis, x.rank) for axis in axes})
 
 
 def summed_over(
@@ -336,8 +336,8 @@ def softmax(call: Call) -> Tensor | None:
         return None
     x = call.operand(0)
     if call.opset >= _FLATTENS_BEFORE:
-        return _softmax_along(call.case, x, call.attribute("axis", -1) % x.rank)
-    axis = call.attribute("axis", 1) % x.rank
+        return _softmax_along(call.case, x, axis_within(call.attribute("axis", -1), x.rank))
+    axis = axis_within(call.attribute("axis", 1), x.rank)
     flat = (product(x.shape[:axis]), product(x.shape[axis:]))
     matrix = _softmax_along(call.case, reshaped(call.case, x, flat), 1)
     return reshaped(call.case, matrix, x.shape)
@@ -408,7 +408,7 @@ def layer_normalization(call: Call) -> Tensor | None:
     if not is_covered(call, *places) or sum(map(bool, call.node.output)) > 1:
         return None
     x = call.operand(0)
-    axis = call.attribute("axis", -1) % x.rank
+    axis = axis_within(call.attribute("axis", -1), x.rank)
     epsilon = number_of(call, x.dtype, call.attribute("epsilon", 1e-5))
     is_centered = call.node.op_type == "LayerNormalization"
     axes = [*range(axis, x.rank)]
