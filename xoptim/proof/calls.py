@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from xoptim.facts.dims import Dim, bounds, is_anonymous
+from xoptim.facts.dims import Bounds, Dim, bounds, is_anonymous
 from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
 from xoptim.facts.schema import attribute_names, since_version
 from xoptim.facts.shapes import Info, Shape, normalized
@@ -180,13 +180,35 @@ def settled(element: Element, dtype: int) -> Element:
     """
     if not is_integer(dtype) or element.single is not None:
         return element
-    dim = dim_of(element)
-    if dim is not None and dtype in RING_TYPES:
-        low, high = bounds(dim)
+    low, high = _range(element)
+    if low is not None and high is not None and dtype in RING_TYPES:
         limits = np.iinfo(numpy_dtype(dtype))
-        if low is not None and high is not None and limits.min <= low and high <= limits.max:
+        if limits.min <= low and high <= limits.max:
             return element
     return function("wrapped", dtype, args=[element])
+
+
+def is_truth(element: Element) -> bool:
+    """Whether an element is known to be 0 or 1."""
+    if element.single is not None:
+        return element.single.is_boolean
+    low, high = _range(element)
+    return low is not None and high is not None and low >= 0 and high <= 1
+
+
+def _range(element: Element) -> Bounds:
+    """Limits of an integer that is made of sizes, or of truth values; else no limits."""
+    dim = dim_of(element)
+    if dim is not None:
+        return bounds(dim)
+    low = high = 0
+    for (sums, powers), number in element.terms.items():
+        are_truths = all(base.is_boolean and power > 0 for base, power in powers)
+        if sums or not are_truths or not isinstance(number, int):
+            return None, None
+        low += min(number, 0) if powers else number
+        high += max(number, 0) if powers else number
+    return low, high
 
 
 def settled_tensor(tensor: Tensor) -> Tensor:

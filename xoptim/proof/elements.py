@@ -182,7 +182,7 @@ def factor(*key: Hashable, args: Sequence[Argument] = ()) -> Factor:
 
 def element(terms: Mapping[Term, Number]) -> Element:
     """The sum of these terms: always the same object."""
-    rest = {term: number for term, number in terms.items() if number}
+    rest = {term: _plain(number) for term, number in terms.items() if number}
     if len(rest) > _MAX_TERMS:
         raise Unproved("a large expression")
     key = frozenset(rest.items())
@@ -192,6 +192,10 @@ def element(terms: Mapping[Term, Number]) -> Element:
 
 _UNIT: Final[Term] = ((), ())
 _NONE: Final[tuple[list[tuple[str, Dim]], list[tuple[Factor, int]]]] = ([], [])
+
+
+def _plain(value: Number) -> Number:
+    return int(value) if value.denominator == 1 else value
 
 
 def number(value: Number) -> Element:
@@ -229,7 +233,7 @@ def inverse(value: Element) -> Element:
         raise Unproved("a division by 0")
     shared = _shared(value)
     rest = value * element({((), _sorted((base, -power) for base, power in shared)): 1})
-    first = min(rest.terms, key=_order)
+    first = first_term(rest)
     scale = rest.terms[first]
     powers = [(base, -power) for base, power in shared]
     if len(rest.terms) > 1 or first[0]:
@@ -240,9 +244,13 @@ def inverse(value: Element) -> Element:
     return element({((), _sorted(powers)): _quotient(1, scale)})
 
 
+def first_term(value: Element) -> Term:
+    """The first term of an element in an order that does not depend on coefficients."""
+    return min(value.terms, key=_order)
+
+
 def _quotient(dividend: Number, divisor: Number) -> Number:
-    ratio = Fraction(dividend) / Fraction(divisor)
-    return int(ratio) if ratio.denominator == 1 else ratio
+    return Fraction(dividend) / Fraction(divisor)
 
 
 def _shared(value: Element) -> list[tuple[Factor, int]]:
@@ -347,6 +355,7 @@ def _product(left: _Open, right: _Open, value: Number) -> Element:
     powers: dict[Factor, int] = {}
     for base, power in (*left[1], *right[1]):
         powers[base] = powers.get(base, 0) + power
+    _drop_implied(powers)
     bounds = [*left[0], *right[0]]
     sums: list[tuple[Element, int]] = []
     for base, power in list(powers.items()):
@@ -366,6 +375,16 @@ def _product(left: _Open, right: _Open, value: Number) -> Element:
         return _closed(bounds, powers, value)
     loose = [(base, power) for base, power in powers.items() if power]
     return _expanded(bounds, [*loose, *sums], value)
+
+
+def _drop_implied(powers: dict[Factor, int]) -> None:
+    """Remove conditions that follow from others, as ``x + 1 >= 0`` from ``x >= 0``."""
+    conditions = [base for base in powers if base.key[0] == WITHIN]
+    for one, other in itertools.permutations(conditions, 2):
+        if one in powers and other in powers:
+            distance = one.args[0] - other.args[0]  # type: ignore[operator]
+            if isinstance(distance, int) and distance >= 0:
+                del powers[one]
 
 
 def _content(base: Factor) -> Element:

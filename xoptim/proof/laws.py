@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -16,6 +17,7 @@ from xoptim.proof.elements import (
     Element,
     element,
     factor,
+    first_term,
     function,
     number,
     of_dim,
@@ -66,8 +68,22 @@ def within(condition: Dim) -> Element:
 
 
 def root(value: Element) -> Element:
-    """The square root of an element that is at least 0."""
-    return value if value.number in (0, 1) else function(ROOT, args=[value])
+    """The square root of an element that is at least 0; a positive coefficient is taken out."""
+    if not value.terms:
+        return ZERO
+    scale = value.terms[first_term(value)]
+    if scale <= 0 or (scale == 1 and value is not ONE):
+        return function(ROOT, args=[value])
+    rest = value.scaled(1 / Fraction(scale))
+    factor_of_scale = _root_of(Fraction(scale))
+    return factor_of_scale if rest is ONE else factor_of_scale * function(ROOT, args=[rest])
+
+
+def _root_of(value: Fraction) -> Element:
+    parts = math.isqrt(value.numerator), math.isqrt(value.denominator)
+    if parts[0] ** 2 == value.numerator and parts[1] ** 2 == value.denominator:
+        return number(Fraction(*parts))
+    return function(ROOT, args=[number(value)])
 
 
 def exponential(value: Element) -> Element:

@@ -15,6 +15,7 @@ from onnx import TensorProto, inliner
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.attributes import encode_attribute
 from xoptim.facts.dims import Dim, is_anonymous, named, substitute
+from xoptim.facts.dtypes import is_float
 from xoptim.facts.protos import opset_versions
 from xoptim.facts.schema import attribute_defaults
 from xoptim.facts.shapes import Info, Shape
@@ -141,9 +142,10 @@ class Side:
 
     def _constant(self, case: Case, name: str) -> Tensor:
         info = self.graph.info_of(name)
-        if info.data is not None and info.static_shape is not None:
-            return integer_tensor(info.data, info.static_shape, info.dtype)
         stored = self.graph.tensor(name)
+        is_rounded = stored is not None and is_float(stored.dtype)
+        if info.data is not None and info.static_shape is not None and not is_rounded:
+            return integer_tensor(info.data, info.static_shape, info.dtype)
         if stored is None:
             raise Unproved(f"the value {name!r} is not computed")
         return _stored(case, stored)

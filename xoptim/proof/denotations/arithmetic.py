@@ -9,9 +9,9 @@ from typing import Final
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import LOSSLESS, is_float
-from xoptim.proof.calls import Call, denotes, is_arithmetic, pointwise_function, settled
+from xoptim.proof.calls import Call, denotes, is_arithmetic, is_truth, pointwise_function, settled
 from xoptim.proof.denotations.movement import number_of
-from xoptim.proof.elements import ONE, ZERO, Element, function, inverse
+from xoptim.proof.elements import ONE, ZERO, Element, function, inverse, number
 from xoptim.proof.laws import exponential, root
 from xoptim.proof.tensors import Tensor, elementwise
 
@@ -119,13 +119,13 @@ def power(call: Call) -> Tensor | None:
     without_laws = pointwise_function(call)
 
     def compute(base: Element, exponent: Element) -> Element:
-        number = exponent.number
-        if base.is_special or number is None:
+        value = exponent.number
+        if base.is_special or value is None:
             return without_laws(base, exponent)
-        if number in (_HALF, -_HALF):
-            return root(base).power(1 if number > 0 else -1)
-        if number == int(number) and -_MAX_EXPONENT <= number <= _MAX_EXPONENT:
-            return base.power(int(number))
+        if value in (_HALF, -_HALF):
+            return root(base).power(1 if value > 0 else -1)
+        if value == int(value) and -_MAX_EXPONENT <= value <= _MAX_EXPONENT:
+            return base.power(int(value))
         return without_laws(base, exponent)
 
     return elementwise(compute, [x, exponents], call.shape(), call.dtype())
@@ -158,16 +158,34 @@ def _minimum(*elements: Element) -> Element:
 
 
 def _extreme(kind: str, *elements: Element) -> Element:
-    """A maximum or a minimum of elements in any order, each once."""
+    """A maximum or a minimum of elements in any order, each once, and at most one number.
+
+    The minimum of a number and a maximum with a smaller one is written as a maximum.
+    """
     operands: dict[Element, None] = {}
     for element in elements:
-        single = element.single
-        if single is not None and single.key == (kind,):
-            operands.update((arg, None) for arg in single.args if isinstance(arg, Element))
-        else:
-            operands[element] = None
-    ordered = sorted(operands, key=lambda element: element.serial)
+        operands.update(dict.fromkeys(_operands(kind, element)))
+    numbers = [n for n in (element.number for element in operands) if n is not None]
+    rest = [element for element in operands if element.number is None]
+    limit = (max if kind == "maximum" else min)(numbers) if numbers else None
+    if kind == "minimum" and limit is not None and len(rest) == 1:
+        inner = _operands("maximum", rest[0])
+        low = next((e.number for e in inner if e.number is not None), None)
+        if len(inner) > 1 and low is not None and low <= limit:
+            others = [element for element in inner if element.number is None]
+            return _maximum(number(low), _minimum(number(limit), _maximum(*others)))
+    ordered = sorted(rest, key=lambda element: element.serial)
+    if limit is not None:
+        ordered.append(number(limit))
     return ordered[0] if len(ordered) == 1 else function(kind, args=ordered)
+
+
+def _operands(kind: str, element: Element) -> list[Element]:
+    """The operands of a maximum or a minimum; any other element itself."""
+    single = element.single
+    if single is None or single.key != (kind,):
+        return [element]
+    return [arg for arg in single.args if isinstance(arg, Element)]
 
 
 @denotes("Clip")
@@ -255,22 +273,23 @@ def cast(call: Call) -> Tensor:
     if source == target:
         return x
     saturates = call.attribute("saturate", 1)
-    is_text = TensorProto.STRING in (source, target)
 
     def compute(element: Element) -> Element:
         value = settled(element, source)
-        if not is_text and target in LOSSLESS.get(source, ()):
-            return value
-        if _is_of_type(value, target):
-            return value
-        return function("cast", source, target, saturates, args=[value])
+        origin = _origin(value, source)
+        if TensorProto.STRING not in (source, target):
+            if origin == target or target in LOSSLESS.get(origin, ()):
+                return value
+            if target == TensorProto.BOOL and is_truth(value):
+                return value
+        return function("cast", origin, target, saturates, args=[value])
 
     return x.mapped(compute, target)
 
 
-def _is_of_type(value: Element, target: int) -> bool:
-    """Whether an element is known to be a number of a floating-point type."""
+def _origin(value: Element, source: int) -> int:
+    """The type of an input whose element this is, where it was converted without rounding."""
     single = value.single
     if single is None or single.key[0] != "input" or not isinstance(single.key[2], int):
-        return False
-    return single.key[2] == target and is_float(target)
+        return source
+    return single.key[2]
