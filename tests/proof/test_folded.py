@@ -73,6 +73,14 @@ def test_a_normalization_in_a_convolution() -> None:
     assert not _proof(signature, *nodes, **constants, k=k[::-1], d=d).is_proved
 
 
+def test_a_sum_of_constants_beside_constants() -> None:
+    signature = "(float[N,3] x) => (float[A,B] y)"
+    nodes = "m = MatMul(b, s) a = Add(x, o) y = Add(a, m)", "y = Add(x, k)"
+    o = B - 1
+    assert _proof(signature, *nodes, b=B, s=S, o=o, k=o + B @ S).grade == FOLDED
+    assert not _proof(signature, *nodes, b=B, s=S, o=o, k=o + B[:2] @ S[:2]).is_proved
+
+
 def test_a_constant_in_the_argument_of_a_function() -> None:
     signature = "(float[N] x) => (float[A] y)"
     nodes = "a = Mul(x, p) b = Mul(a, q) y = Tanh(b)", "a = Mul(x, r) y = Tanh(a)"

@@ -55,6 +55,19 @@ SAME = (
         "y = Reshape(x, t)",
     ),
     (
+        "A Slice that is empty for short axes",
+        "(float[N] x) => (float[A] y) <int64[1] b = {2}, int64[1] e = {5}, int64[1] c = {7}>",
+        "y = Slice(x, b, e)",
+        "t = Slice(x, b, c) z = Constant <value_ints = [0]> () "
+        "k = Constant <value_ints = [3]> () y = Slice(t, z, k)",
+    ),
+    (
+        "A Pad of ones before an operator without laws",
+        "(float[N] x) => (float[A] y) <int64[2] p = {1, 2}, float v = {1}>",
+        "q = Pad(x, p, v) r = Identity(q) y = CumSum(r, i) i = Constant <value_int = 0> ()",
+        "i = Constant <value_int = 0> () q = Pad(x, p, v) y = CumSum(q, i)",
+    ),
+    (
         "Integers are added in any order, as they wrap around",
         "(int32[N] x, int32[N] z) => (int32[A] y)",
         "a = Add(x, z) y = Sub(a, x)",

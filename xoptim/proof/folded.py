@@ -242,15 +242,13 @@ def _sum(parts: list[_Coefficient], grid: _Grid) -> tuple[Array, Array]:
     for part in parts:
         bounds = dict(part.inner)
         inner = _grid([*bounds], bounds)
-        rank = max((array.ndim for array in grid.values()), default=0)
-        wide = {
-            name: array.reshape(array.shape + (1,) * len(inner)) for name, array in grid.items()
-        }
-        axes = tuple(range(rank, rank + len(inner)))
+        ones = (1,) * len(inner)
+        wide = {name: array.reshape(array.shape + ones) for name, array in grid.items()}
         product, size = _product(part.powers, float(part.number), {**wide, **inner})
         shape = np.broadcast_shapes(product.shape, *(array.shape for array in inner.values()))
-        total = total + np.broadcast_to(product, shape).sum(axes) if axes else total + product
-        magnitude = magnitude + np.broadcast_to(size, shape).sum(axes) if axes else magnitude + size
+        axes = tuple(range(-len(inner), 0))
+        total = total + np.broadcast_to(product, shape).sum(axes)
+        magnitude = magnitude + np.broadcast_to(size, shape).sum(axes)
     return total, magnitude
 
 

@@ -205,7 +205,7 @@ class Case:
 
     def place(self, axis: int, extent: Dim) -> Dim:
         """The symbol that stands for all indices along an axis of an operand."""
-        if extent == 1:
+        if extent in (0, 1):
             return 0
         if (axis, extent) not in self._places:
             self._places[axis, extent] = self.index(extent, PLACE)

@@ -220,6 +220,8 @@ class _Attempt:
             is_original = False
             second = reading.after(place)
             _require_same_shape(first, second)
+            if 0 in first.shape:
+                return None  # there are no elements
             if not given.indices and first.shape:
                 return [_with_indices(given, place, first)]
             is_original = True

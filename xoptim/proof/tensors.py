@@ -207,10 +207,14 @@ def where_inside(
     With 0 outside, this is a product, which a sum over the indices takes as it is.
     """
     if outside is not ZERO:
-        for condition in conditions:
-            if not case.decide(condition):
-                return outside
-        return inside()
+        if not conditions:
+            return inside()
+        return choose(
+            case,
+            conditions[0],
+            lambda: where_inside(case, conditions[1:], inside, outside),
+            lambda: outside,
+        )
     open_conditions: list[Dim] = []
     for condition in conditions:
         answer = case.is_at_least_zero(condition)

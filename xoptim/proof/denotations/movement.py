@@ -209,7 +209,7 @@ def _selected(call: Call, size: Dim, start: Dim, end: Dim, step: int) -> tuple[D
         last = _limited(call, end, size, low, high)
     distance = (last - first) * (1 if step > 0 else -1)
     if not case.decide(distance - 1):
-        raise Unproved("a Slice without elements")
+        return 0, 0
     return first, -(-distance // abs(step))
 
 
