@@ -171,6 +171,7 @@ class Summary:
             "verification": [entry.to_json() for entry in verified.reports],
             "dropped": [culprit.to_json() for culprit in verified.dropped],
             "each": None if verified.each is None else verified.each.to_json(),
+            "proofs": None if verified.proofs is None else verified.proofs.to_json(),
             "latency": None if outcome.latency is None else outcome.latency.latency(),
             "unfolded": None if report.unfolded is None else report.unfolded.to_json(),
             "hints": [hint.to_json() for hint in outcome.hints],
@@ -287,6 +288,8 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
     """Lines about measurements, rewrites that were dropped, and other findings."""
     if outcome.verified.each is not None:
         yield f"each rewrite  {outcome.verified.each.summary()}"
+    if outcome.verified.proofs is not None:
+        yield f"proofs        {outcome.verified.proofs.summary()}"
     if outcome.latency is not None:
         where = bench.rounds.circumstances(outcome.latency)
         yield f"latency       {_times(outcome.latency)}; {where}"

@@ -50,10 +50,10 @@ def test_a_sign_that_differs_splits_the_case() -> None:
     assert raised.value.condition is i - 3
 
 
-def test_facts_decide_signs() -> None:
+def test_conditions_decide_signs() -> None:
     case = _case()
     i = case.index(N)
-    case.facts = [i - 3, N - 7]
+    case.conditions = [i - 3, N - 7]
     assert case.decide(i - 2)
     assert case.decide(N - 5)
     assert case.decide(i + N - 10)

@@ -135,10 +135,10 @@ class Closeness:
         if left is right:
             return True
         first, second = _by_skeleton(left), _by_skeleton(right)
-        known = {**self.extents, **extents}
+        outer = {**self.extents, **extents}
         try:
             return all(
-                self._agree(first.get(key, []), second.get(key, []), {**known, **_bounds(key)})
+                self._agree(first.get(key, []), second.get(key, []), {**outer, **_bounds(key)})
                 for key in {**first, **second}
             )
         except Unproved:

@@ -40,8 +40,8 @@ RESERVED: Final = (INDEX, BOUND, PLACE, _ELEMENT, "?")
 """First characters that no size of a model may have."""
 _OPAQUE: Final = "?_"
 """First characters of the names of symbols for operations that would be too large."""
-_MAX_FACTS: Final = 8
-"""Maximal number of facts of which pairs are tried."""
+_MAX_CONDITIONS: Final = 8
+"""Maximal number of conditions of which pairs are tried."""
 
 
 class Unproved(Exception):  # noqa: N818
@@ -191,7 +191,7 @@ class Case:
     def __init__(self, *, is_exact: bool) -> None:
         self.is_exact = is_exact
         self.extents: dict[str, Dim] = {}
-        self.facts: list[Dim] = []  # expressions that are at least 0
+        self.conditions: list[Dim] = []  # expressions that are at least 0
         self._serial = itertools.count()
         self._signs: dict[Dim, bool | None] = {}
         self._places: dict[tuple[int, Dim], Dim] = {}
@@ -233,11 +233,11 @@ class Case:
 
     def _sign(self, dim: SymbolicDim) -> bool | None:
         symbols_of(dim)
-        pairs = (a + b for a, b in itertools.combinations(self.facts[:_MAX_FACTS], 2))
-        for fact in (0, *self.facts, *pairs):
-            if self._is_never_negative(dim - fact):
+        pairs = (a + b for a, b in itertools.combinations(self.conditions[:_MAX_CONDITIONS], 2))
+        for margin in (0, *self.conditions, *pairs):
+            if self._is_never_negative(dim - margin):
                 return True
-            if self._is_never_negative(-dim - 1 - fact):
+            if self._is_never_negative(-dim - 1 - margin):
                 return False
         return None
 

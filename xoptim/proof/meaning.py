@@ -81,9 +81,9 @@ class Side:
         """The outputs, with ``sizes`` in place of names of sizes."""
         values: dict[str, Tensor] = {}
         for name, info in self.inputs.items():
-            known = _replaced(info, sizes)
-            self.graph.learn(name, known)
-            values[name] = _input_tensor(name, known)
+            sized = _replaced(info, sizes)
+            self.graph.learn(name, sized)
+            values[name] = _input_tensor(name, sized)
         for name, stored in self.graph.initializers.items():
             self.graph.learn(name, stored.info())
         for node in self.graph.nodes:

@@ -13,7 +13,9 @@ from xoptim.facts.errors import XoptimError
 from xoptim.graph.assumed import fitting
 from xoptim.graph.fragment import side_by_side
 from xoptim.match.quantization import first_result
-from xoptim.proof.proving import GRADES, Grade, Proof, prove
+from xoptim.proof.grades import GRADES
+from xoptim.proof.json_types import ProofsJson, ProvedStepJson
+from xoptim.proof.proving import Proof, prove
 
 _MAX_LISTED: Final = 3
 """Maximal number of patterns that a summary names."""
@@ -35,7 +37,7 @@ class ProvedStep:
     result: str
     proof: Proof
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> ProvedStepJson:
         """All fields as JSON values."""
         return {
             "number": self.number,
@@ -68,9 +70,9 @@ class ProofObserver:
         )
 
     @property
-    def counts(self) -> dict[Grade, int]:
+    def counts(self) -> dict[str, int]:
         """The number of rewrites of each grade, the strongest grade first."""
-        counts = Counter(step.proof.grade for step in self.steps)
+        counts = Counter[str](step.proof.grade for step in self.steps)
         return {grade: counts[grade] for grade in GRADES}
 
     @property
@@ -94,7 +96,7 @@ class ProofObserver:
             text += f"; {len(self.unproved)} only run ({', '.join([*names][:_MAX_LISTED])}{more})"
         return text
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> ProofsJson:
         """The counts and all rewrites as JSON values."""
         return {"grades": self.counts, "steps": [step.to_json() for step in self.steps]}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final
 
 import onnx
 
@@ -15,6 +15,7 @@ from xoptim.facts.dtypes import is_float
 from xoptim.graph.propagate import quietly
 from xoptim.proof.elements import Element
 from xoptim.proof.folded import Closeness, precision_of
+from xoptim.proof.grades import Grade
 from xoptim.proof.indices import (
     DEADLINE,
     INDEX,
@@ -29,12 +30,6 @@ from xoptim.proof.indices import (
 )
 from xoptim.proof.meaning import Side
 from xoptim.proof.tensors import Tensor
-
-Grade: TypeAlias = Literal[
-    "same bits", "over real numbers", "over real numbers, constants folded", "only run"
-]
-GRADES: Final[tuple[Grade, ...]] = get_args(Grade)
-"""From the strongest to the weakest."""
 
 _MAX_CASES: Final = 48
 _MAX_SECONDS: Final = 2.0
@@ -124,8 +119,8 @@ def _best(before: onnx.ModelProto, after: onnx.ModelProto, assumptions: Assumpti
 
 
 @dataclass(frozen=True, slots=True)
-class _CaseOf:
-    """One case: sizes that are replaced, indices of an output, and facts about both.
+class _Branch:
+    """One case: sizes that are replaced, indices of an output, and conditions on both.
 
     ``indices`` is empty until the sizes are known.
     """
@@ -133,18 +128,18 @@ class _CaseOf:
     sizes: Mapping[str, Dim] = field(default_factory=dict)
     indices: tuple[Dim, ...] = ()
     extents: Mapping[str, Dim] = field(default_factory=dict)
-    facts: tuple[Dim, ...] = ()
+    conditions: tuple[Dim, ...] = ()
 
 
 class _Reading:
     """The outputs of both models in one case, read when they are asked for."""
 
-    def __init__(self, before: Side, after: Side, is_exact: bool, given: _CaseOf) -> None:
+    def __init__(self, before: Side, after: Side, is_exact: bool, branch: _Branch) -> None:
         self.case = Case(is_exact=is_exact)
-        self.case.extents.update(given.extents)
-        self.case.facts = list(given.facts)
+        self.case.extents.update(branch.extents)
+        self.case.conditions = list(branch.conditions)
         self._sides = before, after
-        self._sizes = given.sizes
+        self._sizes = branch.sizes
         self._outputs: dict[int, list[Tensor]] = {}
 
     def before(self, place: int) -> Tensor:
@@ -193,7 +188,7 @@ class _Attempt:
             self._compare_output(place)
 
     def _compare_output(self, place: int) -> None:
-        pending = [_CaseOf()]
+        pending = [_Branch()]
         count = compared = 0
         while pending:
             case = pending.pop()
@@ -207,14 +202,14 @@ class _Attempt:
             raise Unproved("no case in which the original runs")
         self.compared += compared
 
-    def _compare_case(self, place: int, given: _CaseOf) -> Sequence[_CaseOf] | None:
+    def _compare_case(self, place: int, branch: _Branch) -> Sequence[_Branch] | None:
         """Compare an output in one case; returns the cases to compare instead, ``None`` for none.
 
         The original may require sizes. The result must not: it has to run wherever the original
         does.
         """
         is_original = True
-        reading = self._reading(given)
+        reading = self._reading(branch)
         try:
             first = reading.before(place)
             is_original = False
@@ -222,33 +217,33 @@ class _Attempt:
             _require_same_shape(first, second)
             if 0 in first.shape:
                 return None  # there are no elements
-            if not given.indices and first.shape:
-                return [_with_indices(given, place, first)]
+            if not branch.indices and first.shape:
+                return [_with_indices(branch, place, first)]
             is_original = True
-            left = first.at(given.indices)
+            left = first.at(branch.indices)
             is_original = False
-            right = second.at(given.indices)
-            self._compare(given, left, right, is_float(first.dtype))
+            right = second.at(branch.indices)
+            self._compare(branch, left, right, is_float(first.dtype))
         except (Impossible, SizeSplit) as error:
             if not is_original:
                 raise Unproved("the result requires sizes that the original does not") from None
-            return _by_size(given, error.cases) if isinstance(error, SizeSplit) else []
+            return _by_size(branch, error.cases) if isinstance(error, SizeSplit) else []
         except SignSplit as split:
-            return _by_sign(reading.case, given, split.condition)
+            return _by_sign(reading.case, branch, split.condition)
         except IndexSplit as split:
-            return [_by_index(reading.case, given, split)]
+            return [_by_index(reading.case, branch, split)]
         return None
 
-    def _reading(self, given: _CaseOf) -> _Reading:
+    def _reading(self, branch: _Branch) -> _Reading:
         """The outputs in a case; cases that differ in their indices only share them."""
-        key = frozenset(given.sizes.items()), given.facts
+        key = frozenset(branch.sizes.items()), branch.conditions
         if key not in self._readings:
-            self._readings[key] = _Reading(self.before, self.after, self.is_exact, given)
+            self._readings[key] = _Reading(self.before, self.after, self.is_exact, branch)
         reading = self._readings[key]
-        reading.case.extents.update(given.extents)
+        reading.case.extents.update(branch.extents)
         return reading
 
-    def _compare(self, given: _CaseOf, left: Element, right: Element, is_rounded: bool) -> None:
+    def _compare(self, branch: _Branch, left: Element, right: Element, is_rounded: bool) -> None:
         """Compare the elements of both sides; raises `Unproved` where they may differ.
 
         ``is_rounded``: they are floating-point numbers, in which constants may be folded.
@@ -259,7 +254,7 @@ class _Attempt:
         precision = precision_of(*self.protos)
         if self.is_exact or not is_rounded:
             raise Unproved("the normal forms differ")
-        if not Closeness(given.extents, precision).are_close(left, right):
+        if not Closeness(branch.extents, precision).are_close(left, right):
             raise Unproved("the normal forms differ")
         self.grade = "over real numbers, constants folded"
         self.premises = (precision.text,)
@@ -273,23 +268,24 @@ def _require_same_shape(first: Tensor, second: Tensor) -> None:
         raise Unproved(f"the shapes differ: {' and '.join(texts)}"[:200])
 
 
-def _with_indices(given: _CaseOf, place: int, tensor: Tensor) -> _CaseOf:
+def _with_indices(branch: _Branch, place: int, tensor: Tensor) -> _Branch:
     """The case with an index for each axis of an output, whose names no other output has."""
     names = [f"{INDEX}{place}.{axis}" for axis in range(tensor.rank)]
     extents = dict(zip(names, tensor.shape, strict=True))
     indices = tuple(index_symbol(name, extent) for name, extent in extents.items())
-    return _CaseOf(given.sizes, indices, extents, given.facts)
+    return _Branch(branch.sizes, indices, extents, branch.conditions)
 
 
-def _by_size(given: _CaseOf, cases: Sequence[Mapping[str, Dim]]) -> list[_CaseOf]:
+def _by_size(branch: _Branch, cases: Sequence[Mapping[str, Dim]]) -> list[_Branch]:
     """The case with sizes replaced; its indices are those of other shapes."""
     new = []
     for values in cases:
-        sizes = {name: substitute(dim, values) for name, dim in given.sizes.items()}
+        sizes = {name: substitute(dim, values) for name, dim in branch.sizes.items()}
         sizes |= {name: substitute(dim, sizes) for name, dim in values.items()}
-        facts = tuple(substitute(fact, values) for fact in given.facts if not _is_indexed(fact))
-        if not any(isinstance(fact, int) and fact < 0 for fact in facts):
-            new.append(_CaseOf(sizes, (), {}, facts))
+        free = [dim for dim in branch.conditions if not _is_indexed(dim)]
+        conditions = tuple(substitute(dim, values) for dim in free)
+        if not any(isinstance(dim, int) and dim < 0 for dim in conditions):
+            new.append(_Branch(sizes, (), {}, conditions))
     return new
 
 
@@ -297,27 +293,27 @@ def _is_indexed(dim: Dim) -> bool:
     return any(name.startswith("#") for name in symbols_of(dim))
 
 
-def _by_index(case: Case, given: _CaseOf, split: IndexSplit) -> _CaseOf:
+def _by_index(case: Case, branch: _Branch, split: IndexSplit) -> _Branch:
     """The case with an index written as ``outer * inner_extent + inner``."""
-    if split.name not in given.extents:
+    if split.name not in branch.extents:
         raise Unproved("an index that is not split")
     outer, inner = case.index(split.outer), case.index(split.inner)
     extents = {str(outer): split.outer, str(inner): split.inner}
-    return _with_index(given, split.name, outer * split.inner + inner, extents)
+    return _with_index(branch, split.name, outer * split.inner + inner, extents)
 
 
-def _with_index(given: _CaseOf, name: str, new: Dim, extents: Mapping[str, Dim]) -> _CaseOf:
+def _with_index(branch: _Branch, name: str, new: Dim, extents: Mapping[str, Dim]) -> _Branch:
     """The case with an expression of new indices in place of an index."""
     ones: dict[str, Dim] = {key: 0 for key, extent in extents.items() if extent == 1}
     value = {name: substitute(new, ones)}
-    rest = {key: extent for key, extent in given.extents.items() if key != name}
+    rest = {key: extent for key, extent in branch.extents.items() if key != name}
     rest |= {key: extent for key, extent in extents.items() if key not in ones}
-    indices = tuple(substitute(index, value) for index in given.indices)
-    facts = tuple(substitute(fact, value) for fact in given.facts)
-    return _CaseOf(given.sizes, indices, rest, facts)
+    indices = tuple(substitute(index, value) for index in branch.indices)
+    conditions = tuple(substitute(dim, value) for dim in branch.conditions)
+    return _Branch(branch.sizes, indices, rest, conditions)
 
 
-def _by_sign(case: Case, given: _CaseOf, condition: SymbolicDim) -> list[_CaseOf]:
+def _by_sign(case: Case, branch: _Branch, condition: SymbolicDim) -> list[_Branch]:
     """The cases in which an expression is at least 0, and below 0.
 
     An index is cut in two ranges, or takes its few values, where that answers the question.
@@ -325,34 +321,34 @@ def _by_sign(case: Case, given: _CaseOf, condition: SymbolicDim) -> list[_CaseOf
     symbols = symbols_of(condition)
     if any(name[0] in "@&$" for name in symbols):
         raise Unproved("a condition on the index of a sum or of a whole operand")
-    indices = sorted(symbols & given.extents.keys())
-    short = min(indices, key=lambda name: _extent_of(given, name), default="")
-    if len(indices) > 1 and _extent_of(given, short) <= _MAX_ENUMERATED:
-        return [_with_index(given, short, n, {}) for n in range(_extent_of(given, short))]
+    indices = sorted(symbols & branch.extents.keys())
+    short = min(indices, key=lambda name: _extent_of(branch, name), default="")
+    if len(indices) > 1 and _extent_of(branch, short) <= _MAX_ENUMERATED:
+        return [_with_index(branch, short, n, {}) for n in range(_extent_of(branch, short))]
     if len(indices) == 1:
         try:
             first = case.cut(condition, short)
         except SignSplit as split:  # it depends on sizes whether there are two ranges
-            return _by_sign(case, given, split.condition)
+            return _by_sign(case, branch, split.condition)
         if first is not None:
-            return _cut(case, given, short, first)
+            return _cut(case, branch, short, first)
     return [
-        _CaseOf(given.sizes, given.indices, given.extents, (*given.facts, fact))
-        for fact in (condition, -condition - 1)
+        _Branch(branch.sizes, branch.indices, branch.extents, (*branch.conditions, dim))
+        for dim in (condition, -condition - 1)
     ]
 
 
-def _cut(case: Case, given: _CaseOf, name: str, first: Dim) -> list[_CaseOf]:
+def _cut(case: Case, branch: _Branch, name: str, first: Dim) -> list[_Branch]:
     """The cases of the first values of an index, and of the rest."""
-    rest = given.extents[name] - first
+    rest = branch.extents[name] - first
     low, high = case.index(first), case.index(rest)
     return [
-        _with_index(given, name, low, {str(low): first}),
-        _with_index(given, name, high + first, {str(high): rest}),
+        _with_index(branch, name, low, {str(low): first}),
+        _with_index(branch, name, high + first, {str(high): rest}),
     ]
 
 
-def _extent_of(given: _CaseOf, name: str) -> int:
+def _extent_of(branch: _Branch, name: str) -> int:
     """The number of values of an index, a large one where it is a size."""
-    extent = given.extents[name]
+    extent = branch.extents[name]
     return extent if isinstance(extent, int) else _MAX_ENUMERATED + 1

@@ -13,6 +13,7 @@ from xoptim.diagnose.json_types import (
 from xoptim.facts.dtypes import Exactness
 from xoptim.passes.json_types import RepetitionJson, UnfoldedJson
 from xoptim.precision.json_types import QuantizedJson
+from xoptim.proof.json_types import ProofsJson
 from xoptim.targets.json_types import FittedJson, PlacementJson, TargetCheckJson
 from xoptim.verification.json_types import VerificationJson
 
@@ -76,6 +77,7 @@ class SummaryJson(TypedDict):
         verification: comparisons with the original, one for each execution provider.
         dropped: rewrites and steps that changed results and were dropped.
         each: the checks of single rewrites; null when they were not made.
+        proofs: the proofs of single rewrites; null without `--prove`.
         latency: times before and after; null when not measured.
         unfolded: results that were not folded because of their size; null without any.
         hints: options that would make the model smaller.
@@ -111,6 +113,7 @@ class SummaryJson(TypedDict):
     verification: list[VerificationJson]
     dropped: list[CulpritJson]
     each: EachJson | None
+    proofs: ProofsJson | None
     latency: LatencyJson | None
     unfolded: UnfoldedJson | None
     hints: list[OpsetHintJson | OptionHintJson]

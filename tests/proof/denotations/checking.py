@@ -20,7 +20,7 @@ from xoptim.facts.dtypes import numpy_dtype
 from xoptim.proof.elements import Element
 from xoptim.proof.indices import Case
 from xoptim.proof.meaning import Side
-from xoptim.proof.proving import _Attempt, _CaseOf
+from xoptim.proof.proving import _Attempt, _Branch
 
 DOMAINS = {"com.microsoft": 1}
 
@@ -79,14 +79,14 @@ class _Cases(_Attempt):
         super()._compare_output(place)
         assert self.read.all()
 
-    def _compare(self, given: _CaseOf, left: Element, right: Element, is_rounded: bool) -> None:
+    def _compare(self, branch: _Branch, left: Element, right: Element, is_rounded: bool) -> None:
         assert left is right
-        extents = [range(evaluate(extent, {})) for extent in given.extents.values()]
+        extents = [range(evaluate(extent, {})) for extent in branch.extents.values()]
         for values in itertools.product(*extents):
-            sizes = {**self.elements, **dict(zip(given.extents, values, strict=True))}
-            if any(evaluate(fact, sizes) < 0 for fact in given.facts):
+            sizes = {**self.elements, **dict(zip(branch.extents, values, strict=True))}
+            if any(evaluate(dim, sizes) < 0 for dim in branch.conditions):
                 continue
-            place = tuple(evaluate(index, sizes) for index in given.indices)
+            place = tuple(evaluate(index, sizes) for index in branch.indices)
             _same(self.numbers.element(left, sizes), self.expected[self.place][place])
             self.read[place] = True
 

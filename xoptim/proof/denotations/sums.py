@@ -186,12 +186,7 @@ def conv(call: Call) -> Tensor | None:
     dilations = call.attribute("dilations") or [1] * spatial
     pads = call.attribute("pads") or [0] * 2 * spatial
     channels, shape = w.shape[1], call.shape()
-    require_equal(x.shape[1], channels * groups, or_one=False)
-    if call.has(2):
-        require_equal(call.operand(2).shape[0], w.shape[0], or_one=False)
-    kernel = call.node.attribute.get("kernel_shape")
-    if kernel is not None and tuple(kernel) != w.shape[2:]:
-        raise Unproved("a kernel of another shape")
+    _require_kernel(call, groups)
     case = call.case
 
     def read(indices: Indices) -> Element:
@@ -227,6 +222,17 @@ def conv(call: Call) -> Tensor | None:
         return value + real(call.operand(2).at([channel])) if call.has(2) else value
 
     return Tensor((x.shape[0], w.shape[0], *shape[2:]), x.dtype, read)
+
+
+def _require_kernel(call: Call, groups: int) -> None:
+    """Raise where the channels of an image, a kernel and a bias do not fit."""
+    x, w = call.operand(0), call.operand(1)
+    require_equal(x.shape[1], w.shape[1] * groups, or_one=False)
+    if call.has(2):
+        require_equal(call.operand(2).shape[0], w.shape[0], or_one=False)
+    kernel = call.node.attribute.get("kernel_shape")
+    if kernel is not None and tuple(kernel) != w.shape[2:]:
+        raise Unproved("a kernel of another shape")
 
 
 def _quotient(size: Dim, divisor: int) -> Dim:
