@@ -35,7 +35,9 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Inputs and outputs": (
         *("fix", "free", "drop_output", "keep_output", "rename", "drop_unused_inputs", "io_types"),
     ),
-    "Assumptions": ("assume", "assume_from_model", "assume_fitting", "guard"),
+    "Assumptions and proofs": (
+        *("assume", "assume_from_model", "assume_fitting", "guard", "prove"),
+    ),
     "Verification": (
         *("verify", "check", "strict", "verify_budget", "run_limit", "custom_op_lib"),
         *("software_device", "fewer_inputs"),

@@ -176,6 +176,7 @@ class Summary:
             verification=verified.reports,
             dropped=verified.dropped,
             each=verified.each,
+            proofs=verified.proofs,
             latency=None if outcome.latency is None else outcome.latency.latency(),
             unfolded=report.unfolded,
             hints=outcome.hints,
@@ -305,10 +306,17 @@ def _changes(outcome: Outcome) -> Iterator[str]:
         yield from _fitting(outcome.fitting)
 
 
-def _remarks(outcome: Outcome) -> Iterator[str]:
-    """Lines about measurements, rewrites that were dropped, and other findings."""
+def _single_rewrites(outcome: Outcome) -> Iterator[str]:
+    """Lines about checks and proofs of single rewrites."""
     if outcome.verified.each is not None:
         yield f"each rewrite  {outcome.verified.each.summary()}"
+    if outcome.verified.proofs is not None:
+        yield f"proofs        {outcome.verified.proofs.summary()}"
+
+
+def _remarks(outcome: Outcome) -> Iterator[str]:
+    """Lines about measurements, rewrites that were dropped, and other findings."""
+    yield from _single_rewrites(outcome)
     if outcome.latency is not None:
         where = bench.rounds.circumstances(outcome.latency)
         yield f"latency       {_times(outcome.latency)}; {where}"

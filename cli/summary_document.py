@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from xoptim.diagnose.hints import OpsetHint, OptionHint
     from xoptim.diagnose.report import Culprit
     from xoptim.precision.quantized import Quantized
+    from xoptim.proof.observer import ProofObserver
     from xoptim.tuning.speed import SpeedCheck
     from xoptim.verification.report import VerificationReport
     from xoptim.workflow.fitting import FittingOutcome
@@ -52,6 +53,7 @@ class SummaryDocument(JsonResult):
         verification: comparisons with the original, one for each execution provider.
         dropped: rewrites and steps that changed results and were dropped.
         each: the checks of single rewrites; ``None`` when they were not made.
+        proofs: the proofs of single rewrites; ``None`` without ``--prove``.
         latency: times before and after; ``None`` when not measured.
         unfolded: results that were not folded because of their size; ``None`` without any.
         hints: options that would make the model smaller.
@@ -89,6 +91,7 @@ class SummaryDocument(JsonResult):
     verification: list[VerificationReport]
     dropped: list[Culprit]
     each: EachCheck | None
+    proofs: ProofObserver | None
     latency: Latency | None
     unfolded: Unfolded | None
     hints: Sequence[OpsetHint | OptionHint]

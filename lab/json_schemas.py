@@ -61,6 +61,7 @@ _PLAIN: Final = {
 _FOR_TYPES: Final = (
     "xoptim.diagnose.hints",
     "xoptim.diagnose.unfit",
+    "xoptim.proof.observer",
     "xoptim.tuning.speed",
     "xoptim.workflow.fitting",
 )

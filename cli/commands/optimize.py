@@ -94,6 +94,7 @@ class Choices:
         "end",
         "each",
     )
+    prove: bool = flag("Prove each rewrite for all sizes, where possible.")
     comparison: Comparison = field(default_factory=Comparison)
     changes: Changes = field(default_factory=Changes)
     lowering: Lowering = field(default_factory=Lowering)
@@ -174,6 +175,7 @@ class Choices:
             ),
             whole=self.verify,
             each=self.check == "each",
+            proves=self.prove,
             bisect=not self.strict,
             inline=self.inline,
         )

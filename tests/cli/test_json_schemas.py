@@ -34,6 +34,7 @@ CASES: dict[str, dict[str, tuple[int, tuple[str, ...]]]] = {
     "optimize": {
         "written": (0, ("model.onnx",)),
         "each rewrite checked": (0, ("model.onnx", "--check", "each")),
+        "each rewrite proved": (0, ("model.onnx", "--prove")),
         "left out": (0, ("model.onnx", *WRONG)),
         "refused": (1, ("model.onnx", *WRONG, "--strict")),
         "a wrong rewrite": (1, ("model.onnx", *WRONG, "--strict", "--check", "each")),

@@ -23,6 +23,7 @@ FLOORS = {
     "catalogue": 6,
     "dialects": 7,
     "engine": 7,
+    "proof": 8,
     "verification": 8,
     "bench": 9,
     "diagnose": 9,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import onnx
 
-from xoptim import diagnose, optimizing, verification
+from xoptim import diagnose, optimizing, proof, verification
 from xoptim.diagnose.report import Culprit, OptimizationReport
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.data_file import external_bytes
@@ -26,6 +26,7 @@ from xoptim.verification.options import VerificationOptions
 
 if TYPE_CHECKING:
     from xoptim.diagnose.each import EachCheck
+    from xoptim.proof.observer import ProofObserver
     from xoptim.verification.protos import ModelLike
     from xoptim.verification.report import VerificationReport
 
@@ -50,6 +51,7 @@ class VerifyPlan:
     checks: VerificationOptions = field(default_factory=VerificationOptions)
     whole: bool = True  # whether the result is compared with the original
     each: bool = False  # whether each rewrite is also checked alone
+    proves: bool = False  # whether each rewrite is proved, where that is possible
     # whether to search for the rewrite that changed results, and to optimize again without it
     bisect: bool = True
     inline: bool = False  # whether to replace calls of local functions by their bodies first
@@ -74,6 +76,7 @@ class VerifiedModel:
     # one for each provider; empty without a comparison
     reports: list[VerificationReport] = field(default_factory=list)
     each: EachCheck | None = None  # the check of each single rewrite, if any
+    proofs: ProofObserver | None = None  # the proofs of the rewrites, if any
     # the rewrites that were dropped because they changed results
     dropped: list[Culprit] = field(default_factory=list)
 
@@ -127,10 +130,10 @@ def optimize_verified(
         checks = replace(checks, fewer_inputs=True)
     while True:
         check = diagnose.each.EachCheck(original, checks) if how.each else None
-        verified = _optimize(
-            model, replace(options, on_application=_both(options.on_application, check)), how
-        )
-        verified.each, verified.dropped = check, dropped
+        proofs = proof.observer.ProofObserver() if how.proves else None
+        listener = _all_of(check, proofs, options.on_application)
+        verified = _optimize(model, replace(options, on_application=listener), how)
+        verified.each, verified.proofs, verified.dropped = check, proofs, dropped
         if how.whole:
             how.on_step("verifying")
             start = perf_counter()
@@ -186,16 +189,15 @@ def compare_each_provider(
     ]
 
 
-def _both(
-    listener: Callable[[Any], None] | None, check: EachCheck | None
-) -> Callable[[Any], None] | None:
-    """The listener to rewrites: of the caller, the check of each rewrite, or both."""
-    if listener is None or check is None:
-        return listener or check
+def _all_of(*listeners: Callable[[Any], None] | None) -> Callable[[Any], None] | None:
+    """One listener to rewrites for several, ``None`` for none."""
+    present = [listener for listener in listeners if listener is not None]
+    if not present:
+        return None
 
     def listen(application: Any) -> None:
-        check(application)
-        listener(application)
+        for listener in present:
+            listener(application)
 
     return listen
 

@@ -1,0 +1,318 @@
+"""A node as denotations read it, and the table of denotations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from xoptim.facts.dims import Bounds, Dim, bounds, is_anonymous
+from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
+from xoptim.facts.schema import attribute_names, since_version
+from xoptim.facts.shapes import Info, Shape, normalized
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.graph.walk import all_nodes, reads
+from xoptim.operators.registry import OperatorKey, Trait, has_trait, is_deterministic, operator_of
+from xoptim.proof.elements import Argument, Element, function
+from xoptim.proof.indices import Case, Unproved
+from xoptim.proof.kinds import WHOLE
+from xoptim.proof.laws import dim_of
+from xoptim.proof.tensors import Indices, Tensor, elementwise
+
+_WIDE: Final = {TensorProto.INT64, TensorProto.INT32, TensorProto.INT16, TensorProto.INT8}
+_NATURAL: Final = {TensorProto.UINT64, TensorProto.UINT32, TensorProto.UINT16, TensorProto.UINT8}
+RING_TYPES: Final = frozenset(_WIDE | _NATURAL)
+"""Integers whose sums, differences and products wrap around."""
+
+
+@dataclass(slots=True)
+class Call:
+    """A node with the tensors of its operands.
+
+    Attributes:
+        case: the case of the proof.
+        graph: the graph of the node, which knows sizes and small integers.
+        node: the node.
+        operands: one per input, ``None`` for one that is omitted.
+        results: facts about each output.
+        captured: what the subgraphs of the node read, by name.
+    """
+
+    case: Case
+    graph: Graph
+    node: Node
+    operands: Sequence[Tensor | None]
+    results: Sequence[Info]
+    captured: Sequence[Tensor] = ()
+
+    @property
+    def opset(self) -> int:
+        """Version of the operator set of the node's domain."""
+        return self.node.opset
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute, as written or as the standard's default."""
+        return self.node.get_attribute(name, default)
+
+    def has(self, index: int) -> bool:
+        """Whether an operand is present."""
+        return index < len(self.operands) and self.operands[index] is not None
+
+    def operand(self, index: int) -> Tensor:
+        """An operand that has to be present."""
+        tensor = self.operands[index] if index < len(self.operands) else None
+        if tensor is None:
+            raise Unproved(f"{self.node.op_type} without an operand")
+        return tensor
+
+    def shape(self, index: int = 0) -> Shape:
+        """The shape of a result; raises `Unproved` for an unknown rank."""
+        shape = self.results[index].shape
+        if shape is None:
+            raise Unproved(f"unknown rank of a result of {self.node.op_type}")
+        return shape
+
+    def dtype(self, index: int = 0) -> int:
+        """The element type of a result; raises `Unproved` for an unknown one."""
+        info = self.results[index]
+        if not info.is_tensor or not info.dtype:
+            raise Unproved(f"unknown type of a result of {self.node.op_type}")
+        return info.dtype
+
+    def dims(self, index: int) -> list[Dim] | None:
+        """The elements of an integer operand, numbers or expressions of sizes, where known."""
+        name = self.node.input[index] if index < len(self.node.input) else ""
+        if not name:
+            return None
+        data = self.graph.info_of(name).data
+        if data is not None:
+            return list(data)
+        array = self.array(index)
+        return None if array is None or array.dtype.kind not in "iu" else array.ravel().tolist()
+
+    def ints(self, index: int) -> list[int] | None:
+        """The elements of an integer operand, where all are numbers."""
+        dims = self.dims(index)
+        numbers = [dim for dim in dims or () if isinstance(dim, int)]
+        return numbers if dims is not None and len(numbers) == len(dims) else None
+
+    def array(self, index: int) -> np.ndarray[Any, Any] | None:
+        """The value of an operand that is stored."""
+        tensor = self.graph.tensor(self.node.input[index])
+        return None if tensor is None else tensor.numpy()
+
+    def axes(self, name: str = "axes", index: int = 1) -> list[int] | None:
+        """The axes in an attribute or an operand, ``None`` where there are none; as written."""
+        written = self.node.attribute.get(name)
+        if written is not None:
+            return list(written)
+        if not self.has(index):
+            return None
+        axes = self.ints(index)
+        if axes is None:
+            raise Unproved(f"axes of {self.node.op_type} that are data")
+        return axes
+
+    def key(self) -> tuple[Hashable, ...]:
+        """All that decides what the node computes, but for its operands and their types."""
+        node = self.node
+        names = attribute_names(node.op_type, node.domain, node.opset) or node.attribute.keys()
+        values = ((name, self.attribute(name)) for name in sorted({*names, *node.attribute}))
+        settings = tuple((name, _hashable(value)) for name, value in values)
+        bodies = tuple((name, _body_key(body)) for name, body in sorted(node.bodies.items()))
+        version = since_version(node.op_type, node.domain, node.opset) or node.opset
+        return node.op_type, node.domain, version, settings, bodies
+
+
+def axis_within(axis: int, rank: int) -> int:
+    """A non-negative axis; raises `Unproved` for one out of range."""
+    place = normalized(axis, rank)
+    if place is None:
+        raise Unproved(f"axis {axis} of a tensor of rank {rank}")
+    return place
+
+
+def _body_key(body: Graph) -> bytes:
+    if body.source is None:
+        raise Unproved("a subgraph that was changed")
+    return body.source.SerializeToString(deterministic=True)
+
+
+def _hashable(value: Any) -> Hashable:
+    if isinstance(value, float):
+        return float(np.float32(value)), "float"
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_hashable, value))
+    if hasattr(value, "SerializeToString"):
+        if isinstance(value, onnx.TensorProto):
+            array = onnx.numpy_helper.to_array(value)
+            return value.data_type, array.shape, array.tobytes()
+        return bytes(value.SerializeToString(deterministic=True))
+    return value if value is None or isinstance(value, (int, str, bytes)) else repr(value)
+
+
+Denotation: TypeAlias = Callable[[Call], "Tensor | list[Tensor] | None"]
+"""Takes a call, returns its results; ``None`` where it does not understand the call."""
+DENOTATIONS: Final[dict[OperatorKey, Denotation]] = {}
+
+
+def denotes(*op_types: str, domain: str = "") -> Callable[[Denotation], Denotation]:
+    """Register the denotation of one or several operators of a domain."""
+
+    def register(denotation: Denotation) -> Denotation:
+        for op_type in op_types:
+            assert (domain, op_type) not in DENOTATIONS, op_type
+            DENOTATIONS[domain, op_type] = denotation
+        return denotation
+
+    return register
+
+
+def settled(element: Element, dtype: int) -> Element:
+    """An integer after sums and products in its type, as an operator reads it.
+
+    The sums and products of integers wrap around: only what is in range is the integer itself.
+    """
+    if not is_integer(dtype) or element.single is not None:
+        return element
+    low, high = _range(element)
+    if low is not None and high is not None and dtype in RING_TYPES:
+        limits = np.iinfo(numpy_dtype(dtype))
+        if limits.min <= low and high <= limits.max:
+            return element
+    return function("wrapped", dtype, args=[element])
+
+
+def is_truth(element: Element) -> bool:
+    """Whether an element is known to be 0 or 1."""
+    if element.single is not None:
+        return element.single.is_boolean
+    low, high = _range(element)
+    return low is not None and high is not None and low >= 0 and high <= 1
+
+
+def _range(element: Element) -> Bounds:
+    """Limits of an integer that is made of sizes, or of truth values; else no limits."""
+    dim = dim_of(element)
+    if dim is not None:
+        return bounds(dim)
+    low = high = 0
+    for (sums, powers), number in element.terms.items():
+        are_truths = all(base.is_boolean and power > 0 for base, power in powers)
+        if sums or not are_truths or not isinstance(number, int):
+            return None, None
+        low += min(number, 0) if powers else number
+        high += max(number, 0) if powers else number
+    return low, high
+
+
+def settled_tensor(tensor: Tensor) -> Tensor:
+    """A tensor whose integers are in the range of their type."""
+    if not is_integer(tensor.dtype):
+        return tensor
+    return tensor.mapped(lambda element: settled(element, tensor.dtype))
+
+
+def is_arithmetic(call: Call) -> bool:
+    """Whether the elements of the first result are added and multiplied as in a ring: integers, or
+    real numbers.
+    """
+    dtype = call.dtype()
+    return is_ring(call, dtype)
+
+
+def is_ring(call: Call, dtype: int) -> bool:
+    """Whether the numbers of a type are added and multiplied as in a ring."""
+    return dtype in RING_TYPES or (is_float(dtype) and not call.case.is_exact)
+
+
+def applied(call: Call) -> list[Tensor]:
+    """The results of an operator without laws: a function of elements, or of whole tensors."""
+    node = call.node
+    for inner in all_nodes([node]):
+        if not is_deterministic(inner.op_type, inner.domain):
+            raise Unproved(f"operator {inner.op_type} may be random")
+    traits = operator_of(node.domain, node.op_type).traits
+    broadcasts = bool(traits & {Trait.BROADCASTS, Trait.BROADCASTS_SECOND}) and call.opset >= 8
+    is_pointwise = Trait.ELEMENTWISE in traits or broadcasts
+    rounds_by_place = Trait.ROUNDS_BY_POSITION in traits
+    is_single = len(node.output) == 1 and call.results[0].shape is not None
+    if is_pointwise and is_single and not (rounds_by_place and call.case.is_exact):
+        return [_pointwise(call)]
+    return _whole(call)
+
+
+def _pointwise(call: Call) -> Tensor:
+    operands = [settled_tensor(x) for x in call.operands if x is not None]
+    return elementwise(pointwise_function(call), operands, call.shape(), call.dtype())
+
+
+def pointwise_function(call: Call) -> Callable[..., Element]:
+    """The operator as a function without laws of an element of each operand."""
+    present = [x for x in call.operands if x is not None]
+    is_commutative = has_trait(call.node.domain, call.node.op_type, Trait.COMMUTATIVE)
+    omitted = [x is None for x in call.operands]
+    while omitted and omitted[-1]:
+        omitted.pop()
+    types = tuple(x.dtype for x in present)
+    key = ("pointwise", *call.key(), tuple(omitted), types, call.dtype())
+
+    def compute(*elements: Element) -> Element:
+        settled_ones = [settled(e, t) for e, t in zip(elements, types, strict=True)]
+        if is_commutative and len(elements) == 2:
+            settled_ones.sort(key=lambda element: element.serial)
+        return function(*key, args=settled_ones)
+
+    return compute
+
+
+def _whole(call: Call) -> list[Tensor]:
+    args: list[Argument] = []
+    ranks: list[int] = []
+    for operand in (*call.operands, *call.captured):
+        if operand is None:
+            ranks.append(-1)
+            continue
+        tensor = settled_tensor(operand)
+        places = [call.case.place(axis, size) for axis, size in enumerate(tensor.shape)]
+        args += [tensor.at(places), *tensor.shape]
+        ranks.append(tensor.rank * 1000 + tensor.dtype)
+    while ranks and ranks[-1] == -1:
+        ranks.pop()
+    captures = tuple(captured_names(call.node))
+    named = tuple(bool(name) for name in call.node.output)
+    key = (WHOLE, *call.key(), tuple(ranks), captures, named)
+    return [
+        _whole_result(call, place, (*key, place, info.dtype), args)
+        for place, info in enumerate(call.results)
+    ]
+
+
+def captured_names(node: Node) -> list[str]:
+    """The names that the subgraphs of a node read from outside."""
+    return sorted({*reads(node)} - {*node.input}) if node.bodies else []
+
+
+def _whole_result(
+    call: Call, place: int, key: tuple[Hashable, ...], args: Sequence[Argument]
+) -> Tensor:
+    if not call.node.output[place]:
+        return Tensor((), 0, _unread)
+    shape = [
+        call.case.unknown_size(key, tuple(args), axis, size=size) if is_anonymous(size) else size
+        for axis, size in enumerate(call.shape(place))
+    ]
+
+    def read(indices: Indices) -> Element:
+        return function(*key, args=[*args, *indices])
+
+    return Tensor(shape, call.dtype(place), read)
+
+
+def _unread(_indices: Indices) -> Element:
+    raise Unproved("a result that is omitted")

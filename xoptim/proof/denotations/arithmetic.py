@@ -1,0 +1,295 @@
+"""Elementwise arithmetic, conversions, and choices between elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final
+
+from onnx import TensorProto
+
+from xoptim.facts.dtypes import LOSSLESS, is_float
+from xoptim.proof.calls import Call, denotes, is_arithmetic, is_truth, pointwise_function, settled
+from xoptim.proof.denotations.movement import number_of
+from xoptim.proof.elements import ONE, ZERO, Element, function, inverse, number
+from xoptim.proof.laws import exponential, root
+from xoptim.proof.tensors import Tensor, elementwise
+
+_MAX_EXPONENT: Final = 8
+_BROADCASTS_SINCE: Final = 7
+_HALF: Final = Fraction(1, 2)
+
+
+def _pointwise(call: Call, compute: Callable[..., Element]) -> Tensor | None:
+    """A function of an element of each operand, ``None`` where these are not numbers of a ring.
+
+    What may be no real number has no laws.
+    """
+    operands = [call.operand(place) for place in range(len(call.operands))]
+    if not is_arithmetic(call) or call.opset < _BROADCASTS_SINCE:
+        return None
+    if any(x.dtype != call.dtype() for x in operands):
+        return None
+    without_laws = pointwise_function(call)
+
+    def checked(*elements: Element) -> Element:
+        if any(element.is_special for element in elements):
+            return without_laws(*elements)
+        return compute(*elements)
+
+    return elementwise(checked, operands, call.shape(), call.dtype())
+
+
+def _of_reals(call: Call, compute: Callable[..., Element]) -> Tensor | None:
+    """As `_pointwise`, for real numbers only."""
+    return _pointwise(call, compute) if is_float(call.dtype()) else None
+
+
+@denotes("Add", "Sum")
+def add(call: Call) -> Tensor | None:
+    """The sum."""
+    return _pointwise(call, _sum)
+
+
+def _sum(*elements: Element) -> Element:
+    return sum(elements[1:], elements[0])
+
+
+@denotes("Mean")
+def mean(call: Call) -> Tensor | None:
+    """The sum, divided by the number of operands."""
+    share = Fraction(1, len(call.operands))
+    return _of_reals(call, lambda *elements: _sum(*elements).scaled(share))
+
+
+@denotes("Sub")
+def subtract(call: Call) -> Tensor | None:
+    """The difference."""
+    return _pointwise(call, lambda a, b: a - b)
+
+
+@denotes("Mul")
+def multiply(call: Call) -> Tensor | None:
+    """The product."""
+    return _pointwise(call, lambda a, b: a * b)
+
+
+@denotes("Div")
+def divide(call: Call) -> Tensor | None:
+    """The quotient of real numbers."""
+    return _of_reals(call, lambda a, b: a * inverse(b))
+
+
+@denotes("Neg")
+def negate(call: Call) -> Tensor | None:
+    """The opposite."""
+    return _pointwise(call, lambda a: -a)
+
+
+@denotes("Reciprocal")
+def reciprocal(call: Call) -> Tensor | None:
+    """The inverse of a real number."""
+    return _of_reals(call, inverse)
+
+
+@denotes("Sqrt")
+def square_root(call: Call) -> Tensor | None:
+    """The square root of a real number that is at least 0."""
+    return _of_reals(call, root)
+
+
+@denotes("Exp")
+def exp(call: Call) -> Tensor | None:
+    """The exponential of a real number."""
+    return _of_reals(call, exponential)
+
+
+@denotes("Sigmoid")
+def sigmoid(call: Call) -> Tensor | None:
+    """``1 / (1 + exp(-x))`` of a real number."""
+    return _of_reals(call, lambda a: inverse(ONE + exponential(-a)))
+
+
+@denotes("Pow")
+def power(call: Call) -> Tensor | None:
+    """Powers whose exponent is a small integer or a half; others have no laws."""
+    x, exponents = call.operand(0), call.operand(1)
+    if not is_float(call.dtype()) or call.case.is_exact or call.opset < _BROADCASTS_SINCE:
+        return None
+    without_laws = pointwise_function(call)
+
+    def compute(base: Element, exponent: Element) -> Element:
+        value = exponent.number
+        if base.is_special or value is None:
+            return without_laws(base, exponent)
+        if value in (_HALF, -_HALF):
+            return root(base).power(1 if value > 0 else -1)
+        if value == int(value) and -_MAX_EXPONENT <= value <= _MAX_EXPONENT:
+            return base.power(int(value))
+        return without_laws(base, exponent)
+
+    return elementwise(compute, [x, exponents], call.shape(), call.dtype())
+
+
+@denotes("Relu")
+def relu(call: Call) -> Tensor | None:
+    """The maximum of a real number and 0."""
+    return _of_reals(call, lambda a: _maximum(a, ZERO))
+
+
+@denotes("Max")
+def maximum(call: Call) -> Tensor | None:
+    """The maximum of real numbers."""
+    return _of_reals(call, _maximum)
+
+
+@denotes("Min")
+def minimum(call: Call) -> Tensor | None:
+    """The minimum of real numbers."""
+    return _of_reals(call, _minimum)
+
+
+def _maximum(*elements: Element) -> Element:
+    return _extreme("maximum", *elements)
+
+
+def _minimum(*elements: Element) -> Element:
+    return _extreme("minimum", *elements)
+
+
+def _extreme(kind: str, *elements: Element) -> Element:
+    """A maximum or a minimum of elements in any order, each once, and at most one number.
+
+    The minimum of a number and a maximum with a smaller one is written as a maximum.
+    """
+    operands: dict[Element, None] = {}
+    for element in elements:
+        operands.update(dict.fromkeys(_operands(kind, element)))
+    numbers = [n for n in (element.number for element in operands) if n is not None]
+    rest = [element for element in operands if element.number is None]
+    limit = (max if kind == "maximum" else min)(numbers) if numbers else None
+    if kind == "minimum" and limit is not None and len(rest) == 1:
+        inner = _operands("maximum", rest[0])
+        low = next((e.number for e in inner if e.number is not None), None)
+        if len(inner) > 1 and low is not None and low <= limit:
+            others = [element for element in inner if element.number is None]
+            return _maximum(number(low), _minimum(number(limit), _maximum(*others)))
+    ordered = sorted(rest, key=lambda element: element.serial)
+    if limit is not None:
+        ordered.append(number(limit))
+    return ordered[0] if len(ordered) == 1 else function(kind, args=ordered)
+
+
+def _operands(kind: str, element: Element) -> list[Element]:
+    """The operands of a maximum or a minimum; any other element itself."""
+    single = element.single
+    if single is None or single.key != (kind,):
+        return [element]
+    return [arg for arg in single.args if isinstance(arg, Element)]
+
+
+@denotes("Clip")
+def clip(call: Call) -> Tensor | None:
+    """The minimum of the upper limit and the maximum of the lower limit and a real number."""
+    x = call.operand(0)
+    if not is_arithmetic(call) or not is_float(x.dtype):
+        return None
+    limits: list[Element | None] = []
+    for place, name in ((1, "min"), (2, "max")):
+        written = call.node.attribute.get(name)
+        if written is not None:
+            limits.append(number_of(call, x.dtype, written))
+        elif call.has(place):
+            limit = call.operand(place)
+            limits.append(limit.at([0] * limit.rank))
+        else:
+            limits.append(None)
+    low, high = limits
+
+    def compute(element: Element) -> Element:
+        above = element if low is None else _maximum(element, low)
+        return above if high is None else _minimum(above, high)
+
+    return x.mapped(compute)
+
+
+@denotes("Where")
+def where(call: Call) -> Tensor | None:
+    """A choice; between numbers of a ring, it is a sum of products with the condition."""
+    without_laws = pointwise_function(call)
+    has_laws = is_arithmetic(call) or call.dtype() == TensorProto.BOOL
+
+    def compute(condition: Element, then: Element, otherwise: Element) -> Element:
+        if then is otherwise:
+            return then
+        if not has_laws or then.is_special or otherwise.is_special:
+            return without_laws(condition, then, otherwise)
+        return otherwise + condition * (then - otherwise)
+
+    operands = [call.operand(place) for place in range(3)]
+    return elementwise(compute, operands, call.shape(), call.dtype())
+
+
+@denotes("And", "Or", "Xor", "Not")
+def logic(call: Call) -> Tensor | None:
+    """Truth values as the numbers 0 and 1."""
+    if call.opset < _BROADCASTS_SINCE:
+        return None
+    compute = _LOGIC[call.node.op_type]
+    operands = [call.operand(place) for place in range(len(call.operands))]
+    return elementwise(compute, operands, call.shape(), TensorProto.BOOL)
+
+
+_LOGIC: Final[dict[str, Callable[..., Element]]] = {
+    "And": lambda a, b: a * b,
+    "Or": lambda a, b: a + b - a * b,
+    "Xor": lambda a, b: a + b - (a * b).scaled(2),
+    "Not": lambda a: ONE - a,
+}
+
+
+@denotes("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+def compare(call: Call) -> Tensor | None:
+    """A comparison, written with the smaller number first."""
+    if call.opset < _BROADCASTS_SINCE:
+        return None
+    operands = [call.operand(0), call.operand(1)]
+    dtype = operands[0].dtype
+    name = call.node.op_type
+    kind = "at most" if name.endswith("OrEqual") else "less"
+
+    def compute(a: Element, b: Element) -> Element:
+        pair = [settled(a, dtype), settled(b, dtype)]
+        return function(kind, dtype, args=pair[::-1] if name.startswith("Greater") else pair)
+
+    return elementwise(compute, operands, call.shape(), call.dtype())
+
+
+@denotes("Cast", "CastLike")
+def cast(call: Call) -> Tensor:
+    """The same number, where the new type represents all numbers of the old one; else rounded."""
+    x = call.operand(0)
+    source, target = x.dtype, call.dtype()
+    if source == target:
+        return x
+    saturates = call.attribute("saturate", 1)
+
+    def compute(element: Element) -> Element:
+        value = settled(element, source)
+        origin = _origin(value, source)
+        if TensorProto.STRING not in (source, target):
+            if origin == target or target in LOSSLESS.get(origin, ()):
+                return value
+            if target == TensorProto.BOOL and is_truth(value):
+                return value
+        return function("cast", origin, target, saturates, args=[value])
+
+    return x.mapped(compute, target)
+
+
+def _origin(value: Element, source: int) -> int:
+    """The type of an input whose element this is, where it was converted without rounding."""
+    single = value.single
+    if single is None or single.key[0] != "input" or not isinstance(single.key[2], int):
+        return source
+    return single.key[2]

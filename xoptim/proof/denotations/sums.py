@@ -1,0 +1,451 @@
+"""Operators that sum: matrix multiplications, convolutions, reductions, normalizations.
+
+Over real numbers only: the order of a sum of floating-point numbers decides its bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from string import ascii_letters
+from typing import Final
+
+from xoptim.facts.dims import Dim, product
+from xoptim.facts.dtypes import is_float
+from xoptim.proof.calls import Call, axis_within, denotes, is_arithmetic
+from xoptim.proof.denotations.movement import number_of, permuted
+from xoptim.proof.elements import Element, function, inverse, of_dim
+from xoptim.proof.indices import Case, Unproved
+from xoptim.proof.laws import exponential, root
+from xoptim.proof.tensors import (
+    Indices,
+    Tensor,
+    broadcast_at,
+    elementwise,
+    require_broadcast,
+    require_equal,
+    reshaped,
+    total,
+    where_inside,
+)
+
+_FLATTENS_BEFORE: Final = 13
+"""Operator set since which Softmax works along one axis."""
+
+
+def is_covered(call: Call, *places: int) -> bool:
+    """Whether some operands and the first result are of one type with laws."""
+    operands = [call.operand(place) for place in places]
+    return is_arithmetic(call) and all(x.dtype == call.dtype() for x in operands)
+
+
+def contracted(
+    case: Case, labels: Sequence[str], result: str, operands: Sequence[Tensor]
+) -> Tensor:
+    """The sum of products over the labels that the result lacks (as in Einsum).
+
+    Axes of one label are equal, or 1 and repeated.
+    """
+    sizes: dict[str, Dim] = {}
+    for text, x in zip(labels, operands, strict=True):
+        for label, size in zip(text, x.shape, strict=True):
+            if sizes.get(label, 1) == 1:
+                sizes[label] = size
+    for text, x in zip(labels, operands, strict=True):
+        for label, size in zip(text, x.shape, strict=True):
+            require_equal(size, sizes[label], or_one=label in result)
+    summed = [label for label in sizes if label not in result]
+
+    def read(indices: Indices) -> Element:
+        return _summed(case, summed, dict(zip(result, indices, strict=True)), sizes, compute)
+
+    def compute(places: dict[str, Dim]) -> Element:
+        factors = [
+            x.at([places[label] for label in text])
+            for text, x in zip(labels, operands, strict=True)
+        ]
+        value = factors[0]
+        for other in factors[1:]:
+            value = value * other
+        return real(value)
+
+    return Tensor([sizes[label] for label in result], operands[0].dtype, read)
+
+
+def real(value: Element) -> Element:
+    """An element that sums and products have laws for."""
+    if value.is_special:
+        raise Unproved("a sum over numbers that may be NaN or infinite")
+    return value
+
+
+def _summed(
+    case: Case,
+    labels: Sequence[str],
+    places: dict[str, Dim],
+    sizes: dict[str, Dim],
+    compute: Callable[[dict[str, Dim]], Element],
+) -> Element:
+    if not labels:
+        return compute(places)
+    first, rest = labels[0], labels[1:]
+    return total(
+        case,
+        sizes[first],
+        lambda index: _summed(case, rest, {**places, first: index}, sizes, compute),
+    )
+
+
+@denotes("MatMul")
+def matmul(call: Call) -> Tensor | None:
+    """Products of matrices, whose batch axes broadcast."""
+    if not is_covered(call, 0, 1):
+        return None
+    return multiplied(call.case, call.operand(0), call.operand(1))
+
+
+def multiplied(case: Case, a: Tensor, b: Tensor) -> Tensor:
+    """The product of two stacks of matrices, or of a vector and a stack."""
+    batch = ascii_letters[: max(a.rank, b.rank, 2) - 2]
+    first = batch[len(batch) - a.rank + 2 :] + "YZ" if a.rank > 1 else "Z"
+    second = batch[len(batch) - b.rank + 2 :] + "ZX" if b.rank > 1 else "Z"
+    result = batch + "Y" * (a.rank > 1) + "X" * (b.rank > 1)
+    return contracted(case, [first, second], result, [a, b])
+
+
+@denotes("FusedMatMul", domain="com.microsoft")
+def fused_matmul(call: Call) -> Tensor | None:
+    """A product of matrices, which may be transposed, times a number."""
+    settings = ("transBatchA", "transBatchB")
+    if not is_covered(call, 0, 1) or any(call.attribute(name, 0) for name in settings):
+        return None
+    a, b = call.operand(0), call.operand(1)
+    if min(a.rank, b.rank) < 2:
+        return None
+    pair = [
+        _transposed(x) if call.attribute(name, 0) else x
+        for x, name in ((a, "transA"), (b, "transB"))
+    ]
+    alpha = number_of(call, call.dtype(), call.attribute("alpha", 1.0))
+    return multiplied(call.case, *pair).mapped(lambda element: element * alpha)
+
+
+def _transposed(x: Tensor) -> Tensor:
+    return permuted(x, [*range(x.rank - 2), x.rank - 1, x.rank - 2])
+
+
+@denotes("Gemm")
+def gemm(call: Call) -> Tensor | None:
+    """``alpha * A * B + beta * C``."""
+    if not is_covered(call, 0, 1) or call.opset < 7 or not is_float(call.dtype()):
+        return None
+    a, b = call.operand(0), call.operand(1)
+    a = _transposed(a) if call.attribute("transA", 0) else a
+    b = _transposed(b) if call.attribute("transB", 0) else b
+    alpha = number_of(call, call.dtype(), call.attribute("alpha", 1.0))
+    beta = number_of(call, call.dtype(), call.attribute("beta", 1.0))
+    result = multiplied(call.case, a, b).mapped(lambda element: element * alpha)
+    if not call.has(2):
+        return result
+    bias = call.operand(2)
+    require_broadcast([bias], result.shape)
+    return Tensor(
+        result.shape,
+        result.dtype,
+        lambda indices: result.at(indices) + beta * real(broadcast_at(bias, indices)),
+    )
+
+
+@denotes("Einsum")
+def einsum(call: Call) -> Tensor | None:
+    """A sum of products of elements whose axes have labels."""
+    places = range(len(call.operands))
+    equation = call.attribute("equation")
+    if not is_covered(call, *places) or not isinstance(equation, str):
+        return None
+    operands = [call.operand(place) for place in places]
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    texts = left.split(",")
+    if "." in equation or not arrow or len(texts) != len(operands):
+        return None
+    if any(len(text) != x.rank for text, x in zip(texts, operands, strict=True)):
+        return None
+    if len({*right}) != len(right) or not {*right} <= {*left}:
+        return None
+    return contracted(call.case, texts, right, operands)
+
+
+@denotes("Conv")
+def conv(call: Call) -> Tensor | None:
+    """Sums over the channels and places of a kernel that moves over an image."""
+    if not is_covered(call, 0, 1) or call.attribute("auto_pad", "NOTSET") != "NOTSET":
+        return None
+    x, w = call.operand(0), call.operand(1)
+    spatial = x.rank - 2
+    groups = call.attribute("group", 1)
+    strides = call.attribute("strides") or [1] * spatial
+    dilations = call.attribute("dilations") or [1] * spatial
+    pads = call.attribute("pads") or [0] * 2 * spatial
+    channels, shape = w.shape[1], call.shape()
+    _require_kernel(call, groups)
+    case = call.case
+
+    def read(indices: Indices) -> Element:
+        batch, channel, *outer = indices
+        group = channel
+        base: Dim = 0
+        if groups > 1:
+            group, _ = case.divided(channel, _quotient(w.shape[0], groups))
+            base = group * channels
+
+        def along(axis: int, place: list[Dim], inner: list[Dim]) -> Element:
+            if axis == spatial:
+                return total(
+                    case,
+                    channels,
+                    lambda c: x.at([batch, base + c, *place]) * w.at([channel, c, *inner]),
+                )
+
+            def at(k: Dim) -> Element:
+                position = outer[axis] * strides[axis] + k * dilations[axis] - pads[axis]
+                last = x.shape[axis + 2] - 1 - position
+                conditions = [position] * bool(pads[axis]) + [last] * bool(pads[axis + spatial])
+                return where_inside(
+                    case,
+                    conditions,
+                    lambda: along(axis + 1, [*place, position], [*inner, k]),
+                    _ZERO,
+                )
+
+            return total(case, w.shape[axis + 2], at)
+
+        value = real(along(0, [], []))
+        return value + real(call.operand(2).at([channel])) if call.has(2) else value
+
+    return Tensor((x.shape[0], w.shape[0], *shape[2:]), x.dtype, read)
+
+
+def _require_kernel(call: Call, groups: int) -> None:
+    """Raise where the channels of an image, a kernel and a bias do not fit."""
+    x, w = call.operand(0), call.operand(1)
+    require_equal(x.shape[1], w.shape[1] * groups, or_one=False)
+    if call.has(2):
+        require_equal(call.operand(2).shape[0], w.shape[0], or_one=False)
+    kernel = call.node.attribute.get("kernel_shape")
+    if kernel is not None and tuple(kernel) != w.shape[2:]:
+        raise Unproved("a kernel of another shape")
+
+
+def _quotient(size: Dim, divisor: int) -> Dim:
+    quotient = size // divisor
+    require_equal(quotient * divisor, size, or_one=False)
+    return quotient
+
+
+_ZERO: Final = of_dim(0)
+
+
+def _reduced_axes(call: Call, x: Tensor) -> list[int]:
+    axes = call.axes()
+    if not axes:
+        return [] if call.attribute("noop_with_empty_axes", 0) else [*range(x.rank)]
+    return sorted({axis_within(axis, x.rank) for axis in axes})
+
+
+def summed_over(
+    case: Case, x: Tensor, axes: Sequence[int], *, keeps: bool, change: Callable[[Element], Element]
+) -> Tensor:
+    """The sum of a function of the elements over some axes.
+
+    With ``keeps``, these axes stay with size 1; else they are dropped.
+    """
+    names = ascii_letters[: x.rank]
+    summed = [names[axis] for axis in axes]
+    sizes = dict(zip(names, x.shape, strict=True))
+    kept = [axis for axis in range(x.rank) if axis not in axes]
+    shape = [
+        1 if axis in axes else x.shape[axis] for axis in range(x.rank) if keeps or axis in kept
+    ]
+
+    def read(indices: Indices) -> Element:
+        rest = [indices[axis] for axis in kept] if keeps else indices
+        places = dict(zip((names[axis] for axis in kept), rest, strict=True))
+        return _summed(case, summed, places, sizes, compute)
+
+    def compute(places: dict[str, Dim]) -> Element:
+        return change(real(x.at([places[name] for name in names])))
+
+    return Tensor(shape, x.dtype, read)
+
+
+@denotes("ReduceSum", "ReduceMean", "ReduceSumSquare", "ReduceL2", "ReduceLogSumExp")
+def reduce(call: Call) -> Tensor | None:
+    """Sums and means over axes."""
+    x, name = call.operand(0), call.node.op_type
+    if not is_covered(call, 0) or not (is_float(x.dtype) or name == "ReduceSum"):
+        return None
+    axes = _reduced_axes(call, x)
+    changes: dict[str, Callable[[Element], Element]] = {
+        "ReduceSumSquare": lambda e: e * e,
+        "ReduceL2": lambda e: e * e,
+        "ReduceLogSumExp": exponential,
+    }
+    change = changes.get(name, lambda e: e)
+    keeps = call.attribute("keepdims", 1) == 1
+    result = summed_over(call.case, x, axes, keeps=keeps, change=change)
+    if name == "ReduceMean":
+        share = inverse(of_dim(product(x.shape[axis] for axis in axes)))
+        return result.mapped(lambda e: e * share)
+    if name == "ReduceL2":
+        return result.mapped(root)
+    if name == "ReduceLogSumExp":
+        return result.mapped(lambda e: function("log of a sum", args=[e]))
+    return result
+
+
+@denotes("ReduceMax", "ReduceMin", "ReduceProd")
+def reduce_without_laws(call: Call) -> Tensor | None:
+    """A function of the elements along axes, in any order."""
+    x, name = call.operand(0), call.node.op_type
+    if not is_covered(call, 0) or not is_float(x.dtype):
+        return None
+    axes = [axis for axis in _reduced_axes(call, x) if x.shape[axis] != 1]
+    keeps = call.attribute("keepdims", 1) == 1
+    removed = _reduced_axes(call, x)
+    if not axes:
+        return reshaped(call.case, x, call.shape())
+    # The formal sum of marked elements says which elements there are.
+    result = summed_over(
+        call.case, x, removed, keeps=keeps, change=lambda e: function(name, "of", args=[e])
+    )
+    return result.mapped(lambda e: function(name, args=[e]))
+
+
+@denotes("GlobalAveragePool")
+def global_average(call: Call) -> Tensor | None:
+    """The mean over the pixels of an image."""
+    if not is_covered(call, 0):
+        return None
+    x = call.operand(0)
+    return mean_over(call.case, x, [*range(2, x.rank)])
+
+
+def mean_over(case: Case, x: Tensor, axes: Sequence[int]) -> Tensor:
+    """The mean over axes, which stay with size 1."""
+    share = inverse(of_dim(product(x.shape[axis] for axis in axes)))
+    return summed_over(case, x, axes, keeps=True, change=lambda e: e * share)
+
+
+@denotes("Softmax")
+def softmax(call: Call) -> Tensor | None:
+    """Exponentials, divided by their sum along an axis."""
+    if not is_covered(call, 0):
+        return None
+    x = call.operand(0)
+    if call.opset >= _FLATTENS_BEFORE:
+        return _softmax_along(call.case, x, axis_within(call.attribute("axis", -1), x.rank))
+    axis = axis_within(call.attribute("axis", 1), x.rank)
+    flat = (product(x.shape[:axis]), product(x.shape[axis:]))
+    matrix = _softmax_along(call.case, reshaped(call.case, x, flat), 1)
+    return reshaped(call.case, matrix, x.shape)
+
+
+def _softmax_along(case: Case, x: Tensor, axis: int) -> Tensor:
+    powers = x.mapped(lambda e: exponential(real(e)))
+    sums = summed_over(case, powers, [axis], keeps=True, change=lambda e: e)
+    return Tensor(
+        x.shape, x.dtype, lambda indices: powers.at(indices) * inverse(broadcast_at(sums, indices))
+    )
+
+
+@denotes("BatchNormalization")
+def batch_normalization(call: Call) -> Tensor | None:
+    """``(x - mean) / sqrt(var + epsilon) * scale + bias`` per channel."""
+    is_training = call.attribute("training_mode", 0) or sum(map(bool, call.node.output)) > 1
+    if not is_covered(call, 0, 1, 2, 3, 4) or is_training or call.opset < 9:
+        return None
+    x, scale, bias, mean, var = (call.operand(place) for place in range(5))
+    epsilon = number_of(call, x.dtype, call.attribute("epsilon", 1e-5))
+    for parameter in (scale, bias, mean, var):
+        require_equal(parameter.shape[0], x.shape[1], or_one=False)
+
+    def read(indices: Indices) -> Element:
+        s, b, m, v = (real(p.at([indices[1]])) for p in (scale, bias, mean, var))
+        return (real(x.at(indices)) - m) * inverse(root(v + epsilon)) * s + b
+
+    return Tensor(x.shape, x.dtype, read)
+
+
+@denotes("InstanceNormalization")
+def instance_normalization(call: Call) -> Tensor | None:
+    """Each channel of each image, centered and divided by its deviation, scaled and shifted."""
+    if not is_covered(call, 0, 1, 2) or call.opset < 6:
+        return None
+    x, scale, bias = (call.operand(place) for place in range(3))
+    epsilon = number_of(call, x.dtype, call.attribute("epsilon", 1e-5))
+    for parameter in (scale, bias):
+        require_equal(parameter.shape[0], x.shape[1], or_one=False)
+    y = normalized(call.case, x, [*range(2, x.rank)], epsilon)
+
+    def read(indices: Indices) -> Element:
+        return y.at(indices) * scale.at([indices[1]]) + bias.at([indices[1]])
+
+    return Tensor(x.shape, x.dtype, read)
+
+
+def normalized(
+    case: Case, x: Tensor, axes: Sequence[int], epsilon: Element, *, is_centered: bool = True
+) -> Tensor:
+    """Elements, less their mean if ``is_centered``, divided by their deviation along axes."""
+    centered = x
+    if is_centered:
+        means = mean_over(case, x, axes)
+        centered = elementwise(lambda a, b: a - b, [x, means], x.shape, x.dtype)
+    squares = mean_over(case, centered.mapped(lambda e: e * e), axes)
+    return elementwise(
+        lambda a, v: a * inverse(root(v + epsilon)), [centered, squares], x.shape, x.dtype
+    )
+
+
+@denotes("LayerNormalization", "RMSNormalization")
+@denotes("SimplifiedLayerNormalization")
+def layer_normalization(call: Call) -> Tensor | None:
+    """The last axes, centered (but for RMS) and divided by their deviation, scaled and shifted."""
+    places = [place for place in range(3) if call.has(place)]
+    if not is_covered(call, *places) or sum(map(bool, call.node.output)) > 1:
+        return None
+    x = call.operand(0)
+    axis = axis_within(call.attribute("axis", -1), x.rank)
+    epsilon = number_of(call, x.dtype, call.attribute("epsilon", 1e-5))
+    is_centered = call.node.op_type == "LayerNormalization"
+    axes = [*range(axis, x.rank)]
+    result = normalized(call.case, x, axes, epsilon, is_centered=is_centered)
+    return _scaled(result, *(call.operand(place) for place in places[1:]))
+
+
+def _scaled(x: Tensor, scale: Tensor, *bias: Tensor) -> Tensor:
+    """A tensor times a scale, plus a bias if there is one."""
+
+    def compute(a: Element, s: Element, *b: Element) -> Element:
+        return sum(map(real, b), a * real(s))
+
+    return elementwise(compute, [x, scale, *bias], x.shape, x.dtype)
+
+
+@denotes("SkipLayerNormalization", domain="com.microsoft")
+@denotes("SkipSimplifiedLayerNormalization", domain="com.microsoft")
+def skip_layer_normalization(call: Call) -> list[Tensor] | None:
+    """The normalization of a sum, and the sum."""
+    is_centered = call.node.op_type == "SkipLayerNormalization"
+    bias, shift = (4, 3) if is_centered else (3, 4)
+    places = [place for place in range(5) if call.has(place)]
+    if not is_covered(call, *places) or any(call.node.output[1:3]):
+        return None
+    terms = [call.operand(place) for place in (0, 1, bias) if call.has(place)]
+    x = elementwise(lambda *e: real(sum(e[1:], e[0])), terms, terms[0].shape, call.dtype())
+    epsilon = number_of(call, x.dtype, call.attribute("epsilon", 1e-12))
+    result = normalized(call.case, x, [x.rank - 1], epsilon, is_centered=is_centered)
+    parameters = [call.operand(2)]
+    if is_centered and call.has(shift):
+        parameters.append(call.operand(shift))
+    scaled = _scaled(result, *parameters)
+    return [scaled, scaled, scaled, x][: len(call.node.output)]

@@ -1,0 +1,317 @@
+"""Equality of normal forms whose constants were computed before: coefficients are numbers within
+some ulps of the sum of the magnitudes that they are made of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from xoptim.facts.dims import Dim
+from xoptim.facts.dtypes import is_float
+from xoptim.facts.symbolic import SymbolicDim
+from xoptim.proof.elements import (
+    ZERO,
+    Argument,
+    Bounds,
+    Element,
+    Factor,
+    Number,
+    Powers,
+    canonical_term,
+    closed,
+    factor,
+)
+from xoptim.proof.indices import Unproved, symbols_of
+from xoptim.proof.kinds import COMPARISONS, CONSTANT, EXP, ROOT, SUM, Stored
+
+_MAX_ELEMENTS: Final = 1 << 22
+"""Maximal number of coefficients, and of products in one of them."""
+_ULPS: Final = 8
+_ULPS_OF_16_BITS: Final = 2
+_EPSILONS: Final[dict[int, tuple[float, float]]] = {
+    TensorProto.BFLOAT16: (2.0**-8, 2.0**-133),
+    TensorProto.FLOAT16: (2.0**-11, 2.0**-24),
+    TensorProto.FLOAT: (2.0**-24, 2.0**-149),
+    TensorProto.DOUBLE: (2.0**-53, 0.0),
+}
+"""Half an ulp of 1, and the smallest number, of the types of constants."""
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Extents: TypeAlias = Mapping[str, Dim]
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """How far computed constants may be apart: relative to the magnitudes, and at all."""
+
+    relative: float
+    absolute: float
+    text: str
+
+
+def precision_of(*models: onnx.ModelProto) -> Precision:
+    """The precision of the least precise constants of some models."""
+    types = {tensor.data_type for model in models for tensor in model.graph.initializer}
+    types |= {value.type.tensor_type.elem_type for value in models[0].graph.output}
+    dtype = next((dtype for dtype in _EPSILONS if dtype in types), TensorProto.FLOAT)
+    epsilon, smallest = _EPSILONS[dtype]
+    is_short = dtype in (TensorProto.BFLOAT16, TensorProto.FLOAT16)
+    ulps = _ULPS_OF_16_BITS if is_short else _ULPS
+    bits = -int(math.log2(epsilon))
+    return Precision(ulps * epsilon, smallest, f"constants within {ulps} * 2^-{bits}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Coefficient:
+    """A part of the coefficient of a product: a number, factors that are constants, and the indices
+    that are summed in it.
+    """
+
+    number: Number
+    powers: Powers
+    inner: Bounds
+
+    @property
+    def indices(self) -> frozenset[str]:
+        """The indices that the coefficient depends on."""
+        return _free(self.powers).difference(name for name, _ in self.inner)
+
+
+@dataclass(slots=True)
+class Closeness:
+    """Compares elements up to the rounding of constants.
+
+    ``extents`` are those of the indices of the case.
+    """
+
+    extents: Extents
+    precision: Precision
+    _met: dict[Any, list[Element]] = field(default_factory=dict)
+
+    def are_close(self, left: Element, right: Element) -> bool:
+        """Whether two elements are equal up to the rounding of constants."""
+        return self._same(self._settled(left, {}), self._settled(right, {}), {})
+
+    def _settled(self, value: Element, outer: Extents) -> Element:
+        """The element with close arguments of functions in place of those met before."""
+        result = ZERO
+        for (bounds, powers), number in value.terms.items():
+            extents = {**outer, **dict(bounds)}
+            images: dict[Factor, int] = {}
+            for base, power in powers:
+                image = self._settled_factor(base, extents)
+                images[image] = images.get(image, 0) + power
+            result = result + closed(bounds, images, number)
+        return result
+
+    def _settled_factor(self, base: Factor, extents: Extents) -> Factor:
+        if _is_constant(base) or not _is_of_floats(base):
+            return base
+        args: list[Argument] = []
+        for place, arg in enumerate(base.args):
+            if isinstance(arg, Element):
+                arg = self._representative((base.key, place), self._settled(arg, extents), extents)
+            args.append(arg)
+        return factor(*base.key, args=args)
+
+    def _representative(self, key: Any, value: Element, extents: Extents) -> Element:
+        used = tuple(sorted((n, e) for n, e in extents.items() if n in value.free))
+        met = self._met.setdefault((key, used), [])
+        for other in met:
+            if other is value or self._same(other, value, extents):
+                return other
+        met.append(value)
+        return value
+
+    def _same(self, left: Element, right: Element, extents: Extents) -> bool:
+        if left is right:
+            return True
+        first, second = _by_skeleton(left), _by_skeleton(right)
+        outer = {**self.extents, **extents}
+        try:
+            return all(
+                self._agree(first.get(key, []), second.get(key, []), {**outer, **_bounds(key)})
+                for key in {**first, **second}
+            )
+        except Unproved:
+            return False
+
+    def _agree(self, left: list[_Coefficient], right: list[_Coefficient], extents: Extents) -> bool:
+        if Counter(left) == Counter(right):
+            return True
+        parts = [*left, *right]
+        names = sorted(
+            {name for part in parts for name in _free(part.powers) - {*dict(part.inner)}}
+        )
+        grid = _grid(names, extents)
+        a, magnitude_a = _sum(left, grid)
+        b, magnitude_b = _sum(right, grid)
+        if not (np.isfinite(a).all() and np.isfinite(b).all()):
+            return False
+        limit = self.precision.relative * np.maximum(magnitude_a, magnitude_b)
+        has_constants = any(part.powers for part in parts)
+        slack = self.precision.absolute if has_constants else 0.0
+        return bool((np.abs(a - b) <= limit + slack).all())
+
+
+def _bounds(key: tuple[Any, ...]) -> dict[str, Dim]:
+    return dict(key[0])
+
+
+def _by_skeleton(value: Element) -> dict[Any, list[_Coefficient]]:
+    """The coefficients of the products of what is not constant."""
+    groups: dict[Any, list[_Coefficient]] = {}
+    for (bounds, powers), number in value.terms.items():
+        rest = {base: power for base, power in powers if not _is_constant(base)}
+        used = _free(rest.items())
+        outer = [bound for bound in bounds if bound[0] in used]
+        inner = tuple(bound for bound in bounds if bound[0] not in used)
+        key, names = canonical_term(outer, rest)
+        constants = [(base, power) for base, power in powers if _is_constant(base)]
+        renamed = tuple((_renamed(base, names), power) for base, power in constants)
+        groups.setdefault(key, []).append(_Coefficient(number, renamed, inner))
+    return groups
+
+
+def _renamed(base: Factor, names: Mapping[str, Dim]) -> Factor:
+    value = closed((), {base: 1}, 1).substituted(names).single
+    if value is None:
+        raise Unproved("a constant that is not compared")
+    return value
+
+
+def _free(powers: Iterable[tuple[Factor, int]]) -> frozenset[str]:
+    return frozenset[str]().union(*(base.free for base, _ in powers))
+
+
+def _is_constant(base: Factor) -> bool:
+    """Whether a factor depends on constants alone."""
+    if base.key[0] == CONSTANT:
+        return not base.is_special
+    return base.key[0] in (ROOT, EXP, SUM) and all(
+        _is_constant(inner)
+        for arg in base.args
+        if isinstance(arg, Element)
+        for _, powers in arg.terms
+        for inner, _ in powers
+    )
+
+
+def _is_of_floats(base: Factor) -> bool:
+    """Whether all arguments of a function are floating-point numbers: no others are rounded."""
+    kind = base.key[0]
+    if kind in (*COMPARISONS, "cast"):
+        return isinstance(base.key[1], int) and is_float(base.key[1])
+    if kind == "pointwise":
+        types = base.key[-2]
+        return isinstance(types, tuple) and all(map(is_float, types))
+    return kind in _OF_FLOATS
+
+
+_OF_FLOATS: Final = frozenset(
+    (
+        *(ROOT, EXP, SUM, "maximum", "minimum", "log of a sum"),
+        *("ReduceMax", "ReduceMin", "ReduceProd"),
+    )
+)
+_Grid: TypeAlias = dict[str, Array]
+"""All values of some indices, each along an axis of its own."""
+
+
+def _grid(names: list[str], extents: Extents) -> _Grid:
+    sizes = [extents.get(name) for name in names]
+    numbers = [size for size in sizes if isinstance(size, int)]
+    if len(numbers) < len(names) or math.prod(numbers) > _MAX_ELEMENTS:
+        raise Unproved("a constant of unknown size")
+    arrays = np.meshgrid(*map(np.arange, numbers), indexing="ij", sparse=True)
+    return dict(zip(names, arrays, strict=True))
+
+
+def _sum(parts: list[_Coefficient], grid: _Grid) -> tuple[Array, Array]:
+    """The sum of coefficients at all indices, and of their magnitudes."""
+    total: Any = np.zeros(())
+    magnitude: Any = np.zeros(())
+    for part in parts:
+        bounds = dict(part.inner)
+        inner = _grid([*bounds], bounds)
+        ones = (1,) * len(inner)
+        wide = {name: array.reshape(array.shape + ones) for name, array in grid.items()}
+        product, size = _product(part.powers, float(part.number), {**wide, **inner})
+        shape = np.broadcast_shapes(product.shape, *(array.shape for array in inner.values()))
+        axes = tuple(range(-len(inner), 0))
+        total = total + np.broadcast_to(product, shape).sum(axes)
+        magnitude = magnitude + np.broadcast_to(size, shape).sum(axes)
+    return total, magnitude
+
+
+def _product(
+    powers: Iterable[tuple[Factor, int]], number: float, grid: _Grid
+) -> tuple[Array, Array]:
+    result, magnitude = np.asarray(number), np.asarray(abs(number))
+    with np.errstate(all="ignore"):
+        for base, power in powers:
+            value, size = _value(base, grid)
+            result = result * value ** float(power)
+            magnitude = magnitude * (size**power if power > 0 else np.abs(value) ** float(power))
+    return result, magnitude
+
+
+def _value(base: Factor, grid: _Grid) -> tuple[Array, Array]:
+    """The value of a constant factor at all indices, and the magnitude that it is rounded by."""
+    stored = base.key[-1]
+    if isinstance(stored, Stored):
+        array = stored.array
+        place = tuple(
+            np.clip(_index(arg, grid), 0, size - 1)
+            for arg, size in zip(base.args, array.shape, strict=True)
+        )
+        value = array[place].astype(np.float64)
+        return value, np.abs(value)
+    (content,) = base.args
+    assert isinstance(content, Element)
+    value = np.zeros(())
+    size = np.zeros(())
+    for (bounds, powers), number in content.terms.items():
+        if bounds:
+            raise Unproved("a function of a sum of constants")
+        a, b = _product(powers, float(number), grid)
+        value, size = value + a, size + b
+    if base.key[0] == SUM:
+        return value, size
+    function = np.sqrt if base.key[0] == ROOT else np.exp
+    result = function(value)
+    return result, np.abs(result)
+
+
+def _index(arg: Argument, grid: _Grid) -> Array:
+    """The values of an index at all indices of a grid."""
+    if isinstance(arg, int):
+        return np.asarray(arg)
+    if isinstance(arg, Element) or not symbols_of(arg) <= grid.keys():
+        raise Unproved("an index of a constant that depends on a size")
+    return _polynomial(arg, grid)
+
+
+def _polynomial(dim: SymbolicDim, grid: _Grid) -> Array:
+    total: Any = np.asarray(dim.constant)
+    for monomial, number in dim.terms:
+        term: Any = number
+        for atom, power in monomial:
+            if atom.kind in ("//", "%"):
+                left, right = (_index(arg, grid) for arg in atom.args)
+                value = left // right if atom.kind == "//" else left % right
+            elif atom.args:
+                raise Unproved("an index of a constant that is not computed")
+            else:
+                value = grid[atom.name]
+            term = term * value**power
+        total = total + term
+    return np.asarray(total)

@@ -1,0 +1,50 @@
+"""The kinds of factors, and the arrays of constants."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from xoptim.facts.polynomials import digest_of
+
+SIZE: Final = "size"
+"""Kind of a factor that is an integer: a size, an index, or an operation on them."""
+CONSTANT: Final = "constant"
+"""Kind of a factor that is an element of a constant, at some indices."""
+WITHIN: Final = "within"
+"""Kind of a factor that is 1 where its argument is at least 0, and 0 elsewhere."""
+SUM: Final = "sum"
+"""Kind of a factor that is a sum, in a denominator."""
+ROOT: Final = "root"
+"""Kind of a factor that is a square root."""
+EXP: Final = "exp"
+"""Kind of a factor that is an exponential."""
+WHOLE: Final = "whole"
+"""Kind of a factor that is a function of whole tensors: its elements stand for all indices."""
+SPECIAL: Final = "special"
+"""Kind of a factor that is no real number: NaN or an infinity."""
+
+COMPARISONS: Final = ("less", "at most")
+"""Kinds of factors that compare their arguments, 0 or 1."""
+
+
+class Stored:
+    """The array of a constant; arrays with equal types, shapes and bytes are equal."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = array
+        label = f"{array.dtype} {array.shape}".encode()
+        # the types of ml_dtypes, such as bfloat16, have kind V
+        is_integer = array.dtype.kind in "iub"
+        self.is_finite = is_integer or bool(np.isfinite(array.astype(np.float64)).all())
+        self.digest = digest_of(label, np.ascontiguousarray(array).tobytes())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stored) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"{self.array.dtype}{[*self.array.shape]}:{self.digest.hex()[:6]}"

@@ -1,0 +1,255 @@
+"""The tensors that a model computes: its inputs are functions without laws, its nodes are read by
+their denotations.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx import TensorProto, inliner
+
+from xoptim.facts.assumptions import Assumptions
+from xoptim.facts.attributes import encode_attribute
+from xoptim.facts.dims import Dim, is_anonymous, named, substitute
+from xoptim.facts.dtypes import is_float
+from xoptim.facts.protos import opset_versions
+from xoptim.facts.schema import attribute_defaults
+from xoptim.facts.shapes import Info, Shape
+from xoptim.graph.load import load_model
+from xoptim.graph.node import Node
+from xoptim.graph.propagate import infer_node
+from xoptim.graph.tensors import Tensor as StoredTensor
+from xoptim.operators.inference.fallback import is_refused
+from xoptim.proof import denotations
+from xoptim.proof.calls import DENOTATIONS, Call, applied, captured_names
+from xoptim.proof.elements import Element, function
+from xoptim.proof.indices import RESERVED, Case, Impossible, Unproved, check_time
+from xoptim.proof.tensors import Indices, Tensor, integer_tensor, stored_tensor
+
+assert denotations  # registers the denotations
+
+_MAX_LISTED: Final = 16
+"""Maximal number of elements of an integer input that may be sizes, each a symbol of its own."""
+_INTEGERS: Final[dict[int, int]] = {TensorProto.INT64: 64, TensorProto.INT32: 32}
+
+_CAN_EXPAND: Final = (
+    "inline_schema_functions" in inspect.signature(inliner.inline_selected_functions).parameters
+)
+_MAX_DEPTH: Final = 3
+"""Maximal number of definitions within definitions."""
+_DEFINED: Final = frozenset(
+    (
+        *("Attention", "Celu", "Elu", "Gelu", "GroupNormalization", "HardSigmoid", "HardSwish"),
+        *("LeakyRelu", "LogSoftmax", "MeanVarianceNormalization", "Mish", "PRelu", "ReduceL1"),
+        *("ReduceLogSum", "RotaryEmbedding", "Selu", "Shrink", "Softplus", "Softsign", "SwiGLU"),
+        *("Swish", "ThresholdedRelu"),
+    )
+)
+"""Operators that are read by their function bodies, where numbers are read as real."""
+
+
+class Side:
+    """One of the two models of a proof, loaded once and read for each case.
+
+    Raises `Unproved` for a model that no proof covers.
+    """
+
+    def __init__(
+        self, model: onnx.ModelProto, assumptions: Assumptions, *, is_exact: bool = True
+    ) -> None:
+        # The model of the caller shares its inputs and constants, and its nodes are not changed.
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        copy.graph.ClearField("value_info")
+        if copy.functions:
+            copy = inliner.inline_local_functions(copy)
+        if not is_exact:
+            copy = with_definitions(copy)
+        self.model = load_model(copy, infer=False, assumptions=assumptions)
+        self.graph = self.model.graph
+        if self.graph.overridable:
+            raise Unproved("an input with a default")
+        self.inputs = {
+            name: _input_info(name, info) for name, info in self.graph.declared_inputs.items()
+        }
+
+    def outputs(self, case: Case, sizes: Mapping[str, Dim]) -> list[Tensor]:
+        """The outputs, with ``sizes`` in place of names of sizes."""
+        values: dict[str, Tensor] = {}
+        for name, info in self.inputs.items():
+            sized = _replaced(info, sizes)
+            self.graph.learn(name, sized)
+            values[name] = _input_tensor(name, sized)
+        for name, stored in self.graph.initializers.items():
+            self.graph.learn(name, stored.info())
+        for node in self.graph.nodes:
+            self._read(case, node, values)
+        return [self._value(case, name, values) for name in self.graph.outputs]
+
+    def _read(self, case: Case, node: Node, values: dict[str, Tensor]) -> None:
+        check_time()
+        if node.op_type == "Constant" and not node.domain:
+            stored = self.graph.tensor(node.output[0])
+            if stored is None:
+                raise Unproved("a constant of another kind than a tensor")
+            self.graph.learn(node.output[0], stored.info())
+            return
+        results = infer_node(self.graph, node)[: len(node.output)]
+        for name, info in zip(node.output, results, strict=True):
+            if name:
+                self.graph.learn(name, info)
+        if all(self._is_listed(name) or not name for name in node.output):
+            self._require_valid(node)
+            return  # known integers
+        operands = [self._value(case, name, values) if name else None for name in node.input]
+        captured = [self._value(case, name, values) for name in captured_names(node)]
+        call = Call(case, self.graph, node, operands, results, captured)
+        denotation = DENOTATIONS.get((node.domain, node.op_type))
+        tensors = None if denotation is None or node.bodies else denotation(call)
+        if tensors is None:
+            tensors = applied(call)
+        single = [tensors] if isinstance(tensors, Tensor) else tensors
+        for name, tensor in zip(node.output, single, strict=False):
+            if name:
+                values[name] = tensor
+                # The names of sizes that depend on values differ from those of the formula.
+                info = self.graph.info_of(name)
+                self.graph.learn(name, Info(tensor.dtype, tensor.shape, info.data))
+
+    def _require_valid(self, node: Node) -> None:
+        """Raise `Unproved` for a node that no runtime loads: its results have values anyway."""
+        inputs = [self.graph.info_of(name) if name else None for name in node.input]
+
+        def constant(index: int) -> np.ndarray[Any, Any] | None:
+            stored = self.graph.tensor(node.input[index])
+            return None if stored is None else stored.numpy()
+
+        refused, _ = is_refused(node.to_proto(), node.opset, inputs, constant)
+        if refused:
+            raise Unproved(f"an invalid {node.op_type}")
+
+    def _is_listed(self, name: str) -> bool:
+        return self.graph.info_of(name).data is not None
+
+    def _value(self, case: Case, name: str, values: dict[str, Tensor]) -> Tensor:
+        if name not in values:
+            values[name] = self._constant(case, name)
+        return values[name]
+
+    def _constant(self, case: Case, name: str) -> Tensor:
+        info = self.graph.info_of(name)
+        stored = self.graph.tensor(name)
+        is_rounded = stored is not None and is_float(stored.dtype)
+        if info.data is not None and info.static_shape is not None and not is_rounded:
+            return integer_tensor(info.data, info.static_shape, info.dtype)
+        if stored is None:
+            raise Unproved(f"the value {name!r} is not computed")
+        return _stored(case, stored)
+
+
+def with_definitions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the function bodies of ONNX in place of operators that they define."""
+    for _ in range(_MAX_DEPTH):
+        names = sorted({node.op_type for node in model.graph.node if not node.domain} & _DEFINED)
+        if not names or not _CAN_EXPAND:
+            break
+        keys = [("", name) for name in names]
+        _write_defaults(model, names)
+        try:
+            model = inliner.inline_selected_functions(model, keys, inline_schema_functions=True)
+        except (RuntimeError, ValueError):  # no body for this call
+            break
+    return model
+
+
+def _write_defaults(model: onnx.ModelProto, names: Sequence[str]) -> None:
+    """Write the defaults of attributes, to which the bodies of some operators refer."""
+    opset = opset_versions(model.opset_import).get("", 1)
+    for node in model.graph.node:
+        if node.op_type in names and not node.domain:
+            written = {attribute.name for attribute in node.attribute}
+            for name, value in attribute_defaults(node.op_type, "", opset).items():
+                if name not in written:
+                    node.attribute.append(encode_attribute(name, value))
+
+
+def _stored(case: Case, stored: StoredTensor) -> Tensor:
+    if stored.dtype == TensorProto.STRING:
+        raise Unproved("strings")
+    return stored_tensor(stored.numpy(), stored.dtype, keeps_zeros=case.is_exact)
+
+
+def _input_info(name: str, info: Info) -> Info:
+    """The facts about an input: a symbol for each size, and for each element of few integers.
+
+    Sizes are at least 1.
+    """
+    if not info.is_tensor or info.shape is None or not info.dtype:
+        raise Unproved(f"input {name!r} is no tensor of known type and rank")
+    if info.dtype == TensorProto.STRING:
+        raise Unproved("strings")
+    shape = tuple(
+        _positive(named(f"{name}:{axis}") if is_anonymous(size) else size)
+        for axis, size in enumerate(info.shape)
+    )
+    bits = _INTEGERS.get(info.dtype)
+    count = _count(shape)
+    if bits is None or count is None:
+        return Info(info.dtype, shape)
+    limits = -(1 << bits - 1), (1 << bits - 1) - 1
+    data = tuple(named(f"{name}[{place}]", limits) for place in range(count))
+    return Info(info.dtype, shape, data)
+
+
+def _count(shape: Shape) -> int | None:
+    """The number of elements of a short vector or a scalar."""
+    if not shape:
+        return 1
+    size = shape[0]
+    return size if len(shape) == 1 and isinstance(size, int) and size <= _MAX_LISTED else None
+
+
+def _positive(size: Dim) -> Dim:
+    """A size whose symbols are at least 1.
+
+    Symbols of assumed multiples (``(n//8)``) keep their limits.
+    """
+    if isinstance(size, int):
+        if size < 1:
+            raise Unproved("a size of 0")
+        return size
+    if any(name.startswith(RESERVED) for name in size.symbols):
+        raise Unproved("the name of a size")
+    values: dict[str, Dim] = {}
+    for name in size.symbols:
+        symbol = size.symbol(name)
+        if symbol is None or symbol.high is None:
+            raise Unproved("a size that is a formula")
+        if not name.startswith("("):
+            values[name] = named(name, (max(symbol.low or 1, 1), symbol.high))
+    return substitute(size, values)
+
+
+def _replaced(info: Info, sizes: Mapping[str, Dim]) -> Info:
+    if not sizes or info.shape is None:
+        return info
+    shape = tuple(substitute(size, sizes) for size in info.shape)
+    if any(isinstance(size, int) and size < 1 for size in shape):
+        raise Impossible
+    data = None if info.data is None else tuple(substitute(dim, sizes) for dim in info.data)
+    return Info(info.dtype, shape, data)
+
+
+def _input_tensor(name: str, info: Info) -> Tensor:
+    assert info.shape is not None
+    if info.data is not None:
+        return integer_tensor(info.data, info.static_shape or (), info.dtype)
+
+    def read(indices: Indices) -> Element:
+        return function("input", name, info.dtype, args=indices)
+
+    return Tensor(info.shape, info.dtype, read)

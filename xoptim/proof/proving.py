@@ -1,0 +1,354 @@
+"""Prove that both sides of a rewrite compute the same, for all sizes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import onnx
+
+from xoptim.facts.assumptions import USUAL, Assumptions
+from xoptim.facts.dims import Dim, SymbolicDim, substitute
+from xoptim.facts.dtypes import is_float
+from xoptim.graph.propagate import quietly
+from xoptim.proof.elements import Element
+from xoptim.proof.folded import Closeness, precision_of
+from xoptim.proof.grades import Grade
+from xoptim.proof.indices import (
+    DEADLINE,
+    INDEX,
+    Case,
+    Impossible,
+    IndexSplit,
+    SignSplit,
+    SizeSplit,
+    Unproved,
+    index_symbol,
+    symbols_of,
+)
+from xoptim.proof.meaning import Side
+from xoptim.proof.tensors import Tensor
+
+_MAX_CASES: Final = 48
+_MAX_SECONDS: Final = 2.0
+_MAX_ENUMERATED: Final = 8
+"""Maximal number of values of an index that are cases of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What is proved of a rewrite.
+
+    Attributes:
+        grade: how equal the two sides are.
+        reason: why it is not proved; empty for a proof.
+        premises: what is assumed, such as ``sizes are at least 1``.
+        cases: number of cases that were compared.
+        seconds: duration.
+        sides: elements of the first output in normal form: of the last case, or of the case in
+            which they differ.
+    """
+
+    grade: Grade
+    reason: str = ""
+    premises: tuple[str, ...] = ()
+    cases: int = 0
+    seconds: float = 0.0
+    sides: tuple[str, str] = ("", "")
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether the two sides are equal in some sense for all inputs."""
+        return self.grade != "only run"
+
+
+def prove(
+    rewrite: tuple[onnx.ModelProto, onnx.ModelProto],
+    assumptions: Assumptions = USUAL,
+    *,
+    seconds: float = _MAX_SECONDS,
+) -> Proof:
+    """Prove that both sides of a rewrite compute the same outputs.
+
+    Args:
+        rewrite: the models of `xoptim.graph.fragment.side_by_side`, with equal inputs and outputs.
+        assumptions: about the model of the rewrite.
+        seconds: the time after which it counts as only run.
+    """
+    return prove_models(*rewrite, assumptions, seconds=seconds)
+
+
+def prove_models(
+    before: onnx.ModelProto,
+    after: onnx.ModelProto,
+    assumptions: Assumptions = USUAL,
+    *,
+    seconds: float = _MAX_SECONDS,
+) -> Proof:
+    """Prove that two models with the same inputs compute the same outputs; as `prove`."""
+    token = DEADLINE.set(time.monotonic() + seconds)
+    try:
+        return _best(before, after, assumptions)
+    finally:
+        DEADLINE.reset(token)
+
+
+def _best(before: onnx.ModelProto, after: onnx.ModelProto, assumptions: Assumptions) -> Proof:
+    """The proof of the strongest grade."""
+    start = time.monotonic()
+    reason = ""
+    for is_exact in (True, False):
+        attempt = _Attempt(before, after, assumptions, is_exact)
+        try:
+            with quietly():
+                attempt.run()
+        except Unproved as error:
+            reason = str(error)
+        except Exception as error:  # a denotation may raise anything for an invalid node
+            reason = f"{type(error).__name__}: {error}"[:200]
+        else:
+            taken = time.monotonic() - start
+            premises = ("sizes are at least 1", *assumptions.texts, *attempt.premises)
+            return Proof(attempt.grade, "", premises, attempt.compared, taken, attempt.sides)
+        if reason == "time":
+            break
+    taken = time.monotonic() - start
+    return Proof("only run", reason, (), attempt.compared, taken, attempt.sides)
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """One case: sizes that are replaced, indices of an output, and conditions on both.
+
+    ``indices`` is empty until the sizes are known.
+    """
+
+    sizes: Mapping[str, Dim] = field(default_factory=dict)
+    indices: tuple[Dim, ...] = ()
+    extents: Mapping[str, Dim] = field(default_factory=dict)
+    conditions: tuple[Dim, ...] = ()
+
+
+class _Reading:
+    """The outputs of both models in one case, read when they are asked for."""
+
+    def __init__(self, before: Side, after: Side, is_exact: bool, branch: _Branch) -> None:
+        self.case = Case(is_exact=is_exact)
+        self.case.extents.update(branch.extents)
+        self.case.conditions = list(branch.conditions)
+        self._sides = before, after
+        self._sizes = branch.sizes
+        self._outputs: dict[int, list[Tensor]] = {}
+
+    def before(self, place: int) -> Tensor:
+        """An output of the original."""
+        return self._output(0, place)
+
+    def after(self, place: int) -> Tensor:
+        """An output of the result."""
+        return self._output(1, place)
+
+    def _output(self, side: int, place: int) -> Tensor:
+        if side not in self._outputs:
+            self._outputs[side] = self._sides[side].outputs(self.case, self._sizes)
+        return self._outputs[side][place]
+
+
+class _Attempt:
+    """The comparison of two models, case by case, in one reading of floating-point numbers."""
+
+    def __init__(
+        self,
+        before: onnx.ModelProto,
+        after: onnx.ModelProto,
+        assumptions: Assumptions,
+        is_exact: bool,
+    ) -> None:
+        self.protos = before, after
+        self.assumptions = assumptions
+        self.is_exact = is_exact
+        self.compared = 0
+        self.sides = ("", "")
+        self.grade: Grade = "same bits" if is_exact else "over real numbers"
+        self.premises: tuple[str, ...] = ()
+        self._readings: dict[object, _Reading] = {}
+
+    def run(self) -> None:
+        """Compare all outputs; raises `Unproved` where they may differ."""
+        self.before, self.after = (
+            Side(proto, self.assumptions, is_exact=self.is_exact) for proto in self.protos
+        )
+        if self.before.inputs.keys() != self.after.inputs.keys():
+            raise Unproved("the inputs differ")
+        if self.before.graph.outputs != self.after.graph.outputs:
+            raise Unproved("the outputs differ")
+        for place in range(len(self.before.graph.outputs)):
+            self._compare_output(place)
+
+    def _compare_output(self, place: int) -> None:
+        pending = [_Branch()]
+        count = compared = 0
+        while pending:
+            case = pending.pop()
+            count += 1
+            if count > _MAX_CASES:
+                raise Unproved("more cases than are tried")
+            new = self._compare_case(place, case)
+            compared += new is None
+            pending += new or ()
+        if not compared:
+            raise Unproved("no case in which the original runs")
+        self.compared += compared
+
+    def _compare_case(self, place: int, branch: _Branch) -> Sequence[_Branch] | None:
+        """Compare an output in one case; returns the cases to compare instead, ``None`` for none.
+
+        The original may require sizes. The result must not: it has to run wherever the original
+        does.
+        """
+        is_original = True
+        reading = self._reading(branch)
+        try:
+            first = reading.before(place)
+            is_original = False
+            second = reading.after(place)
+            _require_same_shape(first, second)
+            if 0 in first.shape:
+                return None  # there are no elements
+            if not branch.indices and first.shape:
+                return [_with_indices(branch, place, first)]
+            is_original = True
+            left = first.at(branch.indices)
+            is_original = False
+            right = second.at(branch.indices)
+            self._compare(branch, left, right, is_float(first.dtype))
+        except (Impossible, SizeSplit) as error:
+            if not is_original:
+                raise Unproved("the result requires sizes that the original does not") from None
+            return _by_size(branch, error.cases) if isinstance(error, SizeSplit) else []
+        except SignSplit as split:
+            return _by_sign(reading.case, branch, split.condition)
+        except IndexSplit as split:
+            return [_by_index(reading.case, branch, split)]
+        return None
+
+    def _reading(self, branch: _Branch) -> _Reading:
+        """The outputs in a case; cases that differ in their indices only share them."""
+        key = frozenset(branch.sizes.items()), branch.conditions
+        if key not in self._readings:
+            self._readings[key] = _Reading(self.before, self.after, self.is_exact, branch)
+        reading = self._readings[key]
+        reading.case.extents.update(branch.extents)
+        return reading
+
+    def _compare(self, branch: _Branch, left: Element, right: Element, is_rounded: bool) -> None:
+        """Compare the elements of both sides; raises `Unproved` where they may differ.
+
+        ``is_rounded``: they are floating-point numbers, in which constants may be folded.
+        """
+        self.sides = str(left), str(right)
+        if left is right:
+            return
+        precision = precision_of(*self.protos)
+        if self.is_exact or not is_rounded:
+            raise Unproved("the normal forms differ")
+        if not Closeness(branch.extents, precision).are_close(left, right):
+            raise Unproved("the normal forms differ")
+        self.grade = "over real numbers, constants folded"
+        self.premises = (precision.text,)
+
+
+def _require_same_shape(first: Tensor, second: Tensor) -> None:
+    if first.dtype != second.dtype:
+        raise Unproved("the element types differ")
+    if first.shape != second.shape:
+        texts = (f"[{', '.join(map(str, x.shape))}]" for x in (first, second))
+        raise Unproved(f"the shapes differ: {' and '.join(texts)}"[:200])
+
+
+def _with_indices(branch: _Branch, place: int, tensor: Tensor) -> _Branch:
+    """The case with an index for each axis of an output, whose names no other output has."""
+    names = [f"{INDEX}{place}.{axis}" for axis in range(tensor.rank)]
+    extents = dict(zip(names, tensor.shape, strict=True))
+    indices = tuple(index_symbol(name, extent) for name, extent in extents.items())
+    return _Branch(branch.sizes, indices, extents, branch.conditions)
+
+
+def _by_size(branch: _Branch, cases: Sequence[Mapping[str, Dim]]) -> list[_Branch]:
+    """The case with sizes replaced; its indices are those of other shapes."""
+    new = []
+    for values in cases:
+        sizes = {name: substitute(dim, values) for name, dim in branch.sizes.items()}
+        sizes |= {name: substitute(dim, sizes) for name, dim in values.items()}
+        free = [dim for dim in branch.conditions if not _is_indexed(dim)]
+        conditions = tuple(substitute(dim, values) for dim in free)
+        if not any(isinstance(dim, int) and dim < 0 for dim in conditions):
+            new.append(_Branch(sizes, (), {}, conditions))
+    return new
+
+
+def _is_indexed(dim: Dim) -> bool:
+    return any(name.startswith("#") for name in symbols_of(dim))
+
+
+def _by_index(case: Case, branch: _Branch, split: IndexSplit) -> _Branch:
+    """The case with an index written as ``outer * inner_extent + inner``."""
+    if split.name not in branch.extents:
+        raise Unproved("an index that is not split")
+    outer, inner = case.index(split.outer), case.index(split.inner)
+    extents = {str(outer): split.outer, str(inner): split.inner}
+    return _with_index(branch, split.name, outer * split.inner + inner, extents)
+
+
+def _with_index(branch: _Branch, name: str, new: Dim, extents: Mapping[str, Dim]) -> _Branch:
+    """The case with an expression of new indices in place of an index."""
+    ones: dict[str, Dim] = {key: 0 for key, extent in extents.items() if extent == 1}
+    value = {name: substitute(new, ones)}
+    rest = {key: extent for key, extent in branch.extents.items() if key != name}
+    rest |= {key: extent for key, extent in extents.items() if key not in ones}
+    indices = tuple(substitute(index, value) for index in branch.indices)
+    conditions = tuple(substitute(dim, value) for dim in branch.conditions)
+    return _Branch(branch.sizes, indices, rest, conditions)
+
+
+def _by_sign(case: Case, branch: _Branch, condition: SymbolicDim) -> list[_Branch]:
+    """The cases in which an expression is at least 0, and below 0.
+
+    An index is cut in two ranges, or takes its few values, where that answers the question.
+    """
+    symbols = symbols_of(condition)
+    if any(name[0] in "@&$" for name in symbols):
+        raise Unproved("a condition on the index of a sum or of a whole operand")
+    indices = sorted(symbols & branch.extents.keys())
+    short = min(indices, key=lambda name: _extent_of(branch, name), default="")
+    if len(indices) > 1 and _extent_of(branch, short) <= _MAX_ENUMERATED:
+        return [_with_index(branch, short, n, {}) for n in range(_extent_of(branch, short))]
+    if len(indices) == 1:
+        try:
+            first = case.cut(condition, short)
+        except SignSplit as split:  # it depends on sizes whether there are two ranges
+            return _by_sign(case, branch, split.condition)
+        if first is not None:
+            return _cut(case, branch, short, first)
+    return [
+        _Branch(branch.sizes, branch.indices, branch.extents, (*branch.conditions, dim))
+        for dim in (condition, -condition - 1)
+    ]
+
+
+def _cut(case: Case, branch: _Branch, name: str, first: Dim) -> list[_Branch]:
+    """The cases of the first values of an index, and of the rest."""
+    rest = branch.extents[name] - first
+    low, high = case.index(first), case.index(rest)
+    return [
+        _with_index(branch, name, low, {str(low): first}),
+        _with_index(branch, name, high + first, {str(high): rest}),
+    ]
+
+
+def _extent_of(branch: _Branch, name: str) -> int:
+    """The number of values of an index, a large one where it is a size."""
+    extent = branch.extents[name]
+    return extent if isinstance(extent, int) else _MAX_ENUMERATED + 1

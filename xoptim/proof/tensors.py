@@ -1,0 +1,353 @@
+"""Tensors as functions from indices to elements: reshaping, broadcasting, sums over axes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from xoptim.facts.dims import Dim, SymbolicDim, is_never_one, product
+from xoptim.facts.shapes import Shape
+from xoptim.facts.symbolic import single_atom
+from xoptim.proof.elements import ZERO, Element, function, of_dim
+from xoptim.proof.indices import (
+    BOUND,
+    PLACE,
+    Case,
+    Impossible,
+    IndexSplit,
+    SignSplit,
+    SizeSplit,
+    Unproved,
+    check_time,
+    multiple_of,
+    symbols_of,
+)
+from xoptim.proof.kinds import Stored
+from xoptim.proof.laws import constant, within
+
+Indices: TypeAlias = tuple[Dim, ...]
+Read: TypeAlias = Callable[[Indices], Element]
+
+_MAX_GROUPED: Final = 1 << 22
+"""Maximal number of elements of a constant whose repeated axes are searched."""
+
+
+class Tensor:
+    """A tensor of a proof.
+
+    Args:
+        shape: one size per axis.
+        dtype: element type, a value of ``TensorProto.DataType``.
+        read: the element at some indices, one per axis, each from 0 to the size less 1.
+    """
+
+    def __init__(self, shape: Sequence[Dim], dtype: int, read: Read) -> None:
+        self.shape: Shape = tuple(shape)
+        self.dtype = dtype
+        self._read = read
+        self._elements: dict[Indices, Element] = {}
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def at(self, indices: Sequence[Dim]) -> Element:
+        """The element at some indices."""
+        place = tuple(
+            0 if size == 1 else index for index, size in zip(indices, self.shape, strict=True)
+        )
+        if place not in self._elements:
+            self._elements[place] = self._read(place)
+        return self._elements[place]
+
+    def typed(self, dtype: int) -> Tensor:
+        """The same elements, of another element type."""
+        return Tensor(self.shape, dtype, self.at)
+
+    def mapped(self, change: Callable[[Element], Element], dtype: int = 0) -> Tensor:
+        """The tensor of a function of each element."""
+        return Tensor(self.shape, dtype or self.dtype, lambda indices: change(self.at(indices)))
+
+
+def stored_tensor(array: np.ndarray[Any, Any], dtype: int, *, keeps_zeros: bool) -> Tensor:
+    """The tensor of a constant; axes along which all elements are equal do not count.
+
+    ``keeps_zeros``: a negative zero is not the number 0.
+    """
+    reader: list[Read] = []  # made when it is read: large constants are often not
+
+    def read(indices: Indices) -> Element:
+        if not reader:
+            reader.append(_stored_reader(array, keeps_zeros))
+        return reader[0](indices)
+
+    return Tensor(array.shape, dtype, read)
+
+
+def _stored_reader(array: np.ndarray[Any, Any], keeps_zeros: bool) -> Read:
+    axes = [*range(array.ndim)]
+    if 0 < array.size <= _MAX_GROUPED:
+        axes = [axis for axis in axes if _differs(array, axis)]
+    places = tuple(slice(None) if axis in axes else 0 for axis in range(array.ndim))
+    core = Stored(array[places] if array.size else array)
+    steps = _steps(core.array) if core.array.dtype.kind in "iu" and array.size else None
+    is_signed = keeps_zeros and _has_negative_zero(core.array)
+
+    def read(indices: Indices) -> Element:
+        chosen = [indices[axis] for axis in axes]
+        if steps is not None:
+            start = int(core.array.flat[0])
+            return of_dim(sum((i * step for i, step in zip(chosen, steps, strict=True)), start))
+        if is_signed:
+            return function("bits", core, args=chosen)
+        return constant(core, chosen)
+
+    return read
+
+
+def _steps(array: np.ndarray[Any, Any]) -> list[int] | None:
+    """The steps along the axes of integers that are the sum of steps along all axes."""
+    first = array.flat[0].astype(object)
+    steps = [int(array[(0,) * k + (1,)].flat[0].astype(object) - first) for k in range(array.ndim)]
+    places = np.indices(array.shape, dtype=object)
+    expected = sum((place * step for place, step in zip(places, steps, strict=True)), first)
+    return steps if bool(np.all(array.astype(object) == expected)) else None
+
+
+def _differs(array: np.ndarray[Any, Any], axis: int) -> bool:
+    first = array.take([0], axis)
+    return array.shape[axis] > 1 and not bool(((array == first) & _same_signs(array, first)).all())
+
+
+def _same_signs(array: np.ndarray[Any, Any], first: np.ndarray[Any, Any]) -> Any:
+    if array.dtype.kind != "f":
+        return True
+    return np.signbit(array) == np.signbit(first)
+
+
+def _has_negative_zero(array: np.ndarray[Any, Any]) -> bool:
+    if array.dtype.kind in "iubO":
+        return False
+    wide = array.astype(np.float64)
+    return bool((np.signbit(wide) & (wide == 0)).any())
+
+
+def integer_tensor(values: Sequence[Dim], shape: Sequence[int], dtype: int) -> Tensor:
+    """A tensor of known integers, in row-major order, of rank 0 or 1."""
+
+    def read(indices: Indices) -> Element:
+        index = indices[0] if indices else 0
+        if isinstance(index, int):
+            return of_dim(values[index])
+        step = values[1] - values[0]
+        if all(b - a == step for a, b in itertools.pairwise(values)):
+            return of_dim(values[0] + step * index)
+        if all(isinstance(value, int) for value in values):
+            return constant(Stored(np.array(values, np.int64)), [index])
+        return function("listed", args=[*values, index])
+
+    return Tensor(shape, dtype, read)
+
+
+def total(case: Case, extent: Dim, summand: Callable[[Dim], Element]) -> Element:
+    """The sum of a function of an index from 0 to ``extent - 1``."""
+    check_time()
+    if isinstance(extent, int) and extent <= 1:
+        return summand(0) if extent == 1 else ZERO
+    index = case.index(extent, BOUND)
+    (name,) = index.symbols
+    try:
+        return summand(index).summed(name, extent)
+    except IndexSplit as split:
+        if split.name != name:
+            raise
+        inner = split.inner
+        return total(
+            case,
+            split.outer,
+            lambda i: total(case, inner, lambda j: summand(i * inner + j)),
+        )
+    except SignSplit as split:
+        if name not in split.condition.symbols:
+            raise
+        first = case.cut(split.condition, name)
+        if first is None:
+            raise Unproved("a condition on the index of a sum") from None
+        rest = extent - first
+        return total(case, first, summand) + total(case, rest, lambda j: summand(j + first))
+
+
+def choose(
+    case: Case, condition: Dim, then: Callable[[], Element], otherwise: Callable[[], Element]
+) -> Element:
+    """``then`` where an expression is at least 0, else ``otherwise``.
+
+    Raises `SignSplit` where that depends on the case. No case can fix an index that stands for all
+    indices: there, the choice is part of the element.
+    """
+    answer = case.is_at_least_zero(condition)
+    if answer is None and any(name[0] == PLACE for name in symbols_of(condition)):
+        chosen = within(condition)
+        return chosen * then() + otherwise() - chosen * otherwise()
+    if answer is None:
+        answer = case.decide(condition)
+    return then() if answer else otherwise()
+
+
+def where_inside(
+    case: Case, conditions: Sequence[Dim], inside: Callable[[], Element], outside: Element
+) -> Element:
+    """``inside`` where all expressions are at least 0, else ``outside``.
+
+    With 0 outside, this is a product, which a sum over the indices takes as it is.
+    """
+    if outside is not ZERO:
+        if not conditions:
+            return inside()
+        return choose(
+            case,
+            conditions[0],
+            lambda: where_inside(case, conditions[1:], inside, outside),
+            lambda: outside,
+        )
+    open_conditions: list[Dim] = []
+    for condition in conditions:
+        answer = case.is_at_least_zero(condition)
+        if answer is False:
+            return ZERO
+        if answer is None:
+            open_conditions.append(condition)
+    value = inside()
+    for condition in open_conditions:
+        value = within(condition) * value
+    return value
+
+
+def reshaped(case: Case, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
+    """The elements of a tensor in row-major order, in another shape."""
+    target = tuple(shape)
+    if target == tensor.shape:
+        return tensor
+    groups = _groups(target, tensor.shape)
+
+    def read(indices: Indices) -> Element:
+        place: list[Dim] = [0] * tensor.rank
+        for (first, last), (start, end) in groups:
+            position: Dim = 0
+            for axis in range(first, last):
+                position = position * target[axis] + indices[axis]
+            for axis in range(end - 1, start, -1):
+                position, place[axis] = case.divided(position, tensor.shape[axis])
+            if end > start:
+                place[start] = position
+        return tensor.at(place)
+
+    return Tensor(target, tensor.dtype, read)
+
+
+_Range: TypeAlias = tuple[int, int]
+
+
+def _groups(target: Shape, source: Shape) -> list[tuple[_Range, _Range]]:
+    """The smallest ranges of axes of two shapes that have as many elements."""
+    groups: list[tuple[_Range, _Range]] = []
+    i = j = 0
+    while i < len(target) or j < len(source):
+        ends = [
+            (u, v)
+            for u in range(min(i + 1, len(target)), len(target) + 1)
+            for v in range(min(j + 1, len(source)), len(source) + 1)
+            if product(target[i:u]) == product(source[j:v])
+        ]
+        if not ends:
+            _require_multiple(target, source)
+            raise Unproved("a Reshape whose sizes are not understood")
+        u, v = min(ends, key=sum)
+        groups.append(((i, u), (j, v)))
+        i, j = u, v
+    return groups
+
+
+def _require_multiple(target: Shape, source: Shape) -> None:
+    """Raise `SizeSplit` where a Reshape needs a size to be a multiple of a number."""
+    if product(target) == product(source):
+        return
+    for size in target:
+        quotients = [
+            atom.args
+            for monomial, _ in ([] if isinstance(size, int) else size.terms)
+            for atom, _ in monomial
+            if atom.kind == "//"
+        ]
+        for dividend, divisor in quotients:
+            if isinstance(divisor, int) and isinstance(dividend, SymbolicDim):
+                require_multiple(dividend, divisor)
+
+
+def require_multiple(size: SymbolicDim, divisor: int) -> None:
+    """Raise `SizeSplit` where a number times one size has to be a multiple of a number."""
+    if len(size.terms) > 1 or size.constant:
+        return
+    ((monomial, number),) = size.terms
+    atom, power = monomial[0]
+    rest = divisor // math.gcd(divisor, number)
+    if len(monomial) == power == 1 and not atom.args and rest > 1:
+        raise SizeSplit(multiple_of(atom.name, rest))
+
+
+def require_equal(size: Dim, result: Dim, *, or_one: bool = True) -> None:
+    """Raise `SizeSplit` or `Impossible` where two sizes differ that have to be equal.
+
+    With ``or_one``, ``size`` broadcasts to ``result``: it is equal to it, or 1.
+    """
+    if size == result or (or_one and size == 1):
+        return
+    atom = single_atom(result)
+    if atom is not None and atom.kind == "broadcast":
+        pair = [arg for arg in atom.args if arg != size]
+        return require_equal(size, pair[0])
+    names = [dim for dim in (size, result) if isinstance(dim, SymbolicDim) and dim.is_symbol]
+    if isinstance(size, int) and isinstance(result, int):
+        raise Impossible
+    if not names:
+        raise Unproved(f"sizes {size} and {result} that have to be equal")
+    symbol = names[0]
+    other = result if symbol is size else size
+    if str(symbol) in symbols_of(other):
+        raise Unproved(f"sizes {size} and {result} that have to be equal")
+    ones = [name for name in names if or_one and not is_never_one(name)]
+    raise SizeSplit({str(symbol): other}, *({str(name): 1} for name in ones))
+
+
+def require_broadcast(tensors: Sequence[Tensor], shape: Shape) -> None:
+    """Raise `SizeSplit` or `Impossible` where operands do not broadcast to a shape."""
+    for tensor in tensors:
+        lead = len(shape) - tensor.rank
+        for size, result in zip(tensor.shape, shape[lead:], strict=True):
+            require_equal(size, result)
+
+
+def broadcast_at(tensor: Tensor, indices: Indices) -> Element:
+    """The element of an operand at indices of a result to whose shape it broadcasts."""
+    return tensor.at(indices[len(indices) - tensor.rank :])
+
+
+def elementwise(
+    compute: Callable[..., Element],
+    operands: Sequence[Tensor],
+    shape: Sequence[Dim],
+    dtype: int,
+) -> Tensor:
+    """The tensor of a function of the elements of operands that broadcast to ``shape``."""
+    target = tuple(shape)
+    require_broadcast(operands, target)
+
+    def read(indices: Indices) -> Element:
+        return compute(*(broadcast_at(x, indices) for x in operands))
+
+    return Tensor(target, dtype, read)
