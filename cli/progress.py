@@ -10,7 +10,7 @@ from rich.status import Status
 from rich.text import Text
 
 from xoptim import Event
-from xoptim.facts.words import Counted
+from xoptim.diagnose.explanation import Counted
 
 from .guard import note
 from .terminal import in_line, open_console, say

@@ -7,10 +7,8 @@ the first one. No thread may run here: onnxruntime, which starts some, is loaded
 import gc
 import json
 import os
-import signal
 import sys
 import threading
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, partial
@@ -18,7 +16,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from xoptim.batching.child import end_with_parent
-from xoptim.system.machine import limit_data, without_output
+from xoptim.system.machine import end_idle_threads, limit_data, same_signals, without_output
 
 from .guard import leave, supervised
 from .start import begin
@@ -50,14 +48,13 @@ def _run_all(answers: int) -> None:
     os.set_inheritable(answers, False)
     while request := _request():
         _load()
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        code = _code_of(request)
-        if code is None:
-            return
-        if code >= _SIGNALED:
-            leave(code)
-        os.write(answers, str(code).encode())
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        with same_signals():
+            code = _code_of(request)
+            if code is None:
+                return
+            if code >= _SIGNALED:
+                leave(code)
+            os.write(answers, str(code).encode())
 
 
 def _code_of(request: list[Any]) -> int | None:
@@ -88,21 +85,9 @@ def _load() -> None:
         for name in _MODULES:
             import_module(name)
         import_module("xoptim.catalogue.registry").compile_patterns()
-    _end_idle_threads()
+    end_idle_threads()
     gc.collect()
     gc.freeze()  # a collection in a copy would copy the memory of all objects
-
-
-def _end_idle_threads() -> None:
-    """End the threads that OpenBLAS starts when numpy is loaded: it does so before a process is
-    copied, and starts them again where it computes.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads
-        copy = os.fork()
-    if not copy:
-        os._exit(0)
-    os.waitpid(copy, 0)
 
 
 def _run(limit: int) -> None:

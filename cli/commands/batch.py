@@ -11,8 +11,7 @@ from click.core import ParameterSource
 from xoptim import batch
 from xoptim.batching import BatchOptions, BatchReport, BatchStep, Record
 from xoptim.batching.store import RESULTS
-from xoptim.diagnose.explanation import bytes_text
-from xoptim.facts.words import Counted
+from xoptim.diagnose.explanation import Counted, bytes_text
 from xoptim.system.signals import Ended
 from xoptim.verification import library_file
 

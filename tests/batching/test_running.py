@@ -19,8 +19,8 @@ from tests.batching.fakes import files, runs, write
 from tests.support import parse
 from xoptim.batching import BatchError, BatchOptions, BatchStep
 from xoptim.batching.store import RESULTS, Store
-from xoptim.batching.workers import CAN_COPY
 from xoptim.cli.main import run
+from xoptim.system.machine import CAN_COPY
 
 pytestmark = pytest.mark.usefixtures("fake_command")
 FAST = BatchOptions(jobs=4)

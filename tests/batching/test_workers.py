@@ -9,6 +9,7 @@ import pytest
 
 from xoptim.batching import workers
 from xoptim.batching.workers import Ended, Workers, run_command
+from xoptim.system.machine import CAN_COPY
 
 REAL = workers.CODE
 ONE = "import json, sys; memory, text = json.loads(sys.stdin.readline()); exec(text)"
@@ -26,7 +27,7 @@ for line in sys.stdin:
     os.write(int(sys.argv[1]), str(code).encode())
 """
 """The same in a process that goes on."""
-copies = pytest.mark.skipif(not workers.CAN_COPY, reason="processes are not copied")
+copies = pytest.mark.skipif(not CAN_COPY, reason="processes are not copied")
 
 
 @pytest.fixture(autouse=True)

@@ -28,7 +28,7 @@ def test_an_idle_machine() -> None:
     ],
 )
 def test_each_cause(changed: BenchReport, cause: str) -> None:
-    need = "times precise to 2%, to 4% now need about --seconds 40, or an idle machine"
+    need = "ratios precise to 2%, to 4% now, need about --seconds 40, or an idle machine"
     assert changed.disturbances == [cause, need]
     assert changed.to_json()["disturbances"] == [cause, need]
 
@@ -37,7 +37,7 @@ def test_each_cause(changed: BenchReport, cause: str) -> None:
     ("half", "need"),
     [
         (0.015, "ratios are precise to 1.5% all the same"),
-        (0.5, "times precise to 2%, to 50% now need about --seconds 6250, or an idle machine"),
+        (0.5, "ratios precise to 2%, to 50% now, need about --seconds 6250, or an idle machine"),
     ],
 )
 def test_what_is_needed(half: float, need: str) -> None:
@@ -46,7 +46,7 @@ def test_what_is_needed(half: float, need: str) -> None:
 
 def test_one_model_alone() -> None:
     alone = BenchReport((times(0.3),), {}, BenchOptions())
-    assert alone.disturbances[-1] == "times precise to 2% need an idle machine"
+    assert alone.disturbances[-1] == "precise times need an idle machine"
 
 
 def test_the_spread_is_that_of_each_setting() -> None:

@@ -13,7 +13,8 @@ from xoptim.batching.job import Job, JobAttempt, perform, versions
 from xoptim.batching.options import BatchOptions
 from xoptim.batching.record import BatchError, BatchReport, BatchStep
 from xoptim.batching.store import Store
-from xoptim.batching.workers import CAN_COPY, Workers, run_command
+from xoptim.batching.workers import Workers, run_command
+from xoptim.system.machine import CAN_COPY
 from xoptim.system.reading import read_file
 
 _SUFFIX: Final = ".onnx"

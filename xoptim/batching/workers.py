@@ -4,7 +4,6 @@ import json
 import os
 import select
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -195,10 +194,6 @@ class Workers:
                     return worker
                 worker.close()
         return None
-
-
-CAN_COPY: Final = sys.platform == "linux"
-"""Whether a process can be copied: libraries of macOS do not work in copies."""
 
 
 def run_command(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -403,17 +402,18 @@ class BenchReport(JsonResult):
 
 def _need(report: BenchReport) -> str:
     """What would make the ratios precise: an interval narrows with the root of the time."""
-    ratios = [model.ratio for model in report.models if model.ratio is not None]
-    half = max(
-        ((ratio.interval.high - ratio.interval.low) / 2 / ratio.value for ratio in ratios),
-        default=math.inf,
-    )
+    ratios = (model.ratio for model in report.models if model.ratio is not None)
+    halves = [(ratio.interval.high - ratio.interval.low) / 2 / ratio.value for ratio in ratios]
+    if not halves:
+        return "precise times need an idle machine"
+    half = max(halves)
     if half <= _PRECISE:
         return f"ratios are precise to {half:.1%} all the same"
     seconds = report.options.seconds * (half / _PRECISE) ** 2
-    width = f", to {half:.0%} now" if ratios else ""
-    longer = f"about --seconds {seconds:.0f}, or " if ratios else ""
-    return f"times precise to {_PRECISE:.0%}{width} need {longer}an idle machine"
+    return (
+        f"ratios precise to {_PRECISE:.0%}, to {half:.0%} now, need about --seconds {seconds:.0f}, "
+        "or an idle machine"
+    )
 
 
 def joined(reports: Sequence[BenchReport], options: BenchOptions) -> BenchReport:

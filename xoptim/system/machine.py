@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -187,6 +188,32 @@ def release_memory() -> None:
     """
     if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim"):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+CAN_COPY: Final = sys.platform == "linux"
+"""Whether a process can be copied: libraries of macOS do not work in copies."""
+
+
+@contextmanager
+def same_signals() -> Iterator[None]:
+    """Restore which signals are blocked: `end_of_child` blocks some in this process."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def end_idle_threads() -> None:
+    """End the threads that OpenBLAS starts when numpy is loaded: it does so before a process is
+    copied, and starts them again where it computes.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads
+        copy = os.fork()
+    if not copy:
+        os._exit(0)
+    os.waitpid(copy, 0)
 
 
 def continue_in_copy(on_crash: Callable[[int], None]) -> bool:
