@@ -141,7 +141,7 @@ def test_all_of_many_branches_are_counted() -> None:
 
 def test_more_branches_than_can_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("branches", "reach"):
-        monkeypatch.setattr(f"xoptim.verification.{module}.MOST", 8)
+        monkeypatch.setattr(f"xoptim.verification.{module}.MAX_BODIES", 8)
     model = chained(5)
     assert counting(model) is None
     assert counting(chained(4)) is not None

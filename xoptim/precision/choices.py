@@ -147,18 +147,16 @@ def choose(
 
     choosing_errors = partial(errors_on, samples.to_choose)
     all_errors = partial(errors_on, range(len(samples.feeds)))
-    budgets = [_budget(tolerance, goal)] * len(ranked[0].errors)
-    chosen, reached = _affordable(ranked, base, choosing_errors, tolerance, budgets)
+    budget = _budget(tolerance, goal)
+    chosen, reached = _affordable(ranked, base, choosing_errors, tolerance, budget)
     fill = partial(_filled, base=base, tolerance=tolerance, goal=goal)
-    complete = fill(
-        chosen, reached, [choosing_errors], counting(ranked, "choosing operators", on_step)
-    )
+    further = counting(ranked, "choosing operators", on_step)
+    complete = fill(chosen, reached, [choosing_errors], further)
     kept = _kept(complete, all_errors, tolerance)
-    if len(kept) == len(complete):
-        return kept
-    # what was dropped may leave room for others
-    refilling = counting(ranked, "choosing operators again", on_step)
-    return fill(kept, all_errors(kept), [choosing_errors, all_errors], refilling)
+    if len(kept) < len(complete):  # what was dropped may leave room for others
+        further = counting(ranked, "choosing operators again", on_step)
+        return fill(kept, all_errors(kept), [choosing_errors, all_errors], further)
+    return kept
 
 
 def _filled(
@@ -264,7 +262,7 @@ def _affordable(
     base: Sequence[Measured],
     errors_of: Callable[[Sequence[Measured]], Errors],
     tolerance: float,
-    budgets: Sequence[float],
+    budget: float,
 ) -> tuple[list[Measured], Errors]:
     """Candidates that keep the tolerance together, and their errors.
 
@@ -276,8 +274,9 @@ def _affordable(
         base: what is quantized already.
         errors_of: measures a choice.
         tolerance: of the measured errors.
-        budgets: for the root of the sum of the squares of each slice.
+        budget: for the root of the sum of the squares of each slice.
     """
+    budgets = [budget] * len(ranked[0].errors)
     for _ in range(_MAX_SHRINKS):
         spent, chosen = _Spent(base), list[Measured]()
         for candidate in ranked:
