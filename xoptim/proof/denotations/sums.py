@@ -415,11 +415,21 @@ def layer_normalization(call: Call) -> Tensor | None:
         return None
     x = call.operand(0)
     axis = axis_within(call.attribute("axis", -1), x.rank)
+    for place in places[1:]:
+        _require_shape(call.operand(place), x.shape[axis:])
     epsilon = number_of(call, x.dtype, call.attribute("epsilon", 1e-5))
     is_centered = call.node.op_type == "LayerNormalization"
     axes = [*range(axis, x.rank)]
     result = normalized(call.case, x, axes, epsilon, is_centered=is_centered)
     return _scaled(result, *(call.operand(place) for place in places[1:]))
+
+
+def _require_shape(x: Tensor, shape: Sequence[Dim]) -> None:
+    """Raise where a parameter has another shape than the axes that it scales or shifts."""
+    if x.rank != len(shape):
+        raise Unproved("a scale or a bias of another rank")
+    for size, wanted in zip(x.shape, shape, strict=True):
+        require_equal(size, wanted, or_one=False)
 
 
 def _scaled(x: Tensor, scale: Tensor, *bias: Tensor) -> Tensor:
@@ -441,6 +451,9 @@ def skip_layer_normalization(call: Call) -> list[Tensor] | None:
     if not is_covered(call, *places) or any(call.node.output[1:3]):
         return None
     terms = [call.operand(place) for place in (0, 1, bias) if call.has(place)]
+    for place in (2, 3, bias):
+        if call.has(place) and place < len(call.operands):
+            _require_shape(call.operand(place), terms[0].shape[-1:])
     x = elementwise(lambda *e: real(sum(e[1:], e[0])), terms, terms[0].shape, call.dtype())
     epsilon = number_of(call, x.dtype, call.attribute("epsilon", 1e-12))
     result = normalized(call.case, x, [x.rank - 1], epsilon, is_centered=is_centered)
