@@ -259,7 +259,7 @@ DIFFERENT = (
     ),
     (
         "A scale of another shape",
-        "(float[N,4] x, float[4] s) => (float[A,B] y) <int64[1] z = {0}>",
+        "(float[N,4] x, float[4] s) => (float[A,B] y) <int64[1] z = {1}>",
         "y = LayerNormalization(x, s)",
         "t = Unsqueeze(s, z) y = LayerNormalization(x, t)",
         "another rank",

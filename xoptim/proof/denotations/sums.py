@@ -415,20 +415,24 @@ def layer_normalization(call: Call) -> Tensor | None:
         return None
     x = call.operand(0)
     axis = axis_within(call.attribute("axis", -1), x.rank)
-    for place in places[1:]:
-        _require_shape(call.operand(place), x.shape[axis:])
     epsilon = number_of(call, x.dtype, call.attribute("epsilon", 1e-5))
     is_centered = call.node.op_type == "LayerNormalization"
+    for place in places[1:]:
+        _require_shape(call.operand(place), x.shape[axis:], allows_ones=is_centered)
     axes = [*range(axis, x.rank)]
     result = normalized(call.case, x, axes, epsilon, is_centered=is_centered)
     return _scaled(result, *(call.operand(place) for place in places[1:]))
 
 
-def _require_shape(x: Tensor, shape: Sequence[Dim]) -> None:
-    """Raise where a parameter has another shape than the axes that it scales or shifts."""
-    if x.rank != len(shape):
+def _require_shape(x: Tensor, shape: Sequence[Dim], *, allows_ones: bool = False) -> None:
+    """Raise where a parameter has another shape than the axes that it scales or shifts.
+
+    ``allows_ones``: it may have more axes of size 1 before these.
+    """
+    lead = x.rank - len(shape)
+    if lead < 0 or (lead and not allows_ones) or any(size != 1 for size in x.shape[:lead]):
         raise Unproved("a scale or a bias of another rank")
-    for size, wanted in zip(x.shape, shape, strict=True):
+    for size, wanted in zip(x.shape[lead:], shape, strict=True):
         require_equal(size, wanted, or_one=False)
 
 
