@@ -23,6 +23,7 @@ from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import infer_node
 from xoptim.graph.tensors import Tensor as StoredTensor
+from xoptim.graph.walk import all_nodes
 from xoptim.operators.inference.fallback import is_refused
 from xoptim.proof import denotations
 from xoptim.proof.calls import DENOTATIONS, Call, applied, captured_names
@@ -51,6 +52,15 @@ _DEFINED: Final = frozenset(
 )
 """Operators that are read by their function bodies, where numbers are read as real."""
 
+_FLAGS: Final = frozenset(
+    (
+        *("allowzero", "ceil_mode", "center_point_box", "count_include_pad", "exclusive"),
+        *("interleaved", "is_causal", "keepdims", "noop_with_empty_axes", "reverse", "saturate"),
+        *("select_last_index", "sorted", "training_mode", "transA", "transB", "upper"),
+    )
+)
+"""Attributes that are switches."""
+
 
 class Side:
     """One of the two models of a proof, loaded once and read for each case.
@@ -73,6 +83,8 @@ class Side:
         self.graph = self.model.graph
         if self.graph.overridable:
             raise Unproved("an input with a default")
+        for node in all_nodes(self.graph.nodes):
+            _require_flags(node)
         self.inputs = {
             name: _input_info(name, info) for name, info in self.graph.declared_inputs.items()
         }
@@ -149,6 +161,13 @@ class Side:
         if stored is None:
             raise Unproved(f"the value {name!r} is not computed")
         return _stored(case, stored)
+
+
+def _require_flags(node: Node) -> None:
+    """Raise `Unproved` where a flag is neither 0 nor 1: the standard leaves its meaning open."""
+    for name in _FLAGS & node.attribute.keys():
+        if node.attribute[name] not in (0, 1):
+            raise Unproved(f"{name} = {node.attribute[name]} of {node.op_type}")
 
 
 def with_definitions(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -157,6 +157,7 @@ _FUNCTIONS: Mapping[str, Callable[[tuple[Any, ...], list[float]], float]] = {
     "minimum": lambda _, args: min(args),
     "less": lambda _, args: float(args[0] < args[1]),
     "at most": lambda _, args: float(args[0] <= args[1]),
+    "special": lambda key, _: float(key[1]),
     "listed": lambda _, args: args[int(args[-1])],
     "log of a sum": lambda _, args: math.log(args[0]),
 }

@@ -204,3 +204,84 @@ def test_a_wrong_formula_is_noticed(
     monkeypatch.setitem(DENOTATIONS, ("", op_type), WRONG_FORMULAS[op_type])
     with pytest.raises(AssertionError):
         check(text, exact=False)
+
+
+@pytest.mark.parametrize("axis", [1, -1])
+@pytest.mark.parametrize("operands", ["(x, s)", "(x, s, b)"])
+def test_layer_normalization(axis: int, operands: str) -> None:
+    shape = "3,4" if axis == 1 else "4"
+    check(
+        f"""(float[2,3,4] x, float[{shape}] s, float[{shape}] b) => (float[A,B,C] y) {{
+        y = LayerNormalization <axis = {axis}, epsilon = 0.1> {operands} }}""",
+        exact=False,
+    )
+
+
+def test_layer_normalization_with_a_row_of_scales() -> None:
+    check(
+        """(float[2,3,4] x, float[1,4] s, float[4] b) => (float[A,B,C] y) {
+        y = LayerNormalization <epsilon = 0.1> (x, s, b) }""",
+        exact=False,
+    )
+
+
+def test_norms_of_roots_of_mean_squares() -> None:
+    check(
+        """(float[2,3,4] x, float[4] s) => (float[A,B,C] y) {
+        y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.1> (x, s) }""",
+        exact=False,
+    )
+    check(
+        """(float[2,3,4] x, float[4] s) => (float[A,B,C] y) {
+        y = RMSNormalization <axis = -1, epsilon = 0.1> (x, s) }""",
+        23,
+        exact=False,
+    )
+
+
+@pytest.mark.parametrize("operands", ["s", "s, t", "s, t, b"])
+def test_skip_layer_normalization(operands: str) -> None:
+    check(
+        f"""(float[2,3,4] x, float[2,3,4] z, float[4] s, float[4] t, float[4] b)
+        => (float[A,B,C] y, float[D,E,F] w) {{
+        y, , , w = com.microsoft.SkipLayerNormalization <epsilon = 0.1> (x, z, {operands}) }}""",
+        exact=False,
+    )
+
+
+def test_skip_simplified_layer_normalization() -> None:
+    check(
+        """(float[2,3,4] x, float[2,3,4] z, float[4] s, float[4] b)
+        => (float[A,B,C] y, float[D,E,F] w) {
+        y, , , w = com.microsoft.SkipSimplifiedLayerNormalization (x, z, s, b) }""",
+        exact=False,
+    )
+
+
+DEFINED = (
+    ("(float[2,3] x) => (float[A,B] y) { y = Gelu(x) }", 20),
+    ('(float[2,3] x) => (float[A,B] y) { y = Gelu <approximate = "tanh"> (x) }', 20),
+    ("(float[2,3] x) => (float[A,B] y) { y = ReduceL1(x) }", 18),
+    ("(float[2,3] x, float[3] s) => (float[A,B] y) { y = PRelu(x, s) }", 18),
+    ("(float[2,2,2,1] x) => (float[A,B,C,D] y) { y = MeanVarianceNormalization(x) }", 13),
+    (
+        """(float[1,4,3] x, float[4] s, float[4] b) => (float[A,B,C] y) {
+        y = GroupNormalization <num_groups = 2, epsilon = 0.1> (x, s, b) }""",
+        21,
+    ),
+    (
+        """(float[1,2,3,4] x, float[5,2] c, float[5,2] s, int64[1,3] p) => (float[A,B,C,D] y) {
+        y = RotaryEmbedding (x, c, s, p) }""",
+        23,
+    ),
+    (
+        """(float[1,1,2,2] q, float[1,1,3,2] k, float[1,1,3,2] v) => (float[A,B,C,D] y) {
+        y = Attention(q, k, v) }""",
+        23,
+    ),
+)
+
+
+@pytest.mark.parametrize(("text", "opset"), DEFINED)
+def test_operators_that_the_standard_defines(text: str, opset: int) -> None:
+    check(text, opset, exact=False)

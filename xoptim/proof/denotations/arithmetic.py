@@ -12,6 +12,7 @@ from xoptim.facts.dtypes import LOSSLESS, is_float
 from xoptim.proof.calls import Call, denotes, is_arithmetic, is_truth, pointwise_function, settled
 from xoptim.proof.denotations.movement import number_of
 from xoptim.proof.elements import ONE, ZERO, Element, function, inverse, number
+from xoptim.proof.indices import Unproved
 from xoptim.proof.laws import exponential, root
 from xoptim.proof.tensors import Tensor, elementwise
 
@@ -227,6 +228,8 @@ def where(call: Call) -> Tensor | None:
         return otherwise + condition * (then - otherwise)
 
     operands = [call.operand(place) for place in range(3)]
+    if [x.dtype for x in operands] != [TensorProto.BOOL, call.dtype(), call.dtype()]:
+        raise Unproved("a Where of several types")
     return elementwise(compute, operands, call.shape(), call.dtype())
 
 

@@ -55,8 +55,12 @@ def reshape(call: Call) -> Tensor:
     if target is None or len(target) != len(shape):
         raise Unproved("a Reshape to sizes that are data")
     copies_zeros = not call.attribute("allowzero", 0)
-    for wanted, size in zip(target, shape, strict=True):
-        is_open = wanted == -1 or (wanted == 0 and copies_zeros)
+    source = call.operand(0).shape
+    for place, (wanted, size) in enumerate(zip(target, shape, strict=True)):
+        is_copied = wanted == 0 and copies_zeros
+        if is_copied and source[place : place + 1] != (size,):
+            raise Unproved("a Reshape that copies no size")
+        is_open = wanted == -1 or is_copied
         # An expression that may be -1 or 0 has another meaning there.
         if not is_open and (wanted != size or not call.case.is_at_least_zero(wanted - 1)):
             raise Unproved("a Reshape to sizes that may not fit")
@@ -109,6 +113,8 @@ def concat(call: Call) -> Tensor | None:
     if axis is None:
         return None
     axis = axis_within(axis, rank)
+    if len({x.dtype for x in xs}) > 1:
+        raise Unproved("a Concat of several types")
     for x in xs[1:]:
         for place in range(rank):
             if place != axis:

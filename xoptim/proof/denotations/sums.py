@@ -417,9 +417,23 @@ def layer_normalization(call: Call) -> Tensor | None:
     axis = axis_within(call.attribute("axis", -1), x.rank)
     epsilon = number_of(call, x.dtype, call.attribute("epsilon", 1e-5))
     is_centered = call.node.op_type == "LayerNormalization"
+    for place in places[1:]:
+        _require_shape(call.operand(place), x.shape[axis:], allows_ones=is_centered)
     axes = [*range(axis, x.rank)]
     result = normalized(call.case, x, axes, epsilon, is_centered=is_centered)
     return _scaled(result, *(call.operand(place) for place in places[1:]))
+
+
+def _require_shape(x: Tensor, shape: Sequence[Dim], *, allows_ones: bool = False) -> None:
+    """Raise where a parameter has another shape than the axes that it scales or shifts.
+
+    ``allows_ones``: it may have more axes of size 1 before these.
+    """
+    lead = x.rank - len(shape)
+    if lead < 0 or (lead and not allows_ones) or any(size != 1 for size in x.shape[:lead]):
+        raise Unproved("a scale or a bias of another rank")
+    for size, wanted in zip(x.shape[lead:], shape, strict=True):
+        require_equal(size, wanted, or_one=False)
 
 
 def _scaled(x: Tensor, scale: Tensor, *bias: Tensor) -> Tensor:
@@ -441,6 +455,9 @@ def skip_layer_normalization(call: Call) -> list[Tensor] | None:
     if not is_covered(call, *places) or any(call.node.output[1:3]):
         return None
     terms = [call.operand(place) for place in (0, 1, bias) if call.has(place)]
+    for place in (2, 3, bias):
+        if call.has(place) and place < len(call.operands):
+            _require_shape(call.operand(place), terms[0].shape[-1:])
     x = elementwise(lambda *e: real(sum(e[1:], e[0])), terms, terms[0].shape, call.dtype())
     epsilon = number_of(call, x.dtype, call.attribute("epsilon", 1e-12))
     result = normalized(call.case, x, [x.rank - 1], epsilon, is_centered=is_centered)
