@@ -173,6 +173,8 @@ def test_the_action_runs(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, tmp_path: 
         "MODELS": "*.onnx",
         "MAX_SHRINK": "5%",
         "AGAINST": "",
+        "MAX_LARGER": "",
+        "MAX_SLOWER": "",
         "OPTIONS": "--provider cpu",
     }.items():
         monkeypatch.setenv(name, value)
