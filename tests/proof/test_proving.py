@@ -85,6 +85,12 @@ SAME = (
 
 EQUAL_OVER_REAL_NUMBERS = (
     (
+        "The operands of a Max, which decide whether the maximum of 0 and -0 is 0",
+        "(float[N] x, float[N] z) => (float[N] y)",
+        "y = Max(x, z)",
+        "y = Max(z, x)",
+    ),
+    (
         "Softmax on the other axis",
         "(float[N,M] x) => (float[A,B] y)",
         "a = Transpose(x) b = Softmax <axis = 0> (a) y = Transpose(b)",

@@ -26,6 +26,8 @@ from xoptim.proof.tensors import Indices, Tensor, elementwise
 
 _WIDE: Final = {TensorProto.INT64, TensorProto.INT32, TensorProto.INT16, TensorProto.INT8}
 _NATURAL: Final = {TensorProto.UINT64, TensorProto.UINT32, TensorProto.UINT16, TensorProto.UINT8}
+_SIGNED_ZEROS: Final = ("Max", "Min")
+"""Commutative operators whose result for 0 and -0 depends on the order of these operands."""
 RING_TYPES: Final = frozenset(_WIDE | _NATURAL)
 """Integers whose sums, differences and products wrap around."""
 
@@ -256,6 +258,8 @@ def pointwise_function(call: Call) -> Callable[..., Element]:
     """The operator as a function without laws of an element of each operand."""
     present = [x for x in call.operands if x is not None]
     is_commutative = has_trait(call.node.domain, call.node.op_type, Trait.COMMUTATIVE)
+    if call.case.is_exact and call.node.op_type in _SIGNED_ZEROS:
+        is_commutative = False
     omitted = [x is None for x in call.operands]
     while omitted and omitted[-1]:
         omitted.pop()
