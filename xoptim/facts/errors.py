@@ -30,7 +30,7 @@ class RewriteError(XoptimError):
 
 
 class Declined(RewriteError):  # noqa: N818 - not an error of the pattern
-    """A pattern found while it built its replacement that it does not apply: not a defect."""
+    """While building its replacement, a pattern noticed that it does not apply: no defect."""
 
 
 class PatternError(XoptimError, TypeError):

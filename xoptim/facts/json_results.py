@@ -26,7 +26,7 @@ class Member:
             them is called; where one of them is ``None``, the value is null.
         convert: applied to a value other than ``None``. Its annotation gives the type, unless that
             is ``Any``.
-        description: its description; empty for the one of the last attribute.
+        description: its description; if empty, that of the last attribute of the path.
         is_optional: whether the member is left out where the value is ``None`` or ``()``.
     """
 

@@ -46,8 +46,8 @@ class Graph:
         # quantization annotations of values, by name
         self.annotations: dict[str, onnx.TensorAnnotation] = {}
         self.source: onnx.GraphProto | None = None
-        """The protobuf this graph came from: fields not represented here (value infos, annotations)
-        are copied from it.
+        """The protobuf this graph came from: fields that this class does not hold, such as value
+        infos, are copied from it.
         """
         # whether a declared shape was found wrong, which makes all declared shapes doubtful
         self.refutes_declared = False

@@ -327,7 +327,7 @@ def save_proto(
 
     Returns the files written.
 
-    The written files are complete: they can be moved elsewhere together, and need no other file.
+    Without ``share_weights``, the written files can be moved elsewhere together, and need no other.
     Weights that are in a file are copied by the kernel. Raises `ModelError` when a file cannot be
     written, or is not a regular file; the target is then unchanged.
 

@@ -75,7 +75,9 @@ class StoredTensor:
         return data_size(self.dtype, self.shape)
 
     def check_count(self) -> None:
-        """Raise `ModelError` unless there are as many numbers as the shape requires."""
+        """Raise `ModelError` unless there are as many numbers as the shape requires; external data
+        and types other than float, double, int32 and int64 are not checked.
+        """
         field = _FIELDS.get(self.dtype)
         if field is None or self.is_external:
             return
@@ -93,7 +95,7 @@ class StoredTensor:
     def check_size(self) -> None:
         """Raise `ModelError` unless the protobuf is large enough.
 
-        A number in a field of integers takes at least a byte.
+        A number takes at least a byte, or its bits where it has fewer.
         """
         minimum = math.prod(self.shape) * min(bits(self.dtype), 8) // 8
         if not self.is_external and self._proto.ByteSize() < minimum:

@@ -169,10 +169,10 @@ class Tensor(Parts):
         return valued(self.dtype, shape, integral_values(array))
 
     def key(self) -> tuple[object, ...]:
-        """A key that is equal for two tensors exactly when their types, shapes and bits are;
-        computed once.
+        """A key of the type, the shape and the bits: tensors with equal keys are equal.
 
-        External data is identified by its place (file, offset, length) and not read. An
+        External data is identified by its place (file, offset, length) and not read, so that equal
+        tensors may have different keys. An
         `ExpandedTensor` has another key than the same constant in full.
         """
         if self._key is None:

@@ -138,14 +138,14 @@ class GraphView(GraphQueries):
         return self._input_tensors.with_axes(axes)
 
     def leading_symbols(self) -> frozenset[str]:
-        """Symbols in the first two axes of inputs: sizes that the caller chooses, such as batch
-        size and sequence length.
+        """Symbols in the first two axes of inputs that are assumed not to be empty: sizes that the
+        caller chooses, such as batch size and sequence length.
         """
         return self._input_tensors.leading
 
     def assumes(self, word: str, name: str = "") -> bool:
-        """Whether a word of the default set is assumed, or a property of values: of all tensors, or
-        of the input ``name``.
+        """Whether a word of the default set is assumed of the model, or a property of values of all
+        tensors, or of the input ``name``.
         """
         return is_assumed(self.scope, word, name)
 

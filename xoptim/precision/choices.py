@@ -195,7 +195,7 @@ def _filled(
 
 
 def _budget(tolerance: float, goal: Goal) -> float:
-    """For the expected errors of a choice."""
+    """The largest expected error that a choice may have."""
     return tolerance / (CERTAIN if goal == "speed" else 1.0)
 
 
@@ -220,7 +220,7 @@ def _is_worthwhile(goal: Goal, measured: Measured) -> bool:
 def _kept(
     chosen: Sequence[Measured], errors_of: Callable[[Sequence[Measured]], Errors], tolerance: float
 ) -> list[Measured]:
-    """A choice without the last candidates, until it keeps the tolerance."""
+    """A choice whose last candidates are dropped one by one until it keeps the tolerance."""
     forms = [*chosen]
     while forms and max(errors := errors_of(forms)) > tolerance:
         forms.remove(_last_in(forms, errors, tolerance))

@@ -126,7 +126,7 @@ class Preprocessor:
                 partial(self._better_scaled, model, best, least, scaling),
                 (best, least),
             )
-        has_biases = self._has_biases(best.model) and bool(best.observed.channels)
+        has_biases = self._has_ranged_operators(best.model) and bool(best.observed.channels)
         if has_biases and not self.budget.is_over():
             if least is None:
                 error = partial(self.error_of, model, best, corrected=False)
@@ -202,7 +202,7 @@ class Preprocessor:
             [*before.verified_models, verified],
         )
 
-    def _has_biases(self, model: onnx.ModelProto) -> bool:
+    def _has_ranged_operators(self, model: onnx.ModelProto) -> bool:
         """Whether a model has operators with weights that are quantized by ranges of samples."""
         ranged = [cls for cls in self.patterns if issubclass(cls, RangedPattern)]
         return any(node.op_type in cls.operators for cls in ranged for node in model.graph.node)

@@ -191,7 +191,6 @@ def element(terms: Mapping[Term, Number]) -> Element:
 
 
 _UNIT: Final[Term] = ((), ())
-_NONE: Final[tuple[list[tuple[str, Dim]], list[tuple[Factor, int]]]] = ([], [])
 
 
 def _plain(value: Number) -> Number:
@@ -446,7 +445,7 @@ def closed(
 def _without_softmax(
     bounds: list[tuple[str, Dim]], powers: Mapping[Factor, int], value: Number
 ) -> Element | None:
-    """A sum of quotients by their own sum, which is 1, times the rest; ``None`` for other sums."""
+    """The term without a sum of the form Σ f / Σ f, which is 1; ``None`` where there is none."""
     for base, power in powers.items():
         if base.key[0] != SUM or power != -1:
             continue

@@ -101,7 +101,7 @@ class Closeness:
         return self._same(self._settled(left, {}), self._settled(right, {}), {})
 
     def _settled(self, value: Element, outer: Extents) -> Element:
-        """The element with close arguments of functions in place of those met before."""
+        """The element, whose functions have the arguments met before in place of close ones."""
         result = ZERO
         for (bounds, powers), number in value.terms.items():
             extents = {**outer, **dict(bounds)}

@@ -308,7 +308,7 @@ def _is_size(dim: Dim) -> bool:
         return is_nonnegative(dim)
     if any(atom.low is None for monomial, _ in dim.terms for atom, _ in monomial):
         return False
-    # Each symbol stands for what it exceeds its lower bound by.
+    # Each symbol now stands for its excess over its lower bound.
     shifted = with_atoms(dim, lambda atom: of_atom(atom) + (atom.low or 0))
     return all(number >= 0 for _, number in full_terms(shifted))
 

@@ -254,7 +254,9 @@ _Range: TypeAlias = tuple[int, int]
 
 
 def _groups(target: Shape, source: Shape) -> list[tuple[_Range, _Range]]:
-    """The smallest ranges of axes of two shapes that have as many elements."""
+    """Pairs of ranges of axes, one of each shape and as short as possible, with equal numbers of
+    elements.
+    """
     groups: list[tuple[_Range, _Range]] = []
     i = j = 0
     while i < len(target) or j < len(source):

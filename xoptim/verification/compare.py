@@ -94,7 +94,7 @@ class Comparison(JsonResult):
         max_ulp: largest distance in units in the last place.
         max_rel: ``max_abs`` relative to the largest finite magnitude of the reference.
         scale: median magnitude of the reference, which the tolerance uses.
-        top: largest magnitude of the reference.
+        top: largest magnitude of the reference, without numbers close to the type's maximum.
         excess: largest difference in units of the tolerance; above 1 the output differs.
         index: indices of the element that differs most.
         mismatches: number of elements outside the tolerance.
@@ -118,7 +118,7 @@ class Comparison(JsonResult):
     max_ulp: AnyFloat = 0.0
     max_rel: AnyFloat = 0.0
     scale: AnyFloat = 0.0
-    top: AnyFloat = 0.0  # without numbers close to the type's maximum
+    top: AnyFloat = 0.0
     excess: AnyFloat = 0.0
     index: tuple[int, ...] = ()
     mismatches: int = 0

@@ -161,7 +161,7 @@ def _minimum(*elements: Element) -> Element:
 def _extreme(kind: str, *elements: Element) -> Element:
     """A maximum or a minimum of elements in any order, each once, and at most one number.
 
-    The minimum of a number and a maximum with a smaller one is written as a maximum.
+    ``min(high, max(low, x))`` with ``low <= high`` is written as ``max(low, min(high, x))``.
     """
     operands: dict[Element, None] = {}
     for element in elements:
