@@ -231,6 +231,7 @@ def test_command_line_uses_the_public_api_and_the_verification() -> None:
         "batching",
         "bench",
         "diagnose",
+        "proof",
         "reporting",
         "tuning",
         "scaffold",

@@ -265,6 +265,7 @@ KEYS: dict[str, Any] = {
     "needed": list,
     "dropped_inputs": list,
     "repetitions": list,
+    "proofs": type(None),
     "only_if_faster": type(None),
     "precision": type(None),
     "assumptions": list,
@@ -300,6 +301,21 @@ RUN_KEYS = {
     "outputs",
     "noise",
 }
+
+
+def test_proofs(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    outcome = xopt("model.onnx", *ONLY, "--prove")
+    line = "proofs        1 of 1 rewrites proved for all sizes: 1 same bits"
+    assert (outcome.code, line in outcome.out) == (0, True)
+    proofs = xopt("model.onnx", *ONLY, "--prove", "--json").json["proofs"]
+    assert proofs["grades"]["same bits"] == 1
+    (step,) = proofs["steps"]
+    assert (step["pattern"], step["grade"], step["reason"]) == (
+        "TransposeTranspose",
+        "same bits",
+        "",
+    )
 
 
 def test_json(xopt: Xopt) -> None:
