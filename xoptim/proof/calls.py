@@ -43,6 +43,8 @@ class Call:
         operands: one per input, ``None`` for one that is omitted.
         results: facts about each output.
         captured: what the subgraphs of the node read, by name.
+        known: the integers of each input where they are known; the graph has those of the case that
+            was read last.
     """
 
     case: Case
@@ -51,6 +53,7 @@ class Call:
     operands: Sequence[Tensor | None]
     results: Sequence[Info]
     captured: Sequence[Tensor] = ()
+    known: Sequence[Sequence[Dim] | None] = ()
 
     @property
     def opset(self) -> int:
@@ -91,7 +94,7 @@ class Call:
         name = self.node.input[index] if index < len(self.node.input) else ""
         if not name:
             return None
-        data = self.graph.info_of(name).data
+        data = self.known[index]
         if data is not None:
             return list(data)
         array = self.array(index)
@@ -147,13 +150,14 @@ def _body_key(body: Graph) -> bytes:
 
 def _hashable(value: Any) -> Hashable:
     if isinstance(value, float):
-        return float(np.float32(value)), "float"
+        return np.float32(value).tobytes(), "float"
     if isinstance(value, (list, tuple)):
         return tuple(map(_hashable, value))
     if hasattr(value, "SerializeToString"):
         if isinstance(value, onnx.TensorProto):
             array = onnx.numpy_helper.to_array(value)
-            return value.data_type, array.shape, array.tobytes()
+            content = tuple(array.ravel()) if array.dtype.kind == "O" else array.tobytes()
+            return value.data_type, array.shape, content
         return bytes(value.SerializeToString(deterministic=True))
     return value if value is None or isinstance(value, (int, str, bytes)) else repr(value)
 
@@ -299,7 +303,11 @@ def _whole(call: Call) -> list[Tensor]:
 
 def captured_names(node: Node) -> list[str]:
     """The names that the subgraphs of a node read from outside."""
-    return sorted({*reads(node)} - {*node.input}) if node.bodies else []
+    names: set[str] = set()
+    for body in node.bodies.values():
+        inner_names = (name for inner in body.nodes for name in reads(inner))
+        names.update(name for name in (*body.outputs, *inner_names) if not body.defines(name))
+    return sorted(names)  # operands included: the key has no names of operands
 
 
 def _whole_result(

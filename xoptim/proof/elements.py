@@ -17,7 +17,15 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim
 from xoptim.facts.polynomials import Table
 from xoptim.facts.symbolic import of_atom, order_of
-from xoptim.proof.indices import BOUND, Unproved, check_time, index_symbol, replaced, symbols_of
+from xoptim.proof.indices import (
+    BOUND,
+    Unproved,
+    check_time,
+    index_symbol,
+    level_of,
+    replaced,
+    symbols_of,
+)
 from xoptim.proof.kinds import (
     COMPARISONS,
     CONSTANT,
@@ -69,7 +77,9 @@ class Factor:
         free = [symbols_of(arg) for arg in args if not isinstance(arg, Element)]
         # names of the symbols in its arguments; operands that are read as a whole have none
         self.free = frozenset[str]().union(*free, *(e.free for e in elements if not is_whole))
-        self.level = max((element.level for element in elements), default=0)
+        self.level = max(
+            (arg.level if isinstance(arg, Element) else level_of(arg) for arg in args), default=0
+        )
         # whether it may be no real number
         self.is_special = key[0] == SPECIAL or (
             key[0] == CONSTANT and isinstance(key[1], Stored) and not key[1].is_finite

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import onnx
 from onnx import TensorProto
+from onnx.helper import np_dtype_to_tensor_dtype
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.dtypes import is_float
@@ -29,7 +29,7 @@ from xoptim.proof.elements import (
     closed,
     factor,
 )
-from xoptim.proof.indices import Unproved, symbols_of
+from xoptim.proof.indices import BOUND, Unproved, index_symbol, symbols_of
 from xoptim.proof.kinds import COMPARISONS, CONSTANT, EXP, ROOT, SUM, Stored
 
 _MAX_ELEMENTS: Final = 1 << 22
@@ -50,18 +50,16 @@ Extents: TypeAlias = Mapping[str, Dim]
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """How far computed constants may be apart: relative to the magnitudes, and at all."""
+    """How far computed constants may be apart: relative to the magnitudes, and absolutely."""
 
     relative: float
     absolute: float
     text: str
 
 
-def precision_of(*models: onnx.ModelProto) -> Precision:
-    """The precision of the least precise constants of some models."""
-    types = {tensor.data_type for model in models for tensor in model.graph.initializer}
-    types |= {value.type.tensor_type.elem_type for value in models[0].graph.output}
-    dtype = next((dtype for dtype in _EPSILONS if dtype in types), TensorProto.FLOAT)
+def precision_of(dtypes: Collection[int]) -> Precision:
+    """The precision of constants that are computed of some types: that of the least precise one."""
+    dtype = next((dtype for dtype in _EPSILONS if dtype in dtypes), TensorProto.FLOAT)
     epsilon, smallest = _EPSILONS[dtype]
     is_short = dtype in (TensorProto.BFLOAT16, TensorProto.FLOAT16)
     ulps = _ULPS_OF_16_BITS if is_short else _ULPS
@@ -89,11 +87,15 @@ class _Coefficient:
 class Closeness:
     """Compares elements up to the rounding of constants.
 
-    ``extents`` are those of the indices of the case.
+    Attributes:
+        extents: those of the indices of the case.
+        dtype: the type of the elements.
+        dtypes: the types of the constants that were found close, and ``dtype``.
     """
 
     extents: Extents
-    precision: Precision
+    dtype: int
+    dtypes: set[int] = field(default_factory=set)
     _met: dict[Any, list[Element]] = field(default_factory=dict)
 
     def are_close(self, left: Element, right: Element) -> bool:
@@ -147,6 +149,8 @@ class Closeness:
     def _agree(self, left: list[_Coefficient], right: list[_Coefficient], extents: Extents) -> bool:
         if Counter(left) == Counter(right):
             return True
+        if all(isinstance(x.number, int) and not x.powers for x in (*left, *right)):
+            return False  # counts, such as those of the operands of a product
         parts = [*left, *right]
         names = sorted(
             {name for part in parts for name in _free(part.powers) - {*dict(part.inner)}}
@@ -156,10 +160,25 @@ class Closeness:
         b, magnitude_b = _sum(right, grid)
         if not (np.isfinite(a).all() and np.isfinite(b).all()):
             return False
-        limit = self.precision.relative * np.maximum(magnitude_a, magnitude_b)
+        dtypes = {self.dtype, *_types_of(base for part in parts for base, _ in part.powers)}
+        self.dtypes |= dtypes
+        precision = precision_of(dtypes)
+        limit = precision.relative * np.maximum(magnitude_a, magnitude_b)
         has_constants = any(part.powers for part in parts)
-        slack = self.precision.absolute if has_constants else 0.0
+        slack = precision.absolute if has_constants else 0.0
         return bool((np.abs(a - b) <= limit + slack).all())
+
+
+def _types_of(bases: Iterable[Factor]) -> Iterator[int]:
+    """The types of the arrays that constant factors depend on."""
+    for base in bases:
+        if base.key[0] == CONSTANT and isinstance(base.key[1], Stored):
+            yield np_dtype_to_tensor_dtype(base.key[1].array.dtype)
+            continue
+        arguments = (arg for arg in base.args if isinstance(arg, Element))
+        yield from _types_of(
+            inner for arg in arguments for _, powers in arg.terms for inner, _ in powers
+        )
 
 
 def _bounds(key: tuple[Any, ...]) -> dict[str, Dim]:
@@ -173,8 +192,12 @@ def _by_skeleton(value: Element) -> dict[Any, list[_Coefficient]]:
         rest = {base: power for base, power in powers if not _is_constant(base)}
         used = _free(rest.items())
         outer = [bound for bound in bounds if bound[0] in used]
-        inner = tuple(bound for bound in bounds if bound[0] not in used)
+        summed = [bound for bound in bounds if bound[0] not in used]
         key, names = canonical_term(outer, rest)
+        # names that no canonical index has
+        inner = tuple((f"{BOUND}i{place}", extent) for place, (_, extent) in enumerate(summed))
+        pairs = zip(summed, inner, strict=True)
+        names |= {old: index_symbol(new, extent) for (old, extent), (new, _) in pairs}
         constants = [(base, power) for base, power in powers if _is_constant(base)]
         renamed = tuple((_renamed(base, names), power) for base, power in constants)
         groups.setdefault(key, []).append(_Coefficient(number, renamed, inner))

@@ -112,6 +112,10 @@ class Content(Protocol):
         """The names of its symbols."""
 
     @property
+    def level(self) -> int:
+        """The nesting depth of sums in it."""
+
+    @property
     def serial(self) -> int:
         """A number of its own."""
 
@@ -146,6 +150,12 @@ def symbols_of(dim: Dim) -> frozenset[str]:
         raise Unproved("an index or a size is too large an expression")
     contents = (name.content.free for name in symbols if isinstance(name, ElementName))
     return symbols.union(*contents)
+
+
+def level_of(dim: Dim) -> int:
+    """The nesting depth of sums in the indices that an expression reads."""
+    names = () if isinstance(dim, int) else dim.symbols
+    return max((name.content.level for name in names if isinstance(name, ElementName)), default=0)
 
 
 def replaced(dim: Dim, values: Mapping[str, Dim]) -> Dim:

@@ -119,7 +119,9 @@ class Side:
             return  # known integers
         operands = [self._value(case, name, values) if name else None for name in node.input]
         captured = [self._value(case, name, values) for name in captured_names(node)]
-        call = Call(case, self.graph, node, operands, results, captured)
+        # read now: the facts of the graph are those of the case that was read last
+        known = [self.graph.info_of(name).data if name else None for name in node.input]
+        call = Call(case, self.graph, node, operands, results, captured, known)
         denotation = DENOTATIONS.get((node.domain, node.op_type))
         tensors = None if denotation is None or node.bodies else denotation(call)
         if tensors is None:

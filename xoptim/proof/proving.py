@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,8 +11,9 @@ from typing import Final
 import onnx
 
 from xoptim.facts.assumptions import USUAL, Assumptions
-from xoptim.facts.dims import Dim, SymbolicDim, substitute
-from xoptim.facts.dtypes import is_float
+from xoptim.facts.dims import Dim, SymbolicDim, is_nonzero, substitute
+from xoptim.facts.dtypes import is_float, is_integer
+from xoptim.graph.graph import Graph
 from xoptim.graph.propagate import quietly
 from xoptim.proof.elements import Element
 from xoptim.proof.folded import Closeness, precision_of
@@ -32,6 +34,9 @@ from xoptim.proof.meaning import Side
 from xoptim.proof.tensors import Tensor
 
 _MAX_CASES: Final = 48
+_DIVIDING: Final = ("Div", "Mod")
+_READING: Final = ("Gather", "GatherElements", "GatherND")
+"""Operators that fail for an index out of range."""
 _MAX_SECONDS: Final = 2.0
 _MAX_ENUMERATED: Final = 8
 """Maximal number of values of an index that are cases of their own."""
@@ -173,6 +178,7 @@ class _Attempt:
         self.sides = ("", "")
         self.grade: Grade = "same bits" if is_exact else "over real numbers"
         self.premises: tuple[str, ...] = ()
+        self._dtypes: set[int] = set()  # of constants that were folded
         self._readings: dict[object, _Reading] = {}
 
     def run(self) -> None:
@@ -180,7 +186,7 @@ class _Attempt:
         self.before, self.after = (
             Side(proto, self.assumptions, is_exact=self.is_exact) for proto in self.protos
         )
-        if self.before.inputs.keys() != self.after.inputs.keys():
+        if self.before.inputs != self.after.inputs:
             raise Unproved("the inputs differ")
         if self.before.graph.outputs != self.after.graph.outputs:
             raise Unproved("the outputs differ")
@@ -223,7 +229,7 @@ class _Attempt:
             left = first.at(branch.indices)
             is_original = False
             right = second.at(branch.indices)
-            self._compare(branch, left, right, is_float(first.dtype))
+            self._compare(branch, left, right, first.dtype)
         except (Impossible, SizeSplit) as error:
             if not is_original:
                 raise Unproved("the result requires sizes that the original does not") from None
@@ -243,21 +249,50 @@ class _Attempt:
         reading.case.extents.update(branch.extents)
         return reading
 
-    def _compare(self, branch: _Branch, left: Element, right: Element, is_rounded: bool) -> None:
-        """Compare the elements of both sides; raises `Unproved` where they may differ.
+    def _compare(self, branch: _Branch, left: Element, right: Element, dtype: int) -> None:
+        """Compare the elements of both sides, which are of a type; raises `Unproved` where they may
+        differ.
 
-        ``is_rounded``: they are floating-point numbers, in which constants may be folded.
+        Constants may be folded in floating-point numbers.
         """
         self.sides = str(left), str(right)
+        _require_no_new_failure(self.before.graph, self.after.graph)
         if left is right:
             return
-        precision = precision_of(*self.protos)
-        if self.is_exact or not is_rounded:
+        if self.is_exact or not is_float(dtype):
             raise Unproved("the normal forms differ")
-        if not Closeness(branch.extents, precision).are_close(left, right):
+        closeness = Closeness(branch.extents, dtype)
+        if not closeness.are_close(left, right):
             raise Unproved("the normal forms differ")
         self.grade = "over real numbers, constants folded"
-        self.premises = (precision.text,)
+        self._dtypes |= closeness.dtypes
+        self.premises = (precision_of(self._dtypes).text,)
+
+
+def _require_no_new_failure(before: Graph, after: Graph) -> None:
+    """Raise where the result has more nodes that fail for some values than the original has."""
+    counts = _fallible(before)
+    for kind, count in _fallible(after).items():
+        if count > counts[kind]:
+            raise Unproved(f"{kind} may fail in the result only")
+
+
+def _fallible(graph: Graph) -> Counter[str]:
+    """The number of nodes that fail for some values, by what fails."""
+    kinds = Counter[str]()
+    for node in graph.nodes:
+        info = graph.info_of(node.output[0])
+        if node.domain:
+            continue
+        if node.op_type in _DIVIDING and is_integer(info.dtype):
+            divisors, stored = graph.info_of(node.input[1]).data, graph.tensor(node.input[1])
+            is_safe = stored is not None and bool(stored.numpy().all())
+            is_safe = is_safe or (divisors is not None and all(map(is_nonzero, divisors)))
+            kinds["an integer division"] += not is_safe
+        elif node.op_type in _READING:
+            is_decided = node.op_type == "Gather" and graph.info_of(node.input[1]).data is not None
+            kinds["a read at an index"] += not is_decided
+    return kinds
 
 
 def _require_same_shape(first: Tensor, second: Tensor) -> None:

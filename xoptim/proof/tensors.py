@@ -125,9 +125,9 @@ def _differs(array: np.ndarray[Any, Any], axis: int) -> bool:
 
 
 def _same_signs(array: np.ndarray[Any, Any], first: np.ndarray[Any, Any]) -> Any:
-    if array.dtype.kind != "f":
+    if array.dtype.kind in "iubO":
         return True
-    return np.signbit(array) == np.signbit(first)
+    return np.signbit(array.astype(np.float64)) == np.signbit(first.astype(np.float64))
 
 
 def _has_negative_zero(array: np.ndarray[Any, Any]) -> bool:

@@ -79,7 +79,7 @@ class _Cases(_Attempt):
         super()._compare_output(place)
         assert self.read.all()
 
-    def _compare(self, branch: _Branch, left: Element, right: Element, is_rounded: bool) -> None:
+    def _compare(self, branch: _Branch, left: Element, right: Element, dtype: int) -> None:
         assert left is right
         extents = [range(evaluate(extent, {})) for extent in branch.extents.values()]
         for values in itertools.product(*extents):

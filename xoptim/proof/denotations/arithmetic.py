@@ -276,6 +276,7 @@ def cast(call: Call) -> Tensor:
     if source == target:
         return x
     saturates = call.attribute("saturate", 1)
+    rounding = call.attribute("round_mode", "up")
 
     def compute(element: Element) -> Element:
         value = settled(element, source)
@@ -285,7 +286,7 @@ def cast(call: Call) -> Tensor:
                 return value
             if target == TensorProto.BOOL and is_truth(value):
                 return value
-        return function("cast", origin, target, saturates, args=[value])
+        return function("cast", origin, target, saturates, rounding, args=[value])
 
     return x.mapped(compute, target)
 

@@ -13,7 +13,7 @@ from xoptim.facts.dims import LARGEST_SIZE, Dim
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.proof.calls import Call, axis_within, denotes, settled
 from xoptim.proof.elements import Element, function, number, of_dim
-from xoptim.proof.indices import Unproved, read_index
+from xoptim.proof.indices import Impossible, Unproved, read_index
 from xoptim.proof.laws import dim_of
 from xoptim.proof.tensors import (
     Indices,
@@ -209,6 +209,8 @@ def _selected(call: Call, size: Dim, start: Dim, end: Dim, step: int) -> tuple[D
     low, high = (0, size) if step > 0 else (-1, size - 1)
     first = _limited(call, start, size, 0, high)
     limit = _OPEN_END if call.graph.model.assumptions.has("open_ends") else LARGEST_SIZE
+    if step < 0 and isinstance(end, int) and end >= _OPEN_END:
+        raise Unproved("a Slice backward to an end that ONNX Runtime reads as open")
     if isinstance(end, int) and abs(end) >= limit:
         last = high if end > 0 else low
     else:
@@ -236,6 +238,10 @@ def gather(call: Call) -> Tensor:
     axis = axis_within(call.attribute("axis", 0), x.rank)
     size = x.shape[axis]
     count = indices_of.rank
+    for position in call.dims(1) or ():
+        is_before_end = call.case.decide(size - 1 - position)
+        if not is_before_end or not call.case.decide(position + size):
+            raise Impossible
 
     def read(indices: Indices) -> Element:
         inner = indices[axis : axis + count]

@@ -171,6 +171,15 @@ def einsum(call: Call) -> Tensor | None:
         return None
     if len({*right}) != len(right) or not {*right} <= {*left}:
         return None
+    for label in {*left} - {*right, ","}:
+        sizes = {
+            size
+            for text, x in zip(texts, operands, strict=True)
+            for name, size in zip(text, x.shape, strict=True)
+            if name == label
+        }
+        if len(sizes) > 1:  # ONNX Runtime repeats an axis of size 1
+            raise Unproved("sizes of a summed label that may differ")
     return contracted(call.case, texts, right, operands)
 
 
@@ -433,6 +442,8 @@ def _require_shape(x: Tensor, shape: Sequence[Dim], *, allows_ones: bool = False
     if lead < 0 or (lead and not allows_ones) or any(size != 1 for size in x.shape[:lead]):
         raise Unproved("a scale or a bias of another rank")
     for size, wanted in zip(x.shape[lead:], shape, strict=True):
+        if size != wanted and not isinstance(size, int):  # ONNX Runtime takes a single number, too
+            raise Unproved("a scale or a bias whose size may be 1")
         require_equal(size, wanted, or_one=False)
 
 

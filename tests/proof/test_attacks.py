@@ -1,0 +1,165 @@
+"""Pairs that differ, each of which the prover once took for equal."""
+
+import pytest
+
+from tests.support import parse
+from xoptim.proof.proving import prove_models
+
+_BODY = (
+    "<body = b (int64 i, bool cc, float p, float q) => (bool co, float po, float qo) "
+    "{ co = Identity(cc) po = Add(p, a) qo = Identity(q) }>"
+)
+DIFFERENT = (
+    (
+        "a sum within an index, along another axis",
+        "(int64[K] x, int64[N,N] a) => (int64[B] y)",
+        "c = Constant <value_ints = [0]> () i = ReduceSum <keepdims = 0> (a, c) "
+        "g = Gather(x, i) y = ReduceSum(g)",
+        "c = Constant <value_ints = [1]> () i = ReduceSum <keepdims = 0> (a, c) "
+        "g = Gather(x, i) y = ReduceSum(g)",
+        18,
+    ),
+    (
+        "a body that captures what is an operand, too",
+        "(float x, float z) => (float y, float w) <int64 m = {3}, bool c = {1}>",
+        f"a = Identity(x) b = Identity(z) y, w = Loop {_BODY} (m, c, a, b)",
+        f"a = Identity(z) b = Identity(x) y, w = Loop {_BODY} (m, c, b, a)",
+        18,
+    ),
+    (
+        "integers that are sizes of another case",
+        "(float[N] x, float[4] z, float[8] t) => (float[A] p, float[B] y)",
+        "p = Add(x, z) s = Shape(x) c = Constant <value_ints = [0]> () "
+        "i = Concat <axis = 0> (s, c) y = Gather(t, i)",
+        "p = Add(x, z) s = Shape(z) c = Constant <value_ints = [0]> () "
+        "i = Concat <axis = 0> (s, c) y = Gather(t, i)",
+        18,
+    ),
+    (
+        "the direction in which a Cast to float8 scales is rounded",
+        "(float[N] x) => (float[N] y)",
+        'a = Cast <to = 24, round_mode = "up"> (x) y = Cast <to = 1> (a)',
+        'a = Cast <to = 24, round_mode = "down"> (x) y = Cast <to = 1> (a)',
+        24,
+    ),
+    (
+        "an index that is out of range for a size of 1",
+        "(float[N] x) => (float[A] y)",
+        "s = Constant <value_ints = [2]> () y = Expand(x, s)",
+        "i = Constant <value_ints = [0, 1]> () y = Gather(x, i)",
+        18,
+    ),
+    (
+        "a division by 0 that only the result has",
+        "(int64[1] x) => (int64[1] y)",
+        "y = Constant <value_ints = [1]> ()",
+        "y = Div(x, x)",
+        18,
+    ),
+    (
+        "numbers of factors",
+        "(float[1] x) => (float[1] y)",
+        "s = Constant <value_ints = [4000000]> () e = Expand(x, s) y = ReduceProd(e)",
+        "s = Constant <value_ints = [4000001]> () e = Expand(x, s) y = ReduceProd(e)",
+        18,
+    ),
+    (
+        "an end that a Slice backward does not reach",
+        "(float[N] x) => (float[A] y) <int64[1] s = {0}, int64[1] e = {3}, "
+        "int64[1] f = {9223372036854775807}, int64[1] a = {0}, int64[1] m = {-1}>",
+        "y = Slice(x, s, e, a, m)",
+        "y = Slice(x, s, f, a, m)",
+        18,
+    ),
+    (
+        "constants of 32 bits next to one of 16 bits",
+        "(float[N] x, float16[N] z) => (float[N] y, float16[N] w) <float16[1] h = {2}, "
+        "float[1] c = {1}, float[1] d = {1.0009}>",
+        "w = Mul(z, h) y = Mul(x, c)",
+        "w = Mul(z, h) y = Mul(x, d)",
+        18,
+    ),
+    (
+        "an Einsum that repeats an axis of size 1",
+        "(float[N,K] x, float[L,M] w) => (float[A,B] y)",
+        'y = Einsum <equation = "ij,jk->ik"> (x, w)',
+        "y = MatMul(x, w)",
+        18,
+    ),
+    (
+        "a scale of size 1",
+        "(float[N,4] x, float[K] s) => (float[A,B] y) <int64[1] t = {4}>",
+        "y = LayerNormalization(x, s)",
+        "r = Reshape(s, t) y = LayerNormalization(x, r)",
+        18,
+    ),
+)
+
+
+@pytest.mark.parametrize(("name", "signature", "before", "after", "opset"), DIFFERENT)
+def test_none_is_proved(name: str, signature: str, before: str, after: str, opset: int) -> None:
+    sides = [parse(f"g {signature} {{ {nodes} }}", opset) for nodes in (before, after)]
+    assert prove_models(sides[0], sides[0]).is_proved, f"{name}: each is equal to itself"
+    assert not prove_models(sides[0], sides[1]).is_proved, name
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("ij,kk->", "ij,ik->"),
+        ("ij,kk->", "ij,ki->"),
+        ("ij,ikk->", "ij,ijk->"),
+        ("ij,ikk->", "ij,ikj->"),
+        ("ij,kkj->", "ij,kij->"),
+        ("ij,kik->", "ij,kij->"),
+        ("ij,jk,kl->", "ij,kj,kl->"),
+    ],
+)
+def test_sums_of_a_constant_along_other_axes(before: str, after: str) -> None:
+    """The indices of its coefficients are no others than those of the sum."""
+    weights = before.removesuffix("->").split(",")[1:]
+    names = "wv"[: len(weights)]
+    numbers = ", ".join(
+        f"float[{','.join('4' * len(text))}] {name} = "
+        f"{{{', '.join(str((7 * n + 3) % 11) for n in range(4 ** len(text)))}}}"
+        for name, text in zip(names, weights, strict=True)
+    )
+    signature = f"(float[4,4] x) => (float y) <{numbers}>"
+    sides = [
+        parse(f'g {signature} {{ y = Einsum <equation = "{text}"> (x, {", ".join(names)}) }}', 18)
+        for text in (before, after)
+    ]
+    assert not prove_models(sides[0], sides[1]).is_proved
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "opset"),
+    [
+        ("y = Clip <min = 0.0> (x)", "y = Clip <min = -0.0> (x)", 6),
+        ("y = LeakyRelu <alpha = 0.0> (x)", "y = LeakyRelu <alpha = -0.0> (x)", 18),
+    ],
+)
+def test_the_sign_of_a_zero_in_an_attribute(before: str, after: str, opset: int) -> None:
+    signature = "(float[N] x) => (float[N] y)"
+    sides = [parse(f"g {signature} {{ {node} }}", opset) for node in (before, after)]
+    assert prove_models(sides[0], sides[1]).grade != "same bits"
+
+
+def test_the_sign_of_a_zero_of_16_bits() -> None:
+    signature = "(float[2] x) => (float[2] y)"
+    sides = [
+        parse(
+            f"g {signature} <bfloat16[2] c = {{{numbers}}}> "
+            "{ d = Cast <to = 1> (c) y = Mul(x, d) }",
+            18,
+        )
+        for numbers in ("0, 32768", "0, 0")  # the bits
+    ]
+    assert prove_models(sides[0], sides[1]).grade != "same bits"
+
+
+def test_inputs_of_other_shapes() -> None:
+    gather = "i = Constant <value_int = 0> () y = Gather(x, i)"
+    first = parse(f"g (float[N] x) => (float y) {{ {gather} }}")
+    second = parse("g (float[1] x) => (float y) { y = ReduceSum <keepdims = 0> (x) }")
+    assert not prove_models(first, second).is_proved
