@@ -204,6 +204,7 @@ def _already_quantized(model: onnx.ModelProto, activations: Activations) -> set[
 
 
 def _names_of(model: onnx.ModelProto) -> Names:
+    """A source of names that a model does not use yet."""
     names = Names()
     names.reserve(defined_names(model), {})
     return names

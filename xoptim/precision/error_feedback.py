@@ -164,6 +164,7 @@ class _Rounding:
         )
 
     def _search(self, row: int, rest: Numbers, importance: Numbers) -> None:
+        """Search the scales of the block that begins with a row."""
         rows = slice(row, min(row + self._form.size, len(rest)))
         block = row // self._form.size
         searched = searched_blocks(rest[rows], self._form, importance[rows])

@@ -146,6 +146,7 @@ def samples_for(
 def _run(
     model: onnx.ModelProto, checks: VerificationOptions, feeds: Mapping[str, Value], name: str
 ) -> ReferenceRun:
+    """The run on one sample; errors name the sample."""
     try:
         return run_reference(model, replace(checks, feeds=feeds, assignments=1)).runs[0]
     except FeedError as error:

@@ -197,6 +197,7 @@ def _folded(verified: VerifiedModel) -> onnx.ModelProto:
 
 
 def _loaded(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto:
+    """A model with its external data inside."""
     for tensor in model.graph.initializer:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             tensor.CopyFrom(numpy_helper.from_array(tensor_array(tensor, folder), tensor.name))
@@ -321,6 +322,7 @@ class _StaticSearch:
 
     @cached_property
     def _ranges(self) -> dict[str, Range]:
+        """The ranges of inputs, and of the results of operators, on samples."""
         nodes = self._model.graph.node
         bounded = {name for node in nodes if node.op_type in _BOUNDED for name in node.output}
         names = {name for node in nodes for name in node.output if name} - bounded

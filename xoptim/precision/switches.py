@@ -99,6 +99,7 @@ class _SwitchWriter:
         _rename(fallback, {name: f"{plain.name}/{name}" for name in target.output})
 
     def _store(self, subgraph: ResultSubgraph, branch: onnx.GraphProto) -> dict[str, str]:
+        """Store the initializers of a subgraph; returns their new names."""
         readers = [node for node in subgraph.nodes if self._is_optimized and reads_blocks(node)]
         blocks = {name for node in readers for name in node.input}
         names = dict[str, str]()

@@ -162,6 +162,7 @@ class WeightOnlyQuantizer:
 
 
 def _overhead(name: str, pattern: type[StoringPattern]) -> int:
+    """Bytes of the nodes that widen a constant."""
     numbers = np.ones(FEWEST_STORED, np.float32)
     written = ConstantWriter(onnx.ModelProto(), name, Names()).written(pattern, numbers)
     return written - round(pattern.width * FEWEST_STORED / 8)

@@ -125,6 +125,7 @@ def _comparisons(
 
 
 def _largest_difference(part: OutputSlice, expected: Value, actual: Value) -> float:
+    """The largest difference of finite numbers, 0 where there is none."""
     arrays = [value for value in (expected, actual) if isinstance(value, np.ndarray)]
     if len(arrays) < 2 or arrays[0].shape != arrays[1].shape or not all(map(holds_floats, arrays)):
         return 0.0

@@ -236,6 +236,7 @@ class _LoweringSearch:
         return _Standing(placement, frozenset(names), len(placement.nodes) - ends[-1])
 
     def _choice(self, left: Iterable[PlacedNode]) -> Choice:
+        """The lowerings to try on each operator that the target leaves."""
         choice: Choice = {}
         exclusions = self._rejected | self._idle
         for node in left:

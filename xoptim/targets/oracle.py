@@ -103,6 +103,7 @@ def _asked(
 
 
 def _numbers(answer: Answer) -> set[int]:
+    """The numbers of the nodes that some provider runs."""
     numbers = {number_in(name) for _, names in answer.parts for name in names}
     return {number for number in numbers if number is not None}
 

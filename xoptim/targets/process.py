@@ -98,6 +98,7 @@ def _last_message(log: IO[bytes]) -> str:
 
 
 def _lines(log: IO[bytes]) -> Iterator[str]:
+    """The lines of the log that name a node."""
     log.seek(0)
     while line := log.readline(_MAX_LINE):
         if b"xopt_node_" in line:

@@ -319,6 +319,7 @@ def _quantizes(model: onnx.ModelProto) -> bool:
 def _largest(
     names: Sequence[str], expected: Sequence[Value], actual: Sequence[Value]
 ) -> tuple[float, str]:
+    """The largest error of the outputs, and the output that has it."""
     errors = [
         (error_of(first, second), name)
         for name, first, second in zip(names, expected, actual, strict=True)

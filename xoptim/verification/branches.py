@@ -134,6 +134,7 @@ def _constant_names(graph: GraphProto) -> set[str]:
 
 
 def _bodies_of(node: NodeProto) -> list[AttributeProto]:
+    """The attributes that hold the subgraphs of a control-flow operator of ONNX."""
     if node.op_type not in ("If", "Loop", "Scan") or node.domain not in ("", "ai.onnx"):
         return []
     return [attribute for attribute in node.attribute if attribute.type == AttributeProto.GRAPH]
@@ -252,6 +253,7 @@ class _Counter:
         return counts
 
     def _zero(self, size: int) -> str:
+        """The name of a constant of the main graph that holds zeros."""
         return self._zeros.setdefault(size, f"{_PREFIX}zeros.{size}")
 
     def _name(self, word: str) -> str:

@@ -275,6 +275,7 @@ def _distances(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
 def _compare_floats(
     output: str, expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules, limits: Tolerance
 ) -> Comparison:
+    """Compare real and complex numbers, by the rule of this module."""
     e, a = expected.reshape(-1), actual.reshape(-1)
     scale = (largest_magnitude if rules.of_largest else median_magnitude)(e)
     floor = _floor(e, limits, scale, is_by_type=rules.keeps_small)

@@ -44,6 +44,7 @@ def _absent(names: list[str]) -> list[frozenset[str]]:
 
 
 def _alone(feeding: Feeding, name: str, length: int) -> Planning:
+    """Usual values, and another length of one sequence."""
     styled = feeding.styled("items", Style(items=length))
 
     def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
@@ -54,6 +55,7 @@ def _alone(feeding: Feeding, name: str, length: int) -> Planning:
 
 
 def _without(feeding: Feeding, names: frozenset[str]) -> Planning:
+    """Usual values, and none for some inputs."""
 
     def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
         usual = feeding.plan(sizes, run, gentle)

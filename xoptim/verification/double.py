@@ -179,6 +179,7 @@ def _constants(model: onnx.ModelProto, base_dir: Path | None) -> Iterator[tuple[
 
 
 def _stored(node: NodeProto) -> TensorProto | None:
+    """The tensor of a Constant, also of one that stores numbers in other attributes."""
     if node.op_type != "Constant" or standard_domain(node.domain) or len(node.attribute) != 1:
         return None
     attribute = node.attribute[0]
@@ -192,6 +193,7 @@ def _stored(node: NodeProto) -> TensorProto | None:
 
 
 def _store_constants(graph: onnx.GraphProto) -> None:
+    """Turn the Constants of a graph into initializers."""
     remaining: list[NodeProto] = []
     for node in graph.node:
         tensor = _stored(node)

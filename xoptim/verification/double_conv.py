@@ -112,6 +112,7 @@ class _Builder:
         yield helper.make_node("Add", ["summed", "bias"], ["y"])
 
     def _at(self, place: Sequence[int], result: str) -> Iterator[NodeProto]:
+        """The terms that one position of the kernel adds to the sum."""
         window, axes = self._window, self._axes
         pairs = list(zip(place, window.kernel, window.dilations, strict=True))
         starts = [at * step for at, _, step in pairs]
@@ -134,6 +135,7 @@ class _Builder:
             yield from self._grouped(shifted, flat, result)
 
     def _grouped(self, shifted: str, weight: str, result: str) -> Iterator[NodeProto]:
+        """Multiply each group of channels on its own."""
         groups = range(self._window.groups)
         names = {kind: [self._name(kind) for _ in groups] for kind in ("gx", "gw", "gy")}
         yield from self._split(shifted, names["gx"], 1)

@@ -34,5 +34,6 @@ def hollow_reason(runs: Sequence[RunReport], graph: onnx.GraphProto) -> str:
 
 
 def _is_empty(type_proto: onnx.TypeProto) -> bool:
+    """Whether a tensor type has a dimension of size 0."""
     sizes = type_proto.tensor_type.shape.dim
     return any(size.HasField("dim_value") and size.dim_value == 0 for size in sizes)

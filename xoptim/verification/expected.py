@@ -159,6 +159,7 @@ def _measure_noise(
     outputs: Sequence[Port],
     options: VerificationOptions,
 ) -> None:
+    """Measure how far rounding moves the results of the model, for the runs that differ."""
     broken = [at for at, report in enumerate(reports) if not report.is_accepted()]
     if not broken:
         return

@@ -130,6 +130,7 @@ class Explosions:
 
 
 def _multiplied(value: Value, scale: float) -> Value:
+    """A tensor of floats, or a sequence of such tensors, multiplied by a scale."""
     if isinstance(value, list):
         return [_multiplied(item, scale) for item in value]
     if not isinstance(value, np.ndarray):

@@ -205,6 +205,7 @@ class ExtremeSizes:
                     yield self._with({name: bound.size})
 
     def _with(self, sizes: Mapping[str, int]) -> Sizes:
+        """The base with other sizes of some dimensions."""
         return self._grown({name: size - self._base[name] for name, size in sizes.items()})
 
     def empty(self) -> Iterator[Sizes]:

@@ -76,5 +76,6 @@ def _makes_half(node: NodeProto) -> bool:
 
 
 def _has_half_tensor(node: NodeProto) -> bool:
+    """Whether an attribute holds float16 numbers."""
     tensors = (a.t for a in node.attribute if a.type == AttributeProto.TENSOR)
     return any(tensor.data_type == TensorProto.FLOAT16 for tensor in tensors)

@@ -303,6 +303,7 @@ def _varied(word: str) -> tuple[str, ...]:
 
 
 def _map(spec: InputSpec, use: InputKind, rng: np.random.Generator) -> dict[Any, Any]:
+    """A map from some of the keys of the model to numbers."""
     text = spec.key_type == TensorProto.STRING
     keys = [c for c in use.choices if isinstance(c, str) == text] or (
         list(_WORDS) if text else [0, 1, 2]

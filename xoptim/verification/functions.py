@@ -114,6 +114,7 @@ class _Caller:
         )
 
     def _by_output(self, returned: Any) -> list[Any]:
+        """The returned value for each output of the model, in order."""
         names = [port.name for port in self._outputs]
         if isinstance(returned, Mapping):
             if missing := [name for name in names if name not in returned]:

@@ -394,6 +394,7 @@ class Further:
         return plan
 
     def _shifted(self, planning: Planning, by: int) -> Planning:
+        """The same plan with another seed."""
 
         def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
             return planning(sizes, run + by, gentle)
@@ -406,4 +407,5 @@ def _total(run: ReferenceRun) -> int:
 
 
 def _picked(varied: Mapping[str, list[np.ndarray]], rng: np.random.Generator) -> dict[str, Value]:
+    """One of the values of each input."""
     return {name: values[rng.integers(len(values))] for name, values in varied.items()}

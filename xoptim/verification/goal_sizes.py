@@ -108,5 +108,6 @@ class SizeGoals:
 
 
 def _size_pairs() -> Iterator[tuple[int, int]]:
+    """Sizes of two dimensions, small ones first."""
     pairs = itertools.product(range(1, _SMALL + 1), repeat=2)
     return iter(sorted(((a, b) for a, b in pairs), key=lambda pair: (math.prod(pair), pair)))

@@ -215,6 +215,7 @@ class Goals:
             yield from self._truth(first, truth, depth - 1)
 
     def _is_boolean(self, name: str) -> bool:
+        """Whether a value is Boolean, by its producer or the type of the input."""
         node = self._producers.get(name)
         if name in self._inputs:
             return self._inputs[name].tensor_type.elem_type == TensorProto.BOOL
@@ -225,6 +226,7 @@ class Goals:
     def _compared(
         self, kind: str, first: str, second: str, truth: bool, depth: int
     ) -> Iterator[Solution]:
+        """Solutions that make a comparison true or false."""
         left, right = self._constant(first), self._constant(second)
         if left is not None and right is None:
             yield from self._compared(MIRRORED.get(kind, kind), second, first, truth, depth)
@@ -408,6 +410,7 @@ class Goals:
             yield from _all_of(pair)
 
     def _sliced(self, name: str) -> str | None:
+        """The input of which a value is a slice."""
         node = self._producers.get(name)
         is_slice = node is not None and node.op_type == "Slice"
         return self._source(node.input[0]) if is_slice and node is not None else None
@@ -441,6 +444,7 @@ class Goals:
         return int(number) if float(number).is_integer() and number > 1 else 0
 
     def _constant(self, name: str) -> np.ndarray | None:
+        """The elements of a small constant."""
         node = self._producers.get(name)
         while node is not None and node.op_type in _KEEPING:
             name = node.input[0]
@@ -467,6 +471,7 @@ def _stored(node: NodeProto) -> np.ndarray | None:
 
 
 def _all_of(parts: Iterable[Iterator[Solution]]) -> Iterator[Solution]:
+    """Solutions of several conditions at once."""
     joined = [_FREE]
     for part in parts:
         limited = [*itertools.islice(part, _MAX_SOLUTIONS)]

@@ -275,6 +275,7 @@ def _step(flow: Dataflow, use: Use) -> int | None:
 
 
 def _whole_number(flow: Dataflow, use: Use) -> int | None:
+    """The integer constant that is the other operand of a binary operator."""
     constant = flow.constant(use.operand(1 - use.slot))
     if constant is None or constant.dtype.kind not in "iu" or constant.size != 1:
         return None

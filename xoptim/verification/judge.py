@@ -177,6 +177,7 @@ def _random_operator(model: onnx.ModelProto) -> str:
 
 
 def _excused(c: Comparison) -> Comparison:
+    """A comparison without its differences."""
     return Comparison(
         c.output, scale=c.scale, top=c.top, count=c.count, judged=c.judged, tolerance=c.tolerance
     )
@@ -328,6 +329,7 @@ class Judge:
         return rules_of(run, self._options)
 
     def _settle(self, index: int, findings: Mapping[str, Finding]) -> None:
+        """Record the findings about the outputs of a run."""
         run = self.runs[index]
         wrong = {
             name: finding.difference for name, finding in findings.items() if finding.difference

@@ -257,6 +257,7 @@ class _Sections:
         return [_value_info(name, run.values[name]) for name in names]
 
     def _forget(self, runs: Sequence[_Run], number: int) -> None:
+        """Drop results that no later section reads."""
         later = {
             name for pair in self._sections[number + 1 :] for piece in pair for name in piece.reads
         }
@@ -265,6 +266,7 @@ class _Sections:
 
 
 def _value_info(name: str, value: Value) -> onnx.ValueInfoProto:
+    """Type and rank of a value, as a graph input declares them."""
     if not isinstance(value, np.ndarray):
         return onnx.ValueInfoProto(name=name)
     return onnx.helper.make_tensor_value_info(name, element_type(value.dtype), [None] * value.ndim)

@@ -111,6 +111,7 @@ def landmarks(original: onnx.ModelProto, other: onnx.ModelProto | None = None) -
 
 
 def _lengths(model: onnx.ModelProto) -> set[int]:
+    """The lengths of the axes of stored tables that are indexed."""
     tables = {node.input[0] for node in _nodes(model) if node.op_type in _INDEXING and node.input}
     return {
         length
@@ -195,6 +196,7 @@ def _nodes(model: onnx.ModelProto) -> Iterator[NodeProto]:
 
 
 def _constants(model: onnx.ModelProto) -> dict[str, list[_Bound]]:
+    """The elements of small numeric constants, by name."""
     elements = {tensor.name: _elements(tensor) for tensor in model.graph.initializer}
     for node in _nodes(model):
         if node.op_type == "Constant" and node.attribute:

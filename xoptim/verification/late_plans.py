@@ -95,6 +95,7 @@ class LatePlans:
 
 
 def _shape(value: Value) -> tuple[int, ...]:
+    """The shape of a tensor, ``(0,)`` for any other value."""
     return value.shape if isinstance(value, np.ndarray) else (0,)
 
 

@@ -133,6 +133,7 @@ def _of_items(items: Sequence[_Item]) -> list[str]:
 
 
 def _choices(item: _Item) -> list[str]:
+    """Strings that match one part of a pattern."""
     operation, operand = item
     make = _MAKERS.get(str(operation))
     if make is None:
@@ -185,6 +186,7 @@ def _set(operand: Sequence[_Item]) -> list[str]:
 
 
 def _has(item: _Item, character: str) -> bool:
+    """Whether a part of a set has a character."""
     operation, value = item
     if str(operation) == "RANGE":
         return bool(value[0] <= ord(character) <= value[1])

@@ -70,6 +70,7 @@ def _changed_first(sets: Sequence[Iterable[str]]) -> list[str]:
 
 
 def _attributes(nodes: Iterable[NodeProto], names: dict[str, str]) -> list[str]:
+    """The strings of one attribute of some operators."""
     return [
         text
         for node in nodes

@@ -135,6 +135,7 @@ def _add_defaults(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> N
 
 
 def _tensor_types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto.Tensor]:
+    """Types of the values of a graph that are declared or were inferred."""
     return {
         v.name: v.type.tensor_type for values in (graph.value_info, graph.output) for v in values
     }

@@ -288,6 +288,7 @@ class Feeding:
         return self._landmarks
 
     def _is_narrow(self) -> bool:
+        """Whether one of the models computes in 16 bits."""
         if self._narrow is None:
             self._narrow = any(not element_types(m).isdisjoint(_NARROW) for m in self.models)
         return self._narrow

@@ -250,6 +250,7 @@ class Session:
             raise RunError(_one_line(error)) from error
 
     def _results(self, feeds: Mapping[str, Value], limit: float | None) -> list[Value]:
+        """All outputs; raises the errors of onnxruntime."""
         if self._bound:
             return list(map(from_python, self._call(self._run_bound, dict(feeds), limit)))
         if self._plain and not any(is_special(value) for value in feeds.values()):

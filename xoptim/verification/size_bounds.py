@@ -146,6 +146,7 @@ class _BoundSearch:
         )
 
     def _compared(self, graph: Graph, node: Node, carried: frozenset[str]) -> _Numbers:
+        """Numbers that a node compares with sizes."""
         if node.op_type == "Slice" and not node.domain:
             yield from self._sliced(graph, node)
         elif node.op_type in ("Reshape", "TopK", "Trilu") and not node.domain:

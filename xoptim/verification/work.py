@@ -289,6 +289,7 @@ def _nodes(graph: Graph, times: Shape) -> Iterator[tuple[Node, Shape]]:
 
 
 def _iterations(node: Node) -> tuple[Dim, ...]:
+    """The number of iterations of a loop, if it is known."""
     assert node.graph is not None
     if node.op_type == "Loop" and node.input[0]:
         return (node.graph.info_of(node.input[0]).data or ())[:1]
