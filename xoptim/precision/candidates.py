@@ -283,7 +283,7 @@ def sharing_weights(candidates: Sequence[Candidate]) -> dict[Form, list[Form]]:
         candidate.result: candidate.shared_with for candidate in candidates if candidate.shared_with
     }
     for result, owner in owners.items():
-        # an owner that is not worthwhile is missing: the operators that share its weights are too
+        # an owner that is not worthwhile is missing: operators that share its weights are skipped
         for pattern in forms.get(owner, ()):
             own_pattern = pattern if pattern in forms[result] else forms[result][0]
             sharing.setdefault((owner, pattern), []).append((result, own_pattern))

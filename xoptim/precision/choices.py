@@ -175,7 +175,7 @@ def _filled(
         chosen: the choice.
         reached: its errors.
         measures: measure a choice, the quickest first.
-        candidates: those that may be added, the cheapest first.
+        candidates: what may be added, the cheapest first.
         base: what is quantized already.
         tolerance: of the errors.
         goal: what is to be saved.

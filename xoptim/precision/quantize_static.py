@@ -23,7 +23,7 @@ qnn = lazy_module("onnxruntime.quantization.execution_providers.qnn")
 NARROW: Final = 8
 WIDE: Final = 16
 WIDTHS: Final = (NARROW, WIDE)
-"""Bits of the results of operators; weights have 8."""
+"""Bits of the results of operators, fewest first; weights have 8."""
 MARGIN: Final = 1.5
 """Factor by which 16-bit ranges exceed the ranges on samples: 16-bit steps stay small."""
 _WITH_WEIGHTS: Final = ("Conv", "ConvTranspose")

@@ -74,7 +74,7 @@ class Quantized(JsonResult):
     # The fake-quantized model computes the same quantized numbers in float32
     comparisons: Sequence[VerificationReport]
     options: PrecisionOptions
-    choices: Sequence[QuantizationChoice] = ()
+    choices: Sequence[QuantizationChoice] = ()  # one for each form
     applied: Mapping[str, str] = field(default_factory=dict)
     worst: SliceError | None = None
     samples: Samples = field(default_factory=lambda: Samples([], are_random=False))

@@ -109,7 +109,7 @@ class Target:
 
     @property
     def version(self) -> str:
-        """The version of its provider; empty where no provider is installed, or is asked."""
+        """The version of its provider; empty where it is not installed, or a table answers."""
         if self.plugin is not None:
             return self.plugin.version
         return str(ort.__version__) if self.provider and self.is_installed else ""

@@ -48,7 +48,9 @@ _STEP: Final = 2e-2
 An error of 1.03 % was measured on an int8 ResNet-50, where a QuantizeLinear differed first.
 """
 _MULTIPLE: Final = 2.0
-"""How many times the error of the original on the target a result may err and be no worse."""
+"""A result counts as no worse than the original up to this multiple of the original's error on the
+target.
+"""
 _MAX_RESULTS: Final = 256
 """Most results of nodes that are compared in one run, to find the first one that differs."""
 

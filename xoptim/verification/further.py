@@ -37,7 +37,7 @@ from xoptim.verification.work import RunBudget
 
 # IR version; before it, an initializer that is an input is a constant
 _OVERRIDABLE_SINCE: Final = 4
-_MAX_PARAMETER_SIZE: Final = 64  # integers of a parameter, such as axes or a shape
+_MAX_PARAMETER_SIZE: Final = 64  # integers of axes or a shape; more are weights
 _MAX_PARAMETERS: Final = 4
 _MAX_BYTES: Final = 1 << 26
 
@@ -184,7 +184,7 @@ class Further:
 
         The operators of ``models`` decide some of them; ``None`` where a run takes long.
         """
-        # an approximation errs more where numbers are large
+        # an approximation errs more where numbers are not moderate
         is_approximate = self._feeding.options.exactness == "approximate"
         if not is_approximate:
             self.free(runs)

@@ -67,8 +67,8 @@ def judge_in_sections(
     """Compare a model with the original, section by section.
 
     ``options.memory_limit`` bounds the weights of a section. The sizes are those of
-    `xoptim.verification.verify_models`, without extremes. ``on_step``
-    is called before each section.
+    `xoptim.verification.verify_models`, without extremes. ``on_step`` is called before each
+    section.
 
     Raises the errors of `run_reference`.
     """

@@ -118,7 +118,7 @@ class Filled(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The first indices of a flat tensor, each once."""
+    """The first indices of a flat tensor, each once, in random order."""
 
     is_preference: bool = False
 

@@ -87,17 +87,18 @@ def compare(
     """Compare an optimized model with the original, under the assumptions of the options alone.
 
     Both are run in onnxruntime as they are written, its own optimizations off, on the same values.
-    ``on_step`` is called with a description of each step.
     The status is ``not verified`` when the original cannot be loaded or run, or when its results
     are not evidence (it does not repeat them, they hold no finite number, or rounding alone changes
     them a lot); it is ``different`` when the optimized model has another signature, cannot be
     loaded or run, or computes something else.
 
     Models whose weights do not fit into memory are run in sections, by
-    `xoptim.verification.judge_sections`. Raises `ChoiceError` when values or sizes of the options
-    do not fit the original, or break an assumption under which a model was optimized;
-    `AssumptionError` when the assumptions of the options do not fit the original; and
-    `ProviderUnavailable` when onnxruntime lacks a requested execution provider.
+    `xoptim.verification.judge_sections`. ``on_step`` is called with a description of each step.
+
+    Raises `ChoiceError` when values or sizes of the options do not fit the original, or break an
+    assumption under which a model was optimized; `AssumptionError` when the assumptions of the
+    options do not fit the original; and `ProviderUnavailable` when onnxruntime lacks a requested
+    execution provider.
     """
     options = options or VerificationOptions()
     refuse = Judge(options).report
