@@ -54,6 +54,14 @@ def outputs(report: VerificationReport) -> list[str]:
     return [c.output for c in report.runs[0].comparisons]
 
 
+def test_a_file_that_is_no_model_differs(tmp_path: Path) -> None:
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(b"no model")
+    report = verify_models(chain(1), path, VerificationOptions(sections=True))
+    assert report.status == "different"
+    assert report.reason == f"{str(path)!r} is not an ONNX model, or it is truncated"
+
+
 def test_a_section_for_each_weight() -> None:
     model = chain(5)
     report = check(model, optimized(model), exactness="exact")

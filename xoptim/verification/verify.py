@@ -104,7 +104,7 @@ def compare(
     refuse = Judge(options).report
     try:
         proto, base_dir = read_original(original, options)
-        other = _read(optimized, options)
+        other, fault = _read(optimized, options)
         options = _assuming(options, proto)
         in_sections = options.sections
         if in_sections is None:
@@ -112,8 +112,9 @@ def compare(
                 proto, options.memory_limit, copies=1 if is_mapped(proto) else COPIES
             )
         if in_sections:
-            second = read_defined(optimized, options.optimized_dir, options.custom_op_libs)
-            return judge_in_sections((proto, base_dir), second, options, on_step)
+            if other is None:
+                return refuse("different", fault)
+            return judge_in_sections((proto, base_dir), other, options, on_step)
         on_step("verifying: running the original")
         reference = run_reference(original, options, proto, None if other is None else other.proto)
     except ChoiceError:
@@ -137,12 +138,13 @@ def _name_of(original: ModelLike, optimized: ModelLike) -> str:
     return quoted(optimized) if are_files else "the optimized model"
 
 
-def _read(model: ModelLike, options: VerificationOptions) -> Located | None:
-    """The optimized model; ``None`` when it cannot be read, which the report says later."""
+def _read(model: ModelLike, options: VerificationOptions) -> tuple[Located | None, str]:
+    """The optimized model; ``None``, and the reason, when it cannot be read."""
     try:
-        return Located(*read_defined(model, options.optimized_dir, options.custom_op_libs))
-    except ModelError:
-        return None
+        read = read_defined(model, options.optimized_dir, options.custom_op_libs)
+    except ModelError as error:
+        return None, str(error)
+    return Located(*read), ""
 
 
 def _assuming(options: VerificationOptions, original: onnx.ModelProto) -> VerificationOptions:
