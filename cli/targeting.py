@@ -75,7 +75,7 @@ def provider_there(name: str, provider: str) -> str:
 
 
 def _is_of(target: Target, provider: str) -> bool:
-    """Whether a provider fits a target; the processor fits all, and any fits if there is none."""
+    """Whether a provider fits a target; the CPU fits all, and any fits if there is none."""
     own = (target.provider, target.full_provider.lower())
     return not target.provider or provider.lower() in (*_PROCESSOR, *own)
 

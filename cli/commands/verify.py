@@ -177,7 +177,7 @@ def _warn_of_quantization(original: Path, other: Path) -> None:
 
 
 def _verified_there(original: Path, other: Path, choices: _VerifyChoices) -> int:
-    """Run a model on the processor and the other on a target; returns the exit code."""
+    """Run a model on the CPU and the other on a target; returns the exit code."""
     target = named(choices.target)
     if len(choices.provider) > 1:
         raise click.UsageError("--target runs on one provider; give one --provider")

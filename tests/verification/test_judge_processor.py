@@ -63,7 +63,7 @@ def judged(
         given: onnx.ModelProto, settings: SessionSettings | None = None, **options: Any
     ) -> Session:
         settings = settings or SessionSettings()
-        session = _Overflowing(given, settings.on_processor(), **options)
+        session = _Overflowing(given, settings.on_cpu(), **options)
         if settings.providers == ("webgpu",) and given is (model if is_original else other):
             session.overflows = overflows
         return session

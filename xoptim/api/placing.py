@@ -32,7 +32,7 @@ def place(
         model: a model as for `xoptim.optimize`, which is left unchanged.
         target: ``webgpu``, ``qnn``, ``openvino``, ``cuda``, ``tensorrt``, ``cpu``; or, by a table
             that is not verified, ``webnn``, ``coreml``, ``nnapi`` and ``onnx``, the standard.
-        software_device: whether a provider that has no device here may compute on the processor
+        software_device: whether a provider that has no device here may compute on the CPU
             (``webgpu``).
         seconds: time limit for the answer of the provider.
         custom_op_libs: libraries of operators that the model needs, by file.

@@ -90,7 +90,7 @@ def diagnose_installation(provider: str = "cpu", *, software_device: bool = Fals
     """Check the installation.
 
     A tiny model runs on each execution provider that onnxruntime includes. Plug-ins are loaded in
-    processes of their own; with ``software_device``, those without a device may use the processor.
+    processes of their own; with ``software_device``, those without a device may use the CPU.
     ``skipped`` lists the patterns that are not run for ``provider``.
     """
     names: list[str] = ort.get_available_providers()

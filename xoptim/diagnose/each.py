@@ -417,7 +417,7 @@ def replay(
         providers: execution providers of onnxruntime to run them on.
         custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
         assume_from_model: run them under the assumptions in their metadata.
-        software_device: whether an execution provider that has no device here runs on the processor
+        software_device: whether an execution provider that has no device here runs on the CPU
             instead (``webgpu``).
     """
     folder = Path(folder)

@@ -397,7 +397,7 @@ class _Probe:
         probe = self._with_outputs(names)
         outputs = [value.name for value in probe.graph.output]
         try:
-            expected = Session(probe, self.settings.on_processor(), base_dir=self.base_dir).run(
+            expected = Session(probe, self.settings.on_cpu(), base_dir=self.base_dir).run(
                 self.feeds
             )
             actual = Session(probe, self.settings, base_dir=self.base_dir).run(self.feeds)
@@ -441,9 +441,7 @@ class _Probe:
         try:
             source = self._with_outputs(operands)
             values = (
-                Session(source, self.settings.on_processor(), base_dir=self.base_dir).run(
-                    self.feeds
-                )
+                Session(source, self.settings.on_cpu(), base_dir=self.base_dir).run(self.feeds)
                 if operands
                 else []
             )
@@ -456,9 +454,7 @@ class _Probe:
             )
             values_by_name = {**self.feeds, **computed_values}
             feeds = {port.name: values_by_name[port.name] for port in fed_inputs(part)}
-            expected = Session(part, self.settings.on_processor(), base_dir=self.base_dir).run(
-                feeds
-            )
+            expected = Session(part, self.settings.on_cpu(), base_dir=self.base_dir).run(feeds)
             actual = Session(part, self.settings, base_dir=self.base_dir).run(feeds)
         except (LoadError, RunError, FeedError, ModelError, KeyError):
             return True

@@ -265,7 +265,7 @@ class Judge:
         ]
         if not indices or resolve_providers(reference.settings.providers) == [PROCESSOR]:
             return
-        settings = reference.settings.on_processor()
+        settings = reference.settings.on_cpu()
         try:
             original = Session(reference.proto, settings, base_dir=reference.base_dir)
             repeated: Session | None = None
@@ -288,7 +288,7 @@ class Judge:
                     )
                 self.runs[index] = replace(report, settled=report.settled | alike)
         except (LoadError, RunError) as error:  # the CPU lacks a kernel
-            _LOGGER.debug("not run on the processor: %s", error)
+            _LOGGER.debug("not run on the CPU: %s", error)
 
     def _wrong_original(self, output: str) -> str:
         where = ", ".join(self._options.providers)

@@ -75,7 +75,7 @@ class Search:
         self._base_dir = base_dir
         self._session = session
         self._is_on_gpu = CUDA in resolve_providers(options.providers)
-        self._processor = _on_processor(model, base_dir, options) if self._is_on_gpu else None
+        self._on_cpu = _cpu_session(model, base_dir, options) if self._is_on_gpu else None
         self._model = model
         self._sized = SizedModel(model, base_dir)
         self._need = MemoryNeed(self._sized, options.memory_limit)
@@ -110,8 +110,8 @@ class Search:
                 break
             if self._budget.allows(self._work.of(sizes)):
                 self._try(sizes, runs, failures)
-        if not runs and self._processor is not None:
-            self._processor = None  # the CPU may lack what a GPU has
+        if not runs and self._on_cpu is not None:
+            self._on_cpu = None  # the CPU may lack what a GPU has
             return self.runs()
         if not runs:
             check_agreement(feeding.specs, feeding.given, self._options.dims)
@@ -359,7 +359,7 @@ class Search:
             try:
                 self._need.check(sizes)
                 values = (plan or self._feeding.plan)(sizes, run, gentle)
-                self._check_on_processor(values)
+                self._check_on_cpu(values)
                 limit = self._budget.limit if is_probe else self._budget.patience
                 with WATCH.at(sizes, is_trial=True):
                     reference_run = run_plan(self._session, values, limit)
@@ -380,16 +380,16 @@ class Search:
             if time.perf_counter() > self._deadline:
                 return
 
-    def _check_on_processor(self, plan: RunPlan) -> None:
+    def _check_on_cpu(self, plan: RunPlan) -> None:
         """Raise RunError for values that a model must refuse: on a GPU, an index out of range reads
         other memory.
         """
-        if self._processor is not None:
+        if self._on_cpu is not None:
             with suppress(RunStoppedError):
-                self._processor.run(plan.feeds, self._budget.limit)
+                self._on_cpu.run(plan.feeds, self._budget.limit)
 
 
-def _on_processor(
+def _cpu_session(
     model: onnx.ModelProto, base_dir: Path | None, options: VerificationOptions
 ) -> Session | None:
     """The model on the CPU, ``None`` if the CPU lacks kernels."""

@@ -70,7 +70,7 @@ class SessionSettings:
     # exceptions
     log_severity: int = 4
 
-    def on_processor(self) -> SessionSettings:
+    def on_cpu(self) -> SessionSettings:
         """The same settings on the CPU."""
         return replace(
             self, providers=("cpu",), software_device=False, float32=False, isolated=False

@@ -45,7 +45,7 @@ class FittingOutcome(JsonResult):
         original: placement of the original; ``None`` where it is not known.
         fitted: placements of the result, and the lowerings; ``None`` where the execution provider
             gave no answer.
-        reports: comparisons of the fitted model with the optimized one, on the processor.
+        reports: comparisons of the fitted model with the optimized one, on the CPU.
         is_check_asked: whether a comparison on the target was asked for.
         check: the comparison on the target; ``None`` when it was not made.
         dropped: lowerings that were dropped because they change results.
@@ -190,7 +190,7 @@ class Fit:
         return node if reason is None else replace(node, partition=-1, reason=reason)
 
     def _fitted(self, verified: VerifiedModel, outcome: FittingOutcome) -> VerifiedModel:
-        """The model with lowerings that change no result on the processor."""
+        """The model with lowerings that change no result on the CPU."""
         optimized, folder = verified.proto, verified.base_dir
         asked = itertools.count(1)
 
@@ -242,7 +242,7 @@ class Fit:
     def _checks(
         self, verified: VerifiedModel, exactness: Exactness, folder: Path | None
     ) -> VerificationOptions:
-        """The options of a comparison with the optimized model, on the processor."""
+        """The options of a comparison with the optimized model, on the CPU."""
         return replace(
             self._plan.checks,
             providers=("cpu",),
@@ -252,7 +252,7 @@ class Fit:
         )
 
     def _lowered(self, verified: VerifiedModel, fitted: Fitted) -> VerifiedModel:
-        """The fitted model, compared with the optimized one on the processor."""
+        """The fitted model, compared with the optimized one on the CPU."""
         options = OptimizationOptions(
             patterns=None,
             remove_unused=False,

@@ -379,7 +379,7 @@ class Job:
 
 
 def _target_of(options: OptimizationOptions) -> Target | None:
-    """The target that a result is fitted to, ``None`` for onnxruntime on the processor."""
+    """The target that a result is fitted to, ``None`` for onnxruntime on the CPU."""
     target = named(options.target) if options.target else None
     return None if target is None or target.name == "cpu" else target
 
