@@ -9,7 +9,7 @@ from xoptim.bench import BenchOptions, bench
 from xoptim.diagnose.explanation import bytes_text
 from xoptim.verification import VerificationOptions, at_revision
 from xoptim.verification.errors import FeedError, LoadError, RunError
-from xoptim.verification.revision import stored_bytes
+from xoptim.verification.revision import file_bytes
 
 from .exit_codes import DIFFERENT, code_of
 from .findings import Finding
@@ -70,7 +70,7 @@ def _compared(model: Path, former: Path, revision: str, checks: VerificationOpti
 
 def _larger(model: Path, former: Path, limit: float) -> Finding:
     """Compare the bytes of the files, those of external data included."""
-    before, after = stored_bytes(former), stored_bytes(model)
+    before, after = file_bytes(former), file_bytes(model)
     sizes, change = f"{bytes_text(before)} → {bytes_text(after)}", 100 * (after / before - 1)
     detail = f"size: {sizes}, {change:+.1f} %; at most +{limit:g} % allowed"
     is_within = after <= before * (1 + limit / 100)

@@ -101,7 +101,7 @@ def at_revision(model: Path, revision: str) -> Iterator[Path | None]:
         yield copy
 
 
-def stored_bytes(model: Path) -> int:
+def file_bytes(model: Path) -> int:
     """Bytes of the file of a model, and of the files with its external data."""
     locations = {model.parent / location for location in external_locations(read_proto(model))}
     return sum(path.stat().st_size for path in (model, *locations))
