@@ -189,8 +189,8 @@ class Counted(str):
         return text
 
 
-def silent(_: str) -> None:
-    """Say nothing."""
+def silent(_: object) -> None:
+    """Do nothing with a message: the default where nobody listens."""
 
 
 def counting(

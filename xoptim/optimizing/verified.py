@@ -14,6 +14,7 @@ import onnx
 from xoptim import diagnose, optimizing, proof, verification
 from xoptim.diagnose.report import Culprit, OptimizationReport
 from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.words import silent
 from xoptim.graph.data_file import external_bytes
 from xoptim.graph.save import (
     Draft as Draft,  # for the command
@@ -39,10 +40,6 @@ OnLoaded: TypeAlias = Callable[[GraphBuilder], object]
 """Called when a model is loaded, before any rewrite."""
 
 
-def _ignore(_: Any) -> None:
-    """Do nothing."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyPlan:
     """How an optimized model is verified, and what happens when it differs."""
@@ -55,8 +52,8 @@ class VerifyPlan:
     # whether to search for the rewrite that changed results, and to optimize again without it
     bisect: bool = True
     inline: bool = False  # whether to replace calls of local functions by their bodies first
-    on_loaded: OnLoaded = _ignore  # called when the model is loaded, before any rewrite
-    on_step: Callable[[str], object] = _ignore  # called with a description of the next step
+    on_loaded: OnLoaded = silent  # called when the model is loaded, before any rewrite
+    on_step: Callable[[str], object] = silent  # called with a description of the next step
     # keeps the weights of the result in a file; by default, the protobuf has those that changed
     draft: Draft | None = None
 
@@ -175,7 +172,7 @@ def compare_each_provider(
     original: ModelLike,
     optimized: VerifiedModel,
     checks: VerificationOptions,
-    on_step: Callable[[str], object] = _ignore,
+    on_step: Callable[[str], object] = silent,
 ) -> list[VerificationReport]:
     """Compare an optimized model with the original; returns a report for each provider."""
     options = replace(

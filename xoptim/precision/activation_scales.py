@@ -10,7 +10,7 @@ import onnx
 
 from xoptim.facts.operators import operator_label
 from xoptim.facts.protos import every_node
-from xoptim.facts.words import Counted
+from xoptim.facts.words import Counted, silent
 from xoptim.match.block_rounding import BlockFormat, WeightKey
 from xoptim.match.channel_scales import best_scale
 from xoptim.match.quantization import Numbers
@@ -43,7 +43,7 @@ class ScaleSearch:
     op_types: Collection[str]
     feeds: Sequence[Mapping[str, Value]]
     settings: SessionSettings
-    on_step: Callable[[str], object] = lambda _: None
+    on_step: Callable[[str], object] = silent
     budget: SearchBudget = field(default_factory=lambda: SearchBudget(None))
 
     def run(

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Final, Literal, Protocol, TypeAlias
 
 from xoptim.facts.json_results import JsonForm, JsonResult, member, within
-from xoptim.facts.words import counting
+from xoptim.facts.words import counting, silent
 from xoptim.precision.candidates import with_dependents
 from xoptim.precision.measured import Measured, worthwhile
 from xoptim.precision.options import Goal
@@ -115,7 +115,7 @@ def choose(
     goal: Goal,
     base: Sequence[Measured] = (),
     dependents: Sequence[Measured] | None = None,
-    on_step: Callable[[str], object] = lambda _: None,
+    on_step: Callable[[str], object] = silent,
 ) -> list[Measured]:
     """The candidates to quantize, in the order in which they were chosen; of several forms of an
     operator, the last one counts.

@@ -14,6 +14,7 @@ import onnx
 
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import AssumptionError, BudgetError, ModelError, RewriteError
+from xoptim.facts.words import silent
 from xoptim.graph.sources import Source
 from xoptim.match.quantization import Observed, RangedPattern, ScalingPattern
 from xoptim.match.rewrite import Rewrite
@@ -188,7 +189,7 @@ class Preprocessor:
             merge=False,
             remove_identity=False,
         )
-        how = replace(self.how, each=True, draft=None, on_loaded=lambda _: None)
+        how = replace(self.how, each=True, draft=None, on_loaded=silent)
         verified = optimize_verified(Source(model, before.folder), options, how)
         if not verified.builder.report().applied:
             return None

@@ -15,6 +15,7 @@ from xoptim.bench.int8 import INSTRUCTIONS, int8_share
 from xoptim.catalogue.query import Query
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.operators import short_name
+from xoptim.facts.words import silent
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, assuming, optimize_verified
@@ -152,7 +153,7 @@ def _weights_for_float16(
 
 def unchanged(source: Source, options: OptimizationOptions, how: VerifyPlan) -> VerifiedModel:
     """The model as it is, neither rewritten nor compared."""
-    plan = replace(how, whole=False, each=False, on_loaded=lambda _: None)
+    plan = replace(how, whole=False, each=False, on_loaded=silent)
     return optimize_verified(source, replace(options, **_AS_IT_IS), plan)
 
 
@@ -187,7 +188,7 @@ def _quantized(
         plan = _chosen(verified, options, rewriting, how, precision, budget)
     if plan.applied:
         record(plan.model, precision, plan.reference.samples)
-    verify_plan = replace(how, each=True, on_loaded=lambda _: None)
+    verify_plan = replace(how, each=True, on_loaded=silent)
     result = optimize_verified(Source(plan.model, plan.folder), rewriting, verify_plan)
     how.on_step("measuring the error")
     errors = plan.reference.errors_of(result.proto, result.base_dir)
@@ -261,9 +262,7 @@ def _in_float32(
     """The optimized model, with the patterns that `before_quantization` drops."""
     how.on_step("writing the float32 model")
     source = Source(verified.proto, verified.base_dir)
-    return joined(
-        verified, optimize_verified(source, options, replace(how, on_loaded=lambda _: None))
-    )
+    return joined(verified, optimize_verified(source, options, replace(how, on_loaded=silent)))
 
 
 def _unfit(result: Quantized) -> str:

@@ -11,7 +11,7 @@ import onnx
 
 from xoptim.catalogue.selection import resolve
 from xoptim.engine.options import OptimizationOptions
-from xoptim.facts.words import counting
+from xoptim.facts.words import counting, silent
 from xoptim.match.quantization import (
     FEWEST_STORED,
     BlockPattern,
@@ -278,7 +278,7 @@ def measure_errors(
     session: SwitchedSession,
     candidates: Iterable[Candidate],
     indices: range,
-    on_step: Callable[[str], object] = lambda _: None,
+    on_step: Callable[[str], object] = silent,
     stage: str = "measuring the error of each operator",
 ) -> dict[Form, Errors]:
     """The errors that each candidate adds alone, together with those that share its weights.

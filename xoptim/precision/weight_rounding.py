@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from xoptim.facts.words import Counted, counting
+from xoptim.facts.words import Counted, counting, silent
 from xoptim.match.block_rounding import (
     BlockFormat,
     Blocks,
@@ -32,7 +32,7 @@ def rounded_weights(
     op_types: Iterable[str],
     feeds: Sequence[Mapping[str, Value]],
     settings: SessionSettings,
-    on_step: Callable[[str], object] = lambda _: None,
+    on_step: Callable[[str], object] = silent,
     budget: SearchBudget | None = None,
 ) -> RoundedWeights:
     """Round the constant matrices that operators read.

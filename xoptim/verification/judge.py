@@ -364,16 +364,16 @@ class Judge:
                 "evidence",
             )
         rejected = [(run, c) for run in self.runs for c in run.comparisons if not run.accepts(c)]
-        silent = [
+        hopeless = [
             (run, c)
             for run, c in rejected
             if run.is_hopeless(c) and (run.is_probe or self._is_equal_elsewhere(c))
         ]
         self._notes += [
             f"outputs are too sensitive to rounding to be compared{where_text(run.dims)}"
-            for run, _ in silent[:1]
+            for run, _ in hopeless[:1]
         ]
-        rejected = [pair for pair in rejected if pair not in silent]
+        rejected = [pair for pair in rejected if pair not in hopeless]
         # An output that is too sensitive to be compared excuses its own differences, but not a
         # fault elsewhere.
         rejected.sort(key=lambda pair: pair[0].is_hopeless(pair[1]))
