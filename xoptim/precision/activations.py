@@ -38,8 +38,8 @@ class ActivationReader:
     Attributes:
         reads: the activations that it reads quantized; none for a Softmax, which takes twice the
             time in onnxruntime and OpenVINO when it reads integers.
-        result: the activation that it computes; empty for a MatMul and for an output of the model,
-            whose results need not be quantized.
+        result: the activation that it computes; empty for a MatMul and where the activation is an
+            output of the model, which need not be quantized.
         weights_result: the result of a MatMul or convolution by constant weights, which is
             quantized with its weights or not at all; empty for others.
         op_type: of the operator; empty for a function.

@@ -26,7 +26,7 @@ _HALF: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Quantized(JsonResult):
-    """A quantization.
+    """The result of a quantization.
 
     Attributes:
         verified: the model; its comparison is the one of the optimized model with the original,

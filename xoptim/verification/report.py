@@ -162,7 +162,7 @@ class SkippedRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VerificationReport(JsonResult):
-    """The verdict whether two models compute the same.
+    """The verdict on whether two models compute the same.
 
     Attributes:
         status: the verdict; not verified when there is none.
