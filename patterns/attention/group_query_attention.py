@@ -94,7 +94,7 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
         return y, present_key, present_value
 
     def rotated(self, g: PatternBuilder, q: Symbol, k: Symbol) -> tuple[Symbol, Symbol]:
-
+        """Queries and keys, with or without a rotation."""
         if not g.option("rotates"):
             return q, k
         cos, sin = g.symbol("cos"), g.symbol("sin")

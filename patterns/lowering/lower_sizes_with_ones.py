@@ -70,6 +70,7 @@ class LowerSizesWithOnesPattern(PatternOptimization):
 
 
 def _source(g: GraphView, node: Node, shape: Node) -> _Source | None:
+    """The tensor whose Shape a Concat reads; ``None`` where cutting it does not give the result."""
     x = shape.input[0]
     info = g.info(x)
     sizes = _sizes(g, node, shape, info.shape)
