@@ -154,6 +154,7 @@ class ChannelAffine:
         return rounded(scaled + self.shift, dtype, terms=terms, other=addend_size)
 
 
+@np.errstate(all="ignore")  # numbers that are not finite are refused where they are rounded
 def affine_of(
     g: GraphView,
     node: Node,
@@ -193,7 +194,6 @@ def affine_of(
     return ChannelAffine(operand, (node,), scale, np.full(len(scale), -0.0), np.zeros(len(scale)))
 
 
-@np.errstate(all="ignore")
 def _normalization(g: GraphView, node: Node, operand: str) -> ChannelAffine:
     """BatchNormalization outside of training.
 
