@@ -48,7 +48,7 @@ class LowerSizesWithOnesPattern(PatternOptimization):
         source = _source(g, node, shape)
         if source is None:  # (1) (2)
             return self.none(
-                node, msg="the operands are not one dimension and ones, or a dimension may be 0"
+                node, msg="the operands are not dimensions of one tensor and ones, or cannot be cut"
             )
         return MatchResult(self, [node], partial(self._cut, source))
 
