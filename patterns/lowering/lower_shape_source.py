@@ -21,7 +21,7 @@ class LowerShapeSourcePattern(PatternOptimization):
     the CPU.
     Refuses when:
     1. the tensor has neither elements of 64 bits nor Booleans.
-    2. x is read by no Gather of rows at the places x, and by no Cast.
+    2. no Gather with the indices x, and no Cast of x, has a result of these types.
     """
 
     phase = "lower"
