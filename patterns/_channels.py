@@ -154,6 +154,7 @@ class ChannelAffine:
         return rounded(scaled + self.shift, dtype, terms=terms, other=addend_size)
 
 
+@np.errstate(all="ignore")  # numbers that are not finite are refused where they are rounded
 def affine_of(
     g: GraphView,
     node: Node,
@@ -170,8 +171,8 @@ def affine_of(
         g: the graph.
         node: one of these operators.
         operand: the name of x.
-        rank: the rank of x; no normalization needs it.
-        channels: their number, along the axis ``place`` of x; no normalization needs it.
+        rank: the rank of x; BatchNormalization does not need it.
+        channels: their number, along the axis ``place`` of x; BatchNormalization does not need it.
         place: counted from the front.
 
     Raises:
@@ -193,7 +194,6 @@ def affine_of(
     return ChannelAffine(operand, (node,), scale, np.full(len(scale), -0.0), np.zeros(len(scale)))
 
 
-@np.errstate(all="ignore")
 def _normalization(g: GraphView, node: Node, operand: str) -> ChannelAffine:
     """BatchNormalization outside of training.
 
@@ -250,7 +250,7 @@ def affine_above(
 
 def _step(g: GraphView, node: Node, place: int, channels: int) -> ChannelAffine | None:
     """The map of one node, ``None`` when it is no map of these channels or has extreme factors."""
-    if node.op_type == "BatchNormalization" and not is_fixed(node):
+    if node.op_type == "BatchNormalization" and not is_inference_normalization(node):
         return None
     operand, result = varying_operand(g, node), node.output[0]
     dtype, rank = g.try_infer_type(result), g.info(operand).rank
@@ -272,7 +272,7 @@ def varying_operand(g: GraphView, node: Node) -> str:
     return node.input[1 if is_second else 0]
 
 
-def is_fixed(node: Node | None) -> TypeGuard[Node]:
+def is_inference_normalization(node: Node | None) -> TypeGuard[Node]:
     """Whether a node is a BatchNormalization outside of training."""
     if not is_op(node, "BatchNormalization") or len(node.output) > 1:
         return False
@@ -315,5 +315,5 @@ class _FollowingAffine(EasyPatternOptimization):
         place: int = 1,
     ) -> ChannelAffine:
         """The map of the node that follows; arguments and errors as for `affine_of`."""
-        *_, operand, node = m.nodes
-        return affine_of(g, node, operand.output[0], rank=rank, channels=channels, place=place)
+        *_, producer, node = m.nodes
+        return affine_of(g, node, producer.output[0], rank=rank, channels=channels, place=place)

@@ -139,6 +139,7 @@ def _clip(g: PatternBuilder, x: Symbol) -> Symbol:
 
 
 def _limits(dtype: int) -> tuple[float, float] | None:
+    """The lowest and the highest finite number of a type."""
     if is_integer(dtype):
         integers = np.iinfo(numpy_dtype(dtype))
         return int(integers.min), int(integers.max)

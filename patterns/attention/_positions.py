@@ -143,6 +143,7 @@ def _reshaped(numbers: Affine, source: Shape, result: Shape) -> Affine | None:
 
 
 def _cut(g: GraphView, node: Node, numbers: Affine, rank: int) -> Affine | None:
+    """The numbers in the result of a Slice with known starts and steps of 1; else ``None``."""
     starts = known_values(g, node.input[1]) if len(node.input) > 1 else None
     axes, steps = g.get_argument(node, "axes"), g.get_argument(node, "steps")
     if (

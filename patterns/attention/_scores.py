@@ -87,6 +87,7 @@ class _ScoresGroupQueryAttention(GroupQueryAttentionPattern):
 
 
 def _repeated(g: PatternBuilder, x: Symbol, repetition: str) -> Symbol:
+    """Heads of keys or values, one for each head of the queries."""
     repeated = x
     if repetition == "Gather":
         repeated = g.op.Gather(x, g.symbol(), axis=1)

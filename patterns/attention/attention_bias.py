@@ -222,6 +222,7 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
 
 
 def _require_last_axis(g: GraphView, softmax: Node, axis: int) -> None:
+    """Raise `Declined` unless a Softmax is along the last axis of its result."""
     rank = g.info(softmax.output[0]).rank
     if axis != -1 and (rank is None or axis != rank - 1):
         raise Declined("the Softmax is not along the last axis")

@@ -105,6 +105,7 @@ def _attention(g: GraphView, name: str) -> Node | None:
 
 
 def _is_zero(g: GraphView, name: str, depth: int = 4) -> bool:
+    """Whether all elements are 0, or products with 0."""
     if g.get_constant_scalar(name) == 0:
         return True
     node = g.node_before(name)

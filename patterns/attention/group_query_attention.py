@@ -29,8 +29,8 @@ from ._positions import Affine, positions_of
 _MAX_POSITIONS: Final = 1 << 20
 """Largest number of positions for which rotations are stored."""
 _ATTRIBUTES: Final = frozenset(("scale", "softcap", "q_num_heads", "kv_num_heads"))
-_RANK: Final = 2
-"""Rank of a table: positions and numbers, perhaps after the batch."""
+_MIN_RANK: Final = 2
+"""Smallest rank of a table: positions and numbers, perhaps after the batch."""
 _PLAIN: Final = frozenset(("Unsqueeze", "Squeeze", "Transpose", "Concat", "Slice", "Identity"))
 
 
@@ -94,7 +94,7 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
         return y, present_key, present_value
 
     def rotated(self, g: PatternBuilder, q: Symbol, k: Symbol) -> tuple[Symbol, Symbol]:
-
+        """Queries and keys, with or without a rotation."""
         if not g.option("rotates"):
             return q, k
         cos, sin = g.symbol("cos"), g.symbol("sin")
@@ -247,7 +247,7 @@ def _table(g: GraphView, name: str, past: Dim, rows: int, width: int) -> Array |
     ``past`` on; ``None`` where they are not known.
     """
     shape = g.try_infer_shape(name)
-    if shape is None or len(shape) < _RANK:
+    if shape is None or len(shape) < _MIN_RANK:
         return None
     array = _at_all_positions(g, name, past, rows, shape[-2])
     if array is None or array.shape[-2:] != (rows, width) or array.size != rows * width:
@@ -293,8 +293,10 @@ def _at_all_positions(
 
 
 def _keeps_positions(g: GraphView, node: Node, operands: Sequence[Array], result: Array) -> bool:
-    """Whether a Slice keeps all positions in order, since here their number differs from that in
-    the model. An axis with the size that it has in the model holds no positions.
+    """Whether a Slice keeps all positions in order.
+
+    The number of positions differs here from the number in the model: an axis that has the same
+    size in both holds none.
     """
     shape = g.try_infer_shape(node.input[0])
     if shape is None or len(shape) != result.ndim:

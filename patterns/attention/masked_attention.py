@@ -15,9 +15,9 @@ class MaskedAttentionPattern(AttentionPattern):
     """Softmax(Where(c, q · kᵀ · scale, low) + mask) · v → Attention(q, k, v, Where(c, 0, low) +
     mask)
 
-    What: what `Attention` does, where Where replaces the scores of masked keys instead of lowering
-    them.
-    Why: that of `Attention`. The pattern is not in the default preset, because it assumes that
+    What: as `Attention`, for a Where that replaces the scores of masked keys instead of an Add that
+    lowers them.
+    Why: as for `Attention`. The pattern is not in the default preset, because it assumes that
     queries and keys are finite: the formula replaces NaN in the scores of masked keys. The operator
     gives 0, not NaN, where all keys of a query are masked by -infinity.
     Refuses when:

@@ -431,6 +431,7 @@ def _write(experts: _Experts, sizes: Sequence[int], g: PatternRewriter, *_: Node
 
 
 def _zeros(g: PatternRewriter, experts: _Experts, dtype: int, sizes: Sequence[int]) -> str:
+    """The sum before the first expert."""
     count = g.op.Shape(experts.index)
     if experts.choices > 1:
         count = g.op.Div(count, np.array([experts.choices], np.int64))

@@ -12,8 +12,8 @@ class RecurrentZeroStatePattern(PatternOptimization):
     Why: exporters compute the shape of these zeros from the input, with five nodes and more.
     Refuses when:
     1. no initial state is known to hold zeros only; the states of two directions may be joined.
-    2. the batch dimension of the state is not known to be that of the input (or this one, cast to
-       32 bits): a run with another batch dimension would fail.
+    2. the batch dimension of the state is not known to equal that of the input, perhaps cast to
+       int32: a run in which they differ would fail.
     """
 
     anchors = ("LSTM", "GRU", "RNN")

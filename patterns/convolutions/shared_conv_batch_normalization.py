@@ -6,7 +6,7 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._channels import ChannelAffine, affine_of, is_fixed, scale_outputs
+from .._channels import ChannelAffine, affine_of, is_inference_normalization, scale_outputs
 from .._folding import Array, cancels, constant, doubles, is_moderate, median, rounded
 from .._nodes import is_op
 
@@ -50,7 +50,9 @@ class SharedConvBatchNormalizationPattern(PatternOptimization):
         ):
             return self.none(node, msg="the operand is not a convolution with several consumers")
         maps = [
-            affine_of(g, reader, node.input[0]) for reader in readers if is_fixed(reader)
+            affine_of(g, reader, node.input[0])
+            for reader in readers
+            if is_inference_normalization(reader)
         ]  # (2)
         # (1) (2)
         if len(maps) < len(readers) or not all(map(g.is_constant, filter(None, conv.input[1:]))):

@@ -192,6 +192,7 @@ def _is_same_form(node: NodeProto, version: int, opset: int) -> bool:
 
 
 def _step(node: NodeProto, attribute: Callable[[str], Any]) -> DefinitionStep:
+    """A node of a body, with the values of attributes instead of references to them."""
     attributes = {}
     for proto in node.attribute:
         value = decode_attribute(proto)

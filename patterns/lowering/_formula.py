@@ -23,7 +23,7 @@ class _Formula(_Lowering):
 
     Class attributes:
         definition: the operator with its attributes and their defaults, and its nodes.
-        domain: the operator's.
+        domain: the domain of the operator.
         optional: the operands that may be omitted.
         is_wide: whether 16-bit floats are computed in 32 bits.
     """

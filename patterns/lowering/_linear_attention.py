@@ -21,8 +21,8 @@ class _LowerLinearAttention(_Lowering):
 
     Refuses when:
     1. a size or the number of heads is not known, or 0.
-    2. heads of queries or keys do not divide the states, the state is absent or several states are
-       kept.
+    2. the number of heads of queries or keys does not divide the number of states, the state is
+       absent, or an attribute is not supported.
     3. the rate is one number for all heads, or an operand of the update rule is absent.
     4. the type is not a 32-bit float.
     """
@@ -59,7 +59,9 @@ class _LowerLinearAttention(_Lowering):
         if not set(m.written) <= _ATTRIBUTES or any(
             not count or heads % count for count in shared
         ):  # (2)
-            return self.none(node, msg="more queries than states, or several states")
+            return self.none(
+                node, msg="an attribute is unsupported, or heads do not divide the number of states"
+            )
         rule = m.written.get("update_rule", _DEFAULT_RULE)
         decays, rates = (size_along(g, name, 2) if name else 0 for name in (m.decay, m.beta))
         has_decay = not is_gated(rule) or decays in (heads, heads * key)

@@ -21,5 +21,6 @@ def pairs_rotated(g: PatternRewriter, pairs: str, cos: str, sin: str) -> str:
 
 
 def _rotated(g: PatternRewriter, a: str, b: str, cos: str, sin: str) -> tuple[str, str]:
+    """The points (a, b) after a rotation."""
     first = g.op.Sub(g.op.Mul(a, cos), g.op.Mul(b, sin))
     return first, g.op.Add(g.op.Mul(a, sin), g.op.Mul(b, cos))

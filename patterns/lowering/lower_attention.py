@@ -153,6 +153,7 @@ class LowerAttentionPattern(_Lowering):
 
 
 def _are_finite(written: Mapping[str, Any]) -> bool:
+    """Whether the scale is finite, and the limit of the scores finite and not negative."""
     return math.isfinite(written.get("scale", 1.0)) and 0 <= written.get("softcap", 0.0) < math.inf
 
 

@@ -351,6 +351,7 @@ def _with_sink(g: PatternRewriter, scores: str, sink: str, heads: int) -> str:
 
 
 def _can_write_out(written: Mapping[str, Any]) -> bool:
+    """Whether all attributes are known, with values for which the nodes can be written."""
     window = written.get("local_window_size", -1)
     if window < 1 and window != -1:
         return False

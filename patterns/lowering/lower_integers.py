@@ -40,8 +40,8 @@ class LowerIntegersPattern(PatternOptimization):
     Why: WebGPU and many NPUs have no integers of 64 bits.
     Refuses when:
     1. the numbers do not have 64 bits.
-    2. an operand or the result is not known to fit into 32 bits, if every tensor has less than 2^28
-       elements.
+    2. an operand or the result is not known to fit into 32 bits, if every tensor has fewer than
+       2^28 elements.
     """
 
     phase = "lower"

@@ -15,8 +15,8 @@ class LowerLinearAttentionPattern(_LowerLinearAttention):
     Why: only ONNX Runtime's own providers run the operator.
     Refuses when:
     1. the number of tokens is not known to be 1, or the size or the number of heads is not known.
-    2. heads of queries or keys do not divide the states, the state is absent or several states are
-       kept.
+    2. the number of heads of queries or keys does not divide the number of states, the state is
+       absent, or an attribute is not supported.
     3. the rate is one number for all heads, or an operand of the update rule is absent.
     4. the type is not a 32-bit float.
     """

@@ -169,7 +169,7 @@ class _Decays:
         self._g = g
         self.whole = ""
         if logarithms:
-            # beside lower numbers, sums lose the digits of others
+            # sums with lower numbers would lose the digits of the other terms
             logarithms = g.op.Max(logarithms, _LEAST_LOGARITHM)
             self._sums = g.op.CumSum(logarithms, np.array(3, np.int64))
             self._last = g.op.Slice(self._sums, [-1], [_LENGTH], [3])

@@ -33,7 +33,7 @@ class LowerPadPattern(_LowerPad):
     Refuses when:
     1. the pads or the padded axes are not constants, or an axis is not static, or shorter than its
        pads.
-    2. a pad is negative.
+    2. a pad is negative, which removes rows.
     """
 
     exactness = "exact"
@@ -87,7 +87,7 @@ class LowerPadConstantPattern(_LowerPad):
     1. the pads or the padded axes are not constants, or an axis is not static, or empty.
     2. the number is computed at run time, the type is unknown, or the provider has no kernel of
        Where for it.
-    3. a pad is negative.
+    3. a pad is negative, which removes rows.
     """
 
     exactness = "rounding"

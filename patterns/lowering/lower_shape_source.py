@@ -21,7 +21,7 @@ class LowerShapeSourcePattern(PatternOptimization):
     the CPU.
     Refuses when:
     1. the tensor has neither elements of 64 bits nor Booleans.
-    2. x is read by no Gather of rows at the places x, and by no Cast.
+    2. no Gather with the indices x, and no Cast of x, has a result of these types.
     """
 
     phase = "lower"
@@ -88,6 +88,7 @@ def _first_axis(g: GraphView, node: Node, x: str) -> int | None:
 
 
 def _axes_of(node: Node, rank: int) -> tuple[int, int]:
+    """The first axis that a Shape reads, and the axis after the last."""
     start = node.get_attribute("start") or 0
     end = node.get_attribute("end")
     begin = min(max(start + rank if start < 0 else start, 0), rank)

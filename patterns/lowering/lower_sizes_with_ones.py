@@ -48,7 +48,7 @@ class LowerSizesWithOnesPattern(PatternOptimization):
         source = _source(g, node, shape)
         if source is None:  # (1) (2)
             return self.none(
-                node, msg="the operands are not one dimension and ones, or a dimension may be 0"
+                node, msg="the operands are not dimensions of one tensor and ones, or cannot be cut"
             )
         return MatchResult(self, [node], partial(self._cut, source))
 
@@ -70,6 +70,7 @@ class LowerSizesWithOnesPattern(PatternOptimization):
 
 
 def _source(g: GraphView, node: Node, shape: Node) -> _Source | None:
+    """The tensor whose Shape a Concat reads; ``None`` where cutting it does not give the result."""
     x = shape.input[0]
     info = g.info(x)
     sizes = _sizes(g, node, shape, info.shape)

@@ -127,6 +127,7 @@ class LowerToFloat16Pattern(PatternOptimization):
 
 
 def _floats(g: GraphView, node: Node) -> list[str]:
+    """The float32 operands."""
     return [name for name in node.input if name and g.try_infer_type(name) == TensorProto.FLOAT]
 
 

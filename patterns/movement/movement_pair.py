@@ -77,6 +77,7 @@ class TransposeTransposePattern(_AxesPair):
     misfit = "perm is not a permutation of the axes"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        # (1)
         return g.op.Transpose(g.op.Transpose(x, perm=g.capture("inner")), perm=g.capture("outer"))
 
     examples = Example.pairs(

@@ -1,4 +1,4 @@
-"""Constants before a convolution that stay."""
+"""Constants before or after a convolution that stay."""
 
 from tests.support import parse, types
 from xoptim import optimize
@@ -38,3 +38,11 @@ def test_a_normalization_of_integers_stays() -> None:
     assert types(optimize(before, patterns="MulAddConv", strict=True, verify=False)) == types(
         before
     )
+
+
+def test_a_reciprocal_that_overflows_stays() -> None:
+    before = parse(
+        "agraph (double[n,1,h] x) => (double[n,1,h] y) <double[1,1,1] k = {3}, "
+        "double c = {1e-310}> { t = Conv(x, k) y = Div(t, c) }"
+    )
+    assert types(optimize(before, patterns="ConvMul", strict=True)) == ["Conv", "Div"]
