@@ -92,8 +92,7 @@ def _patterns(default: str) -> Any:
 
 
 def _words(effect: str, **settings: Any) -> Any:
-    text = f"{effect} patterns by name or tag (repeatable)."
-    return repeated(text, type=WORD, metavar="TAG", **settings)
+    return repeated(f"{effect} (repeatable).", type=WORD, metavar="TAG", **settings)
 
 
 def with_operators(
@@ -126,9 +125,11 @@ class Selection:
     """The options that choose patterns, ``default`` by default."""
 
     patterns: str = _patterns("default")
-    include: tuple[str, ...] = _words("Add", callback=with_operators)
-    require: tuple[str, ...] = _words("Keep only")
-    exclude: tuple[str, ...] = _words("Remove")
+    include: tuple[str, ...] = _words(
+        "Add patterns by name or tag, or use a pack", callback=with_operators
+    )
+    require: tuple[str, ...] = _words("Keep only patterns by name or tag")
+    exclude: tuple[str, ...] = _words("Remove patterns by name or tag")
 
     def selected(self) -> list[Rewrite]:
         """The patterns in running order: ``--patterns`` and ``--include``, then the rest.

@@ -16,7 +16,7 @@ from xoptim import bench
 from xoptim.diagnose.explanation import bytes_text
 from xoptim.workflow.outcome import Outcome
 
-from .files import STANDARD_OUTPUT, readable
+from .files import STANDARD_OUTPUT, readable_path
 from .summary_document import SummaryDocument
 from .tables import Rows, open_console
 from .targeting import left_texts
@@ -150,9 +150,9 @@ class Summary:
         verified, report, operators = outcome.verified, outcome.report, outcome.operators
         opset_before, opset_after = outcome.opsets
         size = self.bytes_after  # once: it counts all weights
-        hints = (f"{'hint':{_LABEL_WIDTH}}{hint}" for hint in outcome.hints[:_MAX_HINTS])
+        hints = (f"hint: {hint}" for hint in outcome.hints[:_MAX_HINTS])
         return SummaryDocument(
-            model=readable(str(self.model)),
+            model=readable_path(self.model),
             written=outcome.written,
             needed=outcome.needed,
             report=outcome.page,
@@ -180,7 +180,7 @@ class Summary:
             latency=None if outcome.latency is None else outcome.latency.latency(),
             unfolded=report.unfolded,
             hints=outcome.hints,
-            remarks=_labelled((*_findings(outcome, size), *hints)),
+            remarks=[*_labelled(_findings(outcome, size)), *hints],
             unused_inputs=report.unused_inputs,
             dropped_inputs=report.dropped_inputs,
             repetitions=report.repetitions,

@@ -1,4 +1,4 @@
-"""The process of models of a batch: it runs the command lines that standard input names.
+"""A worker process of a batch: it runs the command lines that it reads from standard input.
 
 Each runs in a copy of this process, where the system makes copies; elsewhere this process ends with
 the first one. No thread may run here: onnxruntime, which starts some, is loaded in the copies.
@@ -24,14 +24,14 @@ from .start import begin
 _MODULES: Final = ("xoptim.cli.main", "xoptim.cli.commands.optimize", "numpy.ma")
 """Modules that each command needs."""
 _SIGNALED: Final = 128  # exit codes from here on are those of signals
-_MAX_BYTES: Final = 1 << 16
+_MAX_READ_BYTES: Final = 1 << 16
 
 
 def main(words: Sequence[str]) -> None:
-    """Run commands, and write the exit code of each to a file descriptor: the one word.
+    """Run commands, and write the exit code of each to the file descriptor in ``words``.
 
-    Without a word, only one command is run. A line of standard input is a list in JSON: a limit of
-    private memory in bytes, 0 for none, and the words of the command line. The command considers
+    Without ``words``, only one command is run. A line of standard input is a list in JSON: a limit
+    of private memory in bytes, 0 for none, and the words of the command line. The command considers
     the limit when it chooses how to verify a model.
     """
     begin(partial(_run_all, int(words[0])) if words else _run_one)
@@ -67,7 +67,7 @@ def _request() -> list[Any]:
     """The next line of standard input, an empty list at its end."""
     line = b""
     while not line.endswith(b"\n"):
-        part = os.read(0, _MAX_BYTES)  # `sys.stdin` might read more than a line
+        part = os.read(0, _MAX_READ_BYTES)  # `sys.stdin` might read more than a line
         if not part:
             return []
         line += part

@@ -36,6 +36,7 @@ from ..options import (
 )
 from ..preparation import assume_from_model_option, assume_option, fitting
 from ..progress import Progress
+from ..selection import operators_option
 from ..settings import used_settings
 from ..tables import Rows, open_console, print_json
 from ..targeting import provider_there
@@ -79,6 +80,7 @@ class _BenchChoices:
     atol: float | None = atol_option()
     tolerance: tuple[str, ...] = tolerance_option("Compare as --precision does, within this error")
     metric: ErrorMetric = metric_option()
+    include: tuple[str, ...] = operators_option()
     by_operator: bool = flag("Print the time of each operator instead.", "--profile")
     as_json: bool = json_option()
     quiet: bool = quiet_option()

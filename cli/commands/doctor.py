@@ -16,6 +16,7 @@ from xoptim.verification import VerificationOptions
 
 from ..files import MODEL
 from ..options import command, json_option, known_provider, provider_option, refuse_idle
+from ..selection import operators_option
 from ..settings import used_settings
 from ..tables import open_console, print_json
 from ..terminal import say
@@ -40,6 +41,7 @@ class DoctorDocument(JsonResult):
 class _DoctorChoices:
     provider: str = provider_option("Execution provider.", type=known_provider, metavar="TEXT")
     software_device: bool = software_device_option()
+    include: tuple[str, ...] = operators_option()
     as_json: bool = json_option()
 
 
@@ -55,6 +57,7 @@ def doctor_command(context: click.Context, model: Path | None, choices: _DoctorC
     if model is not None:
         refuse_idle({"software_device": "with a model"})
         return _examined(model, choices)
+    refuse_idle({"include": "without a model"})
     installation = diagnose_installation(choices.provider, software_device=choices.software_device)
     settings = used_settings(context)
     if choices.as_json:

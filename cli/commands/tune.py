@@ -81,7 +81,9 @@ class _TuneChoices:
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
     include: tuple[str, ...] = repeated(
-        "Also try patterns with this tag (repeatable).", metavar="WORD", callback=with_operators
+        "Also try patterns with this tag, or use a pack (repeatable).",
+        metavar="WORD",
+        callback=with_operators,
     )
     values: Values = field(default_factory=Values)
     budget: float = duration("Time limit: 30s, 2m.", default=120.0)

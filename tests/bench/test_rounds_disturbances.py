@@ -28,7 +28,7 @@ def test_an_idle_machine() -> None:
     ],
 )
 def test_each_cause(changed: BenchReport, cause: str) -> None:
-    need = "ratios precise to 2%, to 4% now, need about --seconds 40, or an idle machine"
+    need = "ratios are precise to 4.0%; an idle machine or `xopt bench --seconds 40` gives 2.0%"
     assert changed.disturbances == [cause, need]
     assert changed.to_json()["disturbances"] == [cause, need]
 
@@ -36,8 +36,12 @@ def test_each_cause(changed: BenchReport, cause: str) -> None:
 @pytest.mark.parametrize(
     ("half", "need"),
     [
-        (0.015, "ratios are precise to 1.5% all the same"),
-        (0.5, "ratios precise to 2%, to 50% now, need about --seconds 6250, or an idle machine"),
+        (0.015, "ratios are still precise to 1.5%"),
+        (
+            0.5,
+            "ratios are precise to 50.0%; "
+            "an idle machine or `xopt bench --seconds 6250` gives 2.0%",
+        ),
     ],
 )
 def test_what_is_needed(half: float, need: str) -> None:

@@ -1,7 +1,6 @@
 """Packs that state facts about custom operators."""
 
 from importlib.metadata import EntryPoint
-from typing import Any
 
 import pytest
 
@@ -58,6 +57,6 @@ def test_no_pack() -> None:
 def test_a_pack_that_cannot_be_used(pack: str, reason: str) -> None:
     with pytest.raises(PatternError) as caught:
         use_operators(pack)
-    text: Any = str(caught.value)
+    text = str(caught.value)
     assert text.startswith(f"the operators of pack {pack!r} cannot be used: ")
     assert reason in text

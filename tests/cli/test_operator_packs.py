@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("own_operators")
 TWICE = (
     "agraph (float[n,4] x) => (float[n,4] y) { t = acme.Twice(x) u = Neg(t) v = Neg(u) y = Neg(v) }"
 )
-OTHERS = {"bench", "place", "doctor", "list", "batch", "mcp", "new-pattern"}
+OTHERS = {"place", "list", "batch", "mcp", "new-pattern"}
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +53,8 @@ def test_a_model_is_optimized(xopt: Xopt) -> None:
         ("apply", "model.onnx", "NegNeg", "--at", "u", "-o", "out.onnx"),
         ("tune", "model.onnx", "--budget", "0.1"),
         ("bisect", "model.onnx"),
+        ("bench", "model.onnx", "--seconds", "0.02"),
+        ("doctor", "model.onnx"),
     ],
 )
 def test_commands_that_run_models(xopt: Xopt, words: tuple[str, ...]) -> None:
@@ -71,6 +73,11 @@ def test_settings_name_a_pack_once_for_all_commands(xopt: Xopt) -> None:
     Path("xoptim.toml").write_text("include = ['acme', 'einsum']\n")
     assert xopt("model.onnx", "-q").code == 0
     assert xopt("verify", "model.onnx", "model.opt.onnx").code == 0
+
+
+def test_a_pack_has_no_effect_on_the_installation(xopt: Xopt) -> None:
+    error = xopt("doctor", "--include", "acme").error
+    assert error == "--include has no effect without a model; remove it"
 
 
 def test_a_word_that_is_no_pack_of_operators(xopt: Xopt) -> None:

@@ -1,4 +1,4 @@
-"""The page for users of other tools: their commands and names exist, too."""
+"""The page for users of other tools: their commands and names exist."""
 
 import re
 import shlex

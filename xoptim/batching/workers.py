@@ -60,9 +60,9 @@ class _Process:
         return self._popen.poll() is None
 
     def ask(self, command: Sequence[str], memory: int | None) -> None:
-        """Ask for a command with at most ``memory`` bytes of private memory; see `cli.worker`.
+        """Ask for a command with at most ``memory`` bytes of private memory.
 
-        The output of the one before is dropped.
+        `xoptim.cli.worker` reads it. The output of the one before is dropped.
         """
         for stream in (self._out, self._err):  # the process writes at the same position
             stream.truncate(0)
@@ -169,7 +169,10 @@ class Workers:
         memory: int | None,
         is_needed: Callable[[], bool],
     ) -> Ended:
-        """Run a command line of ``xopt``; see `run_command`. Threads may call this at a time."""
+        """Run a command line of ``xopt``; see `run_command`.
+
+        Several threads may call this at the same time.
+        """
         worker = self._idle_worker() or _Worker()
         try:
             worker.ask(command, memory)

@@ -20,7 +20,9 @@ class MachineWatch:
 
     def note_clock(self) -> None:
         """Note the clock rate of the fastest core; call it when the processor has just worked."""
-        self._clocks += [max(rates)] if (rates := clock_rates()) else []
+        rates = clock_rates()
+        if rates:
+            self._clocks.append(max(rates))
 
     def texts(self) -> Iterator[str]:
         """What disturbs a measurement."""

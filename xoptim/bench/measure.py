@@ -79,7 +79,7 @@ def profile(
         **changes: fields of `BenchOptions` that differ from ``options``.
     """
     options = with_changes(BenchOptions, options, changes).each()[0]
-    with as_files(models, options.base_dirs) as subjects:
+    with as_files(models, options) as subjects:
         options = replace(options, assume=known_of(subjects, options))
         feeds = values_for(subjects[0], options).feeds
         results = {}
@@ -154,7 +154,7 @@ def bench(
     """
     options = with_changes(BenchOptions, options, changes)
     notify = on_step or (lambda _: None)
-    with as_files(models, options.base_dirs) as subjects:
+    with as_files(models, options) as subjects:
         notify("choosing values")
         options = replace(options, assume=known_of(subjects, options))
         settings = options.each()

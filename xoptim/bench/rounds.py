@@ -408,12 +408,9 @@ def _need(report: BenchReport) -> str:
         return "precise times need an idle machine"
     half = max(halves)
     if half <= _PRECISE:
-        return f"ratios are precise to {half:.1%} all the same"
-    seconds = report.options.seconds * (half / _PRECISE) ** 2
-    return (
-        f"ratios precise to {_PRECISE:.0%}, to {half:.0%} now, need about --seconds {seconds:.0f}, "
-        "or an idle machine"
-    )
+        return f"ratios are still precise to {half:.1%}"
+    longer = f"xopt bench --seconds {report.options.seconds * (half / _PRECISE) ** 2:.0f}"
+    return f"ratios are precise to {half:.1%}; an idle machine or `{longer}` gives {_PRECISE:.1%}"
 
 
 def joined(reports: Sequence[BenchReport], options: BenchOptions) -> BenchReport:

@@ -23,7 +23,7 @@ from xoptim.system.journal import ScratchFolder
 from xoptim.system.machine import resident_size, start_python
 from xoptim.verification.errors import FeedError, LoadError, RunError
 from xoptim.verification.fatal import fatal_optimizers
-from xoptim.verification.protos import ModelLike
+from xoptim.verification.protos import ModelLike, with_definitions
 from xoptim.verification.reference import run_reference
 from xoptim.verification.runs import ReferenceRun, warn_of_missing
 from xoptim.verification.session import Session, Value, resolve_providers
@@ -89,9 +89,9 @@ Models: TypeAlias = "Sequence[ModelLike] | Mapping[str, ModelLike]"
 
 
 @contextmanager
-def as_files(models: Models, base_dirs: Mapping[str, Path]) -> Iterator[list[Subject]]:
-    """The models as files: protobufs, with external data in ``base_dirs``, are written into a
-    temporary folder.
+def as_files(models: Models, options: BenchOptions) -> Iterator[list[Subject]]:
+    """The models as files: protobufs, with external data in ``options.base_dirs``, and models with
+    custom operators that a pack defines are written into a temporary folder.
 
     Models of a sequence are labelled by their paths, or ``model 1``, ``model 2``, ... A path that
     comes again, to see how much two sessions of one model differ, is labelled ``PATH (2)``. Raises
@@ -105,13 +105,16 @@ def as_files(models: Models, base_dirs: Mapping[str, Path]) -> Iterator[list[Sub
         subjects = []
         for number, (label, model) in enumerate(labelled):
             if isinstance(model, onnx.ModelProto):
+                source = Source(model, options.base_dirs.get(label))
+            else:
+                source = Source(Path(model))  # its errors are clearer than those of onnxruntime
+            proto = source.proto if options.custom_op_libs else with_definitions(source.proto)
+            if source.kind == "path" and proto is source.proto:
+                path = source.original
+            else:
                 path = Path(folder) / f"{number}.onnx"
                 # Writing its weights elsewhere changes their locations.
-                save_proto(deepcopy(model), path, base_dirs.get(label))
-                proto = model
-            else:
-                path = Path(model)
-                proto = Source(path).proto  # its errors are clearer than those of onnxruntime
+                save_proto(deepcopy(proto), path, source.base_dir)
             subjects.append(Subject(label, path, fatal_optimizers(proto)))
         yield subjects
 

@@ -73,7 +73,10 @@ class Diagnosis(JsonResult):
 
     @property
     def faults(self) -> list[str]:
-        """What does not work."""
+        """What does not work.
+
+        Of the providers, only that of the CPU counts.
+        """
         faults = [
             f"{name} does not run a model: {why}"
             for name, why in self.providers.items()

@@ -7,7 +7,7 @@ class LeakySquarePattern(EasyPatternOptimization):
     """Mul(LeakyRelu(x), LeakyRelu(x)) → acme.LeakySquare(x).
 
     What: one operator of Acme's runtime computes both.
-    Why: one pass over the tensor less.
+    Why: one pass less over the tensor.
     Refuses when: never.
     """
 
