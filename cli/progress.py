@@ -10,7 +10,7 @@ from rich.status import Status
 from rich.text import Text
 
 from xoptim import Event
-from xoptim.diagnose.explanation import Counted
+from xoptim.diagnose.explanation import StageProgress
 
 from .guard import note
 from .terminal import in_line, open_console, say
@@ -55,7 +55,7 @@ class Progress:
         note(step)
         now = self._clock()
         with self._lock:
-            stage = step.stage if isinstance(step, Counted) else step
+            stage = step.stage if isinstance(step, StageProgress) else step
             if stage != self._stage:
                 self._stage, self._start = stage, now
             self._step = step
@@ -100,7 +100,7 @@ class Progress:
     def _text(self, now: float) -> str:
         """The step and the time left, or the time since it began where that is not known."""
         step, passed = self._step, now - self._start
-        if isinstance(step, Counted) and step.done:
+        if isinstance(step, StageProgress) and step.done:
             return f"{step}, {_time(passed / step.done * (step.total - step.done))} left"
         return f"{step} ({_time(passed)})" if passed >= _SECONDS else step
 

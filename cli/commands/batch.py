@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from xoptim import batch
 from xoptim.batching import BatchOptions, BatchReport, BatchStep, Record
 from xoptim.batching.store import RESULTS
-from xoptim.diagnose.explanation import Counted, bytes_text
+from xoptim.diagnose.explanation import StageProgress, bytes_text
 from xoptim.system.signals import Ended
 from xoptim.verification import library_file
 
@@ -199,7 +199,7 @@ class _Display:
                 highlight=False,
             )
         name = "" if record is None else record.output
-        self.progress.say(Counted("models", step.done, step.total, name))
+        self.progress.say(StageProgress("models", step.done, step.total, name))
 
 
 def _print_report(report: BatchReport, output: Path, settings: str | None) -> None:

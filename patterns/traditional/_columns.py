@@ -279,7 +279,7 @@ def is_a_sum(model: Node) -> bool:
     return sums and not any(key.endswith("as_tensor") for key in attributes)
 
 
-def scaled_weights(model: Node, number: float) -> dict[str, list[float]]:
+def scaled_targets(model: Node, number: float) -> dict[str, list[float]]:
     """The changed attributes of a regressor whose result is multiplied by a number.
 
     Raises:

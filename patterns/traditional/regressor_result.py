@@ -16,7 +16,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from ._columns import DOMAIN, scaled_weights, shifted_results
+from ._columns import DOMAIN, scaled_targets, shifted_results
 
 
 class _RegressorResult(EasyPatternOptimization):
@@ -104,7 +104,7 @@ class RegressorMulPattern(_RegressorResult):
             return self.none(node, msg="the factor is not a constant scalar")
         factor = float(number) if m.by == "Mul" else 1 / float(number or np.inf)
         # (2) (3)
-        return m.derive(attributes={**regressor.attribute, **scaled_weights(regressor, factor)})
+        return m.derive(attributes={**regressor.attribute, **scaled_targets(regressor, factor)})
 
     _start, _form = (
         "agraph (float[a,2] x) => (float[a,2] y)",

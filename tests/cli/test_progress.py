@@ -10,7 +10,7 @@ from tests.cli.command import TRANSPOSES, Xopt, types_in, write
 from tests.precision.models import network
 from xoptim.cli.progress import Progress
 from xoptim.engine.events import Event
-from xoptim.facts.words import Counted
+from xoptim.facts.progress import StageProgress
 
 MOVES = "\x1b[?25l"  # hides the cursor
 
@@ -80,7 +80,7 @@ def test_the_time_left(
     times = iter([0.0, 5.0, 5.0 + seconds])
     progress = Progress(enabled=True, clock=lambda: next(times))
     for number in (0, done):
-        progress.say(Counted("models", number, 4))
+        progress.say(StageProgress("models", number, 4))
     assert capsys.readouterr() == ("", f"xopt: {text}\n")
 
 

@@ -3,17 +3,7 @@
 import pytest
 
 from xoptim.facts import words
-from xoptim.facts.words import (
-    MAX_LENGTH,
-    Counted,
-    counted,
-    counting,
-    listed,
-    meant,
-    shortened,
-    similar,
-    suggestion,
-)
+from xoptim.facts.words import MAX_LENGTH, counted, listed, meant, shortened, similar, suggestion
 
 
 def test_the_nearest_come_first_whatever_their_case() -> None:
@@ -69,17 +59,3 @@ def test_lists_of_names() -> None:
 
 def test_numbers_of_things() -> None:
     assert [counted(count, "node") for count in (0, 1, 2)] == ["0 nodes", "1 node", "2 nodes"]
-
-
-def test_each_item_is_counted_before_it_is_used() -> None:
-    steps: list[str] = []
-    items = counting("ab", "reading", steps.append)
-    assert (next(items), *steps) == ("a", "reading: 0 of 2")
-    assert (next(items), *steps) == ("b", "reading: 0 of 2", "reading: 1 of 2")
-    assert next(items, None) is None
-
-
-def test_a_description_has_its_numbers() -> None:
-    step = Counted("trying", 1, 3, "now A")
-    assert step == "trying: 1 of 3, now A"
-    assert (step.stage, step.done, step.total) == ("trying", 1, 3)

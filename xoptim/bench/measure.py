@@ -34,7 +34,7 @@ from xoptim.bench.subjects import (
 )
 from xoptim.facts.changes import with_changes
 from xoptim.facts.json_results import JsonForm, JsonResult, member, to_milliseconds
-from xoptim.facts.words import counting
+from xoptim.facts.progress import with_progress
 from xoptim.system.journal import ScratchFolder
 from xoptim.verification.report import VerificationReport
 from xoptim.verification.runs import ReferenceRun
@@ -228,7 +228,7 @@ def _measure(
 ) -> list[list[Times]]:
     rng = random.Random(options.seed)
     times = [[Times() for _ in subjects] for _ in settings]
-    for _ in counting(range(options.passes), "measuring", on_step):
+    for _ in with_progress(range(options.passes), "measuring", on_step):
         sessions: dict[int, Session] = {}
         for index in rng.sample(range(len(subjects)), len(subjects)):
             sessions[index] = opened(subjects[index], options.settings, settings[0])

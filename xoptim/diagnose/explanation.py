@@ -21,9 +21,9 @@ from xoptim.facts.json_results import (
 )
 from xoptim.facts.json_values import AnyFloat
 from xoptim.facts.operators import operator_label
+from xoptim.facts.progress import StageProgress as StageProgress
 from xoptim.facts.shapes import Info
 from xoptim.facts.words import (
-    Counted as Counted,
     abridged as abridged,  # for the command
     bytes_text as bytes_text,
     counted as counted,

@@ -13,6 +13,11 @@ from xoptim.system.machine import require_memory
 Message = TypeVar("Message", onnx.ModelProto, onnx.GraphProto)
 Element = TypeVar("Element")
 
+UNLISTED_SINCE: Final = 4
+"""IR version since which initializers need not be inputs; if they are, callers may override them.
+"""
+FUNCTIONS_SINCE: Final = 8
+"""IR version since which a model may have local functions."""
 _UNKNOWN_TO_ONNX: Final = "com.microsoft"
 _CHECK_INTERVAL: Final = 1024
 _HEADROOM: Final = 4 << 20  # bytes; 1024 nodes with their wrappers take a third of it

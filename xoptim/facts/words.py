@@ -1,13 +1,12 @@
-"""Texts in messages: suggestions for unknown words, numbers of things and bytes, and progress."""
+"""Texts in messages: suggestions for unknown words, numbers of things and bytes."""
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import nlargest
 from itertools import islice
-from typing import Final, Self, TypeVar
+from typing import Final
 
-T = TypeVar("T")
 MAX_LENGTH: Final = 100
 """Maximal length of a word that is compared with other words, or shown in full."""
 
@@ -167,36 +166,3 @@ def with_unit(number: float, units: Sequence[str]) -> str:
             break
         number /= 1000
     return f"{number:.{0 if unit == units[0] else 1}f} {unit}".rstrip()
-
-
-class Counted(str):
-    """The description of a stage with the number of its items that are done.
-
-    Attributes:
-        stage: the description alone.
-        done: number of items that are done.
-        total: number of items.
-    """
-
-    stage: str
-    done: int
-    total: int
-
-    def __new__(cls, stage: str, done: int, total: int, detail: str = "") -> Self:
-        """``detail`` describes the next item."""
-        text = super().__new__(cls, f"{stage}: {done} of {total}{detail and f', {detail}'}")
-        text.stage, text.done, text.total = stage, done, total
-        return text
-
-
-def silent(_: object) -> None:
-    """Do nothing with a message: the default where nobody listens."""
-
-
-def counting(
-    items: Sequence[T], stage: str, on_step: Callable[[str], object] = silent
-) -> Iterator[T]:
-    """The items; ``on_step`` is called before each with the number of those that are done."""
-    for index, item in enumerate(items):
-        on_step(Counted(stage, index, len(items)))
-        yield item

@@ -9,6 +9,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from xoptim.facts.dims import fresh
 from xoptim.facts.protos import (
+    UNLISTED_SINCE,
     copy_fields,
     lack_of_memory,
     opset_versions,
@@ -17,7 +18,7 @@ from xoptim.facts.protos import (
 )
 from xoptim.facts.shapes import Info
 from xoptim.graph.graph import Graph
-from xoptim.graph.model import UNLISTED_SINCE, Function, Model
+from xoptim.graph.model import Function, Model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import contradicts
 from xoptim.graph.tensors import Tensor

@@ -8,11 +8,11 @@ import onnx
 from onnx import TensorProto
 
 from xoptim.facts.dims import SymbolicDim
+from xoptim.facts.protos import FUNCTIONS_SINCE, UNLISTED_SINCE
 from xoptim.facts.shapes import UNKNOWN
 from xoptim.graph.constants import constant_array
 from xoptim.graph.export import export_function, export_node, value_info
 from xoptim.graph.graph import Graph
-from xoptim.graph.model import UNLISTED_SINCE
 from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import all_nodes, around, is_read_beyond, reads
@@ -20,7 +20,6 @@ from xoptim.operators.inference.types import info_to_type_proto
 from xoptim.operators.inference.values import INTEGERS
 
 _MAX_BYTES = 1 << 20
-_FUNCTIONS_SINCE = 8
 
 
 def fragment(
@@ -65,7 +64,7 @@ def model_of(graph: Graph, proto: onnx.GraphProto, nodes: Sequence[Node]) -> onn
     }
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     functions = called_functions(graph, nodes)
-    version = max(model.ir_version, _FUNCTIONS_SINCE if functions else UNLISTED_SINCE)
+    version = max(model.ir_version, FUNCTIONS_SINCE if functions else UNLISTED_SINCE)
     return onnx.helper.make_model(
         proto, opset_imports=imports, ir_version=version, functions=functions
     )

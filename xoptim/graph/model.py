@@ -11,15 +11,12 @@ import onnx
 
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dims import Dim
+from xoptim.facts.protos import UNLISTED_SINCE
 from xoptim.facts.schema import KNOWN_DOMAINS
 from xoptim.graph.graph import Graph
 from xoptim.graph.names import Names
 from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.references import Listener
-
-UNLISTED_SINCE = 4
-"""IR version since which initializers need not be inputs; if they are, callers may override them.
-"""
 
 
 def call_domain(domain: str) -> str:

@@ -14,7 +14,7 @@ from onnx import AttributeProto
 from xoptim.facts.attributes import AttributeReference, Moved, moved
 from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype, type_name
 from xoptim.facts.errors import Declined
-from xoptim.facts.protos import opset_versions, standard_domain
+from xoptim.facts.protos import FUNCTIONS_SINCE, opset_versions, standard_domain
 from xoptim.facts.schema import float_attributes, schema
 from xoptim.graph.constants import constant_array, store
 from xoptim.graph.edit import Edit
@@ -78,7 +78,6 @@ def _array(graph: Graph, first: str, value: Any, operand: Moved) -> np.ndarray:
 Key = tuple[str, str, str]
 DOMAIN = "xoptim.local"
 """Domain of functions whose definition has none."""
-_MIN_IR_VERSION = 8
 
 
 def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
@@ -100,8 +99,8 @@ def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.Fu
         onnx.parser.ParseError: when the text is not a function.
     """
     model, graph = edit.model, edit.target
-    if model.ir_version < _MIN_IR_VERSION:
-        raise Declined(f"local functions need version {_MIN_IR_VERSION} of the file format")
+    if model.ir_version < FUNCTIONS_SINCE:
+        raise Declined(f"local functions need version {FUNCTIONS_SINCE} of the file format")
     proto = _complete(_parsed(definition), graph)
     functions = {function.key: function for function in (*model.functions, *edit.functions)}
     name, number = proto.name, 0

@@ -14,7 +14,7 @@ import onnx
 from xoptim import diagnose, optimizing, proof, verification
 from xoptim.diagnose.report import Culprit, OptimizationReport
 from xoptim.engine.options import OptimizationOptions
-from xoptim.facts.words import silent
+from xoptim.facts.progress import silent
 from xoptim.graph.data_file import external_bytes
 from xoptim.graph.save import (
     Draft as Draft,  # for the command

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 
 from xoptim.facts.operators import operator_label
+from xoptim.facts.progress import StageProgress, silent
 from xoptim.facts.protos import every_node
-from xoptim.facts.words import Counted, silent
 from xoptim.match.block_rounding import BlockFormat, WeightKey
 from xoptim.match.channel_scales import best_scale
 from xoptim.match.quantization import Numbers
@@ -69,7 +69,7 @@ class ScaleSearch:
                 break
             moments = collected_moments(model, folder, batch, self.feeds, self.settings)
             for names in batch:
-                self.on_step(Counted("scaling channels", count, len(sources)))
+                self.on_step(StageProgress("scaling channels", count, len(sources)))
                 count += 1
                 if self.budget.is_over():
                     break

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Final, Literal, Protocol, TypeAlias
 
 from xoptim.facts.json_results import JsonForm, JsonResult, member, within
-from xoptim.facts.words import counting, silent
+from xoptim.facts.progress import silent, with_progress
 from xoptim.precision.candidates import with_dependents
 from xoptim.precision.measured import Measured, worthwhile
 from xoptim.precision.options import Goal
@@ -150,11 +150,11 @@ def choose(
     budget = _budget(tolerance, goal)
     chosen, reached = _affordable(ranked, base, choosing_errors, tolerance, budget)
     fill = partial(_filled, base=base, tolerance=tolerance, goal=goal)
-    further = counting(ranked, "choosing operators", on_step)
+    further = with_progress(ranked, "choosing operators", on_step)
     complete = fill(chosen, reached, [choosing_errors], further)
     kept = _kept(complete, all_errors, tolerance)
     if len(kept) < len(complete):  # what was dropped may leave room for others
-        further = counting(ranked, "choosing operators again", on_step)
+        further = with_progress(ranked, "choosing operators again", on_step)
         return fill(kept, all_errors(kept), [choosing_errors, all_errors], further)
     return kept
 

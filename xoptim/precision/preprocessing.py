@@ -14,7 +14,7 @@ import onnx
 
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import AssumptionError, BudgetError, ModelError, RewriteError
-from xoptim.facts.words import silent
+from xoptim.facts.progress import silent
 from xoptim.graph.sources import Source
 from xoptim.match.quantization import Observed, RangedPattern, ScalingPattern
 from xoptim.match.rewrite import Rewrite

@@ -15,7 +15,7 @@ from xoptim.bench.int8 import INSTRUCTIONS, int8_share
 from xoptim.catalogue.query import Query
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.operators import short_name
-from xoptim.facts.words import silent
+from xoptim.facts.progress import silent
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, assuming, optimize_verified

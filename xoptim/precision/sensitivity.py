@@ -11,7 +11,7 @@ import onnx
 
 from xoptim.catalogue.selection import resolve
 from xoptim.engine.options import OptimizationOptions
-from xoptim.facts.words import counting, silent
+from xoptim.facts.progress import silent, with_progress
 from xoptim.match.quantization import (
     FEWEST_STORED,
     BlockPattern,
@@ -292,7 +292,7 @@ def measure_errors(
     zeros = (0.0,) * session.reference.count
     errors = {candidate.form: zeros for candidate in candidates if candidate.reads}
     ranked = sorted(alone, key=lambda candidate: -math.prod(candidate.shape))
-    for candidate in counting(ranked, stage, on_step):
+    for candidate in with_progress(ranked, stage, on_step):
         if session.budget.is_over():
             break
         errors[candidate.form] = session.errors(with_dependents([candidate], alone), indices)

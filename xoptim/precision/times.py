@@ -10,8 +10,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from xoptim.bench.rounds import best_times
+from xoptim.facts.progress import with_progress
 from xoptim.facts.protos import proto_reads
-from xoptim.facts.words import counting
 from xoptim.precision.budget import SearchBudget
 from xoptim.precision.calibration import Probe
 from xoptim.precision.candidates import Candidate, Form, sharing_weights
@@ -61,7 +61,7 @@ def measure_costs(
 
     times: dict[tuple[object, ...], tuple[float, float]] = {}
     costs = {candidate.form: _unmeasured(candidate, makers) for candidate in candidates}
-    for candidate in counting(operators, "measuring the time of each operator", on_step):
+    for candidate in with_progress(operators, "measuring the time of each operator", on_step):
         if budget.is_over():
             break
         original, quantized = originals[candidate.form], subgraphs[candidate.form]

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from xoptim.facts.protos import inner_graphs
+from xoptim.facts.protos import UNLISTED_SINCE, inner_graphs
 from xoptim.graph.names import Names
 from xoptim.match.quantization import FEWEST_STORED, StoringPattern
 from xoptim.precision.candidates import Candidate, Form
@@ -111,7 +111,8 @@ class WeightOnlyQuantizer:
         """Make the constants inputs of the model, or of a copy with further nodes, so that runs can
         be fed with other numbers; in place.
         """
-        model.ir_version = max(model.ir_version, 4)  # initializers of older models are constant
+        # Initializers of older models are constant.
+        model.ir_version = max(model.ir_version, UNLISTED_SINCE)
         inputs = {value.name for value in model.graph.input}
         for graph in (model.graph, *inner_graphs(model.graph.node)):
             casts = [index for index, node in enumerate(graph.node) if self._is_cast(node)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from xoptim.facts.words import Counted, counting, silent
+from xoptim.facts.progress import StageProgress, silent, with_progress
 from xoptim.match.block_rounding import (
     BlockFormat,
     Blocks,
@@ -59,7 +59,7 @@ def rounded_weights(
         sources.setdefault(names, []).append(key)
     blocks = dict[WeightKey, Blocks]()
     unobserved = sources.pop((), [])
-    for key in counting(unobserved, "searching the scales of weights", on_step):
+    for key in with_progress(unobserved, "searching the scales of weights", on_step):
         if budget.is_over():
             break
         blocks[key] = searched_blocks(matrices.read(key), form)
@@ -70,7 +70,7 @@ def rounded_weights(
         moments = collected_moments(model, folder, batch, feeds, settings)
         for names in batch:
             for key in sources[names]:
-                on_step(Counted("rounding weights", len(blocks) - len(unobserved), total))
+                on_step(StageProgress("rounding weights", len(blocks) - len(unobserved), total))
                 if not budget.is_over():
                     blocks[key] = best_blocks(matrices.read(key), form, moments[names])
             del moments[names]

@@ -20,7 +20,13 @@ from xoptim.facts.attributes import (
     same_attribute,
 )
 from xoptim.facts.dtypes import element_type, type_name
-from xoptim.facts.protos import is_external, opset_versions, proto_reads, standard_domain
+from xoptim.facts.protos import (
+    UNLISTED_SINCE,
+    is_external,
+    opset_versions,
+    proto_reads,
+    standard_domain,
+)
 from xoptim.facts.schema import attribute_default
 
 _MAX_ELEMENTS = 16
@@ -41,7 +47,7 @@ def canonical(model: onnx.ModelProto) -> str:
     scope = _Scope(
         model.graph,
         opsets,
-        None if model.ir_version >= 4 else {t.name for t in model.graph.initializer},
+        None if model.ir_version >= UNLISTED_SINCE else {t.name for t in model.graph.initializer},
     )
     lines = scope.render(model.graph.output, named=True)
     domains = {standard_domain(n.domain) for g in scope.nodes_seen for n in g}

@@ -7,7 +7,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 from xoptim.bench.rounds import Ratio
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.json_results import JsonForm, JsonResult, within
-from xoptim.facts.words import Counted
+from xoptim.facts.progress import StageProgress
 from xoptim.tuning.choices import Choice, Variation
 
 GAIN: Final = 0.01
@@ -161,7 +161,7 @@ class Search:
                 break
             total = len(result.trials) + len(self._untried(result.best))
             names = ", ".join(variation.name for variation in heat)
-            on_step(Counted("trying changes", len(result.trials), total, f"now {names}"))
+            on_step(StageProgress("trying changes", len(result.trials), total, f"now {names}"))
             self._run_heat(heat, result)
         result.left = len(self._untried(result.best))
         return result

@@ -15,7 +15,13 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, helper, numpy_helper
 
-from xoptim.facts.protos import every_node, inner_graphs, is_external, standard_domain
+from xoptim.facts.protos import (
+    FUNCTIONS_SINCE,
+    every_node,
+    inner_graphs,
+    is_external,
+    standard_domain,
+)
 from xoptim.verification.double_conv import conv_function, is_conv, window_of
 from xoptim.verification.double_functions import DOMAIN, make_function, replacement
 from xoptim.verification.double_fused import split_operators
@@ -72,7 +78,7 @@ def in_doubles(
         if is_external(tensor) or (tensor.name in large and tensor.data_type == narrow)
     }
     copy = light_copy(model, weights.keys())
-    copy.ir_version = max(copy.ir_version, 8)  # the first with local functions
+    copy.ir_version = max(copy.ir_version, FUNCTIONS_SINCE)
     _store_constants(copy.graph)
     for tensor in copy.graph.initializer:
         if tensor.name in weights and tensor.data_type == narrow:

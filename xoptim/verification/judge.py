@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 
 from xoptim.facts.assumptions import Assumptions
+from xoptim.facts.progress import silent, with_progress
 from xoptim.facts.protos import inner_graphs
-from xoptim.facts.words import counting, silent
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.verification.arbiter import Arbiter, Finding
 from xoptim.verification.branches import Coverage
@@ -94,7 +94,7 @@ def judge(
     if judging.faults:
         fault = judging.faults[0]
         return judging.report("different", f"{fault.output}: {fault.message}")
-    for run in counting(reference.runs, "verifying: comparing runs", on_step):
+    for run in with_progress(reference.runs, "verifying: comparing runs", on_step):
         try:
             judging.runs.append(compare_run(run, reference.outputs, candidate, options))
         except RunError as error:

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from xoptim.facts.dtypes import element_type, type_name
-from xoptim.facts.words import counting, silent
+from xoptim.facts.progress import silent, with_progress
 from xoptim.system.machine import available_memory
 from xoptim.verification.branches import Coverage, count_bodies
 from xoptim.verification.errors import RunError
@@ -174,7 +174,7 @@ class _Sections:
         worst: VerificationReport | None = None
         notes: dict[str, None] = {}
         for number, (piece, peer) in enumerate(
-            counting(self._sections, "verifying: comparing sections", self._on_step)
+            with_progress(self._sections, "verifying: comparing sections", self._on_step)
         ):
             reference = self._reference(piece, peer, runs, failures)
             if not runs:

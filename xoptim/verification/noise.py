@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, element_type, is_float, numpy_dtype
-from xoptim.facts.protos import fed_inputs, is_external, own_graphs, replace_items
+from xoptim.facts.protos import UNLISTED_SINCE, fed_inputs, is_external, own_graphs, replace_items
 from xoptim.verification.protos import inferred_graph, light_copy, tensor_array
 from xoptim.verification.session import Value
 
@@ -23,8 +23,6 @@ _MAX_EXTERNAL: Final = 1 << 24  # the same for elements in external files
 _LONGEST_AXIS: Final = 1 << 16  # for which every index gets a factor of its own
 # of a result of static shape: fewer may be sizes that are computed as floats
 _MIN_ELEMENTS: Final = 8
-# IR version; before it, the default of an input cannot be replaced
-_DEFAULTS_FROM: Final = 4
 _FACTOR_TYPES: Final = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 _ROUNDING_OPERATORS: Final = frozenset({
     "Add", "Attention", "AveragePool", "BatchNormalization", "BiasGelu", "Conv", "ConvTranspose",
@@ -123,9 +121,9 @@ def _add_factors(
 
 
 def _add_defaults(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> None:
-    if model.ir_version < _DEFAULTS_FROM:
+    if model.ir_version < UNLISTED_SINCE:
         replace_items(model.graph.input, fed_inputs(model))
-    model.ir_version = max(model.ir_version, _DEFAULTS_FROM)
+    model.ir_version = max(model.ir_version, UNLISTED_SINCE)
     for name, value in values.items():
         tensor = numpy_helper.from_array(value, name)
         model.graph.initializer.append(tensor)

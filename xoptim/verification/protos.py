@@ -16,6 +16,7 @@ from onnx import TensorProto, numpy_helper
 from xoptim.facts.dtypes import bits, byte_size
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.protos import (
+    FUNCTIONS_SINCE,
     copy_fields,
     every_node,
     hide_from_onnx,
@@ -47,7 +48,6 @@ class Located(NamedTuple):
 
 # a part of the names of quantized operators
 _QUANTIZED = re.compile("[Qq]uantize|Integer|QLinear|NBits")
-_MIN_IR_VERSION: Final = 8  # the first with local functions
 _NOWHERE = "in-memory"  # location written into stubs; it is never opened
 
 
@@ -74,7 +74,7 @@ def with_definitions(model: onnx.ModelProto) -> onnx.ModelProto:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     copy.functions.extend(missing)
-    copy.ir_version = max(copy.ir_version, _MIN_IR_VERSION)
+    copy.ir_version = max(copy.ir_version, FUNCTIONS_SINCE)
     imports = opset_versions(copy.opset_import)
     for entry in (entry for definition in missing for entry in definition.opset_import):
         if standard_domain(entry.domain) not in imports:

@@ -11,12 +11,10 @@ import onnx
 
 from xoptim.facts.dtypes import byte_size
 from xoptim.facts.errors import ModelError
-from xoptim.facts.protos import fed_inputs, proto_reads
+from xoptim.facts.protos import UNLISTED_SINCE, fed_inputs, proto_reads
 from xoptim.facts.shapes import Info
 from xoptim.graph.load import load_model
 from xoptim.graph.propagate import quietly
-
-_MIN_IR_VERSION = 4  # in earlier versions, initializers had to be inputs as well
 
 
 class Cut(NamedTuple):
@@ -183,7 +181,7 @@ class Pieces:
         graph.sparse_initializer.extend(
             self._sparse[name] for name in stored if name in self._sparse
         )
-        version = max(self.proto.ir_version, _MIN_IR_VERSION)
+        version = max(self.proto.ir_version, UNLISTED_SINCE)
         model = onnx.ModelProto(
             ir_version=version, opset_import=self.proto.opset_import, graph=graph
         )

@@ -10,7 +10,8 @@ import onnx
 
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.errors import ModelError
-from xoptim.facts.words import quoted, silent
+from xoptim.facts.progress import silent
+from xoptim.facts.words import quoted
 from xoptim.graph.assumed import (
     assumed_of,
     check_fit,

@@ -16,7 +16,7 @@ from onnx import TensorProto
 from xoptim.facts import dtypes
 from xoptim.facts.errors import UnstoppableError
 from xoptim.facts.lazy import lazy_module
-from xoptim.facts.protos import inner_graphs
+from xoptim.facts.protos import FUNCTIONS_SINCE, UNLISTED_SINCE, inner_graphs
 from xoptim.operators.evaluate.kernel_table import divisor_is_safe
 from xoptim.operators.protocols import Array
 from xoptim.system.threads import NotEndingError, ThreadCall
@@ -141,12 +141,10 @@ class _Region:
     def model(
         self, opsets: Mapping[str, int], ir_version: int, functions: Sequence[onnx.FunctionProto]
     ) -> onnx.ModelProto:
-        """The region as a model.
-
-        Initializers that are not inputs require version 4 of the format, functions version 8.
-        """
+        """The region as a model."""
+        needed = FUNCTIONS_SINCE if functions else UNLISTED_SINCE
         model = onnx.ModelProto(
-            ir_version=max(ir_version, 8 if functions else 4), graph=self.graph, functions=functions
+            ir_version=max(ir_version, needed), graph=self.graph, functions=functions
         )
         # A model must import the domains of the functions that it calls.
         versions = {"": 1, **{f.domain: 1 for f in functions}, **opsets}

@@ -5,6 +5,7 @@ from typing import Final
 
 import onnx
 
+from xoptim.facts.protos import FUNCTIONS_SINCE
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_function
@@ -22,8 +23,6 @@ Operand = tuple[str, ...]
 """The names, one for each copy, of a value that a block reads."""
 DOMAIN: Final = "outlined"
 """Domain of the functions."""
-_LEAST_IR_VERSION: Final = 8
-"""Version of the file format since which there are local functions."""
 
 
 class Interface:
@@ -162,7 +161,7 @@ def _outline(model: Model, links: Links, block: Block) -> Repetition:
                     )
                 ],
             )
-    model.shell.ir_version = max(model.shell.ir_version or _LEAST_IR_VERSION, _LEAST_IR_VERSION)
+    model.shell.ir_version = max(model.shell.ir_version or FUNCTIONS_SINCE, FUNCTIONS_SINCE)
     return Repetition(name, len(copies), block.size, "function")
 
 

@@ -10,20 +10,20 @@ from onnx.helper import OP_SET_ID_VERSION_MAP
 
 from xoptim.facts.errors import ModelError, RewriteError
 from xoptim.facts.operators import objection
+from xoptim.facts.protos import FUNCTIONS_SINCE, UNLISTED_SINCE
 from xoptim.facts.schema import schema
 from xoptim.graph.constants import store
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
-from xoptim.graph.model import UNLISTED_SINCE, Model
+from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.walk import all_nodes
 from xoptim.passes.opsets.call import OpsetCall, Refused, hint_of
 
 OLDEST_IR = 3
 """IR version of the first operator sets."""
-_FUNCTIONS_SINCE: Final = 8
 _OVERLOADS_SINCE: Final = 10
-"""IR versions since which there are local functions, and several of one name."""
+"""IR version since which several local functions may have one name."""
 
 
 @dataclass(slots=True)
@@ -128,7 +128,7 @@ def _set_format(model: Model, planned: OpsetPlan) -> None:
     versions = [OP_SET_ID_VERSION_MAP.get(entry, OLDEST_IR) for entry in imports]
     if model.functions:
         overloads = any(function.proto.overload for function in model.functions)
-        versions.append(_OVERLOADS_SINCE if overloads else _FUNCTIONS_SINCE)
+        versions.append(_OVERLOADS_SINCE if overloads else FUNCTIONS_SINCE)
     model.shell.ir_version = min(present, max(UNLISTED_SINCE, *versions))
     model.ir_version = model.shell.ir_version  # for later rewrites
 
