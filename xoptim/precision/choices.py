@@ -154,6 +154,7 @@ def choose(
     complete = fill(chosen, reached, [choosing_errors], further)
     kept = _kept(complete, all_errors, tolerance)
     if len(kept) < len(complete):  # what was dropped may leave room for others
+        # The half that serves to choose is measured first: most candidates fail there already.
         further = with_progress(ranked, "choosing operators again", on_step)
         return fill(kept, all_errors(kept), [choosing_errors, all_errors], further)
     return kept
