@@ -5,7 +5,6 @@ import logging
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from xoptim import (
     select,
 )
 from xoptim.catalogue import discovery
-from xoptim.catalogue.discovery import GROUP, patterns_of
+from xoptim.catalogue.discovery import BUILT_IN, GROUP, patterns_of
 from xoptim.catalogue.entries import make_entry
 from xoptim.catalogue.selection import resolve
 from xoptim.cli.main import run
@@ -322,6 +321,27 @@ def test_a_pack_that_is_listed_twice(add_pack: AddPack, caplog: pytest.LogCaptur
     assert warnings(caplog) == []
 
 
-def test_entry_point_of_the_catalogue() -> None:
-    (own,) = [e for e in entry_points(group=GROUP) if e.value == GROUP]
-    assert own == EntryPoint(name="builtin", value=GROUP, group=GROUP)
+@pytest.fixture
+def refreshed() -> Iterator[None]:
+    """Patterns are looked for again at the next call, and after the test."""
+    discovery.refresh()
+    yield
+    discovery.refresh()
+
+
+@pytest.mark.usefixtures("refreshed")
+def test_the_catalogue_is_there_without_metadata_of_packages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("xoptim.catalogue.discovery.entry_points", lambda group: [])
+    assert {"TransposeTranspose", "Repeated", "ShapeArithmetic"} <= installed_patterns().keys()
+
+
+@pytest.mark.usefixtures("refreshed")
+def test_metadata_of_an_earlier_version_lists_nothing_twice(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("xoptim.catalogue.discovery.entry_points", lambda group: [*BUILT_IN])
+    assert discovery.packs() == [*BUILT_IN]
+    assert installed_patterns()
+    assert warnings(caplog) == []

@@ -16,6 +16,8 @@ pytestmark = pytest.mark.slow
 START = """
 import sys
 import xoptim
+from importlib import metadata
+metadata.Distribution.discover = lambda **_: iter(())  # as in frozen applications
 from xoptim.cli.start import main
 place = sys.argv.pop(1)
 assert xoptim.__file__.startswith(place), xoptim.__file__
@@ -56,6 +58,7 @@ def assert_it_optimizes(program: Path, place: Path, folder: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "verification  equal" in done.stdout
+    assert "181 → " in done.stdout
 
 
 def test_compiled_modules_only(package: Path, tmp_path: Path) -> None:

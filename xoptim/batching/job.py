@@ -10,10 +10,13 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from importlib.metadata import entry_points, version
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
 
+import onnx
+
+import xoptim
 from xoptim.batching.options import BatchOptions
 from xoptim.batching.record import STATUS, Record, Status
 from xoptim.batching.workers import Ended, run_command
@@ -25,6 +28,7 @@ from xoptim.graph.load import read_proto
 from xoptim.system.machine import end_text
 from xoptim.system.reading import open_file
 from xoptim.verification.report import gap_text
+from xoptim.verification.session import ort
 
 
 def versions() -> dict[str, str]:
@@ -37,9 +41,8 @@ def versions() -> dict[str, str]:
         for entry in entry_points(group=group)
         if entry.dist is not None
     }
-    return dict(
-        sorted({**packs, "onnx": version("onnx"), "onnxruntime": version("onnxruntime")}.items())
-    )
+    modules = {module.__name__: module.__version__ for module in (onnx, ort, xoptim)}
+    return dict(sorted({**packs, **modules}.items()))
 
 
 def inputs_of(model: Path) -> list[Path]:

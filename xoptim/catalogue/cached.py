@@ -13,12 +13,12 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 import onnx
 
+import xoptim
 from xoptim import facts, match, operators
 from xoptim.catalogue.entries import shared
 from xoptim.match.deferred import DeferredPattern, PatternSummary
@@ -109,7 +109,7 @@ def _place(pack: Path) -> Path | None:
 
 def sources_of(pack: Path) -> list[Any]:
     """What determines the facts: versions, and the time and size of the source files."""
-    versions = [_FORMAT, version("xoptim"), sys.implementation.cache_tag, onnx.__version__]
+    versions = [_FORMAT, xoptim.__version__, sys.implementation.cache_tag, onnx.__version__]
     engine = (*facts.__path__, *match.__path__, *operators.__path__)
     folders = (str(pack), *engine)
     assert len(versions) == _VERSIONS

@@ -28,6 +28,14 @@ GROUP = "xoptim.patterns"
 OPERATORS_GROUP = "xoptim.operators"
 CATALOGUE: Final = "xoptim.patterns"
 """The package of the built-in catalogue."""
+BUILT_IN: Final = (
+    EntryPoint("builtin", CATALOGUE, GROUP),
+    EntryPoint("repeated", "xoptim.passes.repeated", GROUP),
+    EntryPoint("shape_arithmetic", "xoptim.passes.shape_arithmetic", GROUP),
+)
+"""The rewrites of xoptim. They are stated here, since a frozen application has no metadata of
+packages.
+"""
 
 
 class InstalledPattern(NamedTuple):
@@ -51,11 +59,10 @@ def installed_patterns() -> dict[str, type[Rewrite]]:
 def installed() -> dict[str, InstalledPattern]:
     """As `installed_patterns`, with patterns that are not imported yet."""
     patterns: dict[str, InstalledPattern] = {}
-    packs = sorted(entry_points(group=GROUP), key=lambda e: (not _is_own(e), e.name, e.value))
     with collection_paused():
-        for pack in packs:
+        for pack in packs():
             for item in _rewrites_of(pack):
-                pattern = InstalledPattern(item, "" if _is_own(pack) else pack.name)
+                pattern = InstalledPattern(item, "" if pack in BUILT_IN else pack.name)
                 if patterns.setdefault(item.name(), pattern).item is not item:
                     logger.warning(
                         "pattern %s of pack %r is ignored: another pattern has that name",
@@ -63,6 +70,12 @@ def installed() -> dict[str, InstalledPattern]:
                         pack.name,
                     )
     return dict(sorted(patterns.items()))
+
+
+def packs() -> list[EntryPoint]:
+    """The entry points of all rewrites, those of xoptim first."""
+    others = [entry for entry in entry_points(group=GROUP) if entry not in BUILT_IN]
+    return [*BUILT_IN, *sorted(others, key=lambda entry: (entry.name, entry.value))]
 
 
 def operator_packs() -> dict[str, EntryPoint]:
@@ -106,7 +119,7 @@ def _rewrites_of(entry: EntryPoint) -> Iterable[type[Rewrite] | DeferredPattern]
     try:
         return patterns_of(entry.load())
     except Exception as error:  # a broken third-party pack must not break the optimizer
-        if _is_own(entry):  # a defect of xoptim
+        if entry in BUILT_IN:  # a defect of xoptim
             raise
         logger.warning("pattern pack %r cannot be loaded: %s", entry.name, error)
         return ()
@@ -126,10 +139,6 @@ def _built_in(entry: EntryPoint) -> Iterable[type[Rewrite] | DeferredPattern]:
     rewrites = patterns_of(entry.load())
     write_cache(folder, sources, rewrites)
     return rewrites
-
-
-def _is_own(entry: EntryPoint) -> bool:
-    return entry.value.partition(".")[0] == "xoptim"
 
 
 def patterns_of(module: ModuleType) -> list[type[Rewrite]]:

@@ -9,14 +9,14 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 import numpy as np
 from onnx import TensorProto, helper
 
 from xoptim.bench.int8 import INSTRUCTIONS, int8_share
-from xoptim.catalogue.discovery import GROUP, installed_patterns
+from xoptim.catalogue.discovery import installed_patterns, packs
 from xoptim.engine.index import defect_of
 from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.operators import operators_served
@@ -107,7 +107,7 @@ def diagnose_installation(provider: str = "cpu", *, software_device: bool = Fals
         providers={name: _fault_of(name) for name in names},
         kernels={name: operators_served(name) for name in names},
         targets=_targets(software_device),
-        packs=_packs(),
+        packs=_pattern_counts(),
         skipped=_skipped(provider),
         memory=available_memory(),
         integers=None if flags is None else tuple(sorted(INSTRUCTIONS & flags)),
@@ -145,7 +145,7 @@ def _targets(software_device: bool) -> tuple[TargetState, ...]:
         return tuple(pool.map(partial(state_of, software_device=software_device), targets))
 
 
-def _packs() -> dict[str, int]:
+def _pattern_counts() -> dict[str, int]:
     modules = Counter(cls.__module__ for cls in installed_patterns().values())
     return {
         point.name: (
@@ -156,7 +156,7 @@ def _packs() -> dict[str, int]:
             )
             or -1
         )
-        for point in entry_points(group=GROUP)
+        for point in packs()
     }
 
 
