@@ -24,7 +24,14 @@ from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunErr
 from xoptim.verification.judge import Judge, judge
 from xoptim.verification.judge_sections import judge_in_sections
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import Located, ModelLike, read_defined, read_proto
+from xoptim.verification.protos import (
+    Located,
+    ModelLike,
+    pack_definitions,
+    read_defined,
+    read_proto,
+)
+from xoptim.verification.randomness import random_output
 from xoptim.verification.reference import read_original, run_reference
 from xoptim.verification.report import VerificationReport
 from xoptim.verification.runs import warn_of_missing
@@ -32,7 +39,11 @@ from xoptim.verification.work import COPIES, fits_into_memory, is_mapped
 
 
 def verify_models(
-    original: ModelLike, optimized: ModelLike, options: VerificationOptions | None = None
+    original: ModelLike,
+    optimized: ModelLike,
+    options: VerificationOptions | None = None,
+    *,
+    on_step: Callable[[str], object] = silent,
 ) -> VerificationReport:
     """Compare a model with the original; see `compare`.
 
@@ -43,7 +54,7 @@ def verify_models(
     options = options or VerificationOptions()
     record = _recorded(original, optimized)
     assume = (*options.assume, *record) if options.assume_from_model else options.assume
-    report = compare(original, optimized, replace(options, assume=assume))
+    report = compare(original, optimized, replace(options, assume=assume), on_step=on_step)
     warn_of_missing(original, options.feeds)
     return report if options.assume_from_model else with_record(report, record, options)
 
@@ -88,9 +99,9 @@ def compare(
 
     Both are run in onnxruntime as they are written, its own optimizations off, on the same values.
     The status is ``not verified`` when the original cannot be loaded or run, or when its results
-    are not evidence (it does not repeat them, they hold no finite number, or rounding alone changes
-    them a lot); it is ``different`` when the optimized model has another signature, cannot be
-    loaded or run, or computes something else.
+    are not evidence (they are random or not repeated, they hold no finite number, or rounding alone
+    changes them a lot); it is ``different`` when the optimized model has another signature, cannot
+    be loaded or run, or computes something else.
 
     Models whose weights do not fit into memory are run in sections, by
     `xoptim.verification.judge_sections`. ``on_step`` is called with a description of each step.
@@ -114,7 +125,8 @@ def compare(
         if in_sections:
             if other is None:
                 return refuse("different", fault)
-            return judge_in_sections((proto, base_dir), other, options, on_step)
+            report = judge_in_sections((proto, base_dir), other, options, on_step)
+            return _qualified(report, proto, other.proto, options)
         on_step("verifying: running the original")
         reference = run_reference(original, options, proto, None if other is None else other.proto)
     except ChoiceError:
@@ -125,7 +137,29 @@ def compare(
         return refuse("not verified", f"onnxruntime cannot run the original: {error}", "run")
     name = _name_of(original, optimized)
     folder = options.optimized_dir
-    return judge(reference, optimized, options, folder, other=other, name=name, on_step=on_step)
+    report = judge(reference, optimized, options, folder, other=other, name=name, on_step=on_step)
+    return _qualified(report, proto, None if other is None else other.proto, options)
+
+
+def _qualified(
+    report: VerificationReport,
+    original: onnx.ModelProto,
+    optimized: onnx.ModelProto | None,
+    options: VerificationOptions,
+) -> VerificationReport:
+    """The verdict, with a note about operators that ran by the definition of a pack. Equal models
+    with a random output are not verified.
+    """
+    protos = [proto for proto in (original, optimized) if proto is not None]
+    defined = {name for proto in protos for name in pack_definitions(proto)}
+    if defined and not options.custom_op_libs:
+        text = f"{', '.join(sorted(defined))}: ran by the reference implementation of a pack"
+        report = replace(report, notes=(*report.notes, text))
+    output = random_output(original) if report.ok else ""
+    if not output:
+        return report
+    reason = f"the original is not deterministic: {output}"
+    return replace(report, status="not verified", reason=reason, cause="evidence")
 
 
 def _name_of(original: ModelLike, optimized: ModelLike) -> str:
