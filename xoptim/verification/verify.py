@@ -117,12 +117,7 @@ def compare(
         proto, base_dir = read_original(original, options)
         other, fault = _read(optimized, options)
         options = _assuming(options, proto)
-        in_sections = options.sections
-        if in_sections is None:
-            in_sections = not fits_into_memory(
-                proto, options.memory_limit, copies=1 if is_mapped(proto) else COPIES
-            )
-        if in_sections:
+        if _needs_sections(proto, options):
             if other is None:
                 return refuse("different", fault)
             report = judge_in_sections((proto, base_dir), other, options, on_step)
@@ -139,6 +134,14 @@ def compare(
     folder = options.optimized_dir
     report = judge(reference, optimized, options, folder, other=other, name=name, on_step=on_step)
     return _qualified(report, proto, None if other is None else other.proto, options)
+
+
+def _needs_sections(proto: onnx.ModelProto, options: VerificationOptions) -> bool:
+    """Whether a model is run section by section: as the options say, else by its weights."""
+    if options.sections is not None:
+        return options.sections
+    copies = 1 if is_mapped(proto) else COPIES
+    return not fits_into_memory(proto, options.memory_limit, copies=copies)
 
 
 def _qualified(
