@@ -77,10 +77,9 @@ def bench_versions(
 ) -> VersionsReport:
     """Measure how long a model runs with several versions of onnxruntime, on the CPU.
 
-    Each version runs in a process of its own. The processes take turns, as models do in `bench`:
-    once a round, in random order, on the same values. All processes are started anew for each pass.
-    Each process measures its own runs, so that the messages between processes do not count. The
-    onnxruntime of this process chooses the values.
+    Each version runs in a process of its own. The processes take turns, as models do in `bench`,
+    and are started anew for each pass. Each one measures its own runs, so messages between
+    processes do not count. The onnxruntime of this process chooses the values.
 
     Args:
         model: a file or a protobuf.
