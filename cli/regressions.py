@@ -15,21 +15,20 @@ from .exit_codes import DIFFERENT, code_of
 from .findings import Finding
 from .guard import note
 from .loosened import loosened_text
-from .verification import Values
 
 
 class Limits(NamedTuple):
     """How much larger and slower than its former revision a model may be, in percent; ``None`` for
-    no check. ``seconds`` are those of measured runs of each model.
+    no check. ``measurement`` has the options of the measured runs.
     """
 
     larger: float | None
     slower: float | None
-    seconds: float
+    measurement: BenchOptions
 
 
 def against(
-    model: Path, revision: str, limits: Limits, checks: VerificationOptions, values: Values
+    model: Path, revision: str, limits: Limits, checks: VerificationOptions
 ) -> Iterator[Finding]:
     """Compare a model with a former revision.
 
@@ -45,16 +44,7 @@ def against(
             yield _larger(model, former, limits.larger)
         if limits.slower is not None:
             note(f"measuring {model} and its revision {revision}")
-            options = BenchOptions(
-                provider=checks.providers[0],
-                assume=checks.assume,
-                assume_from_model=checks.assume_from_model,
-                compare=False,
-                loading=False,
-                seconds=limits.seconds,
-                **values.measured(),
-            )
-            yield _slower(model, former, limits.slower, options)
+            yield _slower(model, former, limits.slower, limits.measurement)
 
 
 def _compared(model: Path, former: Path, revision: str, checks: VerificationOptions) -> Finding:
@@ -88,6 +78,6 @@ def _slower(model: Path, former: Path, limit: float, options: BenchOptions) -> F
     except (FeedError, LoadError, RunError) as error:
         return Finding("max-slower", model, False, f"time: not measured: {error}", (), DIFFERENT)
     assert ratio is not None
-    detail = f"time, divided by the former one: {ratio}; at most {1 + limit / 100:g} allowed"
+    detail = f"time ratio: {ratio}; at most {1 + limit / 100:g} allowed"
     is_within = ratio.interval.low <= 1 + limit / 100
     return Finding("max-slower", model, is_within, detail, (), DIFFERENT)

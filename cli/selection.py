@@ -131,6 +131,11 @@ class Selection:
     require: tuple[str, ...] = _words("Keep only patterns by name or tag")
     exclude: tuple[str, ...] = _words("Remove patterns by name or tag")
 
+    @property
+    def selects_more(self) -> bool:
+        """Whether ``--include`` adds patterns that are not those of a pack with operators."""
+        return bool({*self.include} - operator_packs().keys())
+
     def selected(self) -> list[Rewrite]:
         """The patterns in running order: ``--patterns`` and ``--include``, then the rest.
 

@@ -5,30 +5,25 @@ which patterns.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
-from xoptim import bench
 from xoptim.diagnose.explanation import bytes_text
 from xoptim.workflow.outcome import Outcome
 
 from .files import STANDARD_OUTPUT, readable_path
+from .remarks import MAX_HINTS, assumed, findings, hints
 from .summary_document import SummaryDocument
 from .tables import Rows, open_console
-from .targeting import left_texts
 
 if TYPE_CHECKING:
-    from xoptim.bench import BenchReport
     from xoptim.precision.quantized import Quantized
     from xoptim.verification.report import VerificationReport
-    from xoptim.workflow.fitting import FittingOutcome
 
-_MAX_NAMES: Final = 6
-"""Maximum number of operators that a line names."""
 _MAX_CHANGED: Final = 4
 """Maximum number of operators in the line about their numbers."""
 _SMALL_SHARE: Final = 0.02
@@ -123,13 +118,6 @@ def _most_first(applied: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(applied.items(), key=lambda item: (-item[1], item[0]))
 
 
-_MAX_HINTS: Final = 2
-_LABEL_WIDTH: Final = 14
-"""Characters of the first column of the summary."""
-_MAX_METADATA: Final = 0.2
-"""Share of the file above which a hint names metadata."""
-
-
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The text or the JSON that the command prints about an outcome."""
@@ -150,7 +138,7 @@ class Summary:
         verified, report, operators = outcome.verified, outcome.report, outcome.operators
         opset_before, opset_after = outcome.opsets
         size = self.bytes_after  # once: it counts all weights
-        hints = (f"hint: {hint}" for hint in outcome.hints[:_MAX_HINTS])
+        first_hints = (f"hint: {hint}" for hint in outcome.hints[:MAX_HINTS])
         return SummaryDocument(
             model=readable_path(self.model),
             written=outcome.written,
@@ -180,7 +168,7 @@ class Summary:
             latency=None if outcome.latency is None else outcome.latency.latency(),
             unfolded=report.unfolded,
             hints=outcome.hints,
-            remarks=[*_labelled(_findings(outcome, size)), *hints],
+            remarks=[*map(str, findings(outcome, size)), *first_hints],
             unused_inputs=report.unused_inputs,
             dropped_inputs=report.dropped_inputs,
             repetitions=report.repetitions,
@@ -235,9 +223,9 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
     if not outcome.verified.reports:
         console.print(f"verification  skipped: --no-verify{summary.loosened}", highlight=False)
     console.print(f"time          {_time_text(outcome, verbose=verbose)}", highlight=False)
-    remarks = (*_assumed(outcome), *_findings(outcome, size), *_hints(outcome, verbose=verbose))
-    for remark in remarks:
-        console.print(remark, highlight=False)
+    remarks = (*assumed(outcome), *findings(outcome, size), *hints(outcome, verbose=verbose))
+    for line in (line for remark in remarks for line in remark.lines()):
+        console.print(line, highlight=False)
     if verbose and outcome.quantized is not None:
         _print_candidates(console, outcome.quantized)
     if summary.settings is not None:
@@ -265,199 +253,3 @@ def _written_text(outcome: Outcome) -> str:
         "standard output" if path == STANDARD_OUTPUT else str(path) for path in outcome.written
     ]
     return ", ".join(names) or "nothing"
-
-
-def _assumed(outcome: Outcome) -> Iterator[str]:
-    if outcome.assumptions:
-        yield f"assumed       {', '.join(outcome.assumptions)}"
-    if outcome.report.unguarded:
-        yield (
-            f"not guarded   {', '.join(outcome.report.unguarded)}: standard operators cannot "
-            "check it"
-        )
-
-
-def _labelled(lines: Iterable[str]) -> list[str]:
-    """Lines of the summary without columns: each label with its text, further lines included."""
-    texts: list[str] = []
-    for line in lines:
-        label, text = line[:_LABEL_WIDTH].strip(), line[_LABEL_WIDTH:].strip()
-        if label:
-            texts.append(f"{label}: {text}")
-        else:
-            texts[-1] += f"; {text}"
-    return texts
-
-
-def _findings(outcome: Outcome, size: int | None) -> Iterator[str]:
-    """Lines about all that was found, without hints about options; ``size`` is that of the file in
-    bytes, ``None`` when it was refused.
-    """
-    yield from _changes(outcome)
-    yield from _remarks(outcome)
-    yield from _metadata(outcome, size)
-
-
-def _changes(outcome: Outcome) -> Iterator[str]:
-    """Lines about quantization and the target."""
-    if outcome.quantized is not None:
-        yield from precision_lines(outcome.quantized)
-    if outcome.fitting is not None:
-        yield from _fitting(outcome.fitting)
-
-
-def _single_rewrites(outcome: Outcome) -> Iterator[str]:
-    """Lines about checks and proofs of single rewrites."""
-    if outcome.verified.each is not None:
-        yield f"each rewrite  {outcome.verified.each.summary()}"
-    if outcome.verified.proofs is not None:
-        yield f"proofs        {outcome.verified.proofs.summary()}"
-
-
-def _remarks(outcome: Outcome) -> Iterator[str]:
-    """Lines about measurements, rewrites that were dropped, and other findings."""
-    yield from _single_rewrites(outcome)
-    if outcome.latency is not None:
-        where = bench.rounds.circumstances(outcome.latency)
-        yield f"latency       {_times(outcome.latency)}; {where}"
-        for label, report in outcome.latency.settings.items():
-            yield f"              {label}: {_times(report)}"
-        for text in outcome.latency.disturbances:
-            yield f"              busy: {text}"
-    if outcome.speed is not None:
-        yield f"speed         {outcome.speed.summary()}"
-    for block in outcome.report.repetitions:
-        yield f"repeated      {block}"
-    for culprit in outcome.verified.dropped:
-        yield f"dropped       {culprit}"
-    if outcome.report.unfolded is not None:
-        left = outcome.report.unfolded
-        names = ", ".join(f"{count} {name}" for name, count in left.operators.items())
-        pronoun = "it" if sum(left.operators.values()) == 1 else "them"
-        sizes = f"would add {bytes_text(left.size)}; --max-growth allows {bytes_text(left.allowed)}"
-        yield f"not folded    {names}: folding {pronoun} {sizes}"
-    if outcome.unchecked:
-        yield (
-            f"checker       onnx.checker does not know {', '.join(outcome.unchecked)}, which "
-            "onnxruntime runs"
-        )
-    if outcome.report.dropped_inputs:
-        yield (
-            f"dropped       {', '.join(outcome.report.dropped_inputs)}: nothing reads "
-            f"{_them(outcome.report.dropped_inputs)}"
-        )
-    if outcome.report.unused_inputs:
-        names = ", ".join(outcome.report.unused_inputs)
-        yield (
-            f"hint          nothing reads {names}; --drop-unused-inputs removes "
-            f"{_them(outcome.report.unused_inputs)}"
-        )
-
-
-def _metadata(outcome: Outcome, size: int | None) -> Iterator[str]:
-    """A hint if doc strings and metadata are a large part of the file, which has ``size`` bytes,
-    ``None`` when it was refused.
-    """
-    if size is None:
-        return
-    share = outcome.strippable_bytes / max(size, 1)
-    if share > _MAX_METADATA:
-        text = "of the file is doc strings and metadata; --strip removes them"
-        yield f"hint          {share:.0%} {text}"
-
-
-def _fitting(fitting: FittingOutcome) -> Iterator[str]:
-    """The lines about the target: placement before and after, lowerings, and the verification
-    there.
-    """
-    if fitting.fitted is not None:
-        after = fitting.fitted.after
-        before = "" if fitting.original is None else fitting.original.counts()
-        if before == after.counts():
-            before = "the same"
-        yield f"placement     {after.summary()}" + (f" (original: {before})" if before else "")
-        for step in fitting.fitted.steps:
-            yield f"lowered       {step}"
-        for text in left_texts(fitting.fitted.after):
-            yield f"not placed    {text}"
-    for name, opset in fitting.newer.items():
-        yield f"not applied   {name}: it needs operator set {opset} (--opset {opset})"
-    for name in fitting.dropped:
-        yield f"dropped       {name}: it changed the result"
-    for name, nodes in fitting.avoided.items():
-        yield f"dropped       {name} at {nodes[0]}: it changed the result there"
-    reasons: dict[str, list[str]] = {}
-    for pattern in fitting.unfit:
-        reasons.setdefault(pattern.reason, []).append(f"{pattern.pattern} {pattern.count}")
-    for reason, names in reasons.items():
-        more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-        yield f"not applied   {', '.join(names[:_MAX_NAMES])}{more}: {reason}"
-    if not fitting.is_check_asked and not fitting.fault:
-        yield f"verification  skipped on {fitting.target.name}: --no-verify"
-    if fitting.check is not None and fitting.check.ok:
-        yield f"verification  on {fitting.target.name}: {fitting.check.summary()}"
-
-
-def _times(report: BenchReport) -> str:
-    before, after = report.models
-    text = bench.rounds.milliseconds
-    return f"{text(before.median)} → {text(after.median)}: {after.ratio}"
-
-
-def _hints(outcome: Outcome, *, verbose: bool) -> Iterator[str]:
-    shown = outcome.hints if verbose else outcome.hints[:_MAX_HINTS]
-    for hint in shown:
-        yield f"hint          {hint}"
-    if len(shown) < len(outcome.hints):
-        yield f"              -v shows all {len(outcome.hints)} hints"
-
-
-def precision_lines(quantized: Quantized) -> Iterator[str]:
-    """The lines about quantization: the choice, its error, its verification, and what is left in
-    float32.
-    """
-    yield f"quantization  {quantized.summary()}"
-    if quantized.reason:
-        return
-    for report in quantized.comparisons:
-        yield (
-            f"              {quantized.computed} compute the same as float32 on quantized values: "
-            f"{report.summary()}"
-        )
-    if quantized.inner:
-        yield f"              {quantized.inner}"
-    yield from _left(quantized)
-    is_dynamic = quantized.options.scheme == "int8" and not quantized.description
-    floats = quantized.verified.builder.count_types().get("Conv", 0) if is_dynamic else 0
-    if quantized.samples.are_random and floats:
-        reason = "their input ranges are unknown without samples (--feeds)"
-        yield f"              Conv in float32: {floats}, as {reason}"
-    if quantized.samples.are_random:
-        yield (
-            "              random inputs were used; give samples of your data with --feeds FILE "
-            "or a folder"
-        )
-    if quantized.samples.are_few:
-        yield "              few samples: on other data, the error can be larger; give 10 or more"
-
-
-def _left(quantized: Quantized) -> Iterator[str]:
-    """The bytes of constants in float32, and a hint if some were kept because of the time."""
-    left = quantized.float32_bytes
-    if not left:
-        return
-    texts = [f"{op_type} {bytes_text(size)}" for op_type, size in [*left.items()][:_MAX_NAMES]]
-    texts += [f"{len(left) - _MAX_NAMES} more"] if len(left) > _MAX_NAMES else []
-    hint = (
-        "; --for size may leave fewer"
-        if quantized.options.goal == "speed" and quantized.are_large_left
-        else ""
-    )
-    yield (
-        f"              {bytes_text(sum(left.values()))} of constants stay in float32: "
-        f"{', '.join(texts)}{hint}"
-    )
-
-
-def _them(names: tuple[str, ...]) -> str:
-    return "it" if len(names) == 1 else "them"

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import click
 
 from xoptim import PrecisionOptions, VerificationOptions
-from xoptim.bench import BenchOptions, BenchReport, ModelTimes, OperatorTime, bench, profile
-from xoptim.bench.rounds import circumstances, milliseconds
-from xoptim.diagnose.explanation import JsonForm, JsonResult, bytes_text, within
+from xoptim.bench import BenchOptions, BenchReport, OperatorTime, bench, bench_versions, profile
+from xoptim.bench.environments import check_version
+from xoptim.diagnose.explanation import JsonForm, JsonResult, member, within
 from xoptim.precision.metrics import ErrorMetric
 from xoptim.precision.within import verify_within
 
 from ..exit_codes import code_of
-from ..files import MODEL, readable
+from ..files import MODEL
 from ..loosened import warn_of_loosened
 from ..memory import MEMORY_BOUND
 from ..options import (
@@ -38,8 +38,9 @@ from ..preparation import assume_from_model_option, assume_option, fitting
 from ..progress import Progress
 from ..selection import operators_option
 from ..settings import used_settings
-from ..tables import Rows, open_console, print_json
+from ..tables import open_console, print_json
 from ..targeting import provider_there
+from ..times import print_operators, print_times
 from ..verification import (
     Values,
     atol_option,
@@ -57,11 +58,40 @@ class BenchResult(JsonResult):
     Attributes:
         report: the times.
         settings_file: the settings files in use, the strongest first; ``None`` without one.
+        operators: times by version of onnxruntime and operator, with ``--onnxruntime``.
     """
 
-    __json__ = JsonForm(*within("report", BenchReport), "settings_file")
+    __json__ = JsonForm(
+        *within("report", BenchReport), "settings_file", member("operators", is_optional=True)
+    )
     report: BenchReport
     settings_file: str | None
+    operators: Mapping[str, Mapping[str, OperatorTime]] = field(default_factory=dict)
+
+
+_WITHOUT_VERSIONS: Final = (
+    *("rtol", "atol", "tolerance", "metric"),
+    *("by_operator", "provider", "target", "software_device"),
+)
+"""Parameters that have no effect with ``--onnxruntime``."""
+_MIN_VERSIONS: Final = 2
+_MAX_OPERATORS: Final = 8
+"""Maximum number of operators whose times with several versions are printed."""
+
+
+def _versions(
+    _context: click.Context, _option: click.Parameter, text: str | None
+) -> tuple[str, ...]:
+    """The versions of ``--onnxruntime``, at least two."""
+    if text is None:
+        return ()
+    try:
+        versions = tuple(check_version(part.strip()) for part in text.split(","))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if len({*versions}) < max(_MIN_VERSIONS, len(versions)):
+        raise click.BadParameter("give two or more different versions: 1.30,1.32")
+    return versions
 
 
 @dataclass(frozen=True)
@@ -82,6 +112,11 @@ class _BenchChoices:
     metric: ErrorMetric = metric_option()
     include: tuple[str, ...] = operators_option()
     by_operator: bool = flag("Print the time of each operator instead.", "--profile")
+    onnxruntime: tuple[str, ...] = option(
+        "Compare versions of onnxruntime, installed on demand: 1.30,1.32.",
+        callback=_versions,
+        metavar="VERSIONS",
+    )
     as_json: bool = json_option()
     quiet: bool = quiet_option()
 
@@ -95,6 +130,8 @@ class _BenchChoices:
         if self.by_operator:
             names = ("rtol", "atol", "tolerance", "metric")
             unused |= dict.fromkeys(names, "with --profile")
+        if self.onnxruntime:
+            unused |= dict.fromkeys(_WITHOUT_VERSIONS, "with --onnxruntime")
         return self.values.idle() | unused
 
     def within(self) -> PrecisionOptions:
@@ -115,6 +152,8 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Be
     sequences of 128, a KV cache of 512, images of 224, 10 s of audio. --dim seq=1,128,512 measures
     at each.
 
+    --onnxruntime measures one model with several versions of onnxruntime instead, on the CPU.
+
     Exit code 1 when a model differs from the first one by more than --rtol and --atol, or than
     --tolerance, 3 when it differs and its metadata has assumptions that were not given.
     """
@@ -125,6 +164,8 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Be
     values = choices.values.read() if choices.by_operator else choices.values.measured()
     choices = replace(choices, assume=fitting(models[0], choices.assume))
     options = BenchOptions(level=choices.ort_level, **common(BenchOptions, choices), **values)
+    if choices.onnxruntime:
+        return _bench_versions(context, models, options, choices)
     with Progress(enabled=not (choices.as_json or choices.quiet)) as progress:
         if choices.by_operator:
             progress.say("profiling")
@@ -139,7 +180,10 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Be
     if choices.by_operator:
         _show_operators(operators, choices.as_json)
         return 0
-    _show(report, choices.as_json, used_settings(context))
+    if choices.as_json:
+        print_json(BenchResult(report, used_settings(context)))
+    else:
+        print_times(report, used_settings(context))
     return code_of(
         [model.comparison for model in report.models if model.comparison is not None], doubtful=0
     )
@@ -158,113 +202,32 @@ def _compared_within(
     return replace(report, models=(first, *times))
 
 
-def _show(report: BenchReport, as_json: bool, settings: str | None) -> None:
-    if as_json:
-        print_json(BenchResult(report, settings))
-        return
-    console = open_console()
-    _rows(report).print(console)
-    console.print()
-    for number, model in enumerate(report.models, start=1):
-        verdict = _compared_with_first(model, report.options)
-        console.print(f"{number}  {readable(model.label)}{verdict}")
-    if settings is not None:
-        console.print(f"settings: {settings}", highlight=False)
-    if report.options.assume:
-        console.print(f"assumed: {', '.join(report.options.assume)}", highlight=False)
-    for text in report.disturbances:
-        console.print(f"busy: {text}", highlight=False)
-    console.print(
-        f"{circumstances(report)}; ORT graph optimizations: {report.options.level}",
-        highlight=False,
-    )
-
-
-def _rows(report: BenchReport) -> Rows:
-    """The figures of each model, or, where there are several settings, the medians and ratios at
-    each of them.
-    """
-    if not report.at:
-        figures = ("median", "minimum", "spread", "loading", "memory")
-        rows = Rows("", *figures, right=figures)
-        for number, model in enumerate(report.models, start=1):
-            rows.add(str(number), *_figures(model))
-        return rows
-    columns = {**report.settings, "geometric mean": report}
-    rows = Rows("", *columns, right=tuple(columns))
-    for place, model in enumerate(report.models):
-        rows.add(
-            str(place + 1),
-            *(milliseconds(column.models[place].median) for column in columns.values()),
-        )
-        if model.ratio is not None:
-            rows.add(
-                f"{place + 1} / 1",
-                *(str(column.models[place].ratio) for column in columns.values()),
-            )
-    return rows
-
-
-def _figures(model: ModelTimes) -> list[str]:
-    times = [*map(milliseconds, (model.median, model.best, model.spread))]
-    if model.loading is None:
-        return [*times, "", ""]
-    seconds, memory = model.loading
-    return [*times, milliseconds(seconds), "?" if memory is None else bytes_text(memory)]
-
-
-def _compared_with_first(model: ModelTimes, options: BenchOptions) -> str:
-    check = model.comparison
-    if model.ratio is None or check is None:
-        return ""
-    is_within = check.exactness == "approximate"
-    is_usual = options.rtol is None and options.atol is None and not is_within
-    is_beyond = any(c.fault == "value" for run in check.runs for c in run.comparisons)
-    is_advised = check.status == "different" and is_usual and is_beyond
-    advice = "; for a quantized model, set --tolerance" if is_advised else ""
-    return f": {model.ratio}; {'equal' if check.ok else readable(check.summary())}{advice}"
-
-
 def _show_operators(profiles: Mapping[str, Mapping[str, OperatorTime]], as_json: bool) -> None:
     if as_json:
         print_json(profiles)
         return
-    console = open_console()
     for number, label in enumerate(profiles, start=1):
-        console.print(f"{number}  {label}")
-    _operator_rows(list(profiles.values())).print(console)
+        open_console().print(f"{number}  {label}")
+    print_operators(profiles)
 
 
-def _operator_rows(models: Sequence[Mapping[str, OperatorTime]]) -> Rows:
-    """Milliseconds of each operator in each model.
-
-    The largest differences to the first model come first.
-    """
-    nothing = OperatorTime(0.0, 0.0)
-    first = models[0]
-
-    def difference(name: str) -> float:
-        base = first.get(name, nothing).seconds
-        return max(
-            (abs(entry.get(name, nothing).seconds - base) for entry in models[1:]), default=base
-        )
-
-    figures = [
-        heading for number in range(1, len(models) + 1) for heading in (f"model {number}", "calls")
-    ]
-    rows = Rows("operator", *figures, right=figures)
-    for name in sorted(
-        {name for entry in models for name in entry}, key=lambda name: (-difference(name), name)
-    ):
-        cells = [entry.get(name, nothing) for entry in models]
-        rows.add(
-            name,
-            *(text for cell in cells for text in (milliseconds(cell.seconds), f"{cell.calls:g}")),
-        )
-    totals = [sum(entry.seconds for entry in operators.values()) for operators in models]
-    rows.add(
-        "all operators",
-        *(text for total in totals for text in (milliseconds(total), "")),
-        style="bold",
-    )
-    return rows
+def _bench_versions(
+    context: click.Context,
+    models: Sequence[Path],
+    options: BenchOptions,
+    choices: _BenchChoices,
+) -> int:
+    """Measure one model with several versions of onnxruntime; returns the exit code."""
+    if len(models) > 1:
+        raise click.UsageError("--onnxruntime measures one model; give one")
+    with Progress(enabled=not (choices.as_json or choices.quiet)) as progress:
+        times = bench_versions(models[0], choices.onnxruntime, options, on_step=progress.say)
+    settings = used_settings(context)
+    if choices.as_json:
+        print_json(BenchResult(times.report, settings, times.operators))
+        return 0
+    print_times(times.report, settings)
+    open_console().print()
+    names = [label.removeprefix("onnxruntime ") for label in times.operators]
+    print_operators(times.operators, names, _MAX_OPERATORS)
+    return 0

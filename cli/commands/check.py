@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import click
 
-from xoptim import GraphBuilder, OptimizationOptions
+from xoptim import GraphBuilder, OptimizationOptions, VerificationOptions
 from xoptim.api.preparing import Source
+from xoptim.bench import BenchOptions
 from xoptim.diagnose.explanation import shell_path
 from xoptim.targets import PlacementError, Target, named, place
 from xoptim.verification import ProviderUnavailable, library_file
@@ -97,6 +99,25 @@ class _CheckChoices:
         is_any = self.max_left is not None or self.max_partitions is not None
         return self.max_left if is_any else 0
 
+    def checks(self) -> VerificationOptions:
+        """The options of the comparison with the revision."""
+        return replace(
+            self.comparison.read(self.provider, exact=self.exact),
+            assume_from_model=self.assume_from_model,
+        )
+
+    def limits(self) -> Limits:
+        """The limits for the size and the time."""
+        measurement = BenchOptions(
+            provider=self.provider[0],
+            assume_from_model=self.assume_from_model,
+            compare=False,
+            loading=False,
+            seconds=self.seconds,
+            **self.comparison.values.measured(),
+        )
+        return Limits(self.max_larger, self.max_slower, measurement)
+
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect with others, each with the reason."""
         reasons = self.comparison.idle((*self.provider, self.target))
@@ -110,9 +131,10 @@ class _CheckChoices:
             reasons["seconds"] = "without --max-slower"
         if self.shrinks_at_most is None:
             word = "--against" if self.against is not None else "--target"
-            reasons |= dict.fromkeys(
-                (*names_of(Selection), "assume"), f"with {word} alone; see --max-shrink"
-            )
+            names = {*names_of(Selection), "assume"}
+            if self.against is not None and not self.selection.selects_more:
+                names.remove("include")  # a pack has operators that the comparison needs
+            reasons |= dict.fromkeys(names, f"with {word} alone; see --max-shrink")
         if not self.target:
             reasons |= dict.fromkeys(("max_left", "max_partitions", "fix"), "without --target")
         if self.as_json:
@@ -137,18 +159,17 @@ def check_command(models: tuple[Path, ...], choices: _CheckChoices) -> int:
     refuse_idle(choices.idle())
     check_target(choices.target, choices.provider)
     limit = choices.shrinks_at_most
+    regression = None
+    if choices.against is not None:  # the files of values are read once for all models
+        regression = partial(
+            against, revision=choices.against, limits=choices.limits(), checks=choices.checks()
+        )
     findings: list[Finding] = []
     for model in models:
         if limit is not None:
             findings.append(_shrunk(model, limit, choices))
-        if choices.against is not None:
-            checks = replace(
-                choices.comparison.read(choices.provider, exact=choices.exact),
-                assume_from_model=choices.assume_from_model,
-            )
-            limits = Limits(choices.max_larger, choices.max_slower, choices.seconds)
-            values = choices.comparison.values
-            findings += against(model, choices.against, limits, checks, values)
+        if regression is not None:
+            findings += regression(model)
         if choices.target:
             findings.append(_placed(model, named(choices.target), choices))
     _print(findings, choices)

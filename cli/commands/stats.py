@@ -6,19 +6,27 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 from rich.console import Console
 
 from xoptim import GraphBuilder, repetitions
 from xoptim.api.preparing import Source, recorded
-from xoptim.diagnose.costs import Cost, Costs, model_costs
-from xoptim.diagnose.explanation import JsonForm, JsonResult, bytes_text, with_unit
+from xoptim.diagnose.costs import Costs, model_costs
+from xoptim.diagnose.explanation import JsonForm, JsonResult, bytes_text
+from xoptim.reporting.placing import PlacingFacts
+from xoptim.reporting.views import view
+from xoptim.targets import named, place
+from xoptim.workflow.placing import placing_alone
 
-from ..files import MODEL
-from ..options import command, flag, json_option, refuse_idle
+from ..files import MODEL, writable
+from ..memory import MEMORY_BOUND
+from ..options import command, flag, json_option, option, refuse_idle, target_option
+from ..pipeline import check_page
 from ..preparation import assume_from_model_option
 from ..selection import operators_option
 from ..tables import Rows, open_console, print_json
-from ..verification import dims_option, read_dims
+from ..terminal import say
+from ..verification import dims_option, read_dims, software_device_option
 
 _OWN_LINES = ("operators", "repeats", "costs")
 """Parts of the document that are not printed as a name and a value."""
@@ -84,7 +92,25 @@ class _StatsChoices:
     assume_from_model: bool = assume_from_model_option()
     include: tuple[str, ...] = operators_option()
     layers: bool = flag("List layers instead of operators.")
+    html: Path | None = option(
+        "Draw the graph with shapes and costs on this page instead.",
+        type=click.Path(path_type=Path),
+        metavar="FILE.html",
+    )
+    target: str = target_option("With --html, show which nodes run on this target.")
+    software_device: bool = software_device_option()
     as_json: bool = json_option()
+
+    def idle(self) -> dict[str, str]:
+        """The parameters that have no effect with others, each with the reason."""
+        reasons = dict[str, str]()
+        if self.as_json:
+            reasons["layers"] = "with --json, which has both"
+        if not self.target.startswith("webgpu"):
+            reasons["software_device"] = "without --target webgpu"
+        if self.html is None:
+            return {**reasons, "target": "without --html"}
+        return {**reasons, **dict.fromkeys(("layers", "as_json"), "with --html")}
 
 
 @command("stats", model=MODEL)
@@ -92,10 +118,12 @@ def stats_command(model: Path, choices: _StatsChoices) -> None:
     """Print the size, operations, memory, inputs and outputs of MODEL.
 
     Operations come from formulas; a multiply-add counts as two. Dynamic dimensions are 1 unless
-    --dim gives them.
+    --dim gives them. --html writes a page with the graph instead.
     """
-    if choices.as_json:
-        refuse_idle({"layers": "with --json, which has both"})
+    refuse_idle(choices.idle())
+    if choices.html is not None:
+        _draw(model, choices.html, choices)
+        return
     source = Source(model, needs_weights=False)
     builder = GraphBuilder(source, assume_from_model=choices.assume_from_model)
     costs = model_costs(model, read_dims(choices.dims))
@@ -119,6 +147,27 @@ def stats_command(model: Path, choices: _StatsChoices) -> None:
             f"{block.times} times {block.name}, {block.nodes} nodes, {block.share:.0%} of the graph"
         )
         console.print(f"{'repeats':14s}{text}", highlight=False)
+
+
+def _draw(model: Path, page: Path, choices: _StatsChoices) -> None:
+    """Write the page about a model."""
+    if page.absolute() == model.absolute():
+        raise click.UsageError(f"--html {str(page)!r} would replace the model")
+    check_page(page, "--html")
+    target = writable(page)
+    placing = _placing(model, choices) if choices.target else None
+    view(model, read_dims(choices.dims), placing).save(target)
+    say(f"written       {target}")
+
+
+def _placing(model: Path, choices: _StatsChoices) -> PlacingFacts:
+    """Where the nodes of a model run on the target."""
+    source, target = Source(model), named(choices.target)
+    MEMORY_BOUND.lift()
+    placement = place(
+        source.proto, target, source.base_dir, software_device=choices.software_device
+    )
+    return placing_alone(placement, source.proto)
 
 
 def _stats(builder: GraphBuilder, costs: Costs) -> StatsDocument:
@@ -165,8 +214,8 @@ def _print_costs(console: Console, costs: Costs, *, layers: bool) -> None:
     """Print costs by operator (or by layer), their sum, and the peak memory."""
     rows = Rows("layer" if layers else "operator", *_FIGURES, right=_FIGURES)
     for name, cost in (costs.by_layer if layers else costs.by_operator).items():
-        rows.add(name, *_cells(cost))
-    rows.add("all nodes", *_cells(costs.total), style="bold")
+        rows.add(name, *cost.texts)
+    rows.add("all nodes", *costs.total.texts, style="bold")
     rows.print(console)
     sizes = ", ".join(f"{name}={size}" for name, size in costs.sizes.items())
     suffix = f" with {sizes} (--dim)" if sizes else ""
@@ -178,14 +227,3 @@ def _print_costs(console: Console, costs: Costs, *, layers: bool) -> None:
             f"{'unknown':14s}sizes of {costs.total.unknown} nodes, which count as 0",
             highlight=False,
         )
-
-
-def _cells(cost: Cost) -> list[str]:
-    flops = with_unit(cost.flops, ("", "k", "M", "G", "T"))
-    return [
-        str(cost.nodes),
-        f"{cost.parameters:,}",
-        flops,
-        bytes_text(cost.read),
-        bytes_text(cost.written),
-    ]

@@ -35,9 +35,9 @@ from ..options import (
 from ..pipeline import protect_weights
 from ..preparation import assume_from_model_option, assume_option, fitting
 from ..progress import Progress
+from ..remarks import precision_remark
 from ..selection import with_operators
 from ..settings import used_settings
-from ..summary import precision_lines
 from ..tables import Rows, open_console, print_json
 from ..targeting import provider_there
 from ..terminal import say
@@ -181,7 +181,7 @@ def _show(report: TuningReport, written: list[Path], settings: str | None) -> No
     console.print(
         f"chosen        {report.label}: {nodes}, time / original {report.ratio}", highlight=False
     )
-    for line in () if report.quantized is None else precision_lines(report.quantized):
+    for line in () if report.quantized is None else precision_remark(report.quantized).lines():
         console.print(line, highlight=False)
     searched = f"tried {len(report.trials) - 1}" + (
         f" of {len(report.trials) - 1 + report.left}" if report.left else ""

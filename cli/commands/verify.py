@@ -133,7 +133,9 @@ def verify_command(
     each_provider = [replace(options, providers=(provider,)) for provider in options.providers]
     with Progress(enabled=not (choices.as_json or choices.quiet)) as progress:
         progress.say("verifying")
-        reports = [_compared(original, other, choices, checks) for checks in each_provider]
+        reports = [
+            _compared(original, other, choices, checks, progress) for checks in each_provider
+        ]
     check_values_used(reports, options)
     is_different = any(report.status == "different" for report in reports)
     if other is not None and is_different and choices.has_usual_tolerance:
@@ -154,14 +156,18 @@ def verify_command(
 
 
 def _compared(
-    original: Path, other: Path | None, choices: _VerifyChoices, checks: VerificationOptions
+    original: Path,
+    other: Path | None,
+    choices: _VerifyChoices,
+    checks: VerificationOptions,
+    progress: Progress,
 ) -> VerificationReport:
     if other is None:
         MEMORY_BOUND.lift()
         return verify_made(choices.against_torch, original, checks)
     if choices.tolerance:
         return verify_within(original, other, choices.within(), checks)
-    return verify(original, other, checks)
+    return verify(original, other, checks, on_step=progress.say)
 
 
 def _warn_of_quantization(original: Path, other: Path) -> None:

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from tests.support import parse
-from xoptim.batching import BatchOptions, job as key
+from xoptim.batching import BatchOptions
 from xoptim.batching.job import content_key, inputs_of
 
 

@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 from tests.cli.command import Xopt, write
+from tests.cli.commands.test_check import commit, needs_git
 from xoptim.catalogue import discovery
 from xoptim.cli.main import xopt as group
 
@@ -59,6 +60,22 @@ def test_a_model_is_optimized(xopt: Xopt) -> None:
 )
 def test_commands_that_run_models(xopt: Xopt, words: tuple[str, ...]) -> None:
     assert xopt(*words, "--include", "acme").code == 0
+
+
+def test_the_summary_says_whose_implementation_ran(xopt: Xopt) -> None:
+    text = "              acme::Twice: ran by the reference implementation of a pack"
+    assert text in xopt("model.onnx", "--include", "acme").out.splitlines()
+
+
+@needs_git
+def test_a_comparison_with_a_revision(xopt: Xopt) -> None:
+    commit()
+    words = "check", "model.onnx", "--against", "main"
+    assert "not verified" in xopt(*words).out
+    outcome = xopt(*words, "--include", "acme")
+    assert (outcome.code, outcome.out[:2]) == (0, "ok")
+    error = xopt(*words, "--include", "einsum").error
+    assert "--include has no effect with --against alone" in error
 
 
 def test_shapes_and_costs(xopt: Xopt) -> None:

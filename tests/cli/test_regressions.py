@@ -12,6 +12,7 @@ from tests.cli.commands.test_check import commit, needs_git
 from tests.support import parse
 from xoptim import save
 from xoptim.bench import BenchOptions, BenchReport, Interval, ModelTimes, Ratio
+from xoptim.verification.archives import Archive
 
 
 def stored(size: int) -> None:
@@ -78,7 +79,7 @@ def test_a_slower_model_fails_beyond_noise(
     commit()
     outcome = xopt("check", "model.onnx", "--against", "main", "--max-slower", "5%")
     assert outcome.code == code
-    assert "time, divided by the former one: " in outcome.out
+    assert "time ratio: " in outcome.out
 
 
 @needs_git
@@ -89,7 +90,7 @@ def test_both_models_are_measured(xopt: Xopt) -> None:
     assert "--seconds has no effect without" in xopt(*words, "--seconds", "1s").error
     outcome = xopt(*words, "--max-slower", "100%", "--seconds", "0.05s")
     assert (outcome.code, outcome.err) == (0, "")
-    assert "time, divided by the former one: " in outcome.out
+    assert "time ratio: " in outcome.out
 
 
 @needs_git
@@ -107,3 +108,24 @@ def test_limits_need_a_revision(xopt: Xopt) -> None:
     outcome = xopt("check", "model.onnx", "--max-larger", "5%")
     assert outcome.code == 2
     assert "--max-larger has no effect without --against REVISION" in outcome.error
+
+
+@needs_git
+def test_values_are_read_once_for_all_models(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Path] = []
+
+    def counted(path: Path, words: str) -> Archive:
+        opened.append(path)
+        return Archive(path, words)
+
+    monkeypatch.setattr("xoptim.cli.verification.Archive", counted)
+    write(RELU)
+    write(RELU, "other.onnx")
+    np.savez("inputs.npz", x=np.ones((2, 4), np.float32))
+    commit()
+    words = "check", "--against", "main", "--feeds", "inputs.npz"
+    assert xopt(*words, "model.onnx").code == 0
+    once = len(opened)
+    assert once > 0
+    assert xopt(*words, "model.onnx", "other.onnx", "model.onnx").code == 0
+    assert len(opened) == 2 * once

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("xoptim", "patterns", "cli", "tests", "examples", "benchmarks", "lab")
+FOLDERS = ("xoptim", "patterns", "cli", "tests", "examples", "benchmarks", "lab", "distribution")
 with_mypy = pytest.mark.xdist_group("mypy")
 """Marks tests that run mypy with the settings of the repository: one after the other, they share
 what it has read.

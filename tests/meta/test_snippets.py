@@ -95,7 +95,11 @@ def _blocks(name: str, language: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _playground(tmp_path: Path, brief: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A folder of its own and short measurements; what snippets set for the process is restored."""
+    """A folder of its own and short measurements; what snippets set for the process is restored.
+
+    Other versions of onnxruntime are not installed: the one of this process stands for them.
+    """
+    monkeypatch.setattr("xoptim.bench.versions.python_with", lambda _: Path(sys.executable))
     for options, shorter in (
         (BenchOptions, {"seconds": 0.05, "passes": 1, "loading": False}),
         (TuneOptions, {"budget": 1.0}),

@@ -20,6 +20,7 @@ from xoptim.graph.export import export_model
 from xoptim.graph.sources import size_of
 from xoptim.reporting.placing import PlacingFacts, Site
 from xoptim.reporting.reports import HtmlReport, report_of, subject_of
+from xoptim.reporting.views import view
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.verify import verify_models
 
@@ -249,3 +250,20 @@ def test_where_nodes_run(visit: Open) -> None:
     assert "runs on CPU: there is no kernel" in seen.page.inner_text("#details")
     seen.page.click("#tab-placement")
     assert "1 of 2 nodes" in seen.page.inner_text("#placement")
+
+
+def test_one_model(visit: Open) -> None:
+    sites = {"MatMul": Site("there", "WebGPU", 0)}
+    placing = PlacingFacts("webgpu", after=sites, counts=[("model", "1 of 1")])
+    seen = visit(view(onnx.load(BERT), {"batch": 1, "seq": 8}, placing).html)
+    assert seen.count("#after .node")
+    assert not seen.page.locator("#before").is_visible()
+    assert not seen.page.locator("aside").is_visible()
+    seen.page.keyboard.press("/")
+    seen.page.keyboard.type("LayerNormalization")
+    assert seen.texts("#found") == ["5 found"]
+    seen.page.keyboard.press("Enter")
+    assert "operations, reads " in seen.texts("#details .facts")[0]
+    assert seen.count("#details .fate") == 0
+    seen.page.click("#tab-operators")
+    assert seen.page.locator("#operators table").first.is_visible()

@@ -97,3 +97,11 @@ def test_an_older_operator_set_than_that_of_the_definition() -> None:
     report = verify(old, old)
     assert report.status == "not verified"
     assert "cannot load the original" in report.reason
+
+
+def test_the_verdict_says_whose_implementation_ran() -> None:
+    first, second = model("y = acme.Twice(x)"), model("y = Add(x, x)")
+    text = "acme::Twice: ran by the reference implementation of a pack"
+    for before, after in ((first, second), (second, first), (first, first)):
+        assert verify(before, after).notes == (text,)
+    assert verify(second, second).notes == ()

@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
+import xoptim
 from xoptim.verification import (
     ProviderUnavailable,
     Session,
@@ -643,3 +644,11 @@ def test_items_of_a_sequence_are_one_output() -> None:
         "z",
     }
     assert report.summary().startswith("equal: 2 outputs in ")
+
+
+def test_steps_are_announced() -> None:
+    steps: list[str] = []
+    text = "g (float[n] x) => (float[n] y) { y = Neg(x) }"
+    report = xoptim.verify(model_of(text), model_of(text), on_step=steps.append)
+    assert steps[0] == "verifying: running the original"
+    assert f"verifying: comparing runs: 1 of {len(report.runs)}" in steps

@@ -15,6 +15,7 @@ from xoptim.bench.options import BenchOptions
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.engine.options import OptimizationChanges, OptimizationOptions
 from xoptim.facts.changes import with_changes
+from xoptim.facts.progress import silent
 from xoptim.graph.hub import local_file
 from xoptim.graph.save import Draft, hold_weights
 from xoptim.graph.sources import Source, is_a, is_model
@@ -235,6 +236,7 @@ def verify(
     options: VerificationOptions | None = None,
     *,
     precision: PrecisionOptions | None = None,
+    on_step: Callable[[str], object] = silent,
     **changes: Unpack[VerificationChanges],
 ) -> VerificationReport:
     """Run two models on the same inputs in ONNX Runtime and compare the outputs.
@@ -252,6 +254,8 @@ def verify(
         options: values, provider and tolerance of the comparison.
         precision: judge a quantized model by the metric, the tolerances and the samples of these
             options.
+        on_step: called with a description of each step of a comparison of two models, such as
+            ``verifying: comparing runs: 3 of 40``; unused with ``precision`` and functions.
         **changes: fields of `VerificationOptions` to set, such as ``exactness="exact"``, which
             demands equal bits.
 
@@ -274,4 +278,4 @@ def verify(
     checks = replace(checks, optimized_dir=candidate.base_dir or checks.optimized_dir)
     if precision is not None:
         return verify_within(first, second, precision, checks)
-    return verification.verify_models(first, second, checks)
+    return verification.verify_models(first, second, checks, on_step=on_step)

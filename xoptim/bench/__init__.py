@@ -20,5 +20,9 @@ if TYPE_CHECKING:
         ratio_of as ratio_of,
     )
     from xoptim.bench.subjects import Loading as Loading
+    from xoptim.bench.versions import (
+        VersionsReport as VersionsReport,
+        bench_versions as bench_versions,
+    )
 else:
     __getattr__ = on_demand(__name__)

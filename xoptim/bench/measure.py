@@ -88,24 +88,25 @@ def profile(
                 session = opened(
                     subject, replace(options.settings, profile=Path(folder) / "profile"), feeds
                 )
-                results[subject.label] = _operators(_profile(session, feeds, options.seconds))
+                run_for_profile(session.runner(feeds), options.seconds)
+                results[subject.label] = operator_times(session.end_profiling())
         return results
 
 
-def _profile(session: Session, feeds: Mapping[str, Value], seconds: float) -> list[dict[str, Any]]:
-    """Events of the profiler, including those of warm-up runs."""
-    run = session.runner(feeds)
+def run_for_profile(run: Callable[[], object], seconds: float, limit: int = _MAX_RUNS) -> None:
+    """Run under the profiler for some seconds, including runs to warm up, at most ``limit``
+    times.
+    """
     end = time.perf_counter() + seconds
-    for count in range(_MAX_RUNS):
+    for count in range(limit):
         run()
         if count >= _WARM_RUNS + _MIN_RUNS and time.perf_counter() > end:
             break
-    events: list[dict[str, Any]] = json.loads(session.end_profiling().read_text(encoding="utf-8"))
-    return events
 
 
-def _operators(events: Sequence[dict[str, Any]]) -> dict[str, OperatorTime]:
-    """Times by operator, the median of the runs after the warm-up."""
+def operator_times(profile: Path) -> dict[str, OperatorTime]:
+    """Times by operator in the file of a profiler, the median of the runs after the warm-up."""
+    events: list[dict[str, Any]] = json.loads(profile.read_text(encoding="utf-8"))
     starts = sorted(event["ts"] for event in events if event.get("name") == "model_run")
     micros: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(starts))
     calls: Counter[str] = Counter()
@@ -190,7 +191,7 @@ def _report(
         comparisons[1:] = [_compare(subjects[0], subject, options) for subject in subjects[1:]]
     ratios = [None, *(ratio_of(t.rounds, times[0].rounds, options.seed) for t in times[1:])]
     figures = tuple(
-        ModelTimes(subject.label, *_statistics(model_times), load, ratio, comparison)
+        ModelTimes(subject.label, *statistics_of(model_times), load, ratio, comparison)
         for subject, model_times, load, ratio, comparison in zip(
             subjects, times, loading, ratios, comparisons, strict=True
         )
@@ -198,7 +199,7 @@ def _report(
     return BenchReport(figures, reference.sizes, options, reference.refused)
 
 
-def _statistics(times: Times) -> tuple[float, float, float, int]:
+def statistics_of(times: Times) -> tuple[float, float, float, int]:
     """Median, best and spread of the seconds of all rounds, and the number of rounds."""
     rounds = [seconds for pass_rounds in times.rounds for seconds in pass_rounds]
     first, _, third = quantiles(rounds, n=_QUARTILES)

@@ -15,8 +15,10 @@ from xoptim.facts.dtypes import byte_size
 from xoptim.facts.errors import ModelError
 from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.operators import operator_label
+from xoptim.facts.words import bytes_text, with_unit
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
+from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.verification.dims import unknown_dimension
@@ -52,6 +54,17 @@ class Cost(JsonResult):
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
+    @property
+    def texts(self) -> tuple[str, str, str, str, str]:
+        """Nodes, parameters, operations, bytes read and bytes written, with their units."""
+        return (
+            str(self.nodes),
+            f"{self.parameters:,}",
+            with_unit(self.flops, ("", "k", "M", "G", "T")),
+            bytes_text(self.read),
+            bytes_text(self.written),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Costs(JsonResult):
@@ -82,27 +95,25 @@ def costs(
     parts of its nodes' names, separated by slashes or dots. Raises `ModelError` when no input has a
     dimension that ``sizes`` names.
     """
-    model = load_model(proto, base_dir)
+    return node_costs(load_model(proto, base_dir), proto, sizes, base_dir, depth)[0]
+
+
+def node_costs(
+    model: Model,
+    proto: onnx.ModelProto,
+    sizes: Mapping[str, int],
+    base_dir: Path | None = None,
+    depth: int = 3,
+) -> tuple[Costs, dict[Node, Cost]]:
+    """The `costs` of a model that is loaded from ``proto``, and the cost of each of its nodes."""
     graph = model.graph
-    dims = [
-        dim
-        for info in graph.declared_inputs.values()
-        for dim in info.shape or ()
-        if not isinstance(dim, int)
-    ]
-    names = {symbol for dim in dims if not dim.is_anonymous for symbol in dim.symbols}
-    unknown = next((name for name in sizes if name not in names), None)
-    if unknown is not None:
-        raise ModelError(unknown_dimension(unknown, sorted(names)))
-    resolved = _agreed(
-        {name: sizes.get(name, _DEFAULT_SIZE) for name in sorted(names)}, sizes, model.equal_sizes
-    )
+    resolved = _resolved(model, sizes)
     count = _Counter(resolved)
     operators: dict[str, Cost] = {}
     layers: dict[str, Cost] = {}
     total = Cost()
-    for node in (node for inner in graph.all_graphs() for node in inner.nodes):
-        cost = count.cost(node)
+    nodes = {node: count.cost(node) for inner in graph.all_graphs() for node in inner.nodes}
+    for node, cost in nodes.items():
         key = operator_label(node.op_type, node.domain)
         for table, name in ((operators, key), (layers, _layer(node.name, depth))):
             table.setdefault(name, Cost()).add(cost)
@@ -110,8 +121,27 @@ def costs(
     ordered = dict(
         sorted(operators.items(), key=lambda item: (-item[1].flops, -item[1].written, item[0]))
     )
-    return Costs(
-        resolved, ordered, layers, total, MemoryNeed(SizedModel(proto, base_dir)).at_least(resolved)
+    peak = MemoryNeed(SizedModel(proto, base_dir)).at_least(resolved)
+    return Costs(resolved, ordered, layers, total, peak), nodes
+
+
+def _resolved(model: Model, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The size of each named dimension of the inputs.
+
+    Raises `ModelError` when no input has a dimension that ``sizes`` names.
+    """
+    dims = [
+        dim
+        for info in model.graph.declared_inputs.values()
+        for dim in info.shape or ()
+        if not isinstance(dim, int)
+    ]
+    names = {symbol for dim in dims if not dim.is_anonymous for symbol in dim.symbols}
+    unknown = next((name for name in sizes if name not in names), None)
+    if unknown is not None:
+        raise ModelError(unknown_dimension(unknown, sorted(names)))
+    return _agreed(
+        {name: sizes.get(name, _DEFAULT_SIZE) for name in sorted(names)}, sizes, model.equal_sizes
     )
 
 

@@ -31,6 +31,7 @@ class Page {
     this.links = data.links;
     this.patterns = data.patterns;
     this.misses = data.misses;
+    this.isSingle = data.isSingle;
     this.changes = data.links.changes.map(([name, before, after, isGone], id) => ({ id, name, before, after, isGone }));
     const on = {
       hover: (...args) => this.hover(...args), leave: () => { get("tip").hidden = true; },
@@ -272,7 +273,7 @@ class Page {
     const fate = isBefore ? FATES[this.links.fates[id]] : this.links.made[id] >= 0 ? "New" : "Unchanged";
     const head = make("h3", "", `${node.op} `, parent);
     make("code", "", node.name, head);
-    make("span", `fate ${pane.stateOf(id)}`, fate, head);
+    if (!this.isSingle) make("span", `fate ${pane.stateOf(id)}`, fate, head);
     const facts = make("dl", "facts", "", parent);
     const add = (term, values) => values.forEach((value, place) => {
       make("dt", "", place ? "" : term, facts);
@@ -285,6 +286,10 @@ class Page {
     if (node.attributes) {
       make("dt", "", "attributes", facts);
       make("dd", "", node.attributes, facts);
+    }
+    if (pane.side.costs[id]) {
+      make("dt", "", "cost", facts);
+      make("dd", "", pane.side.costs[id], facts);
     }
     if (pane.side.runs[id]) {
       make("dt", "", "placement", facts);
@@ -336,6 +341,7 @@ class Page {
     shapes(node.inputs).slice(0, 8).forEach((text) => lines.push(["div", `reads ${text}`]));
     shapes(node.outputs).slice(0, 8).forEach((text) => lines.push(["div", `gives ${text}`]));
     if (node.attributes) lines.push(["div", node.attributes]);
+    if (pane.side.costs[ref]) lines.push(["div", pane.side.costs[ref]]);
     if (pane.side.runs[ref]) lines.push(["div", pane.side.runs[ref].text]);
     return lines;
   }
@@ -352,7 +358,9 @@ class Page {
       pane.draw();
     }
     this.at = -1;
-    get("found").textContent = text ? `${this.before.hits.size} before, ${this.after.hits.size} after` : "";
+    const [before, after] = this.panes.map((pane) => pane.hits.size);
+    const counts = this.isSingle ? `${after} found` : `${before} before, ${after} after`;
+    get("found").textContent = text ? counts : "";
   }
 
   nextHit(step) {

@@ -33,6 +33,7 @@ class Side {
       id, path: path.join("/"), label, parent, nodes, inside: [], box: data.boxes[id],
     }));
     const { nodes = [], texts = [] } = data.runs;
+    this.costs = data.costs || [];
     this.runs = nodes.map((run) => run && { kind: texts[run[0]][0], text: texts[run[0]][1], partition: run[1] });
     this.producer = new Map();
     this.readers = new Map();

@@ -6,7 +6,7 @@ outputs.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from xoptim.bench.measure import OperatorTime
 from xoptim.bench.rounds import BenchReport, circumstances, milliseconds
@@ -64,6 +64,25 @@ class OperatorRow:
     trend: str = ""
 
 
+CostRow: TypeAlias = tuple[str, ...]
+"""Name, nodes, parameters, operations, bytes read and bytes written."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostFacts:
+    """The costs of a model that a page shows alone.
+
+    Attributes:
+        tables: rows by the heading of their first column; the last row of each has the sums.
+        nodes: the cost of each drawn node, as text, in order.
+        note: the sizes of dynamic dimensions.
+    """
+
+    tables: Mapping[str, Sequence[CostRow]]
+    nodes: Sequence[str]
+    note: str
+
+
 @dataclass(frozen=True, slots=True)
 class PageFacts:
     """The texts of a page."""
@@ -84,6 +103,7 @@ class PageFacts:
     quantizable: Sequence[Mapping[str, str]] = ()
     placing: PlacingFacts | None = None
     viewers: Sequence[tuple[str, str]] = ()  # other viewers, with the command that opens a model
+    costs: CostFacts | None = None  # of a page about one model
 
 
 def facts_of(subject: ReportSubject, before: Drawing, after: Drawing) -> PageFacts:
@@ -115,21 +135,20 @@ def facts_of(subject: ReportSubject, before: Drawing, after: Drawing) -> PageFac
         precision=subject.precision,
         quantizable=subject.quantizable,
         placing=subject.placing,
-        viewers=_viewers(subject),
+        viewers=viewers_of(subject.title, subject.result),
     )
 
 
-def _viewers(subject: ReportSubject) -> list[tuple[str, str]]:
-    """Commands of a shell that open the models in other viewers, in the folder of the models."""
-    viewers = [("Netron", f"netron {shell_path(name)}") for name in (subject.title, subject.result)]
+def viewers_of(title: str, *others: str) -> list[tuple[str, str]]:
+    """Commands of a shell that open models in other viewers, in the folder of the models."""
+    viewers = [("Netron", f"netron {shell_path(name)}") for name in (title, *others)]
     viewers.append(
         (
             "Model Explorer",
-            f"model-explorer {shell_path(subject.title)} "
-            "--extensions=xoptim.integrations.model_explorer",
+            f"model-explorer {shell_path(title)} --extensions=xoptim.integrations.model_explorer",
         )
     )
-    return viewers if subject.title.endswith(".onnx") else []
+    return viewers if title.endswith(".onnx") else []
 
 
 def _percent(before: float, after: float) -> str:

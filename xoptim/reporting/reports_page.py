@@ -50,7 +50,12 @@ def render(
     placing = facts.placing or PlacingFacts("")
     data = {
         "before": {**_side(before), "runs": sites_json(before, placing.before)},
-        "after": {**_side(after), "runs": sites_json(after, placing.after)},
+        "after": {
+            **_side(after),
+            "runs": sites_json(after, placing.after),
+            "costs": [] if facts.costs is None else facts.costs.nodes,
+        },
+        "isSingle": facts.costs is not None,
         "links": links.to_json(),
         "patterns": about | {rewrite.name(): _about(rewrite) for rewrite in rewrites},
         "misses": rows,

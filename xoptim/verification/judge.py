@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import numpy as np
-import onnx
 
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.progress import silent, with_progress
-from xoptim.facts.protos import inner_graphs
-from xoptim.operators.registry import Trait, operators_with
 from xoptim.verification.arbiter import Arbiter, Finding
 from xoptim.verification.branches import Coverage
 from xoptim.verification.compare import Comparison, ComparisonRules
@@ -26,6 +23,7 @@ from xoptim.verification.further import TINY
 from xoptim.verification.noise import NoisyModel
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import Located, ModelLike, read_proto
+from xoptim.verification.randomness import unseeded_operator
 from xoptim.verification.reference import Reference
 from xoptim.verification.report import (
     Cause,
@@ -53,7 +51,6 @@ from xoptim.verification.work import weight_bytes
 _MAX_DRAWS: Final = 4  # times that the noise is measured
 _Levels: TypeAlias = dict[str, dict[int, ErrorBin]]
 """Differences that rounding makes in each output, by the magnitude of its elements."""
-_RANDOM: Final = operators_with(Trait.RANDOM)
 _LOGGER = logging.getLogger("xoptim")
 _SUSPICIOUS: Final = 4.0  # units in the last place; smaller differences need no values in double
 _SUSPICIOUS_HALF: Final = 1.0  # the same in 16 bits, where a bias hides in rounding
@@ -162,18 +159,6 @@ def where_text(sizes: Mapping[str, int]) -> str:
 def values_text(run: RunPlan | RunReport) -> str:
     """The values of a run, as the end of a sentence, where they are not the usual ones."""
     return _DESCRIBED.get(run.source, "")
-
-
-def _random_operator(model: onnx.ModelProto) -> str:
-    """An operator whose random numbers depend on its position in the graph, ``""`` if none."""
-    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
-    nodes += [node for graph in inner_graphs(nodes) for node in graph.node]
-    operators = (
-        n.op_type
-        for n in nodes
-        if n.op_type in _RANDOM and all(a.name != "seed" for a in n.attribute)
-    )
-    return next((f"{op_type} without a seed" for op_type in operators), "")
 
 
 def _excused(c: Comparison) -> Comparison:
@@ -350,7 +335,7 @@ class Judge:
     def verdict(self, reference: Reference, is_part: bool = False) -> VerificationReport:
         """The report after all runs."""
         broken = [i for i, run in enumerate(self.runs) if not run.is_accepted()]
-        unsteady = _random_operator(reference.proto) if broken else ""
+        unsteady = unseeded_operator(reference.proto) if broken else ""
         if broken and not unsteady and self._options.considers_noise:
             self._measure_noise(reference, broken)
         # Measuring the noise loads the original once more, and explains most differences. Only if

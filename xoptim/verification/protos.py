@@ -96,6 +96,16 @@ def _missing_definitions(model: onnx.ModelProto) -> Iterator[onnx.FunctionProto]
         pending = [node for definition in called for node in every_node(definition.node)]
 
 
+def pack_definitions(model: onnx.ModelProto) -> list[str]:
+    """The custom operators that are local functions of a model with the definition of a pack."""
+    names = []
+    for function in model.functions:
+        operator = OPERATORS.get((function.domain, function.name))
+        if operator is not None and operator.definition == function:
+            names.append(f"{function.domain}::{function.name}")
+    return names
+
+
 def read_defined(
     model: ModelLike, base_dir: Path | None, libraries: Sequence[str]
 ) -> tuple[onnx.ModelProto, Path | None]:

@@ -25,7 +25,14 @@ from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunErr
 from xoptim.verification.judge import Judge, judge
 from xoptim.verification.judge_sections import judge_in_sections
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import Located, ModelLike, read_defined, read_proto
+from xoptim.verification.protos import (
+    Located,
+    ModelLike,
+    pack_definitions,
+    read_defined,
+    read_proto,
+)
+from xoptim.verification.randomness import random_output
 from xoptim.verification.reference import read_original, run_reference
 from xoptim.verification.report import VerificationReport
 from xoptim.verification.runs import warn_of_missing
@@ -33,7 +40,11 @@ from xoptim.verification.work import COPIES, fits_into_memory, is_mapped
 
 
 def verify_models(
-    original: ModelLike, optimized: ModelLike, options: VerificationOptions | None = None
+    original: ModelLike,
+    optimized: ModelLike,
+    options: VerificationOptions | None = None,
+    *,
+    on_step: Callable[[str], object] = silent,
 ) -> VerificationReport:
     """Compare a model with the original; see `compare`.
 
@@ -44,7 +55,7 @@ def verify_models(
     options = options or VerificationOptions()
     record = _recorded(original, optimized)
     assume = (*options.assume, *record) if options.assume_from_model else options.assume
-    report = compare(original, optimized, replace(options, assume=assume))
+    report = compare(original, optimized, replace(options, assume=assume), on_step=on_step)
     warn_of_missing(original, options.feeds)
     return report if options.assume_from_model else with_record(report, record, options)
 
@@ -90,8 +101,8 @@ def compare(
     Both are run in onnxruntime as they are written, its own optimizations off, on the same values.
     The status is ``not verified`` when the original cannot be loaded or run, or when its results
     are not evidence (it does not repeat them, they hold no finite number, or rounding alone changes
-    them a lot); it is ``different`` when the optimized model has another signature, cannot be
-    loaded or run, or computes something else.
+    them a lot); it is ``different`` when the optimized model has another signature, cannot
+    be loaded or run, or computes something else.
 
     Models whose weights do not fit into memory are run in sections, by
     `xoptim.verification.judge_sections`. ``on_step`` is called with a description of each step.
@@ -107,15 +118,11 @@ def compare(
         proto, base_dir = read_original(original, options)
         other, fault = _read(optimized, options)
         options = _assuming(options, proto)
-        in_sections = options.sections
-        if in_sections is None:
-            in_sections = not fits_into_memory(
-                proto, options.memory_limit, copies=1 if is_mapped(proto) else COPIES
-            )
-        if in_sections:
+        if _needs_sections(proto, options):
             if other is None:
                 return refuse("different", fault)
-            return judge_in_sections((proto, base_dir), other, options, on_step)
+            report = judge_in_sections((proto, base_dir), other, options, on_step)
+            return _qualified(report, proto, other.proto, options)
         on_step("verifying: running the original")
         reference = run_reference(original, options, proto, None if other is None else other.proto)
     except ChoiceError:
@@ -126,7 +133,37 @@ def compare(
         return refuse("not verified", f"onnxruntime cannot run the original: {error}", "run")
     name = _name_of(original, optimized)
     folder = options.optimized_dir
-    return judge(reference, optimized, options, folder, other=other, name=name, on_step=on_step)
+    report = judge(reference, optimized, options, folder, other=other, name=name, on_step=on_step)
+    return _qualified(report, proto, None if other is None else other.proto, options)
+
+
+def _needs_sections(proto: onnx.ModelProto, options: VerificationOptions) -> bool:
+    """Whether a model is run section by section: as the options say, else by its weights."""
+    if options.sections is not None:
+        return options.sections
+    copies = 1 if is_mapped(proto) else COPIES
+    return not fits_into_memory(proto, options.memory_limit, copies=copies)
+
+
+def _qualified(
+    report: VerificationReport,
+    original: onnx.ModelProto,
+    optimized: onnx.ModelProto | None,
+    options: VerificationOptions,
+) -> VerificationReport:
+    """The verdict, with notes about operators that ran by the definition of a pack, and about
+    random outputs for which both models drew the same numbers.
+    """
+    protos = [proto for proto in (original, optimized) if proto is not None]
+    defined = {name for proto in protos for name in pack_definitions(proto)}
+    if defined and not options.custom_op_libs:
+        text = f"{', '.join(sorted(defined))}: ran by the reference implementation of a pack"
+        report = replace(report, notes=(*report.notes, text))
+    output = random_output(original) if report.ok else ""
+    if output:
+        text = f"{output}; both models drew the same numbers"
+        report = replace(report, notes=(*report.notes, text))
+    return report
 
 
 def _name_of(original: ModelLike, optimized: ModelLike) -> str:

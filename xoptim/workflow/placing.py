@@ -27,15 +27,30 @@ def placing_of(fitting: FittingOutcome, drawn: onnx.ModelProto) -> PlacingFacts 
     original = fitting.original
     counts = [("original", original.counts())] if original is not None else []
     counts += [("optimized", fitted.before.counts()), ("result", fitted.after.counts())]
-    left = Counter((node.label, node.reason) for node in fitted.after.left)
     return PlacingFacts(
         target=fitting.target.name,
         before={} if original is None else _sites(original),
         after=_by_result(_with_lowered(fitted), drawn),
         counts=counts,
         lowerings=[(step.operator, step.pattern, step.count, step.reason) for step in fitted.steps],
-        left=[(label, count, reason) for (label, reason), count in left.most_common()],
+        left=_left(fitted.after),
     )
+
+
+def placing_alone(placement: Placement, drawn: onnx.ModelProto) -> PlacingFacts:
+    """The placement of one model, which the page draws alone."""
+    return PlacingFacts(
+        target=placement.target,
+        after=_by_result(_sites(placement), drawn),
+        counts=[("model", placement.counts())],
+        left=_left(placement),
+    )
+
+
+def _left(placement: Placement) -> list[tuple[str, int, str]]:
+    """The operators that a target does not take, each with its number and the reason."""
+    left = Counter((node.label, node.reason) for node in placement.left)
+    return [(label, count, reason) for (label, reason), count in left.most_common()]
 
 
 def _sites(placement: Placement) -> dict[str, Site]:

@@ -1,12 +1,15 @@
 """``xopt bench``, and ``xopt MODEL --benchmark``."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from tests.cli.command import POSITIONS, TRANSPOSES, Xopt, write
 from xoptim.bench import BenchOptions, Loading
+from xoptim.bench.environments import InstallError
 from xoptim.verification import ProviderUnavailable
 
 QUICK = ("--seconds", "0.01", "--threads", "1")
@@ -223,3 +226,49 @@ def test_a_target_is_its_provider(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -
     assert given == ["webgpu"]
     assert xopt("bench", write(TRANSPOSES), *QUICK, "--target", "cpu").error == "no device"
     assert given == ["webgpu", "cpu"]
+
+
+@pytest.fixture
+def one_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All versions are the installed one."""
+    monkeypatch.setattr("xoptim.bench.versions.python_with", lambda _: Path(sys.executable))
+
+
+@pytest.mark.usefixtures("one_version")
+def test_versions_of_onnxruntime(xopt: Xopt) -> None:
+    words = "bench", write(TRANSPOSES), *QUICK, "--onnxruntime", "1.30,1.32"
+    code, out, err = xopt(*words, "--dim", "a=3,b=2")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    number = onnxruntime.__version__
+    assert f"1  onnxruntime {number}" in lines
+    ratio = next(line for line in lines if line.startswith(f"2  onnxruntime {number} (2): "))
+    assert "; equal" not in ratio, "versions are measured, not compared"
+    assert lines[-1].startswith("all operators")
+    found = xopt(*words, "--json").json
+    names = [f"onnxruntime {number}", f"onnxruntime {number} (2)"]
+    assert [model["model"] for model in found["models"]] == names
+    assert [*found["operators"]] == names
+    assert len(found["models"][1]["interval"]) == 2
+    assert found["operators"][f"onnxruntime {number}"]["Relu"]["calls"] == 1
+
+
+def test_versions_that_cannot_be_compared(xopt: Xopt) -> None:
+    words = "bench", write(TRANSPOSES), "--onnxruntime"
+    assert "give two or more different versions" in xopt(*words, "1.30").error
+    assert "give two or more different versions" in xopt(*words, "1.30,1.30").error
+    assert "'x' is not a version such as 1.30 or 1.30.1" in xopt(*words, "1.30,x").error
+    assert xopt(*words, "1.30,1.32", "model.onnx").error == (
+        "--onnxruntime measures one model; give one"
+    )
+    error = xopt(*words, "1.30,1.32", "--profile").error
+    assert error == "--profile has no effect with --onnxruntime; remove it"
+
+
+def test_a_version_that_cannot_be_installed(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(version: str) -> Path:
+        raise InstallError(f"cannot install onnxruntime {version}: no such version")
+
+    monkeypatch.setattr("xoptim.bench.versions.python_with", refuse)
+    outcome = xopt("bench", write(TRANSPOSES), "--onnxruntime", "1.30,1.32")
+    assert (outcome.code, outcome.error) == (2, "cannot install onnxruntime 1.30: no such version")

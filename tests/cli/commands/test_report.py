@@ -1,4 +1,4 @@
-"""``xopt MODEL --report``, ``xopt diff --html``."""
+"""``xopt MODEL --report``, ``xopt diff --html``, ``xopt stats --html``."""
 
 from pathlib import Path
 
@@ -43,12 +43,53 @@ def test_two_models(xopt: Xopt) -> None:
     assert xopt("diff", "model.onnx", "model.onnx", "--html", "a.html", "--no-verify").code == 0
 
 
+def test_one_model(xopt: Xopt) -> None:
+    write(TEXT)
+    found = xopt("stats", "model.onnx", "--html", "page.html", "--dim", "n=6")
+    assert (found.code, found.out, found.err) == (0, "written       page.html\n", "")
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "<h1>model.onnx</h1>" in page
+    assert "n=6" in page
+    assert 'id="placement"' not in page
+    assert xopt("stats", "model.onnx", "--html", "page.html", "--target", "onnx").code == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "<h2>Placement on onnx</h2>" in page
+    assert "3 of 3 nodes in 1 partition" in page
+    assert (
+        "the model has no dynamic dimension 'k'"
+        in xopt("stats", "model.onnx", "--html", "page.html", "--dim", "k=6").error
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--html", "model.onnx"), "--html 'model.onnx' would replace the model"),
+        (("--html", "a.txt"), "--html writes HTML: name the file 'a.html', not 'a.txt'"),
+        (("--html", "a.html", "--layers"), "--layers has no effect with --html; remove it"),
+        (("--html", "a.html", "--json"), "--json has no effect with --html; remove it"),
+        (("--target", "onnx"), "--target has no effect without --html; remove it"),
+        (
+            ("--html", "a.html", "--software-device"),
+            "--software-device has no effect without --target webgpu; remove it",
+        ),
+    ],
+)
+def test_one_model_with_options_that_do_not_fit(
+    xopt: Xopt, words: tuple[str, ...], message: str
+) -> None:
+    write(TEXT)
+    assert xopt("stats", "model.onnx", *words).error == message
+    assert not Path("a.html").exists()
+
+
 def test_without_the_library(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libraries, "find_spec", lambda _: None)
     write(TEXT)
     message = 'xopt: error: the report needs igraph and jinja2: pip install "xoptim[report]"\n'
     assert xopt("model.onnx", "--report", "page.html") == (2, "", message)
     assert xopt("diff", "model.onnx", "model.onnx", "--html", "page.html").err == message
+    assert xopt("stats", "model.onnx", "--html", "page.html").err == message
     assert not Path("page.html").exists()
     assert not Path("model.opt.onnx").exists()
 
