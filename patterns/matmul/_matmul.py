@@ -9,6 +9,8 @@ from typing import Any, Final
 from xoptim.facts.dims import is_nonzero
 from xoptim.match import GraphView, PatternRewriter, runs
 
+from .._shapes import is_given_size
+
 MIN_ELEMENTS: Final = 1 << 16
 """Constants of fewer elements are cheap to store twice, and to transpose when a session begins."""
 
@@ -18,7 +20,7 @@ def contracts(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bo
     known to add up at least one term for each element.
 
     onnxruntime computes a MatMul over an axis of length 0 wrongly: FusedMatMul with a transposed
-    operand returns uninitialized memory, and Gemm adds its bias without ``beta``.
+    operand returns uninitialized memory (before 1.32), and Gemm adds its bias without ``beta``.
     """
     first, second = (0 if attributes.get(f"transBatch{side}") else -2 for side in "AB")
     places = (
@@ -27,7 +29,9 @@ def contracts(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bo
     )
     shapes = ((g.try_infer_shape(name), place) for name, place in places)
     return any(
-        shape is not None and len(shape) >= -place and is_nonzero(shape[place])
+        shape is not None
+        and len(shape) >= -place
+        and (is_nonzero(shape[place]) or is_given_size(g, shape[place]))
         for shape, place in shapes
     )
 
@@ -37,6 +41,13 @@ def can_fuse(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> boo
     and attributes.
     """
     return contracts(g, a, b, attributes) and runs(g, "FusedMatMul", a, "com.microsoft")
+
+
+def feeds_only(g: GraphView, name: str, *op_types: str) -> bool:
+    """Whether only nodes of these operators read a result."""
+    consumers = g.next_nodes(name)
+    is_read_elsewhere = g.is_output(name) or g.is_used_by_subgraph(name)
+    return not is_read_elsewhere and all(consumer.op_type in op_types for consumer in consumers)
 
 
 def axis_order(rank: int, attributes: Mapping[str, Any], side: str) -> list[int]:

@@ -18,7 +18,7 @@ from xoptim.match import (
 )
 
 from .._folding import scaled
-from ._matmul import axis_order, can_fuse, contracts, order_attributes
+from ._matmul import axis_order, can_fuse, contracts, feeds_only, order_attributes
 
 
 class _FusedMatMul(EasyPatternOptimization):
@@ -47,7 +47,7 @@ class _TransposedOperand(_FusedMatMul):
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
         # One operand; the pattern applies again for the other one.
-        transposed = g.op.Transpose(b if g.option("right") else a, perm=g.capture("perm"))
+        transposed = g.keep(g.op.Transpose(b if g.option("right") else a, perm=g.capture("perm")))
         left, right = (a, transposed) if g.option("right") else (transposed, b)
         return self.matmul(g, left, right)
 
@@ -56,6 +56,9 @@ class _TransposedOperand(_FusedMatMul):
     ) -> bool | None:
         """Derive the attributes with which the operand is read in an order of its axes."""
         attributes, side = m.get("attributes", {}), "B" if m.right else "A"
+        # (5) The pattern applies again for the other MatMuls; the last one removes the Transpose.
+        if not feeds_only(g, m.nodes[0].output[0], "MatMul", "FusedMatMul"):
+            return self.none(m.nodes[0], msg="something other than MatMuls reads the Transpose")
         flags = order_attributes(order, side)
         if flags is None:
             return self.none(m.nodes[0], msg="FusedMatMul does not read the axes in this order")
@@ -63,8 +66,8 @@ class _TransposedOperand(_FusedMatMul):
         batched = [fused.get(f"transBatch{operand}") for operand in "AB"]
         if any(batched) and not _has_equal_batches(g, (m.a, m.b), fused):  # (3)
             return self.none(m.nodes[-1], msg="the operands do not have the same batch dimensions")
-        is_transposed = attributes.get("transA") or attributes.get("transB")
-        # (4) Where a dimension of 0 gives no zeros already, nothing is lost.
+        # (4) A FusedMatMul of a transposed operand does not return zeros before the rewrite either.
+        is_transposed = any(value for name, value in attributes.items() if name != "alpha")
         if not (is_transposed or contracts(g, m.a, m.b, fused)) or not runs(
             g, "FusedMatMul", m.a, "com.microsoft"
         ):
@@ -98,7 +101,8 @@ class FusedMatMulPattern(_TransposedOperand):
     2. both operands are matrices, for which there is Gemm.
     3. rows come before the batches, and the operands do not have the same batch dimensions.
     4. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it
-       does not return zeros then.
+       does not return zeros then (before onnxruntime 1.32).
+    5. something other than MatMuls reads the Transpose.
     """
 
     priority = 7
@@ -120,6 +124,11 @@ class FusedMatMulPattern(_TransposedOperand):
         "agraph (float[a,8,q] x, float[a,8,k] w) => (float[a,q,k] y) { "
         "t = Transpose <perm = [0, 2, 1]> (x) y = com.microsoft.FusedMatMul <alpha = 0.5> (t, w) }",
         "{ y = com.microsoft.FusedMatMul <alpha = 0.5, transA = 1> (x, w) }",
+        "agraph (float[a,8,q] x, float[a,8,k] w, float[a,8,l] v) "
+        "=> (float[a,q,k] y, float[a,q,l] z) { t = Transpose <perm = [0, 2, 1]> (x) "
+        "y = MatMul(t, w) z = MatMul(t, v) }",
+        "{ y = com.microsoft.FusedMatMul <transA = 1> (x, w) "
+        "z = com.microsoft.FusedMatMul <transA = 1> (x, v) }",
         "agraph (float[q,a,8] x, float[a,8,k] w) => (float[a,q,k] y) { "
         "t = Transpose <perm = [1, 0, 2]> (x) y = MatMul(t, w) }",
         "{ y = com.microsoft.FusedMatMul <transBatchA = 1> (x, w) }",
@@ -143,7 +152,8 @@ class TransposeFusedMatMulBPattern(_TransposedOperand):
     2. the other operand is a vector.
     3. rows come before the batches, and the operands do not have the same batch dimensions.
     4. the provider has no kernel of FusedMatMul for the type, or the sums may have no terms: it
-       does not return zeros then.
+       does not return zeros then (before onnxruntime 1.32).
+    5. something other than MatMuls reads the Transpose.
     """
 
     priority = 8
@@ -309,10 +319,7 @@ class MulFusedMatMulPattern(_FusedFactor):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         scaled = m.nodes[0]
         # (4) The pattern applies again for each of the other MatMuls; the last one removes scaled.
-        if g.is_output(scaled.output[0]) or not all(
-            consumer.op_type in ("MatMul", "FusedMatMul")
-            for consumer in g.next_nodes(scaled.output[0])
-        ):
+        if not feeds_only(g, scaled.output[0], "MatMul", "FusedMatMul"):
             return self.none(scaled, msg="something else reads the scaled operand")
         return super().validate_mapping(g, m)
 
