@@ -1,7 +1,7 @@
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
-from xoptim.facts.operators import has_kernel
+from xoptim.facts.operators import has_kernel, operator_label
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import agree_elsewhere, axis_of, is_op, renamed
@@ -36,6 +36,7 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
     """
 
     anchors = ("QuantizeLinear",)
+    opposite: ClassVar[str] = "DequantizeLinear"
     near = ("DequantizeLinear", *sorted(_MOVING))
     priority = 1
     min_opset = 10
@@ -53,7 +54,7 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
         pending = [node.input[0]]
         for name in pending:
             step = g.node_before(name)
-            if is_op(step, "DequantizeLinear"):
+            if step is not None and operator_label(step.op_type, step.domain) == self.opposite:
                 first = parameters(g, step)
                 # (1)
                 same = (
@@ -112,4 +113,28 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
         "y = DequantizeLinear(q, s, z) }",
         "<float s = {0.1}, int8 z = {3}> { a = QuantizeLinear(x, s, z) "
         "y = DequantizeLinear(a, s, z) }",
+    )
+
+
+class ContribDequantizeLinearQuantizeLinearPattern(DequantizeLinearQuantizeLinearPattern):
+    """com.microsoft.QuantizeLinear(Reshape(com.microsoft.DequantizeLinear(x, s, z)), s, z) →
+    Reshape(x)
+
+    What: the same for ONNX Runtime's operators, which quantize to 16 and 4 bits below operator set
+    21 of the standard.
+    Why: the integers are moved, or folded where x is constant.
+    Refuses when:
+    1. to 7. as in `DequantizeLinearQuantizeLinearPattern`.
+    """
+
+    anchors = ("com.microsoft::QuantizeLinear",)
+    opposite = "com.microsoft::DequantizeLinear"
+    near = ("com.microsoft::DequantizeLinear", *sorted(_MOVING))
+
+    examples = Example.only(
+        "agraph (uint16[2,3,4] x) => (uint16[2,12] y) <float s = {0.1}, uint16 z = {128}, "
+        "int64[2] k = {2, -1}> { d = com.microsoft.DequantizeLinear(x, s, z) "
+        "t = Transpose <perm = [0, 2, 1]> (d) r = Reshape(t, k) "
+        "y = com.microsoft.QuantizeLinear(r, s, z) }",
+        "<int64[2] k = {2, -1}> { t = Transpose <perm = [0, 2, 1]> (x) y = Reshape(t, k) }",
     )
