@@ -1,3 +1,4 @@
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -22,6 +23,10 @@ from ._mask import ABSORBING, magnitude_of
 
 _MAX_ELEMENTS: Final = 1 << 16
 """Most elements of a weight: with larger ones, the operator was measured to be slower."""
+_MAX_LENGTH: Final = 128
+"""Most rows of a sequence, likewise."""
+_MAX_BATCH: Final = 2
+"""Most sequences for which the operator is as fast as Attention of the standard."""
 _ATTRIBUTES: Final = {"num_heads", "q_num_heads", "kv_num_heads", "scale"}
 _MASK: Final = {"Attention": 3, "MultiHeadAttention": 5}
 """The operand that is added to the scores."""
@@ -49,13 +54,14 @@ class PackedAttentionPattern(PatternOptimization):
 
     What: one operator multiplies by the three weights, which are stored in one matrix; the same for
     com.microsoft.MultiHeadAttention.
-    Why: with 8 to 256 features, one thread of onnxruntime's CPU provider takes 0.88 to 1.03 of the
-    time (3 to 256 rows); with 768 features 1.06 to 1.17 for several sequences, so large weights
-    stay.
+    Why: one thread of onnxruntime's CPU provider takes 0.82 of the time of MultiHeadAttention for
+    one row of 256 features, 0.90 for 16, 0.96 for 128, but 1.05 for 1024; and 0.88 to 1.00 of the
+    time of Attention for one or two sequences, but 1.00 to 1.24 for 8 to 64.
     Refuses when:
     1. queries, keys and values are not linear layers of the same tensor with constant weights of
        the same shape, or something else reads them.
-    2. a weight has more than 65,536 elements, or a bias is large: the kernel adds it first.
+    2. a weight has more than 65,536 elements, there may be more than 128 rows, or more than two
+       sequences of Attention; or a bias is large: the kernel adds it first.
     3. the operator has keys of earlier calls, an attribute that the other one lacks, or several
        results, or heads of different sizes.
     4. an axis may be empty, or a shape is unknown.
@@ -97,6 +103,8 @@ class PackedAttentionPattern(PatternOptimization):
             return self.none(node, msg="the shape is unknown")
         if reason := may_be_empty(g, shape):  # (4)
             return self.none(node, msg=reason)
+        if not _is_small(shape, is_standard=not node.domain):  # (2)
+            return self.none(node, msg="there may be many rows, for which the operator is slower")
         scores = (shape[0], heads, shape[1], shape[1])
         if mask and not _fits(g.try_infer_shape(mask), scores):  # (5)
             return self.none(node, msg="the mask does not have the dimensions of the scores")
@@ -120,13 +128,13 @@ class PackedAttentionPattern(PatternOptimization):
     )
     examples = (
         Example(
-            f"agraph (float[b,s,2] x) => (float[b,s,2] y) <{_weights}, float[2] b = {{1, 2}}, "
+            f"agraph (float[b,3,2] x) => (float[b,3,2] y) <{_weights}, float[2] b = {{1, 2}}, "
             f"float[2] c = {{3, 4}}> {{ {_layer} "
             "y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 0.5> (q, k, r) }",
             f"{_after} {{ y = com.microsoft.Attention <num_heads = 2, scale = 0.5> (x, t, d) }}",
         ),
         Example(
-            "agraph (float[b,3,2] x, bool[b,1,3,3] m) => (float[b,3,2] y) "
+            "agraph (float[2,3,2] x, bool[2,1,3,3] m) => (float[2,3,2] y) "
             f"<{_weights}, float[2] b = {{1, 2}}, float[2] c = {{3, 4}}, float low = {{-10000}}> "
             f"{{ n = Cast <to = 1> (m) o = Mul(n, low) {_layer} "
             "y = Attention <q_num_heads = 1, kv_num_heads = 1> (q, k, r, o) }",
@@ -176,6 +184,12 @@ def _heads(node: Node) -> int | None:
         return int(node.get_attribute("num_heads"))
     heads = node.get_attribute("q_num_heads", None)
     return heads if heads and heads == node.get_attribute("kv_num_heads", None) else None
+
+
+def _is_small(shape: Sequence[Any], *, is_standard: bool) -> bool:
+    """Whether the operator was measured to be as fast for this batch and this length."""
+    batch, length = (dim if isinstance(dim, int) else math.inf for dim in shape[:2])
+    return length <= _MAX_LENGTH and (batch <= _MAX_BATCH or not is_standard)
 
 
 def _fits(mask: Sequence[Any] | None, scores: Sequence[Any]) -> bool:
