@@ -79,6 +79,7 @@ def test_layers_for_which_it_is_slower_or_different(
 def test_bounds_of_masks(formula: str, bound: float) -> None:
     model = load(
         "agraph (bool[n] b, int32[n] i, float[n] f) => (float[n] y) "
-        f"<float[2] k = {{-3, 2}}, float low = {{-10000}}> {{ d = Cast <to = 1> (b) y = {formula} }}"
+        "<float[2] k = {-3, 2}, float low = {-10000}> "
+        f"{{ d = Cast <to = 1> (b) y = {formula} }}"
     )
     assert magnitude_of(GraphView(model.graph), "y") == bound
