@@ -1,5 +1,5 @@
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeGuard
 
 from xoptim.facts.operators import has_kernel, operator_label
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
@@ -10,6 +10,12 @@ from ._parameters import are_kept, parameters, parts_pair
 
 _MOVING: Final = MOVING - {"Split"} | {"Concat"}
 """Operators that only move elements: of their first operand, or of all operands of a Concat."""
+_COPYING: Final = {
+    "mode": "nearest",
+    "coordinate_transformation_mode": "asymmetric",
+    "nearest_mode": "floor",
+}
+"""Attributes of a Resize that copies elements."""
 _MAX_OPS = 16
 
 
@@ -18,7 +24,8 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
 
     What: moves the integers themselves, through any number of operators that move elements, or
     through none. Not through MaxPool: onnxruntime's integer kernel takes 3 times as long as both
-    conversions and the float32 kernel together.
+    conversions and the float32 kernel together; and through a nearest Resize only if it copies
+    elements without computing coordinates (0.21 to 0.53 of the time; other ones 1.14 to 1.18).
     Why: quantizing with the parameters of the DequantizeLinear returns the same integers. Measured
     on a tensor of 1x56x56x64 with ORT graph optimizations disabled, which do the same: 0.07 to 0.17
     of the time.
@@ -37,7 +44,7 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
 
     anchors = ("QuantizeLinear",)
     opposite: ClassVar[str] = "DequantizeLinear"
-    near = ("DequantizeLinear", *sorted(_MOVING))
+    near = ("DequantizeLinear", "Resize", *sorted(_MOVING))
     priority = 1
     min_opset = 10
     radius = 6
@@ -65,7 +72,7 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
                     return self.none(step, msg="the scale, zero point or integer type differs")
                 sources[name] = step.input[0]
             # (4) (5)
-            elif not is_op(step, *_MOVING) or not g.is_exclusive(name) or len(between) == _MAX_OPS:
+            elif not _moves(step) or not g.is_exclusive(name) or len(between) == _MAX_OPS:
                 return self.none(
                     step or node, msg="an operator in between computes, or has other consumers"
                 )
@@ -113,7 +120,21 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
         "y = DequantizeLinear(q, s, z) }",
         "<float s = {0.1}, int8 z = {3}> { a = QuantizeLinear(x, s, z) "
         "y = DequantizeLinear(a, s, z) }",
+        "agraph (uint8[1,2,3,4] x) => (uint8[1,2,6,8] y) <float s = {0.1}, uint8 z = {128}, "
+        "float[4] k = {1, 1, 2, 2}> { d = DequantizeLinear(x, s, z) "
+        'r = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric", '
+        'nearest_mode = "floor"> (d, , k) y = QuantizeLinear(r, s, z) }',
+        "<float[4] k = {1, 1, 2, 2}> "
+        '{ y = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric", '
+        'nearest_mode = "floor"> (x, , k) }',
     )
+
+
+def _moves(node: Node | None) -> TypeGuard[Node]:
+    """Whether an operator only moves elements, and is faster with integers."""
+    if is_op(node, "Resize"):
+        return {name: node.get_attribute(name, "") for name in _COPYING} == _COPYING
+    return is_op(node, *_MOVING)
 
 
 class ContribDequantizeLinearQuantizeLinearPattern(DequantizeLinearQuantizeLinearPattern):
@@ -129,7 +150,7 @@ class ContribDequantizeLinearQuantizeLinearPattern(DequantizeLinearQuantizeLinea
 
     anchors = ("com.microsoft::QuantizeLinear",)
     opposite = "com.microsoft::DequantizeLinear"
-    near = ("com.microsoft::DequantizeLinear", *sorted(_MOVING))
+    near = ("com.microsoft::DequantizeLinear", "Resize", *sorted(_MOVING))
 
     examples = Example.only(
         "agraph (uint16[2,3,4] x) => (uint16[2,12] y) <float s = {0.1}, uint16 z = {128}, "
