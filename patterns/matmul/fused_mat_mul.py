@@ -304,6 +304,9 @@ class MulFusedMatMulPattern(_FusedFactor):
     Why: saves one pass over the operand; measured 1.0 to 1.1 times faster on onnxruntime's CPU
     provider.
     Refuses when:
+    1. the number is out of range, or a 32-bit float cannot hold the factor.
+    2. both operands are matrices, for which there is Gemm, or one of them is a vector.
+    3. the provider has no kernel of FusedMatMul for the type.
     4. something other than MatMuls reads a · s.
     """
 

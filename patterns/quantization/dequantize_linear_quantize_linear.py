@@ -145,7 +145,7 @@ class ContribDequantizeLinearQuantizeLinearPattern(DequantizeLinearQuantizeLinea
     21 of the standard.
     Why: the integers are moved, or folded where x is constant.
     Refuses when:
-    1. to 7. as in `DequantizeLinearQuantizeLinearPattern`.
+    1. `DequantizeLinearQuantizeLinearPattern` would refuse the same operators of the standard.
     """
 
     anchors = ("com.microsoft::QuantizeLinear",)
