@@ -17,7 +17,8 @@ class BiasGeluPattern(EasyPatternOptimization):
     approximation by Tanh
 
     What: one operator instead of two; the same for com.microsoft.Gelu and com.microsoft.FastGelu.
-    Why: one kernel launch instead of two; not on the CPU, where it was measured no faster.
+    Why: one pass over x instead of two; one thread of onnxruntime's CPU provider takes 0.92 to 1.06
+    of the time for BiasGelu, and 0.81 to 0.94 for FastGelu, without its own optimizations.
     Refuses when:
     1. b is not a vector as long as the last axis, or that length is dynamic.
     2. the provider has no kernel for the type, or the type is double, for which the constants of
@@ -29,7 +30,7 @@ class BiasGeluPattern(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 7
     produces = ("com.microsoft",)
-    providers = ("cuda",)
+    providers = ("cpu", "cuda")
     tags = ("onnxruntime",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, b: Symbol) -> Symbol:

@@ -45,10 +45,12 @@ class _Tangent(_GeluFormula):
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         # The cube by Pow or Mul, with or without x factored out; three factors in any order (1).
         if g.option("factored"):
-            square = g.op.Pow(x, 2.0) if g.option("power") else g.op.Mul(x, x)
-            argument = g.op.Mul(
-                g.op.Mul(x, math.sqrt(2 / math.pi)), g.op.Add(g.op.Mul(square, 0.044715), 1.0)
+            square = (
+                g.op.Mul(g.op.Pow(x, 2.0), 0.044715)
+                if g.option("power")
+                else g.op.Mul(x, x, 0.044715, associative=True)
             )
+            argument = g.op.Mul(x, math.sqrt(2 / math.pi), g.op.Add(square, 1.0), associative=True)
         else:
             cube = g.op.Pow(x, 3.0) if g.option("power") else g.op.Mul(g.op.Mul(x, x), x)
             argument = g.op.Mul(g.op.Add(x, g.op.Mul(cube, 0.044715)), math.sqrt(2 / math.pi))
@@ -128,6 +130,10 @@ class GeluPattern(_Tangent):
         f"agraph (float[a,b] x) => (float[a,b] y) {_constants} {{ p = Mul(x, x) q = Mul(c, p) "
         "s = Add(one, q) r = Mul(x, k) t = Mul(r, s) u = Tanh(t) v = Add(u, one) w = Mul(x, v) "
         "y = Mul(half, w) }",
+        _after,
+        f"agraph (float[a,b] x) => (float[a,b] y) {_constants} {{ p = Mul(c, x) q = Mul(p, x) "
+        "s = Add(one, q) r = Mul(x, s) t = Mul(r, k) u = Tanh(t) v = Add(u, one) h = Mul(x, half) "
+        "y = Mul(h, v) }",
         _after,
         opset=20,
     )

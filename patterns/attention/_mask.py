@@ -1,12 +1,13 @@
 """Masks that are added to the scores of an attention."""
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.dtypes import is_float, is_integer
+from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
 from xoptim.facts.shapes import Shape, broadcast_all
 from xoptim.match import GraphView, PatternRewriter
 
@@ -28,6 +29,8 @@ _CHOOSING: Final = _MOVING | {"Add", "Concat", "Min", "Where"}
 """Operators whose results hold no NaN and no +infinity where no operand does."""
 _BOUNDED: Final = _MOVING | {"Concat", "Max", "Min", "Where"}
 """Operators whose results are 0 or lie between the bounds of their operands."""
+_SHAPE_OF_AXES: Final = 15
+"""The first operator set in which Shape returns some of the axes."""
 MAX_DEPTH: Final = 24
 """Most nodes in a row that are followed up the graph."""
 ABSORBING: Final = -1e30
@@ -113,6 +116,32 @@ def lies_between(
     return node.op_type in _BOUNDED and all(
         lies_between(g, operand, least, most, depth - 1) for operand in node.input
     )
+
+
+def magnitude_of(g: GraphView, name: str, depth: int = MAX_DEPTH) -> float:
+    """A bound of the magnitudes of all numbers of a tensor; infinity if none is known.
+
+    Integers and Booleans are bounded by their types, sums and products by their operands.
+    """
+    dtype, node = g.try_infer_type(name), g.node_before(name)
+    if g.is_constant(name):
+        array = g.get_computed_constant(name)
+        return math.inf if array is None else float(np.abs(array.astype(np.float64)).max(initial=0))
+    if dtype == TensorProto.BOOL:
+        return 1.0
+    if is_integer(dtype):
+        return float(np.iinfo(numpy_dtype(dtype)).max) + 1
+    if node is None or node.domain or not depth:
+        return math.inf
+    if node.op_type in _MOVING or node.op_type == "Cast":
+        return magnitude_of(g, node.input[0], depth - 1)
+    if node.op_type not in ("Add", "Sub", "Mul", "Where"):
+        return math.inf
+    operands = node.input[1:] if node.op_type == "Where" else node.input
+    bounds = [magnitude_of(g, operand, depth - 1) for operand in operands]
+    if node.op_type == "Where":
+        return max(bounds)
+    return math.prod(bounds) if node.op_type == "Mul" else sum(bounds)
 
 
 def fits_scores(mask: Shape | None, scores: Shape) -> bool:
@@ -212,6 +241,13 @@ def _length(g: PatternRewriter, sources: Sequence[Source]) -> np.ndarray | str:
     ]
     total = "" if symbolic else np.array([number if sources else 1], dtype=np.int64)
     for name, axis in symbolic:
-        length = g.op.Shape(name, start=axis, end=axis + 1)
+        length = _size(g, name, axis)
         total = g.op.Add(total, length) if isinstance(total, str) and total else length
     return g.op.Add(total, np.array([number], dtype=np.int64)) if symbolic and number else total
+
+
+def _size(g: PatternRewriter, name: str, axis: int) -> str:
+    """The length of an axis as a vector of one element."""
+    if g.main_opset >= _SHAPE_OF_AXES:
+        return str(g.op.Shape(name, start=axis, end=axis + 1))
+    return str(g.op.Gather(g.op.Shape(name), np.array([axis], dtype=np.int64)))

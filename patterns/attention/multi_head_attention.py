@@ -1,5 +1,5 @@
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from onnx import TensorProto
 
@@ -18,6 +18,9 @@ from xoptim.match.trace import ANY, Scalar, Symbol
 from .._shapes import may_be_empty
 from ._formula import heads_in, merged_heads, scale_of, scores_of, scores_shape
 from ._mask import has_keys, stretch_mask, stretched_by
+
+_EXPAND: Final = 8
+"""The first operator set with Expand."""
 
 
 class MultiHeadAttentionPattern(EasyPatternOptimization):
@@ -40,7 +43,7 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
     5. the mask does not broadcast to the scores.
     6. there are earlier keys and values, and their shapes may differ, or the numbers of new
        queries, keys and values.
-    7. the mask must be expanded, which takes a Shape with ``start``: operator set 15.
+    7. the mask must be expanded, and the operator set lacks Expand.
     """
 
     phase = "target"
@@ -114,8 +117,8 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
             return self.none(scores_node, msg="the mask does not broadcast to the scores")
         if m.masked:
             stretched = stretched_by(g, masks, scores, q, swapped)
-            if any(stretched) and g.opsets.get("", 1) < 15:  # (7)
-                return self.none(scores_node, msg="the mask must be expanded, which needs opset 15")
+            if any(stretched) and g.main_opset < _EXPAND:  # (7)
+                return self.none(scores_node, msg="the mask must be expanded, which needs opset 8")
         if m.past and not self._follows(g, m):  # (6)
             return self.none(
                 scores_node, msg="the keys may differ from the values in number or head size"

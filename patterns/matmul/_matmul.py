@@ -3,30 +3,35 @@ by columns.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from xoptim.facts.dims import is_nonzero
 from xoptim.match import GraphView, PatternRewriter, runs
+
+from .._shapes import is_given_size
 
 MIN_ELEMENTS: Final = 1 << 16
 """Constants of fewer elements are cheap to store twice, and to transpose when a session begins."""
 
 
 def contracts(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bool:
-    """Whether a matrix multiplication (``transA``, ``transB``) is known to add up at least one term
-    for each element.
+    """Whether a matrix multiplication (``transA``, ``transB``, ``transBatchA``, ``transBatchB``) is
+    known to add up at least one term for each element.
 
     onnxruntime computes a MatMul over an axis of length 0 wrongly: FusedMatMul with a transposed
-    operand returns uninitialized memory, and Gemm adds its bias without ``beta``.
+    operand returns uninitialized memory (before 1.32), and Gemm adds its bias without ``beta``.
     """
+    first, second = (0 if attributes.get(f"transBatch{side}") else -2 for side in "AB")
     places = (
-        (a, -2 if attributes.get("transA") else -1),
-        (b, -1 if attributes.get("transB") else -2),
+        (a, first if attributes.get("transA") else -1),
+        (b, -1 if attributes.get("transB") else second),
     )
     shapes = ((g.try_infer_shape(name), place) for name, place in places)
     return any(
-        shape is not None and len(shape) >= -place and is_nonzero(shape[place])
+        shape is not None
+        and len(shape) >= -place
+        and (is_nonzero(shape[place]) or is_given_size(g, shape[place]))
         for shape, place in shapes
     )
 
@@ -36,6 +41,35 @@ def can_fuse(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> boo
     and attributes.
     """
     return contracts(g, a, b, attributes) and runs(g, "FusedMatMul", a, "com.microsoft")
+
+
+def feeds_only(g: GraphView, name: str, *op_types: str) -> bool:
+    """Whether only nodes of these operators read a result."""
+    consumers = g.next_nodes(name)
+    is_read_elsewhere = g.is_output(name) or g.is_used_by_subgraph(name)
+    return not is_read_elsewhere and all(consumer.op_type in op_types for consumer in consumers)
+
+
+def axis_order(rank: int, attributes: Mapping[str, Any], side: str) -> list[int]:
+    """The axes of an operand (``side``: A or B) in the order in which FusedMatMul reads them.
+
+    ``transBatch`` moves the first axis after the batch axes, then ``trans`` swaps the last two.
+    """
+    has_late_batch = attributes.get(f"transBatch{side}")
+    order = [*range(1, rank - 1), 0, rank - 1] if has_late_batch else [*range(rank)]
+    return [*order[:-2], order[-1], order[-2]] if attributes.get(f"trans{side}") else order
+
+
+def order_attributes(order: Sequence[int], side: str) -> dict[str, int] | None:
+    """The attributes with which FusedMatMul reads the axes of an operand in an order; ``None`` if
+    it cannot.
+    """
+    for batch in (0, 1) if len(order) > 2 else (0,):
+        for swap in (0, 1):
+            attributes = {f"transBatch{side}": batch, f"trans{side}": swap}
+            if axis_order(len(order), attributes, side) == [*order]:
+                return attributes
+    return None
 
 
 def elements(g: GraphView, name: str) -> int:

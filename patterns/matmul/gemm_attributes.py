@@ -13,7 +13,7 @@ from xoptim.match import (
 from xoptim.match.trace import Optional, Scalar, Symbol
 
 from .._folding import scaled
-from ._matmul import contracts
+from ._matmul import contracts, feeds_only
 
 
 class _GemmAttributes(EasyPatternOptimization):
@@ -80,6 +80,52 @@ class GemmMulPattern(_GemmAttributes):
         "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float s = {4}> { t = MatMul(x, w) "
         "y = Div(t, s) }",
         "{ y = Gemm <alpha = 0.25> (x, w) }",
+    )
+
+
+class MulGemmPattern(_GemmAttributes):
+    """Gemm(a · s, b, c) → Gemm(a, b, c) with alpha · s
+
+    What: multiplies while the MatMul is computed; the same for the second operand, for division,
+    for MatMul of two matrices, and for several of them that read a · s.
+    Why: saves one pass over the operand.
+    Refuses when:
+    1. the number is not finite, or a 32-bit float cannot hold the new factor.
+    2. the provider has no kernel of Gemm for the type, or the operands are not matrices.
+    3. something other than Gemm and MatMul reads a · s.
+    """
+
+    priority = 2
+    operand_ranks = {"a": 2, "b": 2}  # (2)
+    kernels = {"Gemm": "a"}  # (2)
+    derives = ("attributes",)
+
+    def match_pattern(
+        self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional, s: Scalar
+    ) -> Symbol:
+        # One operand; the pattern applies again for the other one.
+        factor = g.op.Div if g.option("division") else g.op.Mul
+        multiplied = g.keep(factor(b if g.option("right") else a, s))
+        left, right = (a, multiplied) if g.option("right") else (multiplied, b)
+        return self.matmul(g, left, right, c)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        multiplied = m.nodes[0].output[0]
+        # (3) The last one that this pattern rewrites removes a · s.
+        if not feeds_only(g, multiplied, "MatMul", "Gemm"):
+            return self.none(m.nodes[0], msg="something else reads the multiplied operand")
+        attributes: dict[str, Any] = m.get("attributes", {})
+        operand, alpha = m.b if m.right else m.a, attributes.get("alpha", 1.0)
+        alpha = scaled(g, operand, alpha, m.s, division=m.division)  # (1)
+        return m.derive(attributes={**attributes, "alpha": alpha})
+
+    examples = Example.pairs(
+        "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) <float s = {0.5}> "
+        "{ t = Mul(x, s) y = Gemm <alpha = 3.0> (t, w, b) }",
+        "{ y = Gemm <alpha = 1.5> (x, w, b) }",
+        "agraph (float[n,4] x, float[4,3] w, float[4,2] v) => (float[n,3] y, float[n,2] z) "
+        "<float s = {4}> { t = Div(x, s) y = MatMul(t, w) z = MatMul(t, v) }",
+        "{ y = Gemm <alpha = 0.25> (x, w) z = Gemm <alpha = 0.25> (x, v) }",
     )
 
 

@@ -75,16 +75,18 @@ def are_kept(scales: np.ndarray, dtype: int) -> bool:
     """Whether dequantizing and quantizing again returns all integers of a type.
 
     The product with the scale and the quotient by it are rounded: together, both errors must stay
-    below a half, and the product in the range of normal numbers.
+    below a half, and the product in the range of normal numbers, since a session may flush
+    subnormal ones to 0. That does not concern float16, which is computed in float32: the product
+    with a subnormal scale is a multiple of the smallest number, so it is exact or normal.
     """
     steps = _STEPS.get(dtype)
     if steps is None or not scales.size or not is_float(element_type(scales.dtype)):
         return False
     limits = ml_dtypes.finfo(scales.dtype)  # type: ignore[no-untyped-call]
     magnitudes = np.abs(scales.astype(np.float64))
-    normal = (magnitudes >= float(limits.smallest_normal)) & (
-        magnitudes * steps < float(limits.max)
-    )
+    is_half = scales.dtype == np.float16
+    smallest = float(limits.smallest_subnormal if is_half else limits.smallest_normal)
+    normal = (magnitudes >= smallest) & (magnitudes * steps < float(limits.max))
     return bool(normal.all()) and 2 * float(limits.eps) * steps < 1
 
 

@@ -1,7 +1,7 @@
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final, TypeGuard
 
-from xoptim.facts.operators import has_kernel
+from xoptim.facts.operators import has_kernel, operator_label
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import agree_elsewhere, axis_of, is_op, renamed
@@ -10,6 +10,12 @@ from ._parameters import are_kept, parameters, parts_pair
 
 _MOVING: Final = MOVING - {"Split"} | {"Concat"}
 """Operators that only move elements: of their first operand, or of all operands of a Concat."""
+_COPYING: Final = {
+    "mode": "nearest",
+    "coordinate_transformation_mode": "asymmetric",
+    "nearest_mode": "floor",
+}
+"""Attributes of a Resize that copies elements."""
 _MAX_OPS = 16
 
 
@@ -18,7 +24,8 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
 
     What: moves the integers themselves, through any number of operators that move elements, or
     through none. Not through MaxPool: onnxruntime's integer kernel takes 3 times as long as both
-    conversions and the float32 kernel together.
+    conversions and the float32 kernel together; and through a nearest Resize only if it copies
+    elements without computing coordinates (0.21 to 0.53 of the time; other ones 1.14 to 1.18).
     Why: quantizing with the parameters of the DequantizeLinear returns the same integers. Measured
     on a tensor of 1x56x56x64 with ORT graph optimizations disabled, which do the same: 0.07 to 0.17
     of the time.
@@ -36,7 +43,8 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
     """
 
     anchors = ("QuantizeLinear",)
-    near = ("DequantizeLinear", *sorted(_MOVING))
+    opposite: ClassVar[str] = "DequantizeLinear"
+    near = ("DequantizeLinear", "Resize", *sorted(_MOVING))
     priority = 1
     min_opset = 10
     radius = 6
@@ -53,7 +61,7 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
         pending = [node.input[0]]
         for name in pending:
             step = g.node_before(name)
-            if is_op(step, "DequantizeLinear"):
+            if step is not None and operator_label(step.op_type, step.domain) == self.opposite:
                 first = parameters(g, step)
                 # (1)
                 same = (
@@ -64,7 +72,7 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
                     return self.none(step, msg="the scale, zero point or integer type differs")
                 sources[name] = step.input[0]
             # (4) (5)
-            elif not is_op(step, *_MOVING) or not g.is_exclusive(name) or len(between) == _MAX_OPS:
+            elif not _moves(step) or not g.is_exclusive(name) or len(between) == _MAX_OPS:
                 return self.none(
                     step or node, msg="an operator in between computes, or has other consumers"
                 )
@@ -112,4 +120,42 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
         "y = DequantizeLinear(q, s, z) }",
         "<float s = {0.1}, int8 z = {3}> { a = QuantizeLinear(x, s, z) "
         "y = DequantizeLinear(a, s, z) }",
+        "agraph (uint8[1,2,3,4] x) => (uint8[1,2,6,8] y) <float s = {0.1}, uint8 z = {128}, "
+        "float[4] k = {1, 1, 2, 2}> { d = DequantizeLinear(x, s, z) "
+        'r = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric", '
+        'nearest_mode = "floor"> (d, , k) y = QuantizeLinear(r, s, z) }',
+        "<float[4] k = {1, 1, 2, 2}> "
+        '{ y = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric", '
+        'nearest_mode = "floor"> (x, , k) }',
+    )
+
+
+def _moves(node: Node | None) -> TypeGuard[Node]:
+    """Whether an operator only moves elements, and is faster with integers."""
+    if is_op(node, "Resize"):
+        return {name: node.get_attribute(name, "") for name in _COPYING} == _COPYING
+    return is_op(node, *_MOVING)
+
+
+class ContribDequantizeLinearQuantizeLinearPattern(DequantizeLinearQuantizeLinearPattern):
+    """com.microsoft.QuantizeLinear(Reshape(com.microsoft.DequantizeLinear(x, s, z)), s, z) →
+    Reshape(x)
+
+    What: the same for ONNX Runtime's operators, which quantize to 16 and 4 bits below operator set
+    21 of the standard.
+    Why: the integers are moved, or folded where x is constant.
+    Refuses when:
+    1. `DequantizeLinearQuantizeLinearPattern` would refuse the same operators of the standard.
+    """
+
+    anchors = ("com.microsoft::QuantizeLinear",)
+    opposite = "com.microsoft::DequantizeLinear"
+    near = ("com.microsoft::DequantizeLinear", "Resize", *sorted(_MOVING))
+
+    examples = Example.only(
+        "agraph (uint16[2,3,4] x) => (uint16[2,12] y) <float s = {0.1}, uint16 z = {128}, "
+        "int64[2] k = {2, -1}> { d = com.microsoft.DequantizeLinear(x, s, z) "
+        "t = Transpose <perm = [0, 2, 1]> (d) r = Reshape(t, k) "
+        "y = com.microsoft.QuantizeLinear(r, s, z) }",
+        "<int64[2] k = {2, -1}> { t = Transpose <perm = [0, 2, 1]> (x) y = Reshape(t, k) }",
     )

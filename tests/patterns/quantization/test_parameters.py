@@ -60,6 +60,28 @@ def test_onnxruntime_keeps_them_too(dtype: np.dtype, number: float) -> None:
         np.testing.assert_array_equal(run(model, {"x": x})[0], x)
 
 
+@pytest.mark.parametrize("steps", [1, 2, 123, 1023])
+@pytest.mark.parametrize("dtype", INTEGERS[:2], ids=str)
+def test_subnormal_scales_in_float16_keep_integers(dtype: np.dtype, steps: int) -> None:
+    """Kernels compute in float32, where such a scale is an ordinary number."""
+    scale = np.array(steps, np.uint16).view(np.float16)
+    assert are_kept(scale.reshape(1), element_type(dtype))
+    stored = [
+        numpy_helper.from_array(scale, "s"),
+        numpy_helper.from_array(np.array(3, dtype), "z"),
+    ]
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "s", "z"], ["d"]),
+        helper.make_node("QuantizeLinear", ["d", "s", "z"], ["y"]),
+    ]
+    values = [helper.make_tensor_value_info(name, element_type(dtype), None) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], stored)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    limits = np.iinfo(dtype)
+    x = np.arange(int(limits.min), int(limits.max) + 1).astype(dtype)
+    np.testing.assert_array_equal(run(model, {"x": x})[0], x)
+
+
 @pytest.mark.parametrize("number", [0.0, np.inf, np.nan, 1e-40, -1e-44])
 def test_scales_that_lose_integers(number: float) -> None:
     assert not are_kept(np.array([0.1, number], np.float32), TensorProto.INT8)
