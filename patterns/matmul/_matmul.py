@@ -9,8 +9,6 @@ from typing import Any, Final
 from xoptim.facts.dims import is_nonzero
 from xoptim.match import GraphView, PatternRewriter, runs
 
-from .._shapes import is_given_size
-
 MIN_ELEMENTS: Final = 1 << 16
 """Constants of fewer elements are cheap to store twice, and to transpose when a session begins."""
 
@@ -29,9 +27,7 @@ def contracts(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bo
     )
     shapes = ((g.try_infer_shape(name), place) for name, place in places)
     return any(
-        shape is not None
-        and len(shape) >= -place
-        and (is_nonzero(shape[place]) or is_given_size(g, shape[place]))
+        shape is not None and len(shape) >= -place and is_nonzero(shape[place])
         for shape, place in shapes
     )
 

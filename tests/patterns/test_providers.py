@@ -31,10 +31,17 @@ EVERYWHERE: Final = {
         SIMPLER,
     ),
     **dict.fromkeys(
-        ("GatherSqueeze", "MaxRelu", "MulMinusOne", "PowTwo", "TransposeReshape"), SIMPLER
+        (
+            *("GatherSqueeze", "MaxRelu", "MulMinusOne", "PowTwo", "TransposeReshape"),
+            *("QuantizeLinearToStandard", "DequantizeLinearToStandard"),
+        ),
+        SIMPLER,
     ),
     **dict.fromkeys(
-        ("DequantizeLinearGather", "MatMulReshapeBatchNormalization", "TransposeFusedMatMulB"),
+        (
+            *("DequantizeLinearGather", "MatMulReshapeBatchNormalization", "TransposeFusedMatMulB"),
+            *("RangeGather", "UnsqueezeGather"),
+        ),
         FEWER,
     ),
     **dict.fromkeys(("LoopInvariant", "ScanOnce"), ONCE),
