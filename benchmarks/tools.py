@@ -53,12 +53,13 @@ def _answer(sender: Connection, function: Callable[..., Any], given: tuple[Any, 
     sender.send(answer)
 
 
-def offline(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model that onnxruntime saves after its own optimizations (extended)."""
+def offline(model: onnx.ModelProto, level: str = "extended") -> onnx.ModelProto:
+    """The model that onnxruntime saves after its graph optimizations of a level (``basic``)."""
     import onnxruntime
 
     settings = onnxruntime.SessionOptions()
-    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    levels = onnxruntime.GraphOptimizationLevel
+    settings.graph_optimization_level = getattr(levels, f"ORT_ENABLE_{level.upper()}")
     settings.log_severity_level = 4
     with tempfile.TemporaryDirectory() as folder:
         settings.optimized_model_filepath = f"{folder}/model.onnx"
