@@ -15,6 +15,7 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import SymbolicDim, substitute
 from xoptim.facts.dtypes import bits
+from xoptim.facts.operators import has_kernel
 from xoptim.match import GraphView, Node, runs
 
 from .._nodes import is_op, permutation
@@ -197,6 +198,7 @@ def grow(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> Tran
                 node.op_type in operators
                 and node not in region.nodes
                 and len(node.input) + len(node.output) <= 2 * _CROWD
+                and not _is_free_cast(g, node)
             )
             how = carried(g, node, value, layout) if is_new and not region.is_cut_off else None
             if how is None:
@@ -209,6 +211,19 @@ def grow(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> Tran
                 pending += [v for v in moved if v not in region.layouts]
                 region.layouts.update(moved)
     return region
+
+
+def _is_free_cast(g: GraphView, node: Node) -> bool:
+    """Whether a Cast to float16 comes before operators that the CPU provider computes in float32.
+
+    onnxruntime drops such a Cast, with its rounding, where no other operator is in between.
+    """
+    if not is_op(node, "Cast") or node.get_attribute("to") != TensorProto.FLOAT16:
+        return False
+    return (g.provider or "cpu") == "cpu" and any(
+        has_kernel("cpu", reader.domain, reader.op_type, TensorProto.FLOAT16, reader.opset) is False
+        for reader in _few_readers(g, node.output[0])
+    )
 
 
 def is_found_from(g: GraphView, region: TransposeRegion, anchor: Node) -> bool:
