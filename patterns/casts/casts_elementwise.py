@@ -1,6 +1,16 @@
 from onnx import TensorProto
 
-from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import (
+    EasyPatternOptimization,
+    Example,
+    GraphView,
+    Match,
+    PatternBuilder,
+    PatternRewriter,
+    Symbol,
+)
+
+from .._nodes import is_op
 
 
 class CastsElementwisePattern(EasyPatternOptimization):
@@ -10,6 +20,8 @@ class CastsElementwisePattern(EasyPatternOptimization):
     Why: one node less, and as many bytes are read and written. CPUs compute in float32 anyway.
     Refuses when:
     1. x or z is not float32, or something else reads a Cast.
+    2. a Cast reads the result: onnxruntime's CPU provider rounds between two Casts, but not between
+       another operator and a Cast.
     """
 
     exactness = "rounding"
@@ -19,6 +31,11 @@ class CastsElementwisePattern(EasyPatternOptimization):
     def match_pattern(self, g: PatternBuilder, x: Symbol, z: Symbol) -> Symbol:
         halves = (g.op.Cast(operand, to=TensorProto.FLOAT16) for operand in (x, z))
         return getattr(g.op, g.choice("operator", "Add", "Sub", "Mul"))(*halves)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        result = m.nodes[-1]
+        is_cast = any(is_op(reader, "Cast") for reader in g.next_nodes(result.output[0]))
+        return not is_cast or self.none(result, msg="a Cast reads the result")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str, z: str, operator: str) -> str:
         return str(g.op.Cast(getattr(g.op, operator)(x, z), to=TensorProto.FLOAT16))

@@ -198,7 +198,6 @@ def grow(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> Tran
                 node.op_type in operators
                 and node not in region.nodes
                 and len(node.input) + len(node.output) <= 2 * _CROWD
-                and not _is_free_cast(g, node)
             )
             how = carried(g, node, value, layout) if is_new and not region.is_cut_off else None
             if how is None:
@@ -211,19 +210,6 @@ def grow(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> Tran
                 pending += [v for v in moved if v not in region.layouts]
                 region.layouts.update(moved)
     return region
-
-
-def _is_free_cast(g: GraphView, node: Node) -> bool:
-    """Whether a Cast to float16 comes before operators that the CPU provider computes in float32.
-
-    onnxruntime drops such a Cast, with its rounding, where no other operator is in between.
-    """
-    if not is_op(node, "Cast") or node.get_attribute("to") != TensorProto.FLOAT16:
-        return False
-    return (g.provider or "cpu") == "cpu" and any(
-        has_kernel("cpu", reader.domain, reader.op_type, TensorProto.FLOAT16, reader.opset) is False
-        for reader in _few_readers(g, node.output[0])
-    )
 
 
 def is_found_from(g: GraphView, region: TransposeRegion, anchor: Node) -> bool:
@@ -307,7 +293,7 @@ def _costs(g: GraphView, region: TransposeRegion, name: str, perm: Perm) -> Iter
     ]
     if is_op(producer, ends[1]) or any(is_op(reader, ends[0]) for reader in _few_readers(g, name)):
         new = _FORBIDDEN
-    if _ends_onnxruntime(g, name, perm):
+    if _ends_onnxruntime(g, name, perm) or _is_free_cast(g, producer):
         new = _FORBIDDEN
     transposes = transposes_of(g, name)
     if producer in region.nodes:
@@ -329,6 +315,19 @@ def _costs(g: GraphView, region: TransposeRegion, name: str, perm: Perm) -> Iter
             )
     elif equal_transpose(g, region, name) is None:
         yield Term(new, 1, readers, (NEVER,))
+
+
+def _is_free_cast(g: GraphView, node: Node | None) -> bool:
+    """Whether a Cast to float16 comes before operators that the CPU provider computes in float32.
+
+    onnxruntime drops such a Cast, with its rounding, where no other operator is in between.
+    """
+    if node is None or not is_op(node, "Cast") or node.get_attribute("to") != TensorProto.FLOAT16:
+        return False
+    return (g.provider or "cpu") == "cpu" and any(
+        has_kernel("cpu", reader.domain, reader.op_type, TensorProto.FLOAT16, reader.opset) is False
+        for reader in _few_readers(g, node.output[0])
+    )
 
 
 def _ends_onnxruntime(g: GraphView, name: str, perm: Perm) -> bool:
