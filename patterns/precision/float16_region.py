@@ -9,7 +9,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._nodes import is_op
 from .._operators import MOVING
-from ..precision._float16 import OTHERS, SUMS, recreated
+from ._float16 import OTHERS, SUMS, recreated
 
 _FLOAT, _HALF = TensorProto.FLOAT, TensorProto.FLOAT16
 _OPERATORS: Final = frozenset(
