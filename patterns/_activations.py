@@ -3,15 +3,21 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+import numpy as np
+from onnx import TensorProto
+
 from xoptim.match import (
     EasyPatternOptimization,
     GraphView,
     Match,
+    Node,
     PatternBuilder,
     PatternRewriter,
     runs,
 )
 from xoptim.match.trace import Optional, Symbol
+
+from ._nodes import is_op
 
 PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("Relu", "Sigmoid", "Tanh", "Softplus", "Softsign"), ()),
@@ -55,7 +61,7 @@ class _FusedActivation(EasyPatternOptimization):
         first, second = m.nodes
         names = PARAMETERS[m.activation]
         values = [
-            m[name] if m.get(name) is not None else g.get_attribute(second, name) for name in names
+            m[name] if m.get(name) is not None else _default(g, second, name) for name in names
         ]
         if not all(isinstance(value, (int, float)) for value in values):  # (1)
             return self.none(second, msg="a parameter of the activation is unknown")
@@ -74,3 +80,21 @@ class _FusedActivation(EasyPatternOptimization):
         return str(
             getattr(g.op, f"Fused{self.operator}")(a, b, c, domain="com.microsoft", **written)
         )
+
+
+def _default(g: GraphView, activation: Node, name: str) -> Any:
+    """The value of a parameter that is not given; a bound that Clip lacks is the type's limit."""
+    is_clip = (
+        is_op(activation, "Clip") and g.try_infer_type(activation.input[0]) == TensorProto.FLOAT
+    )
+    if is_clip and g.get_argument(activation, name) is None and name not in _given(activation):
+        limit = float(np.finfo(np.float32).max)
+        return limit if name == "max" else -limit
+    return g.get_attribute(activation, name)
+
+
+def _given(clip: Node) -> list[str]:
+    """The bounds of a Clip that are operands."""
+    return [
+        name for name, operand in zip(PARAMETERS["Clip"], clip.input[1:], strict=False) if operand
+    ]

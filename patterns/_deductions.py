@@ -91,6 +91,32 @@ def reshapes_as_inferred(g: GraphView, node: Node) -> bool:
     )
 
 
+def determined_target(g: GraphView, node: Node) -> list[int] | None:
+    """A constant target for a Reshape in which -1 stands for the only computed dimension; ``None``
+    without such a target.
+
+    The number of elements and the other dimensions determine this one, if no other is 0. So its
+    value does not matter, even if it is 0 or -1 at run time, as long as the original runs.
+    """
+    source, values = g.try_infer_shape(node.input[0]), known_values(g, node.input[1])
+    if source is None or values is None or (0 in values and node.attribute.get("allowzero")):
+        return None
+    target: list[int] = []
+    for axis, size in enumerate(values):
+        if isinstance(size, int) and 0 < size < 2**31:
+            target.append(size)
+        else:
+            is_copied = axis < len(source) and size in (0, source[axis])
+            target.append(0 if is_copied else -1)
+    computed = [size for size, entry in zip(values, target, strict=True) if entry == -1]
+    if len(computed) != 1 or (isinstance(computed[0], int) and computed[0] != -1):
+        return None
+    copied = [source[axis] for axis, entry in enumerate(target) if entry == 0]
+    if computed != [-1] and not all(is_nonzero(dim) or is_given_size(g, dim) for dim in copied):
+        return None
+    return target
+
+
 def merged_target(
     source: Sequence[Dim] | None, copied: Sequence[Dim | None] | None, target: Sequence[Dim]
 ) -> list[Dim] | None:

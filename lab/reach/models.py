@@ -145,7 +145,7 @@ def _count_apart(paths: Sequence[Path], folder: Path) -> list[Counted]:
     except RuntimeError as error:
         if len(paths) > 1:
             return [count for path in paths for count in _count_apart([path], folder)]
-        failures = {"default": f"exception: {error}"}
+        failures = {"default": f"exception: {_line(error)}"}
         return [Counted(name=_name(paths[0], folder), nodes={}, failures=failures)]
     return counts
 

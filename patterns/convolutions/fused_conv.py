@@ -8,7 +8,8 @@ from .._activations import _FusedActivation
 class FusedConvPattern(_FusedActivation):
     """Relu(Conv(x, w, b)) → com.microsoft.FusedConv(x, w, b, activation="Relu")
 
-    What: the same for LeakyRelu, Sigmoid, Tanh, HardSigmoid, and Clip between two numbers.
+    What: the same for LeakyRelu, Sigmoid, Tanh, HardSigmoid, and Clip with constant bounds,
+    or without one.
     Why: saves one pass over the result where ORT graph optimizations are disabled; otherwise they
     make the same operator. (A sum in between is not fused, although the operator has an operand for
     it: onnxruntime does not change the layout of such a convolution, which was measured to take
@@ -29,4 +30,7 @@ class FusedConvPattern(_FusedActivation):
         "y = Clip(t, low, high) }",
         '{ y = com.microsoft.FusedConv <activation = "Clip", activation_params = [0.0, 6.0]> (x,'
         " w) }",
+        f"{_start} <float high = {{6}}> {{ t = Conv(x, w) y = Clip(t, , high) }}",
+        '{ y = com.microsoft.FusedConv <activation = "Clip", activation_params = '
+        "[-3.4028234663852886e38, 6.0]> (x, w) }",
     )

@@ -15,6 +15,7 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import SymbolicDim, substitute
 from xoptim.facts.dtypes import bits
+from xoptim.facts.operators import has_kernel
 from xoptim.match import GraphView, Node, runs
 
 from .._nodes import is_op, permutation
@@ -292,7 +293,7 @@ def _costs(g: GraphView, region: TransposeRegion, name: str, perm: Perm) -> Iter
     ]
     if is_op(producer, ends[1]) or any(is_op(reader, ends[0]) for reader in _few_readers(g, name)):
         new = _FORBIDDEN
-    if _ends_onnxruntime(g, name, perm):
+    if _ends_onnxruntime(g, name, perm) or _is_free_cast(g, producer):
         new = _FORBIDDEN
     transposes = transposes_of(g, name)
     if producer in region.nodes:
@@ -314,6 +315,19 @@ def _costs(g: GraphView, region: TransposeRegion, name: str, perm: Perm) -> Iter
             )
     elif equal_transpose(g, region, name) is None:
         yield Term(new, 1, readers, (NEVER,))
+
+
+def _is_free_cast(g: GraphView, node: Node | None) -> bool:
+    """Whether a Cast to float16 comes before operators that the CPU provider computes in float32.
+
+    onnxruntime drops such a Cast, with its rounding, where no other operator is in between.
+    """
+    if node is None or not is_op(node, "Cast") or node.get_attribute("to") != TensorProto.FLOAT16:
+        return False
+    return (g.provider or "cpu") == "cpu" and any(
+        has_kernel("cpu", reader.domain, reader.op_type, TensorProto.FLOAT16, reader.opset) is False
+        for reader in _few_readers(g, node.output[0])
+    )
 
 
 def _ends_onnxruntime(g: GraphView, name: str, perm: Perm) -> bool:

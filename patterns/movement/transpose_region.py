@@ -40,7 +40,8 @@ class TransposeRegionPattern(PatternOptimization):
     2. axes, pads or sizes of an operator are not constants: it ends the region.
     3. a Transpose would come after DequantizeLinear or before QuantizeLinear, or between the two if
        they are of int8, where it prevents integer kernels; or one of batches before a Cast that a
-       MatMul reads, which crashes onnxruntime 1.32.
+       MatMul reads, which crashes onnxruntime 1.32; or one after a Cast to float16 that the CPU
+       provider drops, with its rounding.
     4. Resize, in `TransposeRegionSumPattern`, would interpolate along other axes than the last two.
     """
 

@@ -4,6 +4,7 @@ import math
 from typing import ClassVar
 
 import numpy as np
+from onnx import TensorProto
 
 from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
 from xoptim.match import (
@@ -18,7 +19,7 @@ from xoptim.match.trace import ANY, Constant, Optional, Symbol
 
 from .._deductions import keeps_shape
 from .._folding import constant
-from .._nodes import axis_of, size_along
+from .._nodes import axis_of, is_op, size_along
 from .._parts import far
 
 
@@ -72,18 +73,21 @@ class CastPattern(_IdentityOperator):
     What: drops a cast that changes nothing.
     Refuses when:
     1. the type of x is unknown or another one.
+    2. the result is a float16 output, and another Cast reads x: onnxruntime's CPU provider rounds
+       to float16 before an output, but not before a Cast.
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Cast(x, to=g.capture("to"), attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        # (1)
-        return (
-            True
-            if g.try_infer_type(m.x) == m.to
-            else self.none(m.nodes[0], msg="the types differ or are unknown")
-        )
+        cast = m.nodes[0]
+        if g.try_infer_type(m.x) != m.to:  # (1)
+            return self.none(cast, msg="the types differ or are unknown")
+        others = [node for node in g.next_nodes(m.x) if is_op(node, "Cast") and node is not cast]
+        is_rounded = m.to == TensorProto.FLOAT16 and g.is_output(cast.output[0]) and bool(others)
+        # (2)
+        return not is_rounded or self.none(cast, msg="x would be rounded before another Cast")
 
     examples = Example.only(
         "agraph (float[a] x) => (float[a] y) { t = Cast <to = 1> (x) y = Relu(t) }",

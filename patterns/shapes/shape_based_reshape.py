@@ -11,7 +11,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from .._deductions import reshapes_as_inferred
+from .._deductions import determined_target, reshapes_as_inferred
 from .._shapes import inserted_ones, reshape_target
 
 
@@ -19,15 +19,15 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
     """Reshape(x, computed shape) → Reshape(x, constant), or Unsqueeze, or Squeeze
 
     What: writes static dimensions as numbers, dimensions of x at the same index as 0, and at most
-    one other as -1. Where more are dynamic, but only axes of size 1 are added or removed, writes
-    Unsqueeze or Squeeze.
+    one other as -1: the others determine it, however it is computed. Where more are dynamic, but
+    only axes of size 1 are added or removed, writes Unsqueeze or Squeeze.
     Why: the Shape, Gather, Concat, ... that compute the shape become unused.
     Refuses when:
     1. the shape is constant already.
     2. a shape is unknown, or two dimensions are neither static nor copied.
     3. the target would have -1 and a copied dimension that may be 0 at run time: onnxruntime then
        cannot infer the -1.
-    4. a computed dimension may be 0 at run time: in the target, 0 copies a dimension of x.
+    4. several computed dimensions may be 0 at run time: in the target, 0 copies a dimension of x.
     """
 
     min_opset = 5
@@ -40,6 +40,9 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if g.is_constant(m.shape):  # (1)
             return self.none(m.nodes[0], msg="the shape is constant already")
+        determined = determined_target(g, m.nodes[0])
+        if determined is not None:
+            return m.derive(target=determined, more=None, fewer=None)
         if not reshapes_as_inferred(g, m.nodes[0]):  # (4)
             return self.none(
                 m.nodes[0], msg="the target shape may contain a 0, which copies an input dimension"
@@ -75,4 +78,8 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
         "agraph (float[a,b] x) => (float[c] y) { s = Shape <start = 0, end = 1> (x) "
         "u = Shape <start = 1, end = 2> (x) t = Mul(s, u) y = Reshape(x, t) }",
         "<int64[1] t = {-1}> { y = Reshape(x, t) }",
+        "agraph (float[2,12] x, float[a,b] z) => (float[2,3,d] y) <int64[2] heads = {2, 3}> { "
+        "u = Shape <start = 0, end = 1> (z) v = Shape <start = 1> (z) w = Sub(u, v) "
+        "t = Concat <axis = 0> (heads, w) y = Reshape(x, t) }",
+        "<int64[3] t = {2, 3, -1}> { y = Reshape(x, t) }",
     )

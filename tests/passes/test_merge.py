@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -46,6 +47,48 @@ def test_equal_nodes(nodes: str, count: int) -> None:
     assert len(after.graph.node) == count
     if "Random" not in nodes:
         same_results(parse(text), after, FEEDS)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        "RandomNormal <shape = [2, 3], {}> ()",
+        "RandomUniform <shape = [2, 3], {}> ()",
+        "RandomNormalLike <{}> (x)",
+        "RandomUniformLike <{}> (x)",
+        "Bernoulli <{}> (p)",
+    ],
+)
+def test_equal_seeds_draw_equal_numbers(draw: str) -> None:
+    """In each run of a session: the generators of both nodes advance alike."""
+
+    def model(first: str, second: str) -> onnx.ModelProto:
+        nodes = f"a = {draw.format(first)} b = {draw.format(second)} y = Sub(a, b)"
+        return parse(f"{HEAD} {{ p = Sigmoid(x) {nodes} }}")
+
+    seeded = model("seed = 1.0", "seed = 1.0")
+    session = onnxruntime.InferenceSession(seeded.SerializeToString())
+    feeds = {name: np.zeros((2, 3), np.float32) for name in "xz"}
+    for _ in range(3):
+        assert not np.any(session.run(None, feeds)[0])
+    operator = draw.partition(" ")[0]
+    assert types(merged(seeded)).count(operator) == 1
+    assert types(merged(model("seed = 1.0", "seed = 2.0"))).count(operator) == 2
+    assert types(merged(model("dtype = 1", "dtype = 1"))).count(operator) == 2, "no seeds"
+
+
+def test_a_seeded_node_of_a_branch_is_kept() -> None:
+    """It runs less often than the node before the If, and so draws other numbers."""
+    draw = "RandomNormalLike <seed = 1.0> (x)"
+    branch = f"{{ v = {draw} k = Neg(v) }}"
+    after = merged(
+        f"agraph (float[N,3] x, bool c) => (float[N,3] y) {{ a = {draw} b = If(c) < then_branch = "
+        f"t () => (float[N,3] k) {branch}, else_branch = e () => (float[N,3] k) "
+        "{ k = Abs(x) }> y = Add(a, b) }"
+    )
+    (choice,) = [node for node in after.graph.node if node.op_type == "If"]
+    branches = {attribute.name: attribute.g for attribute in choice.attribute}
+    assert [node.op_type for node in branches["then_branch"].node] == ["RandomNormalLike", "Neg"]
 
 
 def test_unknown_operators_and_functions_are_not_merged() -> None:

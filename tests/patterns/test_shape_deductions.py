@@ -43,3 +43,18 @@ def test_the_mask_of_a_decoder() -> None:
     assert "GatherND" not in found
     assert "Expand" not in found
     assert len(found) <= 11
+
+
+def test_the_only_computed_dimension_of_a_reshape_is_inferred() -> None:
+    """The others determine it, although it may be 0 or negative where it stands."""
+    shape = "s = Shape(x) b = Gather(s, first) n = Gather(s, second)"
+    start = "agraph (float[b,n,c,d] x, float[p,q] z) => (float[b,n,u,v] y) <int64[1] first = {0}, "
+    for computed in ("Mul(e, f)", "Sub(e, f)", "Div(e, f)"):
+        text = (
+            f"{start} int64[1] second = {{1}}, "
+            f"int64[1] four = {{4}}> {{ {shape} r = Shape(z) e = Gather(r, first) "
+            f"f = Gather(r, second) m = {computed} t = Concat <axis = 0> (b, n, m, four) "
+            "y = Reshape(x, t) }"
+        )
+        assert _operators(text) == ["Reshape"]
+        assert len(_operators(text.replace("(b, n, m, four)", "(m, n, e, four)"))) > 1, "two"

@@ -12,7 +12,7 @@ from xoptim.graph.parts import SAMPLES
 from xoptim.graph.redirect import can_redirect, can_rename, redirect
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import around
-from xoptim.operators.registry import is_commutative, is_deterministic
+from xoptim.operators.registry import Trait, is_commutative, is_deterministic, operators_with
 from xoptim.passes.cleanup import GraphPass
 
 _MAX_CONSTANT_BYTES = 64
@@ -21,6 +21,7 @@ _UNMERGED_OPERATORS = frozenset(("Identity", "QuantizeLinear", "DequantizeLinear
 """Not merged with nodes of outer graphs: runtimes want copies for the outputs of subgraphs, and
 fuse quantization with adjacent nodes.
 """
+_RANDOM = operators_with(Trait.RANDOM)
 NodeIndex = dict[object, list[Node]]
 """Nodes by operator and operands."""
 
@@ -89,7 +90,8 @@ def _merge_equal(graph: Graph, names: list[str]) -> int:
 class MergeNodes(GraphPass):
     """Keeps the first of several equal nodes (common subexpressions).
 
-    Operands of commutative operators may be in either order. Integer results are also equal if
+    Operands of commutative operators may be in either order. Nodes that draw random numbers are
+    equal if they have equal seeds. Integer results are also equal if
     their elements are equal expressions of the model's dimensions. If both nodes produce graph
     outputs, the second one becomes an Identity of the first, and its consumers read the first. A
     node of a subgraph is replaced by an equal node that precedes the subgraph.
@@ -124,7 +126,7 @@ class MergeNodes(GraphPass):
         for node in graph.nodes:
             if node.bodies:
                 count += _merge_inside(graph, node, index, aliases, constants)
-            if not _is_pure(node, functions):
+            if not _is_pure(node, functions) and not _is_seeded(node):
                 continue
             info = graph.known(node.output[0]) if len(node.output) == 1 else None
             if (
@@ -159,6 +161,14 @@ def _is_pure(node: Node, functions: Collection[tuple[str, str]]) -> bool:
     if node.bodies or not node.input or not is_deterministic(node.op_type, node.domain):
         return False
     return not functions or (node.domain, node.op_type) not in functions
+
+
+def _is_seeded(node: Node) -> bool:
+    """Whether a node draws random numbers from a seed of its own.
+
+    Nodes of one graph run equally often, so equal seeds give equal numbers in each run.
+    """
+    return node.op_type in _RANDOM and not node.domain and node.attribute.get("seed") is not None
 
 
 def _key(

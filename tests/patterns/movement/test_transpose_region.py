@@ -270,3 +270,17 @@ def test_batches_stay_behind_a_cast(perm: list[int], is_moved: bool, before: str
         for each, is_optimized in ((model, False), (made, True))
     )
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_cast_that_the_provider_drops_stays_in_its_place() -> None:
+    """onnxruntime's CPU provider computes the MatMul in float32, and does not round before it."""
+    model = parse(
+        "agraph (float[2,m,k] x, float[2,m,n] w) => (float16[2,k,n] y) { "
+        "t = Transpose <perm = [0, 2, 1]> (x) c = Cast <to = 10> (t) d = Cast <to = 10> (w) "
+        "y = MatMul(c, d) }"
+    )
+    moved = {
+        provider: types(optimize(model, patterns=BOTH, provider=provider)).index("Transpose")
+        for provider in ("cpu", "cuda")
+    }
+    assert moved == {"cpu": 0, "cuda": 1}
