@@ -8,6 +8,7 @@ import pytest
 
 from xoptim.bench import environments
 from xoptim.bench.environments import InstallError, check_version, python_with
+from xoptim.system.machine import python_in
 
 Done = subprocess.CompletedProcess[str]
 
@@ -22,7 +23,7 @@ class Commands:
     def __call__(self, command: list[str], **_: object) -> Done:
         self.calls.append(command)
         if "venv" in command:
-            python = environments._python_in(Path(command[-1]))
+            python = python_in(Path(command[-1]))
             python.parent.mkdir(parents=True)
             python.touch()
         return Done(command, int(bool(self.output) and "pip" in command), self.output, "")

@@ -1,4 +1,6 @@
-"""One model with several versions of onnxruntime; here, all of them are the installed one."""
+"""One model with several versions of onnxruntime, which `xoptim.bench.version_worker` runs; here, all
+of them are the installed one.
+"""
 
 import os
 import sys

@@ -51,6 +51,7 @@ ELSEWHERE = {
     "lab.coverage_of_change": "tests/meta/test_coverage_of_change.py",
     "lab.mutation.verification": "tests/mutation/test_guards.py",
     "tests.loaded": ".ci/run",
+    "xoptim.bench.version_worker": "tests/bench/test_versions.py",
 }
 """Programs that a test, or the continuous integration, runs already."""
 NOT_RUN = {

@@ -35,6 +35,7 @@ GUIDES = (
     "batch",
     "benchmarks",
     "cli",
+    "coming-from",
     "large-models",
     "opsets",
     "patterns-by-hand",

@@ -256,7 +256,7 @@ def test_one_model(visit: Open) -> None:
     sites = {"MatMul": Site("there", "WebGPU", 0)}
     placing = PlacingFacts("webgpu", after=sites, counts=[("model", "1 of 1")])
     seen = visit(view(onnx.load(BERT), {"batch": 1, "seq": 8}, placing).html)
-    assert seen.count("#after .node")
+    seen.page.wait_for_selector("#after .node", state="attached")  # drawn once the size is known
     assert not seen.page.locator("#before").is_visible()
     assert not seen.page.locator("aside").is_visible()
     seen.page.keyboard.press("/")

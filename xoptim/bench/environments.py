@@ -12,7 +12,7 @@ from typing import Final
 
 from xoptim.facts.errors import XoptimError
 from xoptim.system.cache import cache_folder
-from xoptim.system.machine import environment_with
+from xoptim.system.machine import environment_with, python_in
 from xoptim.system.reading import make_own_folder
 
 _VERSION: Final = re.compile(r"\d+\.\d+(\.\d+)?((a|b|rc|\.dev)\d+)?", re.ASCII)
@@ -52,7 +52,7 @@ def python_with(version: str) -> Path:
     if caches is None:
         raise InstallError("there is no cache folder for other versions; set XDG_CACHE_HOME")
     folder = caches / "onnxruntime" / f"{version}-{sys.implementation.cache_tag}"
-    python = _python_in(folder)
+    python = python_in(folder)
     if (folder / _DONE).is_file() and python.exists():
         return python
     try:
@@ -64,20 +64,16 @@ def python_with(version: str) -> Path:
     return python
 
 
-def _python_in(folder: Path) -> Path:
-    return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-
-
 def _make(folder: Path, version: str) -> None:
     """Make an environment next to its place, and move it there when it is complete."""
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         _run(version, [sys.executable, "-I", "-m", "venv", str(draft)])
-        pip = [str(_python_in(draft)), "-I", "-m", "pip", "--disable-pip-version-check"]
+        pip = [str(python_in(draft)), "-I", "-m", "pip", "--disable-pip-version-check"]
         options = ["--quiet", "--no-input", "--only-binary", ":all:", "--retries", "1"]
         _run(version, [*pip, "install", *options, _requirement(version), "numpy"])
         (draft / _DONE).touch()
-        if not (folder / _DONE).is_file() or not _python_in(folder).exists():
+        if not (folder / _DONE).is_file() or not python_in(folder).exists():
             shutil.rmtree(folder, ignore_errors=True)
         with suppress(FileExistsError):  # another process was faster
             draft.rename(folder)

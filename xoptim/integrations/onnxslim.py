@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Unpack
-from unittest.mock import patch
+from typing import TYPE_CHECKING, Any, Unpack
 
 import xoptim
 from xoptim.graph.sources import Source
+from xoptim.integrations.stand_ins import standing_in
 
 if TYPE_CHECKING:
     from xoptim import OptimizationOptions
     from xoptim.api.optimizing import OptimizeChanges
-
-_NAME: Final = "onnxslim"
 
 
 @contextmanager
@@ -42,10 +38,7 @@ def in_place_of_onnxslim(
         xoptim.save(result, Path(output_model))
         return None
 
-    module = ModuleType(_NAME)
-    module.slim = slim  # type: ignore[attr-defined]
-    module.__version__ = f"xoptim {xoptim.__version__}"  # type: ignore[attr-defined]
-    with patch.dict(sys.modules, {_NAME: module}):
+    with standing_in("onnxslim", slim=slim):
         yield
 
 

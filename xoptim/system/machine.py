@@ -49,6 +49,11 @@ def start_python(
     return subprocess.Popen(command, env=environment_with(PYTHONSAFEPATH="1"), **options)
 
 
+def python_in(folder: Path) -> Path:
+    """The Python of a virtual environment."""
+    return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
 def environment_with(**variables: str) -> dict[str, str]:
     """The environment of this process with some variables, for a child."""
     return {**os.environ, **variables}
