@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
 
+from xoptim.facts.dtypes import numpy_dtype
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 from xoptim.operators.windows import SAME
 
-from .._channels import affine_above
-from .._folding import Array, constant, doubles, rounded, weight_sum
+from .._channels import ChannelAffine, affine_above
+from .._folding import Array, doubles, rounded, weight_sum
 from .._nodes import is_op, replaced_by
 
 _STEPS: Final = ("Mul", "Div", "Add", "Sub", "BatchNormalization")
@@ -46,34 +49,21 @@ class ConvConvAddPattern(PatternOptimization):
     @np.errstate(all="ignore")  # numbers that are not finite are refused where they are rounded
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         branches = [_conv(g, name) for name in node.input]
-        first = next((branch for branch in branches if branch is not None), None)
-        if first is None:  # (1) (4)
+        conv = next((branch for branch in branches if branch is not None), None)
+        if conv is None:  # (1) (4)
             return self.none(node, msg="no operand is a convolution with constants of its own")
-        second = branches[1] if branches[0] is not None else None
-        if second is None:
-            skip = node.input[1 if branches[0] is not None else 0]
-            second = _skip(g, skip, first)
-        if second is None or second.key != first.key:  # (2)
+        other = branches[1] if branches[0] is not None else None
+        if other is None:
+            other = _skip(g, node.input[0 if branches[0] is None else 1], conv)
+        if other is None or other.key != conv.key:  # (2)
             return self.none(node, msg="the operands are not convolutions of one input")
-        small, large = sorted((first, second), key=_rank)
+        small, large = sorted((conv, other), key=_rank)
         places = _places(large, small)
         if places is None or len(large.nodes) != 1:  # (3)
             return self.none(node, msg="no window of one convolution contains the other one")
-        (conv,) = large.nodes
-        dtype = constant(g, conv.input[1]).dtype
-        weight = large.weight.copy()
-        overlap = np.ix_(*map(np.arange, weight.shape[:2]), *places)
-        weight[overlap] = weight_sum(weight[overlap], small.weight, dtype)  # (5)
-        operands = [rounded(weight, dtype, summed=tuple(range(1, weight.ndim)))]  # (5)
-        if large.biased or small.biased:
-            terms = (large.bias, small.bias)
-            total = np.broadcast_to(large.bias + small.bias, len(weight))
-            operands.append(rounded(total, dtype, terms=terms))  # (5)
-        return MatchResult(
-            self,
-            [*large.nodes, *small.nodes, node],
-            replaced_by("Conv", large.source, *operands, **conv.attribute),
-        )
+        operands = _sum(g, large, small, places)
+        write = replaced_by("Conv", large.source, *operands, **large.nodes[0].attribute)
+        return MatchResult(self, [*large.nodes, *small.nodes, node], write)
 
     examples = Example.pairs(
         "agraph (float[n,1,h] x) => (float[n,2,h] y) <float[2,1,3] v = {1, 2, 3, 4, 5, 6}, "
@@ -103,9 +93,10 @@ class _Branch:
     Attributes:
         source: the name of x.
         nodes: those that compute it; none for x itself.
-        weight: (M, C / group, ...) in double precision.
-        bias: (M) in double precision, or zero.
-        biased: whether a node adds something.
+        values: weight and bias in double precision; the bias may be one number.
+        channels: the first two axes of the weight.
+        window: the other axes of the weight.
+        is_biased: whether a node adds something.
         strides: one for each axis of the window.
         dilations: the same.
         pads: all begins before all ends.
@@ -114,9 +105,10 @@ class _Branch:
 
     source: str
     nodes: tuple[Node, ...]
-    weight: Array
-    bias: Array
-    biased: bool
+    values: Callable[[], tuple[Array, Array]]
+    channels: tuple[int, int]
+    window: tuple[int, ...]
+    is_biased: bool
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     pads: tuple[int, ...]
@@ -125,12 +117,7 @@ class _Branch:
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for branches whose sum may be one convolution (2)."""
-        return self.source, self.strides, self.group, self.weight.shape[:2]
-
-    @property
-    def window(self) -> tuple[int, ...]:
-        """The lengths of the window."""
-        return tuple(self.weight.shape[2:])
+        return self.source, self.strides, self.group, self.channels, len(self.window)
 
 
 def _rank(branch: _Branch) -> tuple[int, bool]:
@@ -140,20 +127,27 @@ def _rank(branch: _Branch) -> tuple[int, bool]:
 
 def _conv(g: GraphView, name: str) -> _Branch | None:
     """A convolution that nothing else reads, or two in a row, the second one of 1 by 1 (1), (4)."""
-    branch = _one_conv(g, name)
-    if branch is None or set(branch.window) != {1} or branch.group != 1:
-        return branch
-    first = _one_conv(g, branch.source)
-    if first is None or first.group != 1 or {*branch.strides} != {1} or any(branch.pads):
-        return branch
-    columns = branch.weight.reshape(branch.weight.shape[:2])
+    last = _one_conv(g, name)
+    if last is None or {*last.window, *last.strides} != {1} or last.group != 1 or any(last.pads):
+        return last
+    first = _one_conv(g, last.source)
+    if first is None or first.group != 1:
+        return last
     return replace(
         first,
-        nodes=(*first.nodes, *branch.nodes),
-        weight=np.tensordot(columns, first.weight, 1),
-        bias=columns @ np.broadcast_to(first.bias, columns.shape[1]) + branch.bias,
-        biased=first.biased or branch.biased,
+        nodes=(*first.nodes, *last.nodes),
+        values=partial(_product, first, last),
+        channels=(last.channels[0], first.channels[1]),
+        is_biased=first.is_biased or last.is_biased,
     )
+
+
+def _product(first: _Branch, last: _Branch) -> tuple[Array, Array]:
+    """Weight and bias of a convolution followed by one of 1 by 1."""
+    (weight, bias), (kernel, addend) = first.values(), last.values()
+    columns = kernel.reshape(last.channels)
+    bias = columns @ np.broadcast_to(bias, len(weight)) + addend
+    return np.tensordot(columns, weight, 1), bias
 
 
 def _one_conv(g: GraphView, name: str) -> _Branch | None:
@@ -161,25 +155,34 @@ def _one_conv(g: GraphView, name: str) -> _Branch | None:
     if not is_op(node, "Conv") or not g.is_exclusive(name):
         return None
     x, kernel, *bias = node.input
+    shape = g.static_shape(kernel)
     if not all(g.is_constant(operand) for operand in (kernel, *filter(None, bias))):
         return None
-    weight = doubles(g, kernel)
-    if not g.is_used_only_by(kernel, node) or not weight.size:
+    if not g.is_used_only_by(kernel, node) or shape is None or 0 in shape:
         return None
-    axes = weight.ndim - 2
+    outputs, inputs, *window = shape
     strides, dilations = (
-        tuple(node.attribute.get(name, [1] * axes)) for name in ("strides", "dilations")
+        tuple(node.attribute.get(name, [1] * len(window))) for name in ("strides", "dilations")
     )
-    pads = _pads(node, weight.shape[2:], strides, dilations)
+    pads = _pads(node, window, strides, dilations)
     if pads is None:
         return None
-    summand = doubles(g, bias[0] if bias else "")
-    group = node.get_attribute("group")
-    return _Branch(x, (node,), weight, summand, any(bias), strides, dilations, pads, group)
+    return _Branch(
+        x,
+        (node,),
+        lambda: (doubles(g, kernel), doubles(g, bias[0] if bias else "")),
+        (outputs, inputs),
+        tuple(window),
+        any(bias),
+        strides,
+        dilations,
+        pads,
+        node.get_attribute("group"),
+    )
 
 
 def _pads(
-    node: Node, window: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
+    node: Node, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> tuple[int, ...] | None:
     """Zeros before and after each axis, ``None`` where they depend on the size of the input."""
     mode = node.attribute.get("auto_pad", "NOTSET")
@@ -195,26 +198,29 @@ def _pads(
 
 def _skip(g: GraphView, name: str, conv: _Branch) -> _Branch | None:
     """The input of a convolution, scaled and shifted per channel or not, as a convolution."""
-    outputs, channels = conv.weight.shape[0], conv.weight.shape[1] * conv.group
-    if outputs != channels or {*conv.strides} != {1}:
+    outputs, inputs = conv.channels
+    if outputs != inputs * conv.group or {*conv.strides} != {1}:
         return None
-    affine = affine_above(g, name, 1, channels, _STEPS, shifts=True)
-    if affine.source != conv.source or g.info(name).rank != conv.weight.ndim:
+    affine = affine_above(g, name, 1, outputs, _STEPS, shifts=True)
+    if affine.source != conv.source:
         return None
-    ones = (1,) * len(conv.window)
-    weight = np.zeros((*conv.weight.shape[:2], *ones))
-    rows = np.arange(channels)
-    weight[rows, rows % weight.shape[1]] = affine.scale.reshape(-1, *ones)
-    pads = (0,) * len(conv.pads)
     return replace(
         conv,
         nodes=affine.nodes[::-1],
-        weight=weight,
-        bias=affine.shift,
-        biased=affine.shifts and bool(affine.nodes),
-        dilations=ones,
-        pads=pads,
+        values=partial(_diagonal, affine, conv.channels, len(conv.window)),
+        window=(1,) * len(conv.window),
+        is_biased=affine.shifts and bool(affine.nodes),
+        dilations=(1,) * len(conv.window),
+        pads=(0,) * len(conv.pads),
     )
+
+
+def _diagonal(affine: ChannelAffine, channels: tuple[int, int], axes: int) -> tuple[Array, Array]:
+    """Weight and bias of a convolution that scales and shifts each channel."""
+    weight = np.zeros((*channels, *(1,) * axes))
+    rows = np.arange(channels[0])
+    weight[rows, rows % channels[1]] = affine.scale.reshape(-1, *(1,) * axes)
+    return weight, affine.shift
 
 
 def _places(large: _Branch, small: _Branch) -> list[list[int]] | None:
@@ -234,3 +240,21 @@ def _places(large: _Branch, small: _Branch) -> list[list[int]] | None:
             return None
         places.append(indices)
     return places
+
+
+def _sum(
+    g: GraphView, large: _Branch, small: _Branch, places: Sequence[Sequence[int]]
+) -> Iterator[Array]:
+    """The weight of the sum of two convolutions, and its bias if it has one (5).
+
+    Raises:
+        Declined: when a constant leaves the range of its type, or is a sum that cancels.
+    """
+    dtype = numpy_dtype(g.try_infer_type(large.nodes[0].input[1]))
+    (weight, bias), (kernel, addend) = large.values(), small.values()
+    overlap = np.ix_(*map(np.arange, large.channels), *places)
+    weight[overlap] = weight_sum(weight[overlap], kernel, dtype)
+    yield rounded(weight, dtype, summed=tuple(range(1, weight.ndim)))
+    if large.is_biased or small.is_biased:
+        total = np.broadcast_to(bias + addend, len(weight))
+        yield rounded(total, dtype, terms=(bias, addend))
