@@ -1,5 +1,7 @@
 """LoRA adapters, and sums of MatMuls of one input."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
