@@ -6,7 +6,7 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder
 from xoptim.match.trace import Constant, Scalar, Symbol
 
 from .._folding import fits
-from .._shapes import uniform_value
+from .._shapes import broadcasts_to, uniform_value
 from .one_operator import _OneOperator
 
 
@@ -17,7 +17,7 @@ class PReluPattern(_OneOperator):
     Why: measured 0.03 to 0.08 of the time on onnxruntime's CPU provider, which also fuses LeakyRelu
     with a convolution.
     Refuses when:
-    1. the slopes differ, or do not fit the attribute.
+    1. the slopes differ, may change the shape, or do not fit the attribute.
     2. the provider has no kernel of LeakyRelu for the type.
     """
 
@@ -32,6 +32,8 @@ class PReluPattern(_OneOperator):
         slope = uniform_value(g, m.s)
         if slope is None or not fits(g, m.x, float(slope)):  # (1)
             return self.none(m.nodes[0], msg="the slopes differ, or do not fit the attribute")
+        if not broadcasts_to(g, m.s, m.x):  # (1)
+            return self.none(m.nodes[0], msg="the slopes may change the shape")
         return m.derive(attributes={"alpha": float(slope)})
 
     examples = Example.only(

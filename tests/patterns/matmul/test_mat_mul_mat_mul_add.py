@@ -32,7 +32,9 @@ def summed(nodes: str, rank: int = 3, outputs: str = "y") -> onnx.ModelProto:
     dims = "n,3,6" if rank == 3 else "n,6"
     model = parse(f"agraph (float[{dims}] x, float[{dims}] z) => ({outputs}) {{ {nodes} }}")
     rng = np.random.default_rng(0)
-    values = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in SHAPES.items()}
+    values: dict[str, Any] = {
+        name: rng.standard_normal(shape).astype(np.float32) for name, shape in SHAPES.items()
+    }
     values |= {
         "w8": rng.integers(-9, 9, (6, 5)).astype(np.int8),
         "scale": np.float32(0.1),
