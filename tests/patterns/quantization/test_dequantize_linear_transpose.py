@@ -18,10 +18,9 @@ def transposed(nodes: str, kind: str = "int4", outputs: str = "y") -> onnx.Model
     rng = np.random.default_rng(0)
     shapes: dict[str, tuple[int, ...]] = {"w": (3, 8), "z": (3, 2), "s": (3, 2), "c": (3,)}
     for name, shape in shapes.items():
-        element, numbers = TensorProto.FLOAT, rng.random(shape).ravel()
-        if name in "wz":
-            element, numbers = _KINDS[kind], rng.integers(0, 8, shape).ravel()
-        model.graph.initializer.append(helper.make_tensor(name, element, shape, numbers.tolist()))
+        element = _KINDS[kind] if name in "wz" else TensorProto.FLOAT
+        numbers = [*map(int, rng.integers(0, 8, np.prod(shape)))]
+        model.graph.initializer.append(helper.make_tensor(name, element, shape, numbers))
     after = optimize(model, patterns="default", strict=True)
     feeds = {"x": rng.standard_normal((2, 8)).astype(np.float32)}
     for expected, result in zip(run(model, feeds), run(after, feeds), strict=True):
