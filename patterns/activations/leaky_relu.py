@@ -10,7 +10,15 @@ from .._shapes import broadcasts_to, uniform_value
 from .one_operator import _OneOperator
 
 
-class PReluPattern(_OneOperator):
+class _LeakyRelu(_OneOperator):
+    """An activation of ``x`` that LeakyRelu computes, with one slope."""
+
+    min_opset = 7
+    kernels = {"LeakyRelu": "x"}  # (2)
+    derives = ("attributes",)
+
+
+class PReluPattern(_LeakyRelu):
     """PRelu(x, s) → LeakyRelu(x, alpha=s), for one slope
 
     What: writes the slope as an attribute where it is the same for all channels.
@@ -20,10 +28,6 @@ class PReluPattern(_OneOperator):
     1. the slopes differ, may change the shape, or do not fit the attribute.
     2. the provider has no kernel of LeakyRelu for the type.
     """
-
-    min_opset = 7
-    kernels = {"LeakyRelu": "x"}  # (2)
-    derives = ("attributes",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Constant) -> Symbol:
         return g.op.PRelu(x, s)
@@ -43,7 +47,7 @@ class PReluPattern(_OneOperator):
     )
 
 
-class ReluNegReluPattern(_OneOperator):
+class ReluNegReluPattern(_LeakyRelu):
     """Relu(x) - s · Relu(-x) → LeakyRelu(x, alpha=s)
 
     What: one operator instead of five; the same for Relu(x) + s · Relu(-x) with the slope -s, and
@@ -54,10 +58,6 @@ class ReluNegReluPattern(_OneOperator):
     1. there are several slopes, or the slope is not finite or does not fit the attribute.
     2. the provider has no kernel of LeakyRelu for the type.
     """
-
-    min_opset = 7
-    kernels = {"LeakyRelu": "x"}  # (2)
-    derives = ("attributes",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Scalar) -> Symbol:
         above, below = g.op.Relu(x), g.op.Relu(g.op.Neg(x))

@@ -20,7 +20,16 @@ _MAX_NODES: Final = 8
 _LAYERS: Final = ("Conv", "MatMul", "Gemm")
 
 
-class SelectionConvPattern(PatternOptimization):
+class _ConvSelection(PatternOptimization):
+    """A selection of channels before or after a layer with constant weights."""
+
+    phase = "specialize"
+    exactness = "rounding"
+    min_opset = 11
+    radius = _MAX_NODES
+
+
+class SelectionConvPattern(_ConvSelection):
     """Conv(Gather(x, order, axis=1), w) → Conv(x, w with its inputs in the inverse order)
 
     What: orders the weights in place of the channels, where a constant permutes all channels: a
@@ -37,9 +46,6 @@ class SelectionConvPattern(PatternOptimization):
     """
 
     anchors = _LAYERS
-    phase = "specialize"
-    exactness = "rounding"
-    min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         layer = _layer_of(g, node)
@@ -74,7 +80,7 @@ class SelectionConvPattern(PatternOptimization):
     )
 
 
-class ConvSelectionPattern(PatternOptimization):
+class ConvSelectionPattern(_ConvSelection):
     """Gather(Conv(x, w, b), indices, axis=1) → Conv(x, selected w, selected b)
 
     What: selects the weights of the results in place of the results; also for a Slice by steps, and
@@ -90,10 +96,6 @@ class ConvSelectionPattern(PatternOptimization):
     """
 
     anchors = ("Gather", "Slice")
-    phase = "specialize"
-    exactness = "rounding"
-    min_opset = 11
-    radius = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         selection = _selection(g, node.output[0])

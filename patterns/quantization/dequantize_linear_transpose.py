@@ -6,7 +6,7 @@ from xoptim.operators.axes import permutation
 from .._nodes import is_op
 
 
-class _TransposedBlocks(PatternOptimization):
+class _DequantizeLinearTranspose(PatternOptimization):
     """An operator that transposes a weight quantized in blocks.
 
     Refusals are numbered as in `DequantizeLinearTransposePattern`.
@@ -32,7 +32,7 @@ class _TransposedBlocks(PatternOptimization):
         return dequantize
 
 
-class DequantizeLinearTransposePattern(_TransposedBlocks):
+class DequantizeLinearTransposePattern(_DequantizeLinearTranspose):
     """Transpose(DequantizeLinear(w, s, z, block_size=32)) → DequantizeLinear(Transpose(w),
     Transpose(s), Transpose(z), block_size=32)
 
@@ -69,7 +69,7 @@ class DequantizeLinearTransposePattern(_TransposedBlocks):
     )
 
 
-class DequantizeLinearGemmPattern(_TransposedBlocks):
+class DequantizeLinearGemmPattern(_DequantizeLinearTranspose):
     """Gemm(x, DequantizeLinear(w, s, z, block_size=32), c, transB=1) →
     Gemm(x, DequantizeLinear(Transpose(w), Transpose(s), Transpose(z), block_size=32), c)
 
