@@ -95,6 +95,20 @@ def rounded(
     raise Declined("a folded constant would overflow or underflow its type")
 
 
+@np.errstate(all="ignore")
+def weight_sum(first: Array, second: Array, dtype: np.dtype) -> Array:
+    """The sum of weights of two layers that have the same input, in double precision.
+
+    Raises:
+        Declined: when so many weights cancel that a model of this type would lose precision.
+    """
+    total = first + second
+    size = np.abs(total)
+    if cancels([np.abs(first), np.abs(second)], np.maximum(size, median(size)), dtype):
+        raise Declined("a folded weight would lose precision by cancellation")
+    return total
+
+
 def cancels(terms: Sequence[Array | float], usual: Array | float, dtype: np.dtype) -> bool:
     """Whether terms are so large compared with their usual sums that the rounding of the terms
     determines the sums.

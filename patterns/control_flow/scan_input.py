@@ -1,0 +1,182 @@
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from onnx import ValueInfoProto, helper
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._nodes import is_op
+from .._operators import ELEMENTWISE
+from ._cycles import Cycle, cycle
+
+_MULTIPLYING: Final = ("MatMul", "Gemm")
+_BROADCASTING: Final = ("Add", "Sub", "Mul", "Div")
+
+
+class ScanInputPattern(PatternOptimization):
+    """Scan of MatMul(x, w) + s → t = MatMul(x, w), Scan of t + s
+
+    What: multiplies all steps of a tensor by a weight before the Scan, where the body computes that
+    from the tensor of the Scan alone. Sums, other arithmetic and elementwise operators move along;
+    a Gemm becomes MatMul and Add. Recurrences multiply their input this way.
+    Why: one MatMul in place of one for each step: an LSTM cell over 64 steps of 512 numbers, with
+    128 states, takes 0.1 of the time, of 64 numbers 0.94. The moved nodes can be fused with others.
+    Refuses when:
+    1. the body multiplies no tensor of the Scan alone by a matrix from outside or of its own.
+    2. tensors of the Scan run along another axis than the first one, or in different directions.
+    3. a rank is unknown, or a factor or summand has more axes than the tensor of a step.
+    4. the result is an output of the body.
+    5. a shape or type that the body declares is unknown, or another one than outside.
+    """
+
+    anchors = ("Scan",)
+    exactness = "rounding"
+    min_opset = 11
+    priority = 1
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        scan = cycle(g, node)
+        tensors = len(node.input) - scan.count
+        axes = node.attribute.get("scan_input_axes") or [0] * tensors
+        directions = node.attribute.get("scan_input_directions") or [0] * tensors
+        if any(axes) or len({*directions}) > 1:  # (2)
+            return self.none(node, msg="the Scan runs along another axis, or in two directions")
+        if not _is_consistent(g, scan):  # (5)
+            return self.none(node, msg="shapes or types in the body are unknown, or others")
+        nodes = _movable(g, scan)  # (3) (4)
+        if not any(is_op(inner, *_MULTIPLYING) for inner in nodes):  # (1)
+            return self.none(node, msg="the body multiplies no tensor of the Scan alone")
+        return MatchResult(self, [node], partial(_write, scan, nodes))
+
+    _start = "agraph (float[2,3] h, float[n,2,4] x) => (float[2,3] y, float[n,2,3] z)"
+    _inner = "w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 8, 7, 6}, float[3] b = {1, 2, 3}"
+    examples = Example.pairs(
+        f"{_start} <float[4,3] {_inner}> {{ y, z = Scan <num_scan_inputs = 1, body = step "
+        "(float[2,3] s, float[2,4] t) => (float[2,3] v, float[2,3] o) { p = MatMul(t, w) "
+        "q = Add(p, b) u = Add(s, q) v = Tanh(u) o = Identity(v) }> (h, x) }",
+        f"{_start} <float[4,3] {_inner}> {{ p = MatMul(x, w) q = Add(p, b) "
+        "y, z = Scan <num_scan_inputs = 1, body = step (float[2,3] s, float[2,3] r) "
+        "=> (float[2,3] v, float[2,3] o) { u = Add(s, r) v = Tanh(u) o = Identity(v) }> (h, q) }",
+        f"{_start} <float[3,4] {_inner}> {{ y, z = Scan <num_scan_inputs = 1, "
+        "scan_input_directions = [1], body = step (float[2,3] s, float[2,4] t) "
+        "=> (float[2,3] v, float[2,3] o) { q = Gemm <transB = 1> (t, w, b) u = Mul(s, q) "
+        "v = Tanh(u) o = Identity(v) }> (h, x) }",
+        f"{_start} <float[4,3] w = {{1, 5, 9, 2, 6, 8, 3, 7, 7, 4, 8, 6}}, "
+        "float[3] b = {1, 2, 3}> { p = MatMul(x, w) q = Add(p, b) "
+        "y, z = Scan <num_scan_inputs = 1, scan_input_directions = [1], "
+        "body = step (float[2,3] s, float[2,3] r) => (float[2,3] v, float[2,3] o) "
+        "{ u = Mul(s, r) v = Tanh(u) o = Identity(v) }> (h, q) }",
+    )
+
+
+def _is_consistent(g: GraphView, scan: Cycle) -> bool:
+    """Whether the inputs of the body have the types and shapes of the operands of the Scan, and
+    sums in the body have operands of one type.
+    """
+    inside = g.inside(scan.body)
+    for place, (outer, inner) in enumerate(zip(scan.node.input, scan.body.inputs, strict=True)):
+        shape, own = g.try_infer_shape(outer), inside.try_infer_shape(inner)
+        if shape is None or own != shape[place >= scan.count :]:
+            return False
+        if not g.try_infer_type(outer) == inside.try_infer_type(inner) != 0:
+            return False
+    sums = (node for node in scan.body.nodes if is_op(node, *_BROADCASTING))
+    return all(len({*map(inside.try_infer_type, node.input)}) == 1 for node in sums)
+
+
+def _movable(g: GraphView, scan: Cycle) -> list[Node]:
+    """The nodes of the body that compute something from one step of the tensors of the Scan, and
+    compute it for all steps at once outside of the body.
+    """
+    body, inside = scan.body, g.inside(scan.body)
+    steps = {*body.inputs[scan.count :]}
+    defined = {*body.inputs, *(name for node in body.nodes for name in node.output)}
+    nodes = []
+    for node in body.nodes:
+        operands = [name for name in node.input if name]
+        is_free = all(name in steps or name not in defined for name in operands)
+        if (
+            node.domain or node.bodies or not is_free or any(map(body.is_output, node.output))
+        ):  # (4)
+            continue
+        varying = [name in steps for name in operands]
+        ranks = [inside.info(name).rank for name in operands]
+        if any(varying) and _moves(node, varying, ranks):  # (3)
+            nodes.append(node)
+            steps.update(node.output)
+    return nodes
+
+
+def _moves(node: Node, varying: Sequence[bool], ranks: Sequence[int | None]) -> bool:
+    """Whether a node computes all steps at once if the steps are the first axis of the operands
+    that vary from step to step.
+    """
+    known = [rank for rank in ranks if rank is not None]
+    if len(known) < len(ranks) or not known[0]:
+        return False
+    first, *others = varying
+    if is_op(node, "MatMul"):
+        return first and not any(others) and known[1] == 2
+    if is_op(node, "Gemm"):
+        plain = not node.attribute.get("transA") and {
+            node.get_attribute("alpha"),
+            node.get_attribute("beta"),
+        } == {1}
+        return plain and first and not any(others)
+    if is_op(node, *_BROADCASTING):
+        rank = {rank for rank, varies in zip(known, varying, strict=True) if varies}
+        return len(rank) == 1 and max(known) in rank
+    return is_op(node, *ELEMENTWISE) and first and not any(others)
+
+
+def _write(scan: Cycle, moved: Sequence[Node], g: PatternRewriter, node: Node) -> list[Node]:
+    body, inside = scan.body, g.inside(scan.body)
+    scanned = dict(zip(body.inputs[scan.count :], node.input[scan.count :], strict=True))
+    names = dict(scanned)
+    before: list[Node] = []
+    for inner in moved:
+        (lifted,) = g.lift(body, [inner], names)
+        before += _of_all_steps(g, lifted) if is_op(inner, "Gemm") else [lifted]
+    rest = [inner for inner in body.nodes if inner not in moved]
+    read = {name for inner in rest for name in g.reads(inner)} | {*body.outputs}
+    results = [name for inner in moved for name in inner.output if name in read]
+    kept = [name for name in scanned if name in read]
+    dropped = [place for place, name in enumerate(body.inputs) if name in {*scanned} - {*kept}]
+    proto = g.rebuilt(body, {name: name for inner in moved for name in inner.output}, dropped)
+    proto.input.extend(_declared(inside, name) for name in results)
+    tensors = [names[name] for name in (*kept, *results)]
+    attributes = {
+        **scan.attributes(),
+        "num_scan_inputs": len(tensors),
+        "scan_input_axes": None,
+        "scan_input_directions": None,
+    }
+    directions = node.attribute.get("scan_input_directions") or []
+    if any(directions):
+        attributes["scan_input_directions"] = directions[:1] * len(tensors)
+    operands = [*node.input[: scan.count], *tensors]
+    return [*before, g.make_node("Scan", operands, node.output, body=proto, **attributes)]
+
+
+def _of_all_steps(g: PatternRewriter, gemm: Node) -> list[Node]:
+    """MatMul and Add that compute what a Gemm computes, for a tensor with more axes."""
+    x, weight, *bias = gemm.input
+    nodes: list[Node] = []
+    if gemm.attribute.get("transB"):
+        nodes.append(g.make_node("Transpose", [weight], 1, perm=[1, 0]))
+        weight = nodes[0].output[0]
+    if not any(bias):
+        return [*nodes, g.make_node("MatMul", [x, weight], gemm.output)]
+    matmul = g.make_node("MatMul", [x, weight], 1)
+    return [*nodes, matmul, g.make_node("Add", [matmul.output[0], *bias], gemm.output)]
+
+
+def _declared(inside: GraphView, name: str) -> ValueInfoProto:
+    info = inside.info(name)
+    shape = (
+        None
+        if info.shape is None
+        else [size if isinstance(size, int) else None for size in info.shape]
+    )
+    return helper.make_tensor_value_info(name, info.dtype, shape)

@@ -1,0 +1,291 @@
+"""Constant selections and permutations of channels, moved into the weights next to them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from xoptim.facts.dtypes import is_float
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._channels import per_channel
+from .._folding import Array, constant, rounded
+from .._nodes import axis_of, is_op, size_along
+from .._operators import ELEMENTWISE
+from .._parts import part_of
+
+_MAX_NODES: Final = 8
+_LAYERS: Final = ("Conv", "MatMul", "Gemm")
+
+
+class _ConvSelection(PatternOptimization):
+    """A selection of channels before or after a layer with constant weights."""
+
+    phase = "specialize"
+    exactness = "rounding"
+    min_opset = 11
+    radius = _MAX_NODES
+
+
+class SelectionConvPattern(_ConvSelection):
+    """Conv(Gather(x, order, axis=1), w) → Conv(x, w with its inputs in the inverse order)
+
+    What: orders the weights in place of the channels, where a constant permutes all channels: a
+    Gather, a Slice from the last to the first one, or a Concat of parts. Elementwise operators may
+    lie in between. The same for the columns that a MatMul or Gemm reads. Images are converted from
+    RGB to BGR this way.
+    Why: saves a copy: measured 0.93 of the time of the first convolution of an image, and 0.2 for
+    a MatMul of 16 rows of 256.
+    Refuses when:
+    1. the channels are not a permutation by constants, or something else reads them.
+    2. the weight is not a constant of a floating-point type, is read elsewhere, or belongs to
+       groups of channels.
+    3. a weight is so large that sums may overflow in another order.
+    """
+
+    anchors = _LAYERS
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        layer = _layer_of(g, node)
+        if layer is None:  # (2)
+            return self.none(node, msg="the weight is not constant, or has groups or other readers")
+        nodes, name = _elementwise(g, node.input[0])
+        selection = _selection(g, name) if g.is_exclusive(name) else None
+        if selection is None or selection.axis != layer.channels:  # (1)
+            return self.none(node, msg="no constant permutation of the channels precedes it")
+        size = size_along(g, selection.source, selection.axis)
+        order = np.asarray(selection.indices)
+        if size != len(order) or not np.array_equal(np.sort(order), np.arange(len(order))):  # (1)
+            return self.none(node, msg="the indices are not a permutation of all channels")
+        weight = constant(g, node.input[1])
+        ordered = np.take(weight.astype(np.float64), np.argsort(order), layer.inputs)
+        weight = rounded(ordered, weight.dtype, summed=layer.inputs)  # (3)
+        write = partial(_write, name, selection.source, nodes, weight)
+        return MatchResult(self, [selection.node, *nodes, node], write)
+
+    examples = Example.pairs(
+        "agraph (float[n,3,h,w] x) => (float[n,1,h,w] y) <int64[3] i = {2, 0, 1}, "
+        "float[1,3,1,1] k = {1, 2, 3}> { t = Gather <axis = 1> (x, i) y = Conv(t, k) }",
+        "<float[1,3,1,1] k = {2, 3, 1}> { y = Conv(x, k) }",
+        "agraph (float[n,3,h,w] x) => (float[n,1,h,w] y) <int64[1] s = {-1}, int64[1] e = {-4}, "
+        "int64[1] c = {1}, float[1,3,1,1] k = {1, 2, 3}> { t = Slice(x, s, e, c, s) r = Relu(t) "
+        "y = Conv(r, k) }",
+        "<float[1,3,1,1] k = {3, 2, 1}> { r = Relu(x) y = Conv(r, k) }",
+        "agraph (float[n,4] x) => (float[n,2] y) <float[4,2] w = {1, 2, 3, 4, 5, 6, 7, 8}, "
+        "int64[2] s = {2, 2}> { a, b = Split <axis = 1> (x, s) t = Concat <axis = 1> (b, a) "
+        "y = MatMul(t, w) }",
+        "<float[4,2] w = {5, 6, 7, 8, 1, 2, 3, 4}> { y = MatMul(x, w) }",
+    )
+
+
+class ConvSelectionPattern(_ConvSelection):
+    """Gather(Conv(x, w, b), indices, axis=1) → Conv(x, selected w, selected b)
+
+    What: selects the weights of the results in place of the results; also for a Slice by steps, and
+    for the columns of a MatMul or Gemm. Elementwise operators and biases may lie in between.
+    Why: saves a copy, and results that nothing reads: measured 0.14 of the time for a MatMul of 16
+    rows of 256.
+    Refuses when:
+    1. the indices are not constant, are more than the channels, or select along another axis.
+    2. no Conv, MatMul or Gemm precedes it through elementwise operators and biases whose results
+       nothing else reads.
+    3. the weight is not a constant of a floating-point type, is read elsewhere, or belongs to
+       groups of channels; or a bias is not constant.
+    """
+
+    anchors = ("Gather", "Slice")
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        selection = _selection(g, node.output[0])
+        if selection is None:  # (1)
+            return self.none(node, msg="the indices are not constant")
+        nodes, name = _elementwise(g, node.input[0], with_biases=True)
+        first = g.node_before(name)
+        layer = None if first is None or not g.is_exclusive(name) else _layer_of(g, first)
+        if first is None or layer is None:  # (2) (3)
+            return self.none(node, msg="no layer with constant weights of its own precedes it")
+        weight, indices = constant(g, first.input[1]), selection.indices
+        channels = weight.shape[layer.outputs]
+        if selection.axis != layer.channels or not 0 < len(indices) <= channels:  # (1)
+            return self.none(node, msg="another axis, or more indices than channels")
+        biases = _biases(g, [first, *nodes], selection.axis, channels, indices)  # (3)
+        write = partial(_write_selected, np.take(weight, indices, layer.outputs), biases)
+        return MatchResult(self, [first, *nodes, node], write)
+
+    examples = Example.pairs(
+        "agraph (float[n,m,2] x) => (float[n,m,2] y) <float[2,3] w = {1, 2, 3, 4, 5, 6}, "
+        "float[3] b = {1, 2, 3}, int64[2] i = {2, 0}> { t = MatMul(x, w) u = Add(t, b) "
+        "r = Relu(u) y = Gather <axis = 2> (r, i) }",
+        "<float[2,2] w = {3, 1, 6, 4}, float[2] b = {3, 1}> { t = MatMul(x, w) u = Add(t, b) "
+        "y = Relu(u) }",
+        "agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <float[4,1,1,1] k = {1, 2, 3, 4}, "
+        "float[4] b = {5, 6, 7, 8}, int64[1] s = {0}, int64[1] e = {4}, int64[1] c = {1}, "
+        "int64[1] p = {2}> { t = Conv(x, k, b) y = Slice(t, s, e, c, p) }",
+        "<float[2,1,1,1] k = {1, 3}, float[2] b = {5, 7}> { y = Conv(x, k, b) }",
+        "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {1, 2, 3, 4}, "
+        "float[1,2] b = {1, 2}, int64[2] i = {1, 0}> { t = Gemm <transB = 1> (x, w, b) "
+        "y = Gather <axis = 1> (t, i) }",
+        "<float[2,2] w = {3, 4, 1, 2}, float[2] b = {2, 1}> { y = Gemm <transB = 1> (x, w, b) }",
+    )
+
+
+class _Layer(NamedTuple):
+    """Where the channels of a layer are.
+
+    Attributes:
+        channels: axis of the input.
+        inputs: axis of the weight.
+        outputs: axis of the weight.
+    """
+
+    channels: int
+    inputs: int
+    outputs: int
+
+
+class _Selection(NamedTuple):
+    """Elements of a tensor along an axis, and the node that selects them."""
+
+    node: Node
+    source: str
+    axis: int
+    indices: list[int]
+
+
+def _layer_of(g: GraphView, node: Node) -> _Layer | None:
+    """The layer of a Conv, MatMul or Gemm with a constant weight that nothing else reads."""
+    weight, rank = node.input[1] if len(node.input) > 1 else "", None
+    if is_op(node, *_LAYERS) and g.is_constant(weight) and g.is_used_only_by(weight, node):
+        rank = g.info(weight).rank
+    if rank is None or not is_float(g.try_infer_type(weight)):
+        return None
+    if is_op(node, "Conv"):
+        return _Layer(1, 1, 0) if node.get_attribute("group") == 1 else None
+    width = g.info(node.input[0]).rank
+    if rank != 2 or not width or node.attribute.get("transA"):
+        return None
+    return _Layer(width - 1, 1, 0) if node.attribute.get("transB") else _Layer(width - 1, 0, 1)
+
+
+def _elementwise(g: GraphView, name: str, *, with_biases: bool = False) -> tuple[list[Node], str]:
+    """Elementwise operators that compute a result, whose results nothing else reads; and their
+    operand.
+    """
+    nodes: list[Node] = []
+    while len(nodes) < _MAX_NODES and g.is_exclusive(name):
+        node = g.node_before(name)
+        if not is_op(node, *ELEMENTWISE, *(["Add"] if with_biases else [])):
+            break
+        operands = [operand for operand in node.input if operand and not g.is_constant(operand)]
+        if len(operands) != 1 or (node.op_type != "Add" and operands[0] != node.input[0]):
+            break
+        if g.info(operands[0]).rank != g.info(name).rank:
+            break
+        nodes.insert(0, node)
+        (name,) = operands
+    return nodes, name
+
+
+def _selection(g: GraphView, name: str) -> _Selection | None:
+    """The constant indices that a result selects along one axis of known size."""
+    node = g.node_before(name)
+    if is_op(node, "Concat"):
+        return _parts(g, node)
+    axis = _axis(g, node) if is_op(node, "Gather", "Slice") else None
+    size = None if node is None or axis is None else size_along(g, node.input[0], axis)
+    if node is None or axis is None or not isinstance(size, int):
+        return None
+    if is_op(node, "Slice"):
+        indices = _sliced(g, node, size)
+    else:
+        indices = [*(g.get_ints(node.input[1]) or ())]
+        if not all(-size <= index < size for index in indices):
+            return None
+    return _Selection(node, node.input[0], axis, [index % size for index in indices])
+
+
+def _sliced(g: GraphView, node: Node, size: int) -> list[int]:
+    """The indices that a Slice along one axis selects, none if they are unknown."""
+    bounds = [g.get_argument(node, name) for name in ("starts", "ends", "steps")]
+    bounds[2] = [1] if bounds[2] is None else bounds[2]
+    if not all(isinstance(bound, list) for bound in bounds):
+        return []
+    ((start,), (end,), (step,)) = bounds
+    is_open = step < 0 and end < -size  # a slice down to the first element
+    return [*range(size)[slice(start, None if is_open else end, step)]]
+
+
+def _axis(g: GraphView, node: Node) -> int | None:
+    """The axis of a Gather by a vector, or the only one of a Slice."""
+    if is_op(node, "Gather"):
+        return axis_of(g, node) if g.info(node.input[1]).rank == 1 else None
+    axes, rank = g.get_argument(node, "axes"), g.info(node.input[0]).rank
+    is_one = isinstance(axes, list) and len(axes) == 1 and rank is not None
+    return axes[0] % rank if is_one else None
+
+
+def _parts(g: GraphView, node: Node) -> _Selection | None:
+    """The parts of one tensor that a Concat joins."""
+    axis = axis_of(g, node)
+    if axis is None or not all(isinstance(size_along(g, name, axis), int) for name in node.input):
+        return None
+    parts = [part_of(g, name, axis) for name in node.input]
+    sources = {source for source, *_ in parts}
+    if len(sources) != 1:
+        return None
+    indices = [index for _, start, end in parts for index in range(start, end)]
+    return _Selection(node, sources.pop(), axis, indices)
+
+
+def _write(
+    name: str, source: str, elementwise: list[Node], weight: Array, g: PatternRewriter, *nodes: Node
+) -> list[Node]:
+    names, written, layer = {name: source}, [], nodes[-1]
+    for node in elementwise:
+        operands = [names.get(operand, operand) for operand in node.input]
+        outputs = [g.unique_name(node.output[0])]
+        written.append(g.make_node(node.op_type, operands, outputs, **node.attribute))
+        names[node.output[0]] = outputs[0]
+    operands = [names[layer.input[0]], g.make_initializer("", weight), *layer.input[2:]]
+    return [*written, g.make_node(layer.op_type, operands, layer.output, **layer.attribute)]
+
+
+def _biases(
+    g: GraphView, nodes: list[Node], axis: int, channels: int, indices: list[int]
+) -> dict[str, Array]:
+    """The selected biases of a layer, the first node, and of the Adds that follow it, by name.
+
+    Raises:
+        Declined: when a bias is not constant, or not one number for each channel.
+    """
+    biases: dict[str, Array] = {}
+    for node in nodes:
+        if is_op(node, "Conv"):
+            biases |= {name: constant(g, name)[indices] for name in node.input[2:] if name}
+            continue
+        rank = g.info(node.output[0]).rank or 0
+        names = filter(g.is_constant, node.input) if is_op(node, "Add") else node.input[2:]
+        for name in filter(None, names if is_op(node, "Add", "Gemm") else ()):
+            numbers = per_channel(g, name, rank, channels, axis)[indices]
+            shape = (-1, *(1 for _ in range(axis + 1, rank)))
+            biases[name] = numbers.astype(constant(g, name).dtype).reshape(shape)
+    return biases
+
+
+def _write_selected(
+    weight: Array, biases: dict[str, Array], g: PatternRewriter, *nodes: Node
+) -> list[Node]:
+    first, *elementwise, selection = nodes
+    names = {name: g.make_initializer("", bias) for name, bias in biases.items()}
+    names[first.input[1]] = g.make_initializer("", weight)
+    names[first.input[0]] = first.input[0]
+    written = []
+    for node in (first, *elementwise):
+        is_last = node.output[0] == selection.input[0]
+        outputs = selection.output if is_last else [g.unique_name(node.output[0])]
+        operands = [names.get(operand, operand) for operand in node.input]
+        written.append(g.make_node(node.op_type, operands, outputs, **node.attribute))
+        names[node.output[0]] = outputs[0]
+    return written

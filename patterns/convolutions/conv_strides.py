@@ -1,0 +1,169 @@
+"""Strides of convolutions of 1 by 1, moved up to the convolutions that precede them."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.operators.slicing import LAST_END
+
+from .._channels import is_inference_normalization
+from .._nodes import is_op
+from .._operators import BROADCASTING, ELEMENTWISE
+
+_MAX_NODES: Final = 64
+_UNPADDED: Final = ("NOTSET", "VALID")
+
+
+class ConvStridesPattern(PatternOptimization):
+    """Conv(f(Conv(x, v)), w of 1 by 1, strides=2) → Conv(f(Conv(x, v, strides=2)), w)
+
+    What: does not compute results that the strides skip. Elementwise operators and normalizations
+    may lie between the convolutions (f), and the sum of a block and the input of the block, which
+    is then sliced. Keras' ResNet has its strides in convolutions of 1 by 1.
+    Why: measured 0.26 of the time for two convolutions of 1 by 1 with 64 channels, 0.1 for one of 3
+    by 3 and one of 1 by 1, 0.7 for a depthwise one and one of 1 by 1.
+    Refuses when:
+    1. the convolution has no strides, a larger window, or pads.
+    2. something else than convolutions with the same strides, whose windows have one element, reads
+       the operand.
+    3. no convolution precedes it through elementwise operators, normalizations and sums, whose
+       results nothing else reads; or its padding depends on the size of its input.
+    4. more than one other tensor would have to be sliced, or such a tensor precedes convolutions
+       with groups only.
+    """
+
+    anchors = ("Conv",)
+    phase = "specialize"
+    priority = 5
+    exactness = "rounding"
+    min_opset = 11
+    radius = 8
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        strides = _skipping(g, node)
+        if strides is None:  # (1)
+            return self.none(node, msg="no strides, a window of several elements, or pads")
+        readers = g.next_nodes(node.input[0])
+        if any(_skipping(g, reader) != strides for reader in readers):  # (2)
+            return self.none(node, msg="another node reads the operand")
+        region = _region(g, readers, len(strides))
+        convs = [inner for inner in region.nodes if is_op(inner, "Conv")]
+        if not convs:  # (3)
+            return self.none(node, msg="no convolution precedes it")
+        dense = any(conv.get_attribute("group") == 1 for conv in convs)
+        if len(region.sources) > int(dense):  # (4)
+            return self.none(node, msg="other tensors would have to be sliced")
+        write = partial(_write, region, strides, readers)
+        return MatchResult(self, [*region.nodes, *readers], write)
+
+    examples = Example.pairs(
+        "agraph (float[n,1,h,w] x, float[2,1,3,3] v, float[1,2,1,1] w) => (float[n,1,a,b] y) "
+        "{ t = Conv <pads = [1, 1, 1, 1]> (x, v) r = Relu(t) "
+        "y = Conv <strides = [2, 2]> (r, w) }",
+        "{ t = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (x, v) r = Relu(t) "
+        "y = Conv <strides = [1, 1]> (r, w) }",
+        "agraph (float[n,2,6] x, float[2,2,1] v, float[1,2,1] w) => (float[n,1,a] y, float[n,2,6] "
+        "z) <int64[1] o = {0}, int64[1] e = {9223372036854775807}, int64[1] k = {2}> "
+        "{ z = Relu(x) t = Conv(z, v) s = Add(t, z) r = Relu(s) y = Conv <strides = [3]> (r, w) }",
+        "<int64[1] o = {0}, int64[1] e = {9223372036854775807}, int64[1] k = {2}, "
+        "int64[1] p = {3}> { z = Relu(x) t = Conv <strides = [3]> (z, v) c = Slice(z, o, e, k, p) "
+        "s = Add(t, c) r = Relu(s) y = Conv <strides = [1]> (r, w) }",
+    )
+
+
+class _Region(NamedTuple):
+    """The nodes whose results are computed with strides.
+
+    Attributes:
+        nodes: in the order in which they run.
+        sources: the names of other tensors that they read at each position of the window.
+    """
+
+    nodes: list[Node]
+    sources: list[str]
+
+
+def _skipping(g: GraphView, node: Node) -> tuple[int, ...] | None:
+    """The strides of a Conv whose window has one element, without pads; ``None`` for others (1)."""
+    shape = g.static_shape(node.input[1]) if is_op(node, "Conv") else None
+    strides = tuple(node.attribute.get("strides", ()))
+    if shape is None or {*shape[2:]} != {1} or min(strides, default=0) < 1 or {*strides} == {1}:
+        return None
+    is_unpadded = node.attribute.get("auto_pad", "NOTSET") in _UNPADDED
+    return strides if is_unpadded and not any(node.attribute.get("pads", ())) else None
+
+
+def _region(g: GraphView, readers: Sequence[Node], axes: int) -> _Region:
+    """The nodes above convolutions that may compute fewer results (3)."""
+    nodes: list[Node] = []
+    strided = [*readers]  # nodes that read results with strides; a Conv above reads all of them
+    names = [readers[0].input[0]]
+    grows = True
+    while grows and len(nodes) < _MAX_NODES:
+        grows = False
+        for name in names:
+            node = g.node_before(name)
+            operands = None if node is None or node in nodes else _operands(g, node, axes)
+            if node is None or operands is None or not g.is_used_only_by(name, *strided):
+                continue
+            nodes.append(node)
+            strided += [node] if operands else []
+            names.remove(name)
+            names += [operand for operand in dict.fromkeys(operands) if operand not in names]
+            grows = True
+            break
+    return _Region(nodes[::-1], names)
+
+
+def _operands(g: GraphView, node: Node, axes: int) -> list[str] | None:
+    """The operands that a node reads with strides if its result is; ``None`` for other nodes."""
+    if is_op(node, "Conv"):
+        mode = node.attribute.get("auto_pad", "NOTSET")
+        return [] if mode in _UNPADDED and g.info(node.input[1]).rank == axes + 2 else None
+    if is_inference_normalization(node):
+        return [node.input[0]]
+    if not is_op(node, "PRelu", *BROADCASTING, *ELEMENTWISE):
+        return None
+    shape = g.try_infer_shape(node.output[0])
+    if shape is None or len(shape) != axes + 2:
+        return None
+    operands = []
+    for name in filter(None, node.input):
+        dims = g.try_infer_shape(name)
+        if dims is None:
+            return None
+        window = dims[-axes:] if len(dims) >= axes else dims
+        if len(dims) == len(shape) and dims[2:] == shape[2:]:
+            operands.append(name)
+        elif any(dim != 1 for dim in window):
+            return None
+    return operands
+
+
+def _write(
+    region: _Region, strides: Sequence[int], readers: Sequence[Node], g: PatternRewriter, *_: Node
+) -> list[Node]:
+    axes = [*range(2, 2 + len(strides))]
+    bounds: Mapping[str, Any] = {
+        "starts": [0] * len(axes),
+        "ends": [LAST_END] * len(axes),
+        "axes": axes,
+        "steps": [*strides],
+    }
+    names = {name: g.op.Slice(name, **bounds) for name in region.sources}
+    nodes = list(g.created)
+    for node in (*region.nodes, *readers):
+        attributes = dict(node.attribute)
+        if node in readers:
+            attributes["strides"] = [1] * len(strides)
+        elif is_op(node, "Conv"):
+            steps = attributes.get("strides", [1] * len(strides))
+            attributes["strides"] = [a * b for a, b in zip(steps, strides, strict=True)]
+        operands = [*node.input]
+        if node in readers or not is_op(node, "Conv"):
+            operands = [names.get(name, name) for name in operands]
+        outputs = node.output if node in readers else [g.unique_name(node.output[0])]
+        nodes.append(g.make_node(node.op_type, operands, outputs, **attributes))
+        names[node.output[0]] = outputs[0]
+    return nodes
