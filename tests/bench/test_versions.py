@@ -1,5 +1,6 @@
-"""One model with several versions of onnxruntime, which `xoptim.bench.version_worker` runs; here, all
-of them are the installed one.
+"""Measure one model with several versions of onnxruntime.
+
+Here, all of them are the installed one.
 """
 
 import os

@@ -1,9 +1,11 @@
 import onnx
+import onnxruntime
 import pytest
 
 from tests.support import load
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.operators import has_kernel
+from xoptim.graph.export import export_model
 from xoptim.passes.opsets import newest
 from xoptim.passes.opsets.newest import newest_for, newest_that_loads, raise_model
 
@@ -108,3 +110,34 @@ def test_an_operator_of_integers_without_a_kernel_stays() -> None:
         18 if has_kernel("cpu", "", "Relu", 7, 18) is False else newest_that_loads()
     )
     assert newest_for(load(text.replace("int64", "float"), 18), "cpu") > 20
+
+
+MOVED = """agraph (float[n] x) => (float[n] y) <float s = {0.5}, int8 z = {0}, int64[1] k = {-1}> {
+    q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) r = Reshape(d, k) y = Sin(r) }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "is_bound"),
+    [
+        (MOVED, True),
+        (MOVED.replace("Reshape(d, k)", "Abs(d)"), False),
+        (MOVED.replace("int8", "uint8"), False),
+        (MOVED.replace("DequantizeLinear(q, s, z)", "DequantizeLinear(q, s)"), False),
+    ],
+    ids=["int8", "not moved", "uint8", "no zero point"],
+)
+def test_moved_numbers_of_signed_integers(
+    text: str, is_bound: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """onnxruntime 1.32 does not load such models of operator set 21."""
+    model = load(text, 19)
+    monkeypatch.setattr(newest, "_loads_moved_signed", lambda: False)
+    assert (newest_for(model, "cpu") == 20) == is_bound
+    monkeypatch.setattr(newest, "_loads_moved_signed", lambda: True)
+    assert newest_for(model, "cpu") > 20
+
+
+def test_the_result_of_the_newest_set_loads() -> None:
+    model = load(MOVED, 19)
+    raise_model(model, newest_for(model, "cpu"))
+    onnxruntime.InferenceSession(export_model(model).SerializeToString())

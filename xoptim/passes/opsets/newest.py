@@ -109,6 +109,12 @@ _FUSED_SINCE: Final = 17
 _FUSED_TYPES: Final = (TensorProto.FLOAT, TensorProto.FLOAT16)
 _MAX_ADDED: Final = 0.05
 """Fraction of nodes that the newest set may add."""
+_SIGNED_SINCE: Final = 21
+"""Operator set of QuantizeLinear whose type may be an attribute."""
+_MOVED_BEFORE_QUANTIZING: Final = frozenset(
+    ("MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
+)
+"""Operators after which onnxruntime quantizes again what was dequantized before them."""
 _BODY_OPERATORS: Final = {"Bernoulli": "RandomUniformLike"}
 """Operators that run as functions, and an operator of the body that may have no kernel of a newer
 set.
@@ -145,9 +151,10 @@ def newest_that_loads() -> int:
     )
 
 
-def _loads(version: int) -> bool:
+def _loads(version: int, constants: str = "", nodes: str = "y = Identity(x)") -> bool:
     """Whether onnxruntime loads a model of an operator set: it refuses sets newer than itself."""
-    graph = onnx.parser.parse_graph("probe (float[1] x) => (float[1] y) { y = Identity(x) }")
+    text = f"probe (float[1] x) => (float[1] y) <{constants}> {{ {nodes} }}"
+    graph = onnx.parser.parse_graph(text)
     imports = [onnx.helper.make_opsetid("", version)]
     try:
         ir_version = onnx.helper.find_min_ir_version_for(imports)
@@ -201,13 +208,46 @@ def _lost_since(model: Model, provider: str, present: int, target: int) -> int |
     used = _operators_of(model)
     if any(_is_expanded(provider, op_type, types, present) for op_type, types in used.items()):
         return present + 1
+    breaks_signed = present < _SIGNED_SINCE and _moves_signed(model) and not _loads_moved_signed()
     for version in range(present + 1, target + 1):
+        if breaks_signed and version == _SIGNED_SINCE:
+            return version
         for op_type, types in (*used.items(), *((name, _FUSED_TYPES) for name in _fused())):
             if slows_down(provider, op_type, version) or _loses_kernel(
                 provider, op_type, types, version
             ):
                 return version
     return None
+
+
+def _moves_signed(model: Model) -> bool:
+    """Whether an operator moves numbers that are dequantized from int8 with a zero point."""
+    return any(
+        node.op_type == "DequantizeLinear"
+        and graph.info_of(node.input[0]).dtype == TensorProto.INT8
+        and len(node.input) > 2
+        and any(
+            consumer.op_type in _MOVED_BEFORE_QUANTIZING
+            for consumer in graph.consumers(node.output[0])
+        )
+        for graph in model.graphs()
+        for node in graph.nodes
+    )
+
+
+@cache
+def _loads_moved_signed() -> bool:
+    """Whether onnxruntime loads such a model of operator set 21.
+
+    Version 1.32 does not: it quantizes the moved numbers again, with the type of the zero point as
+    an attribute, and a zero point of another type.
+    """
+    return _loads(
+        _SIGNED_SINCE,
+        "float scale = {1}, int8 zero = {0}, int64[1] shape = {-1}",
+        "q = QuantizeLinear(x, scale, zero) d = DequantizeLinear(q, scale, zero) "
+        "r = Reshape(d, shape) y = Sin(r)",
+    )
 
 
 def _is_expanded(provider: str, op_type: str, types: Iterable[int], present: int) -> bool:
