@@ -1,5 +1,6 @@
-"""One model with several versions of onnxruntime, which `xoptim.bench.version_worker` runs; here, all
-of them are the installed one.
+"""One model with several versions of onnxruntime; here, all are the installed one.
+
+`xoptim.bench.version_worker` runs the model.
 """
 
 import os
