@@ -1,6 +1,6 @@
-"""Measure one model with several versions of onnxruntime.
+"""One model with several versions of onnxruntime; here, all are the installed one.
 
-Here, all of them are the installed one.
+`xoptim.bench.version_worker` runs the model.
 """
 
 import os
