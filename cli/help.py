@@ -36,7 +36,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         *("fix", "free", "drop_output", "keep_output", "rename", "drop_unused_inputs", "io_types"),
     ),
     "Assumptions and proofs": (
-        *("assume", "assume_from_model", "assume_fitting", "guard", "prove"),
+        *("assume", "assume_from_model", "assume_fitting", "guard", "prove", "strict_proof"),
     ),
     "Verification": (
         *("verify", "check", "strict", "verify_budget", "run_limit", "custom_op_lib"),

@@ -312,6 +312,8 @@ def _single_rewrites(outcome: Outcome) -> Iterator[str]:
         yield f"each rewrite  {outcome.verified.each.summary()}"
     if outcome.verified.proofs is not None:
         yield f"proofs        {outcome.verified.proofs.summary()}"
+        if outcome.verified.proofs.refused:
+            yield f"refused       {outcome.verified.proofs.refusals()}"
 
 
 def _remarks(outcome: Outcome) -> Iterator[str]:

@@ -95,6 +95,7 @@ class Choices:
         "each",
     )
     prove: bool = flag("Prove each rewrite for all sizes, where possible.")
+    strict_proof: bool = flag("Apply only rewrites that are proved for all sizes.")
     comparison: Comparison = field(default_factory=Comparison)
     changes: Changes = field(default_factory=Changes)
     lowering: Lowering = field(default_factory=Lowering)
@@ -145,6 +146,9 @@ class Choices:
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect with others, each with the reason."""
         reasons = self.comparison.idle((*self.provider, self.target)) | self.lowering.idle()
+        if self.lowering.precision or self.target:
+            word = "--precision" if self.lowering.precision else "--target"
+            reasons["strict_proof"] = f"with {word}, whose rewrites are not proved"
         if self.lowering.precision:
             reasons["only_if_faster"] = "with --precision, which measures each operator"
         if not self.assume:
@@ -176,6 +180,7 @@ class Choices:
             whole=self.verify,
             each=self.check == "each",
             proves=self.prove,
+            refuses_unproved=self.strict_proof,
             bisect=not self.strict,
             inline=self.inline,
         )

@@ -19,6 +19,8 @@ from tests.support import parse, types
 from xoptim import (
     DifferentModelError,
     EasyPatternOptimization,
+    GraphBuilder,
+    ModelPass,
     NotVerifiedError,
     OptimizationOptions,
     OptimizationReport,
@@ -29,6 +31,7 @@ from xoptim import (
     verify,
 )
 from xoptim.engine.options import OptimizationChanges
+from xoptim.graph.model import Model
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
 from xoptim.optimizing import verified
 from xoptim.verification import ChoiceError, run_reference
@@ -89,6 +92,63 @@ def test_a_wrong_pattern_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     assert "it is dropped" in message
     assert [culprit.name for culprit in reports[0].dropped] == ["WrongRelu"]
     assert [report.status for report in reports[0].verification] == ["equal"]
+
+
+class FactorOfOnePattern(EasyPatternOptimization):
+    """Mul(x, factor) → x, which holds where the factor is 1"""
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, factor: Symbol) -> Symbol:
+        return g.op.Mul(x, factor)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, factor: str) -> Any:
+        return g.op.Identity(x)
+
+
+FACTORS = """agraph (float[N,3] x) => (float[N,3] y) <float one = {1}, float two = {2}> {
+    a = Mul(x, one) b = Sin(a) c = Mul(b, two) y = Relu(c) }"""
+
+
+def test_rewrites_that_are_not_proved_are_undone() -> None:
+    plan = verified.VerifyPlan(refuses_unproved=True, whole=False)
+    options = OptimizationOptions(patterns=[FactorOfOnePattern, WrongReluPattern])
+    result = verified.optimize_verified(parse(FACTORS), options, plan)
+    proofs = result.proofs
+    assert proofs is not None
+    assert proofs.unproved == []
+    refused = [(step.pattern, step.anchor) for step in proofs.refused]
+    assert sorted(refused) == [("FactorOfOne", "c"), ("WrongRelu", "y")]
+    assert proofs.refusals() == "2 rewrites not proved (FactorOfOne, WrongRelu)"
+    assert result.report.applied == {"FactorOfOne": 1}
+    assert types(result.proto) == ["Sin", "Mul", "Relu"]
+
+
+def test_unproved_rewrites_stay_unless_they_are_refused() -> None:
+    options = OptimizationOptions(patterns=[WrongReluPattern])
+    plan = verified.VerifyPlan(proves=True, whole=False)
+    result = verified.optimize_verified(parse(FACTORS), options, plan)
+    assert result.proofs is not None
+    assert len(result.proofs.unproved) == 1
+    assert result.report.applied == {"WrongRelu": 1}
+
+
+class UnprovedPass(ModelPass):
+    """Nothing → an Identity that stays"""
+
+    def run(self, model: Model) -> int:
+        builder = GraphBuilder.of(model)
+        if any(node.op_type == "Neg" for node in model.graph.nodes):
+            return 0
+        builder.op.Neg("x")
+        return 1
+
+
+def test_a_pass_that_is_not_proved_is_dropped() -> None:
+    plan = verified.VerifyPlan(refuses_unproved=True, whole=False)
+    options = OptimizationOptions(patterns=[UnprovedPass], remove_unused=False)
+    result = verified.optimize_verified(parse(FACTORS), options, plan)
+    assert result.proofs is not None
+    assert [step.pattern for step in result.proofs.refused] == ["UnprovedPass"]
+    assert "Neg" not in types(result.proto)
 
 
 class ExpOrLinearPattern(EasyPatternOptimization):

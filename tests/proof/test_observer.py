@@ -48,4 +48,5 @@ def test_json() -> None:
                 "premises": ["sizes are at least 1"],
             }
         ],
+        "refused": [],
     }

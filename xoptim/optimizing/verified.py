@@ -14,6 +14,7 @@ import onnx
 from xoptim import diagnose, optimizing, proof, verification
 from xoptim.diagnose.report import Culprit, OptimizationReport
 from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.errors import XoptimError
 from xoptim.facts.words import silent
 from xoptim.graph.data_file import external_bytes
 from xoptim.graph.save import (
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 MOST_CULPRITS: Final = 10
 """Maximal number of rewrites that are dropped for one model."""
+MOST_PLACES: Final = 50
+"""Maximal number of nodes at which a pattern that is not proved there is skipped."""
 _LOGGER = logging.getLogger("xoptim")
 
 
@@ -49,6 +52,7 @@ class VerifyPlan:
     whole: bool = True  # whether the result is compared with the original
     each: bool = False  # whether each rewrite is also checked alone
     proves: bool = False  # whether each rewrite is proved, where that is possible
+    refuses_unproved: bool = False  # whether rewrites that are not proved are undone
     # whether to search for the rewrite that changed results, and to optimize again without it
     bisect: bool = True
     inline: bool = False  # whether to replace calls of local functions by their bodies first
@@ -125,12 +129,17 @@ def optimize_verified(
     checks = assuming(checks, options)
     if options.drop_unused_inputs:
         checks = replace(checks, fewer_inputs=True)
+    proofs = proof.observer.ProofObserver() if how.proves or how.refuses_unproved else None
     while True:
         check = diagnose.each.EachCheck(original, checks) if how.each else None
-        proofs = proof.observer.ProofObserver() if how.proves else None
+        proofs = None if proofs is None else proofs.again()
         listener = _all_of(check, proofs, options.on_application)
         verified = _optimize(model, replace(options, on_application=listener), how)
         verified.each, verified.proofs, verified.dropped = check, proofs, dropped
+        if how.refuses_unproved and proofs is not None and proofs.unproved:
+            options = _without_unproved(options, proofs)
+            _discard(verified, how)
+            continue
         if how.whole:
             how.on_step("verifying")
             start = perf_counter()
@@ -146,9 +155,37 @@ def optimize_verified(
             "%s; it is %s (`xopt bisect` writes a small model that shows it)", culprit, consequence
         )
         options = culprit.avoided_by(options)
-        if how.draft is not None:
-            how.draft.discard(verified.proto)
+        _discard(verified, how)
         dropped.append(culprit)
+
+
+def _discard(verified: VerifiedModel, how: VerifyPlan) -> None:
+    """Remove the weights that were written for a result that is not kept."""
+    if how.draft is not None:
+        how.draft.discard(verified.proto)
+
+
+def _without_unproved(options: OptimizationOptions, proofs: ProofObserver) -> OptimizationOptions:
+    """The options that undo the rewrites that are not proved: each at its node.
+
+    A pattern with more than `MOST_PLACES` of them is dropped, as is a pass over the model. Raises
+    XoptimError when all of them were switched off before.
+    """
+    proofs.refuse(proofs.unproved)
+    places: dict[str, dict[str, None]] = {}
+    for step in proofs.refused:
+        places.setdefault(step.pattern, {})[step.anchor] = None
+    everywhere = [name for name, names in places.items() if "" in names or len(names) > MOST_PLACES]
+    local = {name: (*names,) for name, names in places.items() if name not in everywhere}
+    skipped = {
+        name: (*options.skip_at.get(name, ()), *local.get(name, ()))
+        for name in {**options.skip_at, **local}
+    }
+    skipped = {name: (*dict.fromkeys(names),) for name, names in skipped.items()}
+    drop = dict.fromkeys((*options.drop, *everywhere))
+    if skipped == options.skip_at and len(drop) == len(options.drop):
+        raise XoptimError(f"{proofs.unproved[0].pattern} is not proved, and cannot be dropped")
+    return replace(options, drop=(*drop,), skip_at=skipped)
 
 
 def assuming(checks: VerificationOptions, options: OptimizationOptions) -> VerificationOptions:

@@ -318,6 +318,16 @@ def test_proofs(xopt: Xopt) -> None:
     )
 
 
+def test_only_proved_rewrites_are_applied(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    outcome = xopt("model.onnx", "--strict-proof", "--precision", "int8")
+    assert outcome.code == 2
+    assert "--strict-proof has no effect with --precision" in outcome.err
+    outcome = xopt("model.onnx", *ONLY, "--strict-proof", "--json")
+    assert (outcome.code, outcome.json["proofs"]["refused"]) == (0, [])
+    assert outcome.json["patterns"] == {"TransposeTranspose": 1}
+
+
 def test_json(xopt: Xopt) -> None:
     given = write(TRANSPOSES).stat().st_size
     outcome = xopt("model.onnx", *ONLY, "--json")
