@@ -134,7 +134,7 @@ def optimize_verified(
         check = diagnose.each.EachCheck(original, checks) if how.each else None
         proofs = None if proofs is None else proofs.again()
         listener = _all_of(check, proofs, options.on_application)
-        verified = _optimize(model, replace(options, on_application=listener), how)
+        verified = _optimize(model, replace(options, on_application=listener), how, proofs)
         verified.each, verified.proofs, verified.dropped = check, proofs, dropped
         if how.refuses_unproved and proofs is not None and proofs.unproved:
             options = _without_unproved(options, proofs)
@@ -237,7 +237,10 @@ def _all_of(*listeners: Callable[[Any], None] | None) -> Callable[[Any], None] |
 
 
 def _optimize(
-    model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, how: VerifyPlan
+    model: Source | str | Path | onnx.ModelProto,
+    options: OptimizationOptions,
+    how: VerifyPlan,
+    proofs: ProofObserver | None,
 ) -> VerifiedModel:
     how.on_step("loading")
     start = perf_counter()
@@ -246,7 +249,10 @@ def _optimize(
     how.on_loaded(builder)
     before, opset = builder.count_types(), builder.model.opsets.get("", 0)
     how.on_step("optimizing")
-    builder.optimize()
+    optimizer = builder.session.start(builder.optimization_options)
+    if proofs is not None:
+        proofs.watch(builder.model, optimizer.state.events)
+    optimizer.run()
     draft = how.draft
     if draft is not None:
         how.on_step("writing the weights")

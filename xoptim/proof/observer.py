@@ -10,15 +10,17 @@ from typing import Final
 
 import onnx
 
-from xoptim.engine.events import Application
+from xoptim.engine.events import Application, EventStream
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.words import counted
 from xoptim.graph.assumed import fitting
 from xoptim.graph.fragment import side_by_side
+from xoptim.graph.model import Model
 from xoptim.match.quantization import first_result
 from xoptim.proof.grades import GRADES
+from xoptim.proof.passes import PassProver, ProvedPass
 from xoptim.proof.proving import Proof, prove
 
 _MAX_LISTED: Final = 3
@@ -55,14 +57,22 @@ class ProofObserver(JsonResult):
 
     Attributes:
         steps: the rewrites in order.
+        passes: the passes that changed the model, such as constant folding.
         refused: rewrites that were undone because they were not proved; their numbers are those of
             an earlier run.
     """
 
-    __json__ = JsonForm("grades=counts steps refused", name="Proofs")
+    __json__ = JsonForm("grades=counts steps passes refused", name="Proofs")
     steps: list[ProvedStep] = field(default_factory=list)
     refused: list[ProvedStep] = field(default_factory=list)
     _proofs: dict[bytes, Proof] = field(default_factory=dict, repr=False)
+    _prover: PassProver | None = field(default=None, repr=False)
+
+    def watch(self, model: Model, events: EventStream) -> None:
+        """Also prove the passes of an optimization of a model, which sends these events."""
+        self._prover = PassProver(model)
+        model.listeners.append(self._prover)
+        events.subscribe(self._prover, PassProver.kinds)
 
     def again(self) -> ProofObserver:
         """An observer of another run on the same model, which proves nothing twice."""
@@ -89,9 +99,15 @@ class ProofObserver(JsonResult):
         )
 
     @property
+    def passes(self) -> list[ProvedPass]:
+        """The passes that changed the model, such as constant folding, each with all its runs."""
+        return [] if self._prover is None else [*self._prover.passes.values()]
+
+    @property
     def counts(self) -> dict[str, int]:
-        """The number of rewrites of each grade, the strongest grade first."""
+        """The number of rewrites and passes of each grade, the strongest grade first."""
         counts = Counter[str](step.proof.grade for step in self.steps)
+        counts.update(record.grade for record in self.passes)
         return {grade: counts[grade] for grade in GRADES}
 
     @property
@@ -100,27 +116,37 @@ class ProofObserver(JsonResult):
         return [step for step in self.steps if not step.proof.is_proved]
 
     def summary(self) -> str:
-        """The grades of all rewrites in one line."""
+        """The grades of all rewrites and passes in one line."""
         counts = self.counts
-        proved = len(self.steps) - counts["only run"]
+        total = sum(counts.values())
+        unproved = [step.pattern for step in self.unproved]
+        unproved += [record.name for record in self.passes if record.reason]
         grades = ", ".join(
             f"{n} {grade}" for grade, n in counts.items() if n and grade in GRADES[:3]
         )
-        text = f"{proved} of {len(self.steps)} rewrites proved for all sizes"
+        noun = "steps" if self.passes else "rewrites"
+        text = f"{total - len(unproved)} of {total} {noun} proved for all sizes"
         if grades:
             text += f": {grades}"
-        if self.unproved:
-            text += f"; {len(self.unproved)} only run ({_named(self.unproved)})"
+        if unproved:
+            text += f"; {len(unproved)} only run ({_first(unproved)})"
         return text
 
     def refusals(self) -> str:
         """The rewrites that were undone in one line; empty where there are none."""
-        count = len(self.refused)
-        return f"{counted(count, 'rewrite')} not proved ({_named(self.refused)})" if count else ""
+        count, names = len(self.refused), [step.pattern for step in self.refused]
+        return f"{counted(count, 'rewrite')} not proved ({_first(names)})" if count else ""
+
+    def _proof_of_pass(self, name: str) -> Proof:
+        """The proof of a pass that counts as a rewrite."""
+        if self._prover is None:
+            return Proof("only run", "a pass over the model")
+        reason = self._prover.doubt(name)
+        return Proof("only run", reason) if reason else Proof("same bits")
 
     def _proof_of(self, application: Application) -> Proof:
         if not application.matched:
-            return Proof("only run", "a pass over the model")
+            return self._proof_of_pass(application.pattern.name())
         try:
             models = side_by_side(application.graph, application.matched, application.given)
             texts = application.graph.model.assumptions.texts
@@ -133,11 +159,11 @@ class ProofObserver(JsonResult):
         return self._proofs[key]
 
 
-def _named(steps: Sequence[ProvedStep]) -> str:
-    """The names of the patterns of some rewrites, the first ones only."""
-    names = [*dict.fromkeys(step.pattern for step in steps)]
-    more = ", ..." if len(names) > _MAX_LISTED else ""
-    return f"{', '.join(names[:_MAX_LISTED])}{more}"
+def _first(names: Sequence[str]) -> str:
+    """Some names, each once, the first ones only."""
+    unique = [*dict.fromkeys(names)]
+    more = ", ..." if len(unique) > _MAX_LISTED else ""
+    return f"{', '.join(unique[:_MAX_LISTED])}{more}"
 
 
 def _digest(models: Iterable[onnx.ModelProto], texts: Iterable[str]) -> bytes:
