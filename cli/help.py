@@ -37,6 +37,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Assumptions and proofs": (
         *("assume", "assume_from_model", "assume_fitting", "guard", "prove", "strict_proof"),
+        "certificate",
     ),
     "Verification": (
         *("verify", "check", "strict", "verify_budget", "run_limit", "custom_op_lib"),

@@ -53,6 +53,7 @@ class VerifyPlan:
     each: bool = False  # whether each rewrite is also checked alone
     proves: bool = False  # whether each rewrite is proved, where that is possible
     refuses_unproved: bool = False  # whether rewrites that are not proved are undone
+    certifies: bool = False  # whether both sides of each rewrite are kept for a certificate
     # whether to search for the rewrite that changed results, and to optimize again without it
     bisect: bool = True
     inline: bool = False  # whether to replace calls of local functions by their bodies first
@@ -129,7 +130,8 @@ def optimize_verified(
     checks = assuming(checks, options)
     if options.drop_unused_inputs:
         checks = replace(checks, fewer_inputs=True)
-    proofs = proof.observer.ProofObserver() if how.proves or how.refuses_unproved else None
+    is_proving = how.proves or how.refuses_unproved or how.certifies
+    proofs = proof.observer.ProofObserver(keeps_sides=how.certifies) if is_proving else None
     while True:
         check = diagnose.each.EachCheck(original, checks) if how.each else None
         proofs = None if proofs is None else proofs.again()

@@ -26,6 +26,7 @@ from xoptim.operators.evaluate.regions import evaluate_with_onnxruntime
 from xoptim.operators.registry import is_commutative, is_deterministic
 from xoptim.proof.calls import operator_key
 from xoptim.proof.indices import Unproved
+from xoptim.proof.sizes import bound_sizes
 from xoptim.proof.values import Term, Value, Values
 
 Scope: TypeAlias = MutableMapping[str, Value]
@@ -244,22 +245,60 @@ class Chain:
 
     def differing(self, model: Model) -> list[str]:
         """The outputs of another model that are not known to be equal to those of this one."""
-        scope: dict[str, Value] = {}
-        self._read(model.graph, scope, {})
+        scope = self._read(model.graph, {}, {})
         self.names.update(scope)
         names = [*self.outputs]
         if [*model.graph.outputs] != names:
             return names
         return [name for name, value in self.outputs.items() if not scope[name].is_same(value)]
 
-    def _read(self, graph: Graph, scope: dict[str, Value], sizes: Mapping[str, Dim]) -> None:
+    def rewrite(self, before: Model, after: Model, *, unites: bool = True) -> bool:
+        """Add both sides of a rewrite, which is proved: they are equal from now on.
+
+        The inputs of both sides are values of the same names. Returns whether the model has the
+        values of the side before it. Raises `Unproved` where the rewrite does not fit the model.
+
+        Args:
+            before: the matched nodes, as a model.
+            after: their replacement, with the same inputs and outputs.
+            unites: whether both sides are equal; otherwise they are only added.
+        """
+        declared = dict(before.graph.declared_inputs)
+        outputs = before.graph.outputs
+        if declared != dict(after.graph.declared_inputs) or outputs != after.graph.outputs:
+            raise Unproved("its sides have different inputs or outputs")
+        missing = next((name for name in declared if name not in self.names), None)
+        if missing is not None:
+            raise Unproved(f"the model has no {missing!r}")
+        if before.graph.overridable or after.graph.overridable:
+            raise Unproved("an input with a default")
+        operands = {name: self.names[name].root for name in declared}
+        sizes = bound_sizes(declared, {name: value.info for name, value in operands.items()})
+        old = self._read(before.graph, {}, sizes, operands)
+        is_there = all(
+            name in self.names and self.names[name].is_same(old[name]) for name in outputs
+        )
+        new = self._read(after.graph, {}, sizes, operands)
+        for name in outputs if unites else ():
+            self.values.unite(old[name], new[name])
+        self.names.update(new)
+        return is_there
+
+    def _read(
+        self,
+        graph: Graph,
+        scope: dict[str, Value],
+        sizes: Mapping[str, Dim],
+        operands: Mapping[str, Value] | None = None,
+    ) -> dict[str, Value]:
         hints = dict(self.names)  # the scope may be the same dictionary
         reader = Reader(self.values, hints, sizes, reads_weights=self._reads_weights)
-        reader.read(graph, scope)
+        reader.read(graph, scope, operands=operands)
         pairs = [(value, hint) for value, hint in reader.recomputable if not value.is_same(hint)]
         for value, hint in recomputed(pairs):
             self.values.unite(value, hint)
             self.recomputed += 1
+        return scope
 
 
 def recomputed(pairs: Iterable[tuple[Value, Value]]) -> list[tuple[Value, Value]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Final
 
@@ -19,6 +19,7 @@ from xoptim.graph.assumed import fitting
 from xoptim.graph.fragment import side_by_side
 from xoptim.graph.model import Model
 from xoptim.match.quantization import first_result
+from xoptim.proof.certificate import Obligation
 from xoptim.proof.grades import GRADES
 from xoptim.proof.passes import PassProver, ProvedPass
 from xoptim.proof.proving import Proof, prove
@@ -60,11 +61,15 @@ class ProofObserver(JsonResult):
         passes: the passes that changed the model, such as constant folding.
         refused: rewrites that were undone because they were not proved; their numbers are those of
             an earlier run.
+        keeps_sides: whether both sides of each rewrite are kept, for a certificate.
+        obligations: the rewrites with both sides, if they are kept.
     """
 
     __json__ = JsonForm("grades=counts steps passes refused", name="Proofs")
     steps: list[ProvedStep] = field(default_factory=list)
     refused: list[ProvedStep] = field(default_factory=list)
+    keeps_sides: bool = False
+    obligations: list[Obligation] = field(default_factory=list, repr=False)
     _proofs: dict[bytes, Proof] = field(default_factory=dict, repr=False)
     _prover: PassProver | None = field(default=None, repr=False)
 
@@ -76,7 +81,7 @@ class ProofObserver(JsonResult):
 
     def again(self) -> ProofObserver:
         """An observer of another run on the same model, which proves nothing twice."""
-        return ProofObserver(refused=self.refused, _proofs=self._proofs)
+        return replace(self, steps=[], obligations=[], _prover=None)
 
     def refuse(self, steps: Iterable[ProvedStep]) -> None:
         """Note rewrites that are undone, each with the pattern and place of its first refusal."""
@@ -156,7 +161,14 @@ class ProofObserver(JsonResult):
         key = _digest(models, assumptions.texts)
         if key not in self._proofs:
             self._proofs[key] = prove(models, assumptions)
-        return self._proofs[key]
+        proof = self._proofs[key]
+        if self.keeps_sides:
+            before, after = (model.SerializeToString(deterministic=True) for model in models)
+            number, name = application.number, application.pattern.name()
+            self.obligations.append(
+                Obligation(number, name, proof.grade, proof.premises, before, after)
+            )
+        return proof
 
 
 def _first(names: Sequence[str]) -> str:
