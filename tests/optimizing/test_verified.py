@@ -29,6 +29,8 @@ from xoptim import (
     optimize,
     verify,
 )
+from xoptim.diagnose.each import EachCheck
+from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationChanges
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
@@ -316,3 +318,24 @@ def test_a_pattern_that_is_still_wrong_after_one_node_is_dropped(
     assert "it is not applied there" in first
     assert second.startswith("pattern RightFor: output")
     assert "it is dropped" in second
+
+
+def test_unproved_rewrites_are_suspected_first(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[str] = []
+    check = EachCheck.__call__
+
+    def note(self: EachCheck, application: Application) -> None:
+        checked.append(application.pattern.name())
+        check(self, application)
+
+    monkeypatch.setattr(EachCheck, "__call__", note)
+    options = OptimizationOptions(patterns=[FactorOfOnePattern, WrongReluPattern])
+    plan = verified.VerifyPlan(proves=True)
+    model = FACTORS.replace("two = {2}", "two = {1}")
+    result = verified.optimize_verified(parse(model), options, plan)
+    assert [culprit.name for culprit in result.dropped] == ["WrongRelu"]
+    assert result.dropped[0].evidence.endswith("; this rewrite is not proved")
+    assert checked == ["WrongRelu"]
+    assert "it is dropped" in caplog.text

@@ -291,5 +291,6 @@ def _culprit(
         options,
         replace(how.checks, providers=report.providers),
         inline=how.inline,
+        unproved={step.pattern for step in verified.proofs.unproved} if verified.proofs else (),
     ).find_culprit()
     return None if culprit is None or culprit.step == "unknown" else culprit

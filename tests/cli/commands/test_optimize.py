@@ -328,6 +328,15 @@ def test_only_proved_rewrites_are_applied(xopt: Xopt) -> None:
     assert outcome.json["patterns"] == {"TransposeTranspose": 1}
 
 
+def test_proofs_are_evidence_about_a_model_that_does_not_run(xopt: Xopt) -> None:
+    write(TRANSPOSES.replace("Relu(", "acme.Unknown("), domains={"acme": 1})
+    outcome = xopt("model.onnx", *ONLY, "--prove")
+    assert outcome.code == 3
+    text = "; the only evidence are proofs of the optimization: 1 of 1 rewrites proved"
+    assert text in outcome.err
+    assert "the only evidence" not in xopt("model.onnx", *ONLY).err
+
+
 def test_certificates(xopt: Xopt) -> None:
     write(TRANSPOSES)
     outcome = xopt("model.onnx", *ONLY, "-o", "out.onnx", "--certificate", "c.json")
