@@ -9,7 +9,7 @@ FAST: Final = "xopt fast"
 """A key in the data of a context whose help is that of ``xopt fast``."""
 _ALL: Final = "xopt --help-all"
 """A key in the data of a context whose help lists all options."""
-_FEW: Final = 15
+_FEW: Final = 16
 """Options of a command that ``--help`` lists completely."""
 _TEN: Final = 10
 _WIDTH: Final = 46
