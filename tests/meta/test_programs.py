@@ -49,6 +49,7 @@ ELSEWHERE = {
     "benchmarks.performance": "tests/meta/test_performance.py",
     "lab.coverage_of_change": "tests/meta/test_coverage_of_change.py",
     "lab.mutation.verification": "tests/mutation/test_guards.py",
+    "lab.pattern_grades": "tests/proof/test_pattern_grades.py",
     "tests.loaded": ".ci/run",
 }
 """Programs that a test, or the continuous integration, runs already."""
