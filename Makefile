@@ -127,6 +127,7 @@ docs: $(VENV)/.test ## write the pages and tables that come from the code
 	$(BIN)/python -m xoptim.scaffold.stubs
 	$(BIN)/python -m lab.json_schemas
 	$(BIN)/python -m lab.public_names
+	$(BIN)/python -m lab.pattern_grades
 	$(BIN)/python -m lab.reach.page
 	$(BIN)/python -m tests.facts.kernels
 	$(BIN)/python -m benchmarks.measured

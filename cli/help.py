@@ -9,7 +9,7 @@ FAST: Final = "xopt fast"
 """A key in the data of a context whose help is that of ``xopt fast``."""
 _ALL: Final = "xopt --help-all"
 """A key in the data of a context whose help lists all options."""
-_FEW: Final = 15
+_FEW: Final = 16
 """Options of a command that ``--help`` lists completely."""
 _TEN: Final = 10
 _WIDTH: Final = 46
@@ -36,7 +36,8 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         *("fix", "free", "drop_output", "keep_output", "rename", "drop_unused_inputs", "io_types"),
     ),
     "Assumptions and proofs": (
-        *("assume", "assume_from_model", "assume_fitting", "guard", "prove"),
+        *("assume", "assume_from_model", "assume_fitting", "guard", "prove", "strict_proof"),
+        "certificate",
     ),
     "Verification": (
         *("verify", "check", "strict", "verify_budget", "run_limit", "custom_op_lib"),

@@ -126,6 +126,15 @@ def refusal_text(outcome: Outcome) -> str:
     return f"{refusal.reason}; nothing was written"
 
 
+def evidence_text(outcome: Outcome) -> str:
+    """The proofs as evidence about a result that no run verified; empty without proofs."""
+    proofs = outcome.verified.proofs
+    if proofs is None or not (proofs.steps or proofs.passes):
+        return ""
+    rest = "" if outcome.fitting is None else ", not of what the target needs"
+    return f"; the only evidence are proofs of the optimization{rest}: {proofs.summary()}"
+
+
 def verdict(outcome: Outcome) -> int:
     """Return the exit code, and print a line with the reason when it is not 0."""
     reason = refusal_text(outcome)
@@ -134,10 +143,10 @@ def verdict(outcome: Outcome) -> int:
         return DIFFERENT
     doubtful = next((report for report in outcome.verified.reports if not report.ok), None)
     if doubtful is not None:
-        say(f"xopt: warning: {doubtful.summary()}", err=True)
+        say(f"xopt: warning: {doubtful.summary()}{evidence_text(outcome)}", err=True)
         return NOT_VERIFIED
     if outcome.fitting is not None and outcome.fitting.doubt:
-        say(f"xopt: warning: {outcome.fitting.doubt}", err=True)
+        say(f"xopt: warning: {outcome.fitting.doubt}{evidence_text(outcome)}", err=True)
         return NOT_VERIFIED
     return 0
 

@@ -82,6 +82,8 @@ def _measured(outcome: Outcome) -> Iterator[Remark]:
         yield Remark("each rewrite", outcome.verified.each.summary())
     if outcome.verified.proofs is not None:
         yield Remark("proofs", outcome.verified.proofs.summary())
+        if outcome.verified.proofs.refused:
+            yield Remark("refused", outcome.verified.proofs.refusals())
     if outcome.latency is not None:
         where = bench.rounds.circumstances(outcome.latency)
         at = (f"{name}: {_times(report)}" for name, report in outcome.latency.settings.items())

@@ -8,6 +8,7 @@ import onnx
 from jinja2 import Environment
 
 from xoptim import Example, Rewrite, installed_patterns
+from xoptim.proof.pattern_grades import PATTERN_GRADES
 from xoptim.testing.variant import parse
 
 _ENVIRONMENT = Environment(
@@ -21,6 +22,10 @@ _PAGE = _ENVIRONMENT.from_string("""# {{ cls.name() }}
 |---|---|---|---|---|---|---|
 | {{ cls.phase }} | {{ cls.priority }} | {{ cls.exactness }} | {{ opsets }} | \
 {{ cls.providers | join(", ") or "any" }} | {{ cls.tags | join(", ") }} | {{ cls.status }} |
+{% if proved %}
+
+Proved: {{ proved }} (all examples, see [proofs](../verification.md#proofs)).
+{% endif %}
 {% if cls.onnxruntime %}
 
 Works around a bug in onnxruntime {{ cls.onnxruntime }}.
@@ -109,6 +114,10 @@ def pages() -> dict[str, str]:
         examples = [(diagram(e.before, e), diagram(e.after, e)) for e in cls.examples]
         doc = inspect.cleandoc(cls.__doc__ or "")
         found[f"{cls.name()}.md"] = _PAGE.render(
-            cls=cls, doc=doc, opsets=opsets(cls), examples=examples
+            cls=cls,
+            doc=doc,
+            opsets=opsets(cls),
+            examples=examples,
+            proved=PATTERN_GRADES.get(cls.name()),
         )
     return found

@@ -45,6 +45,7 @@ from xoptim.diagnose.explanation import Explanation
 from xoptim.diagnose.export import ExportDiagnosis
 from xoptim.facts.json_results import JsonResult, Member, members_of
 from xoptim.integrations.mcp import ToolAnswer
+from xoptim.proof.checking import CertificateCheck
 from xoptim.targets.placement import Placement
 from xoptim.targets.verifying import TargetCheck
 from xoptim.verification.report import VerificationReport
@@ -278,6 +279,9 @@ DOCUMENTS: Final = {
     "bisect": Document(
         "Output of `xopt bisect --json`: null when no rewrite changes a result.",
         BisectDocument | None,
+    ),
+    "certificate": Document(
+        "Output of `xopt verify A B --certificate FILE --json`.", CertificateCheck
     ),
     "check": Document("Output of `xopt check --json`, one item a check.", list[Finding]),
     "diff": Document("Output of `xopt diff --json`.", DiffDocument),

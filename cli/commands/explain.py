@@ -24,11 +24,13 @@ from xoptim.api.diagnosing import explain_run
 from xoptim.api.preparing import Source
 from xoptim.diagnose.explanation import JsonForm, JsonResult, member, shell_path
 from xoptim.integrations import genai
+from xoptim.optimizing.examples import prove_example
+from xoptim.proof.readable import readable_sides
 from xoptim.targets import PlacementError, Target, named, place as placed
 from xoptim.targets.fitting import is_for_others, lowered_by, unfit_for
 from xoptim.verification import ProviderUnavailable
 
-from ..files import MODEL
+from ..files import ModelFile
 from ..options import command, flag, opset_option, option, refuse_idle, target_option
 from ..preparation import assume_option, fitting, in_force, print_assumed
 from ..selection import AT, WORD, TrialChoices, beginning_of, counted_nodes, rule_of
@@ -71,6 +73,7 @@ class _ExplainChoices:
     everything: bool = flag("List all nodes.", "--all")
     matches: bool = flag("List the matches and their captured values.")
     target: str = target_option("Say whether this target drops PATTERN, or needs a lowering.")
+    prove: bool = flag("Prove the examples of PATTERN for all sizes; takes no MODEL.")
     verbose: bool = flag("Show the values of all nodes, and other attempts.", "-v", "--verbose")
 
 
@@ -140,12 +143,37 @@ def _list_matches(
     say(f"{beginning_of(rule)[0]} applies at {counted_nodes(len(matches))}{hint}")
 
 
-@command("explain", model=MODEL, pattern=WORD)
+class _ModelOrPattern(ModelFile):
+    """A model, or with ``--prove`` the name of a pattern, which is kept as a path."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        is_name = isinstance(value, str) and value in installed_patterns()
+        return (
+            Path(value)
+            if is_name and not Path(value).exists()
+            else super().convert(value, param, ctx)
+        )
+
+
+@command(
+    "explain",
+    model=_ModelOrPattern(path_type=Path),
+    pattern={"type": WORD, "required": False},
+)
 def explain_command(
-    model: Path, pattern: str, trial: TrialChoices, choices: _ExplainChoices
+    model: Path, pattern: str | None, trial: TrialChoices, choices: _ExplainChoices
 ) -> None:
-    """Say why PATTERN does not apply in MODEL, the nearest miss first."""
+    """Say why PATTERN does not apply in MODEL, the nearest miss first.
+
+    With --prove, prove the examples of PATTERN: `xopt explain PATTERN --prove`.
+    """
     _refuse_idle(trial, choices)
+    if choices.prove:
+        _prove_examples(str(model) if pattern is None else "", choices, is_json=trial.as_json)
+        return
+    if pattern is None:
+        raise click.UsageError("Missing argument 'PATTERN'.")
     rule = rule_of(pattern, trial.rewrite)
     run = _run_of(model, rule, trial, choices)
     if choices.matches:
@@ -182,6 +210,27 @@ def explain_command(
         say(f"{name} was tried at {counted_nodes(attempts)}: {text}{more}")
     else:
         say(f"{name} matches nowhere: it starts at {anchors}{f'; {text}' if text else ''}{more}")
+
+
+def _prove_examples(name: str, choices: _ExplainChoices, *, is_json: bool) -> None:
+    """Say how equal the examples of a pattern are proved to be; with ``-v`` also what was compared.
+
+    Raises click.UsageError for anything but the name of a pattern.
+    """
+    if is_json:
+        raise click.UsageError("--json has no effect with --prove; remove it")
+    if name not in installed_patterns():
+        raise click.UsageError("--prove takes the name of a pattern: xopt explain PATTERN --prove")
+    cls = installed_patterns()[name]
+    for number, example in enumerate(cls.examples, 1):
+        proof = prove_example(cls, example)
+        premises = f" ({', '.join(proof.premises)})" if proof.premises else ""
+        say(f"example {number}: {proof.text}{premises}")
+        for label, side in zip(("before", "after "), readable_sides(proof.sides), strict=True):
+            if choices.verbose and side:
+                say(f"    {label} {side}")
+    if not cls.examples:
+        say(f"{name} has no examples")
 
 
 def _target_lines(model: Path, kinds: Sequence[type[Rewrite]], name: str) -> list[str]:

@@ -12,6 +12,8 @@ import click
 from xoptim import Exactness, ModelPass, Rewrite, database, resolve
 from xoptim.diagnose.explanation import JsonForm, JsonResult
 from xoptim.optimizing.builder import STEPS
+from xoptim.proof.grades import GRADES, Grade
+from xoptim.proof.pattern_grades import PATTERN_GRADES
 
 from ..options import command, flag, json_option, names_of, refuse_idle
 from ..selection import WORD, SelectionOfAll
@@ -38,6 +40,7 @@ class PatternDocument(JsonResult):
         onnxruntime: versions of ONNX Runtime with the defect that it works around.
         status: `stable`, `preview` or `deprecated`.
         rewrite: what it rewrites, in one line.
+        proved: how equal its examples are proved to be, the weakest grade of them.
     """
 
     __json__ = JsonForm(name="Pattern")
@@ -55,11 +58,13 @@ class PatternDocument(JsonResult):
     onnxruntime: str
     status: str
     rewrite: str
+    proved: Grade
 
 
 @dataclass(frozen=True)
 class _ListChoices:
     selection: SelectionOfAll = field(default_factory=SelectionOfAll)
+    proved: bool = flag("List only patterns whose examples are all proved, with the grade.")
     tags: bool = flag("List the tags, with the number of patterns.")
     as_json: bool = json_option()
 
@@ -69,10 +74,13 @@ def list_command(name: str | None, choices: _ListChoices) -> None:
     """List the patterns, or describe the pattern NAME."""
     if name is not None:
         reason = f"with {name}, which describes a pattern"
-        refuse_idle(dict.fromkeys((*names_of(SelectionOfAll), "tags", "as_json"), reason))
+        words = (*names_of(SelectionOfAll), "proved", "tags", "as_json")
+        refuse_idle(dict.fromkeys(words, reason))
         _describe_all(name)
         return
     patterns = sorted(choices.selection.selected(), key=lambda pattern: pattern.name())
+    if choices.proved:
+        patterns = [pattern for pattern in patterns if pattern.name() in PATTERN_GRADES]
     names, tags = (
         {pattern.name() for pattern in patterns},
         database().words() if choices.tags else (),
@@ -88,7 +96,7 @@ def list_command(name: str | None, choices: _ListChoices) -> None:
             rows.add(word, str(count))
         rows.print(open_console())
     else:
-        _print_patterns(patterns)
+        _print_patterns(patterns, with_grades=choices.proved)
 
 
 def _describe_all(name: str) -> None:
@@ -102,16 +110,20 @@ def _describe_all(name: str) -> None:
         )
         if cls.onnxruntime:
             click.echo(f"works around a bug in onnxruntime {cls.onnxruntime}")
+        if cls.name() in PATTERN_GRADES:
+            click.echo(f"examples proved: {PATTERN_GRADES[cls.name()]}")
         for number, example in enumerate(cls.examples, 1):
             click.echo(f"\nexample {number}, opset {example.opset}")
             click.echo(f"  before  {example.before}\n  after   {example.after}")
         click.echo()
 
 
-def _print_patterns(patterns: list[Rewrite]) -> None:
+def _print_patterns(patterns: list[Rewrite], *, with_grades: bool) -> None:
     columns = ["pattern", "phase", "exactness", "opset", "provider", "tags", "rewrite"]
     if any(pattern.status != "stable" for pattern in patterns):
         columns.insert(4, "status")
+    if with_grades:
+        columns.insert(3, "proved")
     rows = Rows(*columns, prose={"provider", "tags", "rewrite"})
     for family, members in groupby(
         sorted(patterns, key=lambda p: (p.family(), p.name())), key=lambda p: p.family()
@@ -122,6 +134,7 @@ def _print_patterns(patterns: list[Rewrite]) -> None:
                 "pattern": f"  {pattern.name()}",
                 "phase": phase_of(pattern),
                 "exactness": pattern.exactness,
+                "proved": PATTERN_GRADES.get(pattern.name(), GRADES[-1]),
                 "opset": opset_range(pattern),
                 "status": pattern.status,
                 "provider": providers_of(pattern),
@@ -176,4 +189,5 @@ def _described(pattern: Rewrite) -> PatternDocument:
         onnxruntime=pattern.onnxruntime,
         status=pattern.status,
         rewrite=pattern.arrow(),
+        proved=PATTERN_GRADES.get(pattern.name(), GRADES[-1]),
     )

@@ -20,6 +20,7 @@ from xoptim.targets import named
 from xoptim.workflow.job import Job, JobOptions
 from xoptim.workflow.outcome import Outcome
 
+from ..certifying import CertifiedFile
 from ..files import (
     MODEL,
     OUTPUT,
@@ -95,6 +96,12 @@ class Choices:
         "each",
     )
     prove: bool = flag("Prove each rewrite for all sizes, where possible.")
+    strict_proof: bool = flag("Apply only rewrites that are proved for all sizes.")
+    certificate: Path | None = option(
+        "Write the proofs to a file, which xopt verify checks again.",
+        type=OUTPUT,
+        metavar="FILE",
+    )
     comparison: Comparison = field(default_factory=Comparison)
     changes: Changes = field(default_factory=Changes)
     lowering: Lowering = field(default_factory=Lowering)
@@ -145,6 +152,12 @@ class Choices:
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect with others, each with the reason."""
         reasons = self.comparison.idle((*self.provider, self.target)) | self.lowering.idle()
+        if self.lowering.precision or self.target:
+            word = "--precision" if self.lowering.precision else "--target"
+            unproved = ("strict_proof", "certificate")
+            reasons |= dict.fromkeys(unproved, f"with {word}, whose rewrites are not proved")
+        if self.dry_run:
+            reasons["certificate"] = "with --dry-run, which writes no model"
         if self.lowering.precision:
             reasons["only_if_faster"] = "with --precision, which measures each operator"
         if not self.assume:
@@ -176,6 +189,8 @@ class Choices:
             whole=self.verify,
             each=self.check == "each",
             proves=self.prove,
+            refuses_unproved=self.strict_proof,
+            certifies=self.certificate is not None,
             bisect=not self.strict,
             inline=self.inline,
         )
@@ -254,6 +269,7 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     check_target(choices.target, choices.provider, needs_contrib=choices.lowering.needs_contrib)
     target = _checked_target(model, choices)
     page = page_of(choices.report, model, target)
+    certified = CertifiedFile.of(choices.certificate, model, target, choices.changes)
     is_streamed = target == STANDARD_OUTPUT
     quiet = choices.quiet or choices.as_json
     # Standard output is for the JSON or the model alone; -v then logs to standard error.
@@ -278,6 +294,8 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
         ).run()
         if page is not None:
             outcome.page = page.save()
+        if certified is not None:
+            certified.write(outcome)
     _warn(outcome, included)
     summary = Summary(model, outcome, used_settings(context), loosened_text())
     _print(summary, choices, to_stderr=is_streamed)

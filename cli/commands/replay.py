@@ -12,7 +12,7 @@ from xoptim.diagnose.explanation import counted
 from xoptim.verification import library_file
 
 from ..exit_codes import DIFFERENT, NOT_VERIFIED
-from ..options import command, json_option, providers_option
+from ..options import command, flag, json_option, providers_option
 from ..preparation import assume_from_model_option
 from ..selection import operators_option
 from ..tables import Rows, open_console, print_json
@@ -27,6 +27,7 @@ class _ReplayChoices:
     include: tuple[str, ...] = operators_option()
     software_device: bool = software_device_option()
     assume_from_model: bool = assume_from_model_option()
+    prove: bool = flag("Also prove each rewrite for all sizes, where possible.")
     as_json: bool = json_option()
 
 
@@ -43,6 +44,7 @@ def replay_command(dump: Path, choices: _ReplayChoices) -> int:
         custom_op_libs=libraries,
         assume_from_model=choices.assume_from_model,
         software_device=choices.software_device,
+        prove=choices.prove,
     )
     if choices.as_json:
         print_json(results)
@@ -59,14 +61,18 @@ def replay_command(dump: Path, choices: _ReplayChoices) -> int:
 
 
 def _print_replayed(results: Sequence[Replayed]) -> None:
-    rows = Rows("dump", "verdict", "difference", "reason", prose={"reason"}, right={"difference"})
+    is_proving = any(result.proof is not None for result in results)
+    columns = ["dump", "verdict", "difference", *(["proof"] if is_proving else []), "reason"]
+    rows = Rows(*columns, prose={"reason", "proof"}, right={"difference"})
     for result in results:
-        rows.add(
-            result.name,
-            result.status,
-            "" if result.largest is None else f"{result.largest:.2g}",
-            result.reason,
-        )
+        cells = {
+            "dump": result.name,
+            "verdict": result.status,
+            "difference": "" if result.largest is None else f"{result.largest:.2g}",
+            "proof": "" if result.proof is None else result.proof.text,
+            "reason": result.reason,
+        }
+        rows.add(*(cells[column] for column in columns))
     rows.print(open_console())
     counts = Counter(result.status for result in results)
     say(

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from xoptim import PrecisionOptions, VerificationOptions, VerificationReport, verify
+from xoptim import PrecisionOptions, VerificationOptions, VerificationReport, proof, verify
 from xoptim.api.preparing import Source
 from xoptim.integrations.torch_factory import verify_made
 from xoptim.precision.metrics import ErrorMetric
@@ -27,6 +27,7 @@ from ..options import (
     common,
     flag,
     json_option,
+    names_of,
     option,
     providers_option,
     quiet_option,
@@ -67,6 +68,11 @@ class _VerifyChoices:
     tolerance: tuple[str, ...] = tolerance_option("Compare as --precision does, within this error")
     metric: ErrorMetric = metric_option()
     include: tuple[str, ...] = operators_option()
+    certificate: Path | None = option(
+        "Prove that OTHER equals ORIGINAL by this certificate, without runs.",
+        type=MODEL,
+        metavar="FILE",
+    )
     fewer_inputs: bool = flag("OTHER may lack inputs that do not affect the outputs.")
     exact: bool = flag("Require bitwise equal outputs.")
     as_json: bool = json_option()
@@ -102,6 +108,10 @@ class _VerifyChoices:
         else:
             names = ("ulp", "rtol", "atol", "exact", "fewer_inputs", "test_data")
             reasons |= dict.fromkeys(names, "with --tolerance")
+        if self.certificate is not None:
+            kept = {"certificate", "as_json", "quiet"}
+            unused = [name for name in names_of(_VerifyChoices) if name not in kept]
+            reasons |= dict.fromkeys(unused, "with --certificate, which runs nothing")
         if self.target:
             reasons |= dict.fromkeys(
                 _SAME_PROVIDER, "with --target, which has a tolerance of its own"
@@ -123,6 +133,8 @@ def verify_command(
     refuse_idle(choices.idle())
     if (other is None) != bool(choices.against_torch):
         raise click.UsageError("give two models, or one model and --against-torch")
+    if choices.certificate is not None and other is not None:
+        return _certified(original, other, choices.certificate, choices)
     if choices.target and other is not None:
         return _verified_there(original, other, choices)
     choices = replace(choices, assume=fitting(original, choices.assume))
@@ -153,6 +165,20 @@ def verify_command(
         if used_settings(context) is not None:
             say(f"settings: {used_settings(context)}")
     return code_of(reports)
+
+
+def _certified(original: Path, other: Path, path: Path, choices: _VerifyChoices) -> int:
+    """Check a certificate; returns the exit code."""
+    with Progress(enabled=not (choices.as_json or choices.quiet)) as progress:
+        check = proof.checking.check_certificate(original, other, path, progress.say)
+    if choices.as_json:
+        print_json(check)
+    else:
+        say(readable(check.summary()))
+        for label, lines in (("premise", check.premises), ("not proved", check.unproved)):
+            for line in lines:
+                say(f"  {label}: {readable(line)}")
+    return 0 if check.is_proved else NOT_VERIFIED
 
 
 def _compared(

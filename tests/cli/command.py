@@ -115,6 +115,8 @@ def document_of(words: Sequence[str]) -> str:
     """The name of the JSON document that a command line prints."""
     if words[0] == "doctor" and any(word.endswith(".onnx") for word in words):
         return "export"
+    if words[0] == "verify" and "--certificate" in words:
+        return "certificate"
     if words[0] in COMMANDS:
         return words[0]
     return "tune" if {"-O2", "--tune"} & set(words) else "optimize"

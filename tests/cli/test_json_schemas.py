@@ -110,7 +110,7 @@ CASES: dict[str, dict[str, tuple[int, tuple[str, ...]]]] = {
     },
 }
 """Real cases by command and name: the exit code and the words."""
-FILES = ("batch", "export", "mcp")
+FILES = ("batch", "certificate", "export", "mcp")
 """Documents that are not named after a command with an option ``--json``."""
 
 

@@ -50,6 +50,7 @@ ELSEWHERE = {
     "benchmarks.performance": "tests/meta/test_performance.py",
     "lab.coverage_of_change": "tests/meta/test_coverage_of_change.py",
     "lab.mutation.verification": "tests/mutation/test_guards.py",
+    "lab.pattern_grades": "tests/proof/test_pattern_grades.py",
     "tests.loaded": ".ci/run",
     "xoptim.bench.version_worker": "tests/bench/test_versions.py",
 }

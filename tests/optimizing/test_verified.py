@@ -19,6 +19,7 @@ from tests.support import parse, types
 from xoptim import (
     DifferentModelError,
     EasyPatternOptimization,
+    ModelPass,
     NotVerifiedError,
     OptimizationOptions,
     OptimizationReport,
@@ -28,7 +29,11 @@ from xoptim import (
     optimize,
     verify,
 )
+from xoptim.diagnose.each import EachCheck
+from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationChanges
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
 from xoptim.optimizing import verified
 from xoptim.verification import ChoiceError, run_reference
@@ -89,6 +94,64 @@ def test_a_wrong_pattern_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     assert "it is dropped" in message
     assert [culprit.name for culprit in reports[0].dropped] == ["WrongRelu"]
     assert [report.status for report in reports[0].verification] == ["equal"]
+
+
+class FactorOfOnePattern(EasyPatternOptimization):
+    """Mul(x, factor) → x, which holds where the factor is 1"""
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, factor: Symbol) -> Symbol:
+        return g.op.Mul(x, factor)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, factor: str) -> Any:
+        return g.op.Identity(x)
+
+
+FACTORS = """agraph (float[N,3] x) => (float[N,3] y) <float one = {1}, float two = {2}> {
+    a = Mul(x, one) b = Sin(a) c = Mul(b, two) y = Relu(c) }"""
+
+
+def test_rewrites_that_are_not_proved_are_undone() -> None:
+    plan = verified.VerifyPlan(refuses_unproved=True, whole=False)
+    options = OptimizationOptions(patterns=[FactorOfOnePattern, WrongReluPattern])
+    result = verified.optimize_verified(parse(FACTORS), options, plan)
+    proofs = result.proofs
+    assert proofs is not None
+    assert proofs.unproved == []
+    refused = [(step.pattern, step.anchor) for step in proofs.refused]
+    assert sorted(refused) == [("FactorOfOne", "c"), ("WrongRelu", "y")]
+    assert proofs.refusals() == "2 rewrites not proved (FactorOfOne, WrongRelu)"
+    assert result.report.applied == {"FactorOfOne": 1}
+    assert types(result.proto) == ["Sin", "Mul", "Relu"]
+
+
+def test_unproved_rewrites_stay_unless_they_are_refused() -> None:
+    options = OptimizationOptions(patterns=[WrongReluPattern])
+    plan = verified.VerifyPlan(proves=True, whole=False)
+    result = verified.optimize_verified(parse(FACTORS), options, plan)
+    assert result.proofs is not None
+    assert len(result.proofs.unproved) == 1
+    assert result.report.applied == {"WrongRelu": 1}
+
+
+class UnprovedPass(ModelPass):
+    """Sin → Cos, which it is not"""
+
+    def run(self, model: Model) -> int:
+        nodes = model.graph.of_type("Sin")
+        for node in nodes:
+            position = node.previous
+            model.graph.remove(node)
+            model.graph.insert(Node("Cos", node.input, node.output), position)
+        return len(nodes)
+
+
+def test_a_pass_that_is_not_proved_is_dropped() -> None:
+    plan = verified.VerifyPlan(refuses_unproved=True, whole=False)
+    options = OptimizationOptions(patterns=[UnprovedPass])
+    result = verified.optimize_verified(parse(FACTORS), options, plan)
+    assert result.proofs is not None
+    assert [step.pattern for step in result.proofs.refused] == ["UnprovedPass"]
+    assert "Cos" not in types(result.proto)
 
 
 class ExpOrLinearPattern(EasyPatternOptimization):
@@ -255,3 +318,24 @@ def test_a_pattern_that_is_still_wrong_after_one_node_is_dropped(
     assert "it is not applied there" in first
     assert second.startswith("pattern RightFor: output")
     assert "it is dropped" in second
+
+
+def test_unproved_rewrites_are_suspected_first(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[str] = []
+    check = EachCheck.__call__
+
+    def note(self: EachCheck, application: Application) -> None:
+        checked.append(application.pattern.name())
+        check(self, application)
+
+    monkeypatch.setattr(EachCheck, "__call__", note)
+    options = OptimizationOptions(patterns=[FactorOfOnePattern, WrongReluPattern])
+    plan = verified.VerifyPlan(proves=True)
+    model = FACTORS.replace("two = {2}", "two = {1}")
+    result = verified.optimize_verified(parse(model), options, plan)
+    assert [culprit.name for culprit in result.dropped] == ["WrongRelu"]
+    assert result.dropped[0].evidence.endswith("; this rewrite is not proved")
+    assert checked == ["WrongRelu"]
+    assert "it is dropped" in caplog.text

@@ -48,4 +48,6 @@ def test_json() -> None:
                 "premises": ["sizes are at least 1"],
             }
         ],
+        "passes": [],
+        "refused": [],
     }

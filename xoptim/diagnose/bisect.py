@@ -144,6 +144,7 @@ class Bisection:
         quiet = replace(options.debug, dump=None)
         self.options = replace(options, on_event=None, on_application=None, verbose=0, debug=quiet)
         self.checks = checks or VerificationOptions()
+        self.unproved: Collection[str] = ()  # names of patterns with rewrites that are not proved
         # comparison of the complete models in the last search; ``None`` when checking each rewrite
         # found the wrong one
         self.report: VerificationReport | None = None
@@ -155,9 +156,13 @@ class Bisection:
 
         ``None`` when the models are equal or cannot be compared.
 
-        Each rewrite is checked alone first. When all are right, their sequence is bisected.
+        Each rewrite is checked alone first, beginning with those that are not proved. When all are
+        right, their sequence is bisected.
         """
         self._runs, self.report = 0, None
+        suspect = self._wrong_unproved() if self.unproved else None
+        if suspect is not None:
+            return suspect
         check = EachCheck(self.model, self.checks)
         applications: list[Application] = []
 
@@ -175,6 +180,21 @@ class Bisection:
         if self._verdict(self._optimized(max_rewrites=0)).status == "different":
             return self._step()
         return self._bisect(applications, check)
+
+    def _wrong_unproved(self) -> Culprit | None:
+        """A rewrite that is wrong when it is checked alone, among those that are not proved."""
+        check = EachCheck(self.model, self.checks)
+
+        def listen(application: Application) -> None:
+            if application.pattern.name() in self.unproved:
+                check(application)
+
+        self._optimized(on_application=listen)
+        culprit = check.culprit
+        if culprit is None:
+            return None
+        evidence = f"{culprit.evidence}; this rewrite is not proved"
+        return replace(culprit, evidence=evidence, runs=check.checked + len(check.disagreements))
 
     def minimal_model(self, culprit: Culprit) -> onnx.ModelProto | None:
         """A model of few nodes that reproduces the fault, ``None`` when none was found.

@@ -18,12 +18,12 @@ import onnx
 from xoptim.diagnose.held_to import are_quantized, required_exactness
 from xoptim.diagnose.report import Culprit
 from xoptim.engine.events import Application, Event, for_applications
-from xoptim.facts.assumptions import Assumptions
+from xoptim.facts.assumptions import USUAL, Assumptions
 from xoptim.facts.dtypes import GRADES
 from xoptim.facts.errors import ModelError, XoptimError
-from xoptim.facts.json_results import JsonForm, JsonResult
+from xoptim.facts.json_results import JsonForm, JsonResult, member
 from xoptim.facts.protos import replace_items
-from xoptim.graph.assumed import fitting, note
+from xoptim.graph.assumed import fitting, note, noted
 from xoptim.graph.atomic_write import replacing
 from xoptim.graph.fragment import fragment, side_by_side
 from xoptim.graph.graph import Graph
@@ -33,6 +33,7 @@ from xoptim.graph.walk import reads
 from xoptim.match.quantization import first_result
 from xoptim.match.rewrite import ModelPass, unmet
 from xoptim.operators.registry import is_deterministic
+from xoptim.proof.proving import Proof, prove_models
 from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunError
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import ModelLike, light_copy
@@ -373,13 +374,17 @@ class Replayed(JsonResult):
         pattern: name of the pattern.
         report: the comparison; ``None`` when the dump cannot be read.
         damage: why the models cannot be read.
+        proof: the proof of the rewrite, if it was asked for.
     """
 
-    __json__ = JsonForm("name pattern status reason report")
+    __json__ = JsonForm(
+        "name pattern status reason report", member("proof=proof.text", is_optional=True)
+    )
     name: str  # the stem of its files
     pattern: str
     report: VerificationReport | None
     damage: str = ""
+    proof: Proof | None = None
 
     @property
     def status(self) -> Status | Literal["damaged"]:
@@ -405,6 +410,7 @@ def replay(
     custom_op_libs: Sequence[str] = (),
     assume_from_model: bool = False,
     software_device: bool = False,
+    prove: bool = False,
 ) -> list[Replayed]:
     """Run the dumped models before and after each rewrite, and compare the results.
 
@@ -419,6 +425,7 @@ def replay(
         assume_from_model: run them under the assumptions in their metadata.
         software_device: whether an execution provider that has no device here runs on the CPU
             instead (``webgpu``).
+        prove: also prove each rewrite for all sizes, where possible.
     """
     folder = Path(folder)
     try:
@@ -444,10 +451,12 @@ def replay(
         assume_from_model=assume_from_model,
         software_device=software_device,
     )
-    return [_replay(folder, stem, files, options) for stem in stems]
+    return [_replay(folder, stem, files, options, proves=prove) for stem in stems]
 
 
-def _replay(folder: Path, stem: str, files: set[str], options: VerificationOptions) -> Replayed:
+def _replay(
+    folder: Path, stem: str, files: set[str], options: VerificationOptions, *, proves: bool
+) -> Replayed:
     name = stem.partition("_")[2]
     missing = [stem + suffix for suffix in _SUFFIXES if stem + suffix not in files]
     if missing:
@@ -457,10 +466,8 @@ def _replay(folder: Path, stem: str, files: set[str], options: VerificationOptio
     except ModelError as error:
         return Replayed(stem, name, None, str(error))
     metadata = {entry.key: entry.value for entry in before.metadata_props}
-    name, exactness = (
-        metadata.get("xoptim.pattern", name),
-        metadata.get("xoptim.exactness", "rounding"),
-    )
+    name = metadata.get("xoptim.pattern", name)
+    exactness = metadata.get("xoptim.exactness", "rounding")
     if exactness not in GRADES:
         return Replayed(stem, name, None, f"{stem}.before.onnx: unknown exactness {exactness!r}")
     options = replace(options, exactness=exactness)
@@ -470,7 +477,9 @@ def _replay(folder: Path, stem: str, files: set[str], options: VerificationOptio
         if unfit
         else None
     )
-    return Replayed(stem, name, report or verify_models(before, after, options))
+    assumptions = noted(before) if options.assume_from_model else USUAL
+    proof = prove_models(before, after, assumptions) if proves else None
+    return Replayed(stem, name, report or verify_models(before, after, options), proof=proof)
 
 
 def _unfit(model: onnx.ModelProto) -> str:

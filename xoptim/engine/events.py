@@ -24,11 +24,15 @@ EventKind = Literal[
     "dropped",
     "cleaned",
     "folded",
+    "starting",
     "timed",
     "failed",
 ]
-_MEASUREMENTS = ("tried", "timed")
-"""Measurements of time: these kinds are not logged, and sent only to listeners that name them."""
+_MEASUREMENTS = ("tried", "starting", "timed")
+"""Measurements, and the beginnings of passes.
+
+These kinds are not logged, and sent only to listeners that name them.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ def _check(
 
 
 def _run_step(step: ModelPass, model: Model, state: State) -> int:
+    if step.name():
+        state.events.send("starting", step.name())
     start = perf_counter()
     count = step.run_in(model, state)
     if step.name():
@@ -58,6 +60,7 @@ def _run_step(step: ModelPass, model: Model, state: State) -> int:
 def _run_rewrite(rewrite: ModelPass, model: Model, state: State) -> int:
     if state.is_exhausted:
         return 0
+    state.events.send("starting", rewrite.name())
     start, count = perf_counter(), 0
     with watching(model) as changes:
         try:

@@ -66,7 +66,7 @@ PUBLIC_NAMES: Final[Mapping[str, Mapping[str, str]]] = \
  'xoptim.diagnose': {'xoptim.diagnose': 'each hints unfit'},
  'xoptim.optimizing': {'xoptim.optimizing': 'suspect'},
  'xoptim.precision': {'xoptim.precision': 'quantize samples sources static_int8'},
- 'xoptim.proof': {'xoptim.proof': 'observer'},
+ 'xoptim.proof': {'xoptim.proof': 'certificate checking observer'},
  'xoptim.targets': {'xoptim.targets.bisect': 'Failing smallest_failing',
                     'xoptim.targets.oracle': 'place',
                     'xoptim.targets.placement': 'PlacedNode Placement',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 
 from xoptim.diagnose.bisect import Bisection, Optimized
@@ -16,7 +17,8 @@ class Suspect(Bisection):
     """A model, a file or a protobuf, whose optimization changes results.
 
     With ``inline``, its functions are inlined first. ``report`` is the comparison of the complete
-    models in the last search, ``None`` when a wrong rewrite was found without it.
+    models in the last search, ``None`` when a wrong rewrite was found without it. The rewrites of
+    ``unproved`` patterns are checked alone before all others.
     """
 
     def __init__(
@@ -26,8 +28,10 @@ class Suspect(Bisection):
         checks: VerificationOptions | None = None,
         *,
         inline: bool = False,
+        unproved: Collection[str] = (),
     ) -> None:
         super().__init__(model, partial(_optimized, inline=inline), options, checks)
+        self.unproved = unproved
 
 
 def _optimized(source: Source, options: OptimizationOptions, *, inline: bool) -> Optimized:

@@ -14,6 +14,7 @@ import onnx
 from xoptim import diagnose, optimizing, proof, verification
 from xoptim.diagnose.report import Culprit, OptimizationReport
 from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.errors import XoptimError
 from xoptim.facts.progress import silent
 from xoptim.graph.data_file import external_bytes
 from xoptim.graph.save import (
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 MOST_CULPRITS: Final = 10
 """Maximal number of rewrites that are dropped for one model."""
+MOST_PLACES: Final = 50
+"""Maximal number of nodes at which a pattern that is not proved there is skipped."""
 _LOGGER = logging.getLogger("xoptim")
 
 
@@ -49,6 +52,8 @@ class VerifyPlan:
     whole: bool = True  # whether the result is compared with the original
     each: bool = False  # whether each rewrite is also checked alone
     proves: bool = False  # whether each rewrite is proved, where that is possible
+    refuses_unproved: bool = False  # whether rewrites that are not proved are undone
+    certifies: bool = False  # whether both sides of each rewrite are kept for a certificate
     # whether to search for the rewrite that changed results, and to optimize again without it
     bisect: bool = True
     inline: bool = False  # whether to replace calls of local functions by their bodies first
@@ -125,12 +130,18 @@ def optimize_verified(
     checks = assuming(checks, options)
     if options.drop_unused_inputs:
         checks = replace(checks, fewer_inputs=True)
+    is_proving = how.proves or how.refuses_unproved or how.certifies
+    proofs = proof.observer.ProofObserver(keeps_sides=how.certifies) if is_proving else None
     while True:
         check = diagnose.each.EachCheck(original, checks) if how.each else None
-        proofs = proof.observer.ProofObserver() if how.proves else None
+        proofs = None if proofs is None else proofs.again()
         listener = _all_of(check, proofs, options.on_application)
-        verified = _optimize(model, replace(options, on_application=listener), how)
+        verified = _optimize(model, replace(options, on_application=listener), how, proofs)
         verified.each, verified.proofs, verified.dropped = check, proofs, dropped
+        if how.refuses_unproved and proofs is not None and proofs.unproved:
+            options = _without_unproved(options, proofs)
+            _discard(verified, how)
+            continue
         if how.whole:
             how.on_step("verifying")
             start = perf_counter()
@@ -146,9 +157,37 @@ def optimize_verified(
             "%s; it is %s (`xopt bisect` writes a small model that shows it)", culprit, consequence
         )
         options = culprit.avoided_by(options)
-        if how.draft is not None:
-            how.draft.discard(verified.proto)
+        _discard(verified, how)
         dropped.append(culprit)
+
+
+def _discard(verified: VerifiedModel, how: VerifyPlan) -> None:
+    """Remove the weights that were written for a result that is not kept."""
+    if how.draft is not None:
+        how.draft.discard(verified.proto)
+
+
+def _without_unproved(options: OptimizationOptions, proofs: ProofObserver) -> OptimizationOptions:
+    """The options that undo the rewrites that are not proved: each at its node.
+
+    A pattern with more than `MOST_PLACES` of them is dropped, as is a pass over the model. Raises
+    XoptimError when all of them were switched off before.
+    """
+    proofs.refuse(proofs.unproved)
+    places: dict[str, dict[str, None]] = {}
+    for step in proofs.refused:
+        places.setdefault(step.pattern, {})[step.anchor] = None
+    everywhere = [name for name, names in places.items() if "" in names or len(names) > MOST_PLACES]
+    local = {name: (*names,) for name, names in places.items() if name not in everywhere}
+    skipped = {
+        name: (*options.skip_at.get(name, ()), *local.get(name, ()))
+        for name in {**options.skip_at, **local}
+    }
+    skipped = {name: (*dict.fromkeys(names),) for name, names in skipped.items()}
+    drop = dict.fromkeys((*options.drop, *everywhere))
+    if skipped == options.skip_at and len(drop) == len(options.drop):
+        raise XoptimError(f"{proofs.unproved[0].pattern} is not proved, and cannot be dropped")
+    return replace(options, drop=(*drop,), skip_at=skipped)
 
 
 def assuming(checks: VerificationOptions, options: OptimizationOptions) -> VerificationOptions:
@@ -200,7 +239,10 @@ def _all_of(*listeners: Callable[[Any], None] | None) -> Callable[[Any], None] |
 
 
 def _optimize(
-    model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, how: VerifyPlan
+    model: Source | str | Path | onnx.ModelProto,
+    options: OptimizationOptions,
+    how: VerifyPlan,
+    proofs: ProofObserver | None,
 ) -> VerifiedModel:
     how.on_step("loading")
     start = perf_counter()
@@ -209,7 +251,10 @@ def _optimize(
     how.on_loaded(builder)
     before, opset = builder.count_types(), builder.model.opsets.get("", 0)
     how.on_step("optimizing")
-    builder.optimize()
+    optimizer = builder.session.start(builder.optimization_options)
+    if proofs is not None:
+        proofs.watch(builder.model, optimizer.state.events)
+    optimizer.run()
     draft = how.draft
     if draft is not None:
         how.on_step("writing the weights")
@@ -246,5 +291,6 @@ def _culprit(
         options,
         replace(how.checks, providers=report.providers),
         inline=how.inline,
+        unproved={step.pattern for step in verified.proofs.unproved} if verified.proofs else (),
     ).find_culprit()
     return None if culprit is None or culprit.step == "unknown" else culprit

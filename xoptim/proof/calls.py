@@ -125,13 +125,18 @@ class Call:
 
     def key(self) -> tuple[Hashable, ...]:
         """All that decides what the node computes, but for its operands and their types."""
-        node = self.node
-        names = attribute_names(node.op_type, node.domain, node.opset) or node.attribute.keys()
-        values = ((name, self.attribute(name)) for name in sorted({*names, *node.attribute}))
-        settings = tuple((name, _hashable(value)) for name, value in values)
-        bodies = tuple((name, _body_key(body)) for name, body in sorted(node.bodies.items()))
-        version = since_version(node.op_type, node.domain, node.opset) or node.opset
-        return node.op_type, node.domain, version, settings, bodies
+        bodies = tuple((name, _body_key(body)) for name, body in sorted(self.node.bodies.items()))
+        return *operator_key(self.node), bodies
+
+
+def operator_key(node: Node) -> tuple[Hashable, ...]:
+    """All that decides what a node computes, but for its operands, their types, and subgraphs."""
+    names = attribute_names(node.op_type, node.domain, node.opset) or node.attribute.keys()
+    written = {*names, *node.attribute} - node.bodies.keys()
+    values = ((name, node.get_attribute(name)) for name in sorted(written))
+    settings = tuple((name, _hashable(value)) for name, value in values)
+    version = since_version(node.op_type, node.domain, node.opset) or node.opset
+    return node.op_type, node.domain, version, settings
 
 
 def axis_within(axis: int, rank: int) -> int:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Final
 
-from xoptim.engine.events import Application
+import onnx
+
+from xoptim.engine.events import Application, EventStream
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.json_results import JsonForm, JsonResult
+from xoptim.facts.words import counted
 from xoptim.graph.assumed import fitting
 from xoptim.graph.fragment import side_by_side
+from xoptim.graph.model import Model
 from xoptim.match.quantization import first_result
+from xoptim.proof.certificate import Obligation
 from xoptim.proof.grades import GRADES
+from xoptim.proof.passes import PassProver, ProvedPass
 from xoptim.proof.proving import Proof, prove
 
 _MAX_LISTED: Final = 3
@@ -30,6 +37,8 @@ class ProvedStep(JsonResult):
         pattern: name of the pattern.
         result: first result of the rewritten nodes; empty for a rewrite of a whole model.
         proof: its grade, and the reason where it is only run.
+        anchor: first result of the node at which the pattern matched; empty for a rewrite of a
+            whole model.
     """
 
     __json__ = JsonForm("number pattern result grade=proof.grade proof.reason proof.premises")
@@ -37,6 +46,7 @@ class ProvedStep(JsonResult):
     pattern: str
     result: str
     proof: Proof
+    anchor: str = ""
 
 
 @dataclass(slots=True)
@@ -48,10 +58,37 @@ class ProofObserver(JsonResult):
 
     Attributes:
         steps: the rewrites in order.
+        passes: the passes that changed the model, such as constant folding.
+        refused: rewrites that were undone because they were not proved; their numbers are those of
+            an earlier run.
+        keeps_sides: whether both sides of each rewrite are kept, for a certificate.
+        obligations: the rewrites with both sides, if they are kept.
     """
 
-    __json__ = JsonForm("grades=counts steps", name="Proofs")
+    __json__ = JsonForm("grades=counts steps passes refused", name="Proofs")
     steps: list[ProvedStep] = field(default_factory=list)
+    refused: list[ProvedStep] = field(default_factory=list)
+    keeps_sides: bool = False
+    obligations: list[Obligation] = field(default_factory=list, repr=False)
+    _proofs: dict[bytes, Proof] = field(default_factory=dict, repr=False)
+    _prover: PassProver | None = field(default=None, repr=False)
+
+    def watch(self, model: Model, events: EventStream) -> None:
+        """Also prove the passes of an optimization of a model, which sends these events."""
+        self._prover = PassProver(model)
+        model.listeners.append(self._prover)
+        events.subscribe(self._prover, PassProver.kinds)
+
+    def again(self) -> ProofObserver:
+        """An observer of another run on the same model, which proves nothing twice."""
+        return replace(self, steps=[], obligations=[], _prover=None)
+
+    def refuse(self, steps: Iterable[ProvedStep]) -> None:
+        """Note rewrites that are undone, each with the pattern and place of its first refusal."""
+        places = {(step.pattern, step.anchor): step for step in self.refused}
+        for step in steps:
+            places.setdefault((step.pattern, step.anchor), step)
+        self.refused = [*places.values()]
 
     def __call__(self, application: Application) -> None:
         """Prove a rewrite that was applied."""
@@ -61,14 +98,21 @@ class ProofObserver(JsonResult):
                 application.number,
                 application.pattern.name(),
                 first_result(matched[-1]) if matched else "",
-                _proof_of(application),
+                self._proof_of(application),
+                first_result(application.anchor) if matched else "",
             )
         )
 
     @property
+    def passes(self) -> list[ProvedPass]:
+        """The passes that changed the model, such as constant folding, each with all its runs."""
+        return [] if self._prover is None else [*self._prover.passes.values()]
+
+    @property
     def counts(self) -> dict[str, int]:
-        """The number of rewrites of each grade, the strongest grade first."""
+        """The number of rewrites and passes of each grade, the strongest grade first."""
         counts = Counter[str](step.proof.grade for step in self.steps)
+        counts.update(record.grade for record in self.passes)
         return {grade: counts[grade] for grade in GRADES}
 
     @property
@@ -77,29 +121,66 @@ class ProofObserver(JsonResult):
         return [step for step in self.steps if not step.proof.is_proved]
 
     def summary(self) -> str:
-        """The grades of all rewrites in one line."""
+        """The grades of all rewrites and passes in one line."""
         counts = self.counts
-        proved = len(self.steps) - counts["only run"]
+        total = sum(counts.values())
+        unproved = [step.pattern for step in self.unproved]
+        unproved += [record.name for record in self.passes if record.reason]
         grades = ", ".join(
             f"{n} {grade}" for grade, n in counts.items() if n and grade in GRADES[:3]
         )
-        text = f"{proved} of {len(self.steps)} rewrites proved for all sizes"
+        noun = "steps" if self.passes else "rewrites"
+        text = f"{total - len(unproved)} of {total} {noun} proved for all sizes"
         if grades:
             text += f": {grades}"
-        if self.unproved:
-            names = dict.fromkeys(step.pattern for step in self.unproved)
-            more = ", ..." if len(names) > _MAX_LISTED else ""
-            text += f"; {len(self.unproved)} only run ({', '.join([*names][:_MAX_LISTED])}{more})"
+        if unproved:
+            text += f"; {len(unproved)} only run ({_first(unproved)})"
         return text
 
+    def refusals(self) -> str:
+        """The rewrites that were undone in one line; empty where there are none."""
+        count, names = len(self.refused), [step.pattern for step in self.refused]
+        return f"{counted(count, 'rewrite')} not proved ({_first(names)})" if count else ""
 
-def _proof_of(application: Application) -> Proof:
-    if not application.matched:
-        return Proof("only run", "a pass over the model")
-    try:
-        models = side_by_side(application.graph, application.matched, application.given)
-        texts = application.graph.model.assumptions.texts
-        assumptions = Assumptions.of(fitting(texts, models[0])[0])
-    except XoptimError as error:
-        return Proof("only run", str(error))
-    return prove(models, assumptions)
+    def _proof_of_pass(self, name: str) -> Proof:
+        """The proof of a pass that counts as a rewrite."""
+        if self._prover is None:
+            return Proof("only run", "a pass over the model")
+        reason = self._prover.doubt(name)
+        return Proof("only run", reason) if reason else Proof("same bits")
+
+    def _proof_of(self, application: Application) -> Proof:
+        if not application.matched:
+            return self._proof_of_pass(application.pattern.name())
+        try:
+            models = side_by_side(application.graph, application.matched, application.given)
+            texts = application.graph.model.assumptions.texts
+            assumptions = Assumptions.of(fitting(texts, models[0])[0])
+        except XoptimError as error:
+            return Proof("only run", str(error))
+        key = _digest(models, assumptions.texts)
+        if key not in self._proofs:
+            self._proofs[key] = prove(models, assumptions)
+        proof = self._proofs[key]
+        if self.keeps_sides:
+            before, after = (model.SerializeToString(deterministic=True) for model in models)
+            number, name = application.number, application.pattern.name()
+            self.obligations.append(
+                Obligation(number, name, proof.grade, proof.premises, before, after)
+            )
+        return proof
+
+
+def _first(names: Sequence[str]) -> str:
+    """Some names, each once, the first ones only."""
+    unique = [*dict.fromkeys(names)]
+    more = ", ..." if len(unique) > _MAX_LISTED else ""
+    return f"{', '.join(unique[:_MAX_LISTED])}{more}"
+
+
+def _digest(models: Iterable[onnx.ModelProto], texts: Iterable[str]) -> bytes:
+    """A key of everything that a proof depends on."""
+    parts = [model.SerializeToString(deterministic=True) for model in models]
+    parts += [text.encode() for text in texts]
+    lengths = ",".join(str(len(part)) for part in parts)
+    return sha256(b"".join([lengths.encode(), *parts])).digest()

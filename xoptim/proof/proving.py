@@ -68,6 +68,11 @@ class Proof:
         """Whether the two sides are equal in some sense for all inputs."""
         return self.grade != "only run"
 
+    @property
+    def text(self) -> str:
+        """The grade, and the reason where it is only run."""
+        return f"{self.grade}: {self.reason}" if self.reason else self.grade
+
 
 def prove(
     rewrite: tuple[onnx.ModelProto, onnx.ModelProto],

@@ -16,6 +16,7 @@ from xoptim.engine.engine import TAG
 from xoptim.facts.dtypes import Exactness
 from xoptim.match.quantization import QuantizationPattern
 from xoptim.match.rewrite import Example, Rewrite
+from xoptim.proof.grades import Grade
 from xoptim.testing import (
     vary_attributes,
     vary_computations,
@@ -38,6 +39,7 @@ from xoptim.testing.feeds import (
 )
 from xoptim.testing.harness import check_example, contradiction, report
 from xoptim.testing.numbers import NO_KERNEL, Numbers, never, same_numbers, wrong_facts
+from xoptim.testing.proofs import require_grade
 from xoptim.testing.runtime import RUNTIME
 from xoptim.testing.variant import (
     FOREIGN,
@@ -109,10 +111,15 @@ def near_misses(example: Example, pattern_class: type[Rewrite] | None = None) ->
         yield from perturbation(case)
 
 
-def check_pattern(pattern_class: type[Rewrite]) -> Counter[str]:
+def check_pattern(pattern_class: type[Rewrite], grade: Grade = "only run") -> Counter[str]:
     """Check all examples of a pattern, and models that almost match.
 
     Raises `AssertionError` when a check fails, or there is no example.
+
+    Args:
+        pattern_class: the pattern.
+        grade: how equal each example has to be proved: ``same bits``, ``over real numbers``,
+            ``over real numbers, constants folded``, or ``only run`` for no proof.
 
     Returns:
         The counts of `check_near_misses`, of all examples.
@@ -125,6 +132,8 @@ def check_pattern(pattern_class: type[Rewrite]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for example in pattern_class.examples:
         check_example(pattern_class, example)
+        if grade != "only run":
+            require_grade(pattern_class, example, grade)
         counts += check_near_misses(pattern_class, example)
     return counts
 

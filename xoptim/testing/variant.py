@@ -2,7 +2,6 @@
 that make them.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -20,11 +19,10 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.attributes import constant_value, decode_attribute
 from xoptim.facts.protos import inner_graphs, opset_versions, replace_items, standard_domain
 from xoptim.match.rewrite import Example, Rewrite
+from xoptim.optimizing.examples import parse as parse, provider_of as provider_of
 from xoptim.testing.feeds import Feeds, Values, make_all_feeds
 from xoptim.testing.runtime import RUNTIME
 
-_IR_VERSION = 10
-_METADATA = re.compile(r"<(?=metadata_props)([^<>]*)>\s*")
 INFERENCE_ERRORS = (
     onnx.checker.ValidationError,
     onnx.shape_inference.InferenceError,
@@ -32,29 +30,6 @@ INFERENCE_ERRORS = (
     RuntimeError,
 )
 """Errors of the onnx package for wrong models; the latter two come from its C++ side."""
-
-
-def parse(text: str, opset: int = 18, domains: Sequence[tuple[str, int]] = ()) -> ModelProto:
-    """A model from the text of its graph, ``agraph (float[n] x) => (float[n] y) { y = Neg(x) }``,
-    and of local functions.
-
-    The text is in ONNX's syntax, with no header except metadata, ``<metadata_props: ["key" :
-    "value"]>``. Raises `ValueError`, which shows the text, if it is not.
-    """
-    metadata, text = (
-        (f", {match[1]}", text[match.end() :]) if (match := _METADATA.match(text)) else ("", text)
-    )
-    imports = [
-        onnx.helper.make_opsetid(domain, version) for domain, version in (("", opset), *domains)
-    ]
-    version = max(_IR_VERSION, onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True))
-    import_list = ", ".join(f'"{o.domain}" : {o.version}' for o in imports)
-    try:
-        return onnx.parser.parse_model(
-            f"<ir_version: {version}, opset_import: [{import_list}]{metadata}>\n{text}"
-        )
-    except onnx.parser.ParseError as error:
-        raise ValueError(f"this is not the text of an ONNX graph:\n{text}\n{error}") from error
 
 
 def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
@@ -113,11 +88,6 @@ def optimize_alone(pattern: type[Rewrite] | None, model: ModelProto) -> Optimize
     result = optimize(model, options, report=reports.append)
     applied = 0 if pattern is None else reports[0].applied.get(pattern.name(), 0)
     return OptimizedAlone(result, applied, tuple(created))
-
-
-def provider_of(pattern: type[Rewrite]) -> str:
-    """The execution provider with which the pattern is used: the CPU if the pattern supports it."""
-    return "cpu" if not pattern.providers or "cpu" in pattern.providers else pattern.providers[0]
 
 
 class Variant(NamedTuple):

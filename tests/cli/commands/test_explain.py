@@ -501,3 +501,24 @@ def test_a_lowering_that_a_target_needs(xopt: Xopt, monkeypatch: pytest.MonkeyPa
         "installed: pip install 'xoptim[webgpu]'"
     )
     assert first("webgpu") == expected
+
+
+def test_examples_are_proved(xopt: Xopt) -> None:
+    outcome = xopt("explain", "MatMulAddMul", "--prove")
+    premises = "(sizes are at least 1, constants within 8 * 2^-24)"
+    line = f"over real numbers, constants folded {premises}"
+    assert (outcome.code, outcome.out) == (0, f"example 1: {line}\nexample 2: {line}\n")
+    sides = xopt("explain", "TransposeTranspose", "--prove", "-v").out.splitlines()[:3]
+    assert sides == [
+        "example 1: same bits (sizes are at least 1)",
+        "    before Relu(x[i0, i1])",
+        "    after  Relu(x[i0, i1])",
+    ]
+
+
+def test_examples_are_those_of_a_pattern(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    for words in (("model.onnx",), ("model.onnx", "TransposeTranspose")):
+        assert "--prove takes the name of a pattern" in xopt("explain", *words, "--prove").error
+    assert "--json has no effect" in xopt("explain", "NegNeg", "--prove", "--json").error
+    assert "Missing argument 'PATTERN'" in xopt("explain", "model.onnx").error

@@ -9,6 +9,7 @@ from xoptim import OptimizationOptions, installed_patterns
 from xoptim.catalogue.selection import resolve
 from xoptim.engine.run import STEPS
 from xoptim.facts.dtypes import Exactness
+from xoptim.proof.pattern_grades import PATTERN_GRADES
 
 EXACTNESS: tuple[Exactness, ...] = ("exact", "rounding", "finite", "approximate")
 
@@ -53,6 +54,7 @@ def test_list_as_json(xopt: Xopt) -> None:
         assert pattern.keys() == {
             "name", "family", "phase", "priority", "exactness", "min_opset", "max_opset", "tags",
             "produces", "unchecked", "providers", "onnxruntime", "status", "rewrite",
+        "proved",
         }  # fmt: skip
         assert pattern["exactness"] in EXACTNESS
         assert pattern["family"] == installed_patterns()[pattern["name"]].family()
@@ -116,3 +118,16 @@ def test_the_patterns_of_a_preset(xopt: Xopt) -> None:
     outcome = xopt("list", "default")
     assert outcome.code == 0
     assert {cls.__name__ for cls in resolve("default")} <= set(outcome.out.splitlines())
+
+
+def test_proved_patterns(xopt: Xopt) -> None:
+    unproved = next(name for name in installed_patterns() if name not in PATTERN_GRADES)
+    words = f"TransposeTranspose,{unproved}"
+    lines = xopt("list", "--proved", "--patterns", words).out.splitlines()
+    (line,) = (line for line in lines if "TransposeTranspose" in line)
+    assert " exact      same bits " in line
+    assert lines[-1].startswith("1 of ")
+    (document,) = xopt("list", "--patterns", "TransposeTranspose", "--json").json
+    assert document["proved"] == "same bits"
+    assert "examples proved: same bits" in xopt("list", "TransposeTranspose").out
+    assert "--proved has no effect" in xopt("list", "TransposeTranspose", "--proved").error

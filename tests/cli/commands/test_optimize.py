@@ -318,6 +318,62 @@ def test_proofs(xopt: Xopt) -> None:
     )
 
 
+def test_only_proved_rewrites_are_applied(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    outcome = xopt("model.onnx", "--strict-proof", "--precision", "int8")
+    assert outcome.code == 2
+    assert "--strict-proof has no effect with --precision" in outcome.err
+    outcome = xopt("model.onnx", *ONLY, "--strict-proof", "--json")
+    assert (outcome.code, outcome.json["proofs"]["refused"]) == (0, [])
+    assert outcome.json["patterns"] == {"TransposeTranspose": 1}
+
+
+def test_proofs_are_evidence_about_a_model_that_does_not_run(xopt: Xopt) -> None:
+    write(TRANSPOSES.replace("Relu(", "acme.Unknown("), domains={"acme": 1})
+    outcome = xopt("model.onnx", *ONLY, "--prove")
+    assert outcome.code == 3
+    text = "; the only evidence are proofs of the optimization: 1 of 1 rewrites proved"
+    assert text in outcome.err
+    assert "the only evidence" not in xopt("model.onnx", *ONLY).err
+
+
+def test_certificates(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    outcome = xopt("model.onnx", *ONLY, "-o", "out.onnx", "--certificate", "c.json")
+    assert outcome.code == 0
+    assert "written       out.onnx, c.json" in outcome.out
+    again = xopt("verify", "model.onnx", "out.onnx", "--certificate", "c.json")
+    assert again.code == 0
+    assert again.out.startswith(
+        "equal: proved to have the same bits, under the definitions of ONNX"
+    )
+    other = xopt("verify", "out.onnx", "model.onnx", "--certificate", "c.json")
+    assert other.code == 2
+    assert "'c.json' is not about 'out.onnx'" in other.err
+    document = xopt("verify", "model.onnx", "out.onnx", "--certificate", "c.json", "--json").json
+    assert (document["grade"], document["reason"]) == ("same bits", "")
+    Path("c.json").write_text("{}")
+    damaged = xopt("verify", "model.onnx", "out.onnx", "--certificate", "c.json")
+    assert (damaged.code, damaged.err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--dry-run",), "--certificate has no effect with --dry-run"),
+        (("--precision", "int8"), "--certificate has no effect with --precision"),
+        (("-o", "-"), "--certificate is about files"),
+        (("--fix", "N=3"), "--certificate is about the optimization alone"),
+        (("-o", "c.json"), "--certificate 'c.json' would replace a model"),
+    ],
+)
+def test_certificates_of_other_results(xopt: Xopt, options: tuple[str, ...], message: str) -> None:
+    write(TRANSPOSES)
+    outcome = xopt("model.onnx", "--certificate", "c.json", *options)
+    assert outcome.code == 2
+    assert message in outcome.err
+
+
 def test_json(xopt: Xopt) -> None:
     given = write(TRANSPOSES).stat().st_size
     outcome = xopt("model.onnx", *ONLY, "--json")

@@ -33,6 +33,26 @@ def test_equal(xopt: Xopt, dumps: Path) -> None:
     assert files() == {"model.onnx", "model.opt.onnx", "dumps"}
 
 
+def test_proofs(xopt: Xopt, dumps: Path) -> None:
+    write(TRANSPOSES)
+    assert xopt("model.onnx").code == 0
+    outcome = xopt("replay", dumps, "--prove")
+    assert outcome.code == 0
+    title, line, _ = outcome.out.splitlines()
+    assert title.split() == ["dump", "verdict", "difference", "proof", "reason"]
+    assert line.split() == ["00000_TransposeTranspose", "equal", "0", "same", "bits"]
+    (dump,) = xopt("replay", "dumps", "--prove", "--json").json
+    assert dump["proof"] == "same bits"
+
+
+@pytest.mark.usefixtures("bad_patterns")
+def test_a_wrong_rewrite_is_not_proved(xopt: Xopt, dumps: Path) -> None:
+    write("agraph (float[a] x) => (float[a] y) { y = Relu(x) }")
+    assert xopt("model.onnx", "--patterns", "WrongRelu", "--strict").code == 1
+    (dump,) = xopt("replay", dumps, "--prove", "--json").json
+    assert dump["proof"].startswith("only run: ")
+
+
 @pytest.mark.usefixtures("bad_patterns")
 def test_different(xopt: Xopt, dumps: Path) -> None:
     write("agraph (float[a] x) => (float[a] y) { y = Relu(x) }")

@@ -1,0 +1,55 @@
+"""The option ``--certificate`` of the commands that optimize and compare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from xoptim import proof
+from xoptim.workflow.outcome import Outcome
+
+from .files import STANDARD_OUTPUT, writable
+from .preparation import Changes
+
+
+@dataclass(frozen=True)
+class CertifiedFile:
+    """The file of a certificate, and the digest of the original before anything is written."""
+
+    path: Path
+    original: str
+
+    @classmethod
+    def of(
+        cls, path: Path | None, model: Path, target: Path, changes: Changes
+    ) -> CertifiedFile | None:
+        """The file that ``--certificate`` names, if any.
+
+        Raises `click.UsageError`, before any work, when it cannot be written, or when the result
+        cannot be certified.
+        """
+        if path is None:
+            return None
+        if STANDARD_OUTPUT in (path, target):
+            raise click.UsageError("--certificate is about files; give -o FILE and a file name")
+        if path.absolute() in (model.absolute(), target.absolute()):
+            raise click.UsageError(f"--certificate {str(path)!r} would replace a model")
+        if not changes.read().is_empty:
+            raise click.UsageError(
+                "--certificate is about the optimization alone; write the changed model first, "
+                "and optimize it with --certificate"
+            )
+        return cls(writable(path), proof.certificate.fingerprint(model))
+
+    def write(self, outcome: Outcome) -> None:
+        """Write the certificate of a result that was written."""
+        proofs = outcome.verified.proofs
+        if not outcome.written or proofs is None:
+            return
+        result = proof.certificate.fingerprint(outcome.written[0])
+        proof.certificate.Certificate(
+            self.original, result, outcome.assumptions, proofs.obligations
+        ).write(self.path)
+        outcome.written = [*outcome.written, self.path]

@@ -1,0 +1,192 @@
+"""A certificate is not trusted: each rewrite is proved again, and the chain is followed."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.support import parse
+from xoptim import OptimizationOptions
+from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.proof.certificate import Certificate, CertificateError, Obligation, fingerprint
+from xoptim.proof.checking import CertificateCheck, check_certificate
+
+MODEL = """g (float[N,4] x) => (float[N,3] y) <float[4,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3},
+    float s = {0.3}> {
+    a = Transpose <perm = [1, 0]> (x) b = Transpose <perm = [1, 0]> (a) d = Neg(s)
+    m = MatMul(b, w) y = Mul(m, d) }"""
+
+
+class Files:
+    """A model, its result and their certificate, as files."""
+
+    def __init__(self, folder: Path, model: str = MODEL, patterns: str = "default") -> None:
+        self.original, self.result = folder / "a.onnx", folder / "b.onnx"
+        self.path = folder / "c.json"
+        onnx.save(parse(model), self.original)
+        plan = VerifyPlan(certifies=True, whole=False)
+        verified = optimize_verified(self.original, OptimizationOptions(patterns=patterns), plan)
+        onnx.save(verified.proto, self.result)
+        assert verified.proofs is not None
+        self.obligations = verified.proofs.obligations
+
+    def check(self, *obligations: Obligation) -> CertificateCheck:
+        """The check of a certificate of these rewrites, whose digests are right."""
+        certificate = Certificate(
+            fingerprint(self.original), fingerprint(self.result), [], obligations
+        )
+        certificate.write(self.path)
+        return check_certificate(self.original, self.result, self.path)
+
+
+def _changed(obligation: Obligation, change: Callable[[onnx.ModelProto], None]) -> Obligation:
+    models = obligation.models()
+    for model in models:
+        change(model)
+    before, after = (model.SerializeToString() for model in models)
+    return replace(obligation, before=before, after=after)
+
+
+def _obligation(before: str, after: str) -> Obligation:
+    sides = (parse(f"g {text}").SerializeToString() for text in (before, after))
+    return Obligation(9, "Mine", "same bits", [], *sides)
+
+
+def test_the_chain_is_proved(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    check = files.check(*files.obligations)
+    assert (check.grade, check.reason) == ("over real numbers, constants folded", "")
+    assert check.grades["same bits"] == 1
+    assert check.recomputed == 1
+    assert check.unproved == check.unmatched == []
+    assert check.summary() == (
+        "equal: proved over real numbers, constants folded, under the definitions of ONNX's "
+        "operators; 2 rewrites proved again (1 same bits, 1 over real numbers, constants folded)"
+    )
+
+
+def test_without_rewrites_only_passes_are_followed(tmp_path: Path) -> None:
+    files = Files(tmp_path, patterns="TransposeTranspose")
+    assert (
+        files.check(*files.obligations).summary().startswith("equal: proved to have the same bits")
+    )
+    assert files.check().reason == "output 'y' is not found equal"
+
+
+def test_a_result_that_was_changed(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    model = onnx.load(files.result)
+    (weight,) = model.graph.initializer
+    weight.raw_data = weight.raw_data[:-1] + b"\x40"
+    onnx.save(model, files.result)
+    assert files.check(*files.obligations).reason == "output 'y' is not found equal"
+    assert not files.check(*files.obligations).is_proved
+
+
+def _double_weights(model: onnx.ModelProto) -> None:
+    """Double the weights of the replacement, which has one node."""
+    if len(model.graph.node) == 1:
+        (weight,) = model.graph.initializer
+        array = onnx.numpy_helper.to_array(weight)
+        weight.CopyFrom(onnx.numpy_helper.from_array(array * 2, weight.name))
+
+
+def test_a_wrong_rewrite(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    first, last = files.obligations
+    wrong = _changed(last, _double_weights)
+    check = files.check(first, wrong)
+    assert not check.is_proved
+    assert check.unproved == ["2 MatMulAddMul: the normal forms differ"]
+
+
+def test_a_grade_is_not_believed(tmp_path: Path) -> None:
+    files = Files(tmp_path, "g (float[N] x) => (float[N] y) { y = Relu(x) }")
+    onnx.save(parse("g (float[N] x) => (float[N] y) { y = Exp(x) }"), files.result)
+    lie = _obligation(
+        "(float[N] x) => (float[N] y) { y = Relu(x) }",
+        "(float[N] x) => (float[N] y) { y = Exp(x) }",
+    )
+    check = files.check(lie)
+    assert (check.grade, check.reason) == ("only run", "1 rewrite not proved (9 Mine)")
+
+
+def test_a_rewrite_of_another_model(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    other = _obligation(
+        "(float[N,4] x) => (float[N,4] q) { p = Neg(x) q = Neg(p) }",
+        "(float[N,4] x) => (float[N,4] q) { q = Identity(x) }",
+    )
+    check = files.check(other)
+    assert check.unmatched == ["9 Mine: the model does not have its nodes"]
+    assert (
+        check.reason == "output 'y' is not found equal; rewrite 9 Mine: the model does not have "
+        "its nodes"
+    )
+    missing = _obligation(
+        "(float[N] own) => (float[N] q) { q = Neg(own) }",
+        "(float[N] own) => (float[N] q) { q = Neg(own) }",
+    )
+    assert files.check(missing).unmatched == ["9 Mine: the model has no 'own'"]
+
+
+SIZES = "g (float[N] x) => (int64[1] y) { q = Neg(x) y = Shape(q) }"
+CONSTANT = "g (float[N] x) => (int64[1] y) <int64[1] c = {7}> { y = Identity(c) }"
+
+
+@pytest.mark.parametrize(
+    "lies",
+    [
+        ["(float[7] q) => (int64[1] y)"],
+        ["(float[N] x) => (float[7] q) { q = Neg(x) }", "(float[7] q) => (int64[1] y)"],
+        [
+            "(float[N] x) => (float[N] z) <float[7] r> { r = Exp(x) z = Neg(x) }",
+            "(float[7] r) => (int64[1] y)",
+        ],
+    ],
+)
+def test_lies_about_shapes(tmp_path: Path, lies: list[str]) -> None:
+    files = Files(tmp_path, SIZES, patterns="TransposeTranspose")
+    onnx.save(parse(CONSTANT), files.result)
+    name = "r" if "r)" in lies[-1] else "q"
+    *first, head = lies
+    obligations = [_obligation(text, text) for text in first]
+    obligations.append(
+        _obligation(
+            f"{head} {{ y = Shape({name}) }}", f"{head} <int64[1] c = {{7}}> {{ y = Identity(c) }}"
+        )
+    )
+    check = files.check(*obligations)
+    assert not check.is_proved
+    assert any("a dimension of" in text for text in check.unmatched), check
+
+
+def test_shapes_that_the_result_declares_are_not_believed(tmp_path: Path) -> None:
+    files = Files(tmp_path, CONSTANT, patterns="TransposeTranspose")
+    onnx.save(parse(SIZES.replace("{ q", "<float[7] q> { q")), files.result)
+    assert files.check().reason == "output 'y' is not found equal"
+
+
+def test_another_input(tmp_path: Path) -> None:
+    text = "g (float[N] x) => (float[N] y) { y = Exp(x) }"
+    files = Files(tmp_path, text)
+    onnx.save(parse(text.replace("float[N]", "float[3]")), files.result)
+    assert files.check().reason == "the result has another input 'x'"
+
+
+def test_files_that_the_certificate_is_not_about(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    files.check(*files.obligations)
+    onnx.save(parse(SIZES), files.original)
+    with pytest.raises(CertificateError, match="the SHA-256 of its original differs"):
+        check_certificate(files.original, files.result, files.path)
+
+
+def test_invalid_sides(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    empty = onnx.ModelProto(graph=onnx.GraphProto(node=[onnx.NodeProto(op_type="Constant")]))
+    raw = empty.SerializeToString()
+    check = files.check(Obligation(1, "P", "same bits", [], raw, raw))
+    assert check.unmatched == ["1 P: IndexError: tuple index out of range"]

@@ -1,0 +1,110 @@
+"""Passes are proved by the values of the model before and after them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support import parse
+from xoptim import ModelPass, OptimizationOptions
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+from xoptim.graph.tensors import Tensor
+from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.passes import fold
+from xoptim.proof.observer import ProofObserver
+
+MODEL = """g (float[N,4] x) => (float[N,4] y) <float[4] w = {1, 2, 3, 4}, float s = {3}> {
+    d = Neg(x) i = Identity(x) v = Mul(w, s) a = Add(i, v) b = Add(v, i) y = Mul(a, b) }"""
+
+
+class WrongPass(ModelPass):
+    """Add → Sub, which it is not"""
+
+    def run(self, model: Model) -> int:
+        nodes = model.graph.of_type("Add")
+        for node in nodes:
+            position = node.previous
+            model.graph.remove(node)
+            model.graph.insert(Node("Sub", node.input, node.output), position)
+        return len(nodes)
+
+
+class RightPass(WrongPass):
+    """Add(x, y) → Add(y, x)"""
+
+    def run(self, model: Model) -> int:
+        nodes = [node for node in model.graph.of_type("Add") if node.input[0] > node.input[1]]
+        for node in nodes:
+            position = node.previous
+            model.graph.remove(node)
+            model.graph.insert(Node("Add", node.input[::-1], node.output), position)
+        return len(nodes)
+
+
+def _proofs(*patterns: Any, model: str = MODEL, **options: Any) -> ProofObserver:
+    chosen = OptimizationOptions(patterns=[*patterns], **options)
+    plan = VerifyPlan(proves=True, whole=False)
+    proofs = optimize_verified(parse(model), chosen, plan).proofs
+    assert proofs is not None
+    return proofs
+
+
+def test_folding_merging_and_cleaning_are_proved() -> None:
+    proofs = _proofs()
+    records = {record.name: record for record in proofs.passes}
+    assert {"remove_unused", "remove_identity", "constant_folding", "merge_nodes"} <= {*records}
+    assert {record.grade for record in proofs.passes} == {"same bits"}
+    assert records["constant_folding"].recomputed == 1
+    count = len(records)
+    assert proofs.summary() == (f"{count} of {count} steps proved for all sizes: {count} same bits")
+
+
+def test_a_constant_that_is_folded_wrongly_is_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    def add(self: fold.Folder, name: str, tensor: Tensor, node: Node, previous: Any) -> None:
+        wrong = Tensor.from_array(tensor.numpy() + np.float32(1e-6))
+        right_add(self, name, wrong, node, previous)
+
+    right_add = fold.Folder._add
+    monkeypatch.setattr(fold.Folder, "_add", add)
+    proofs = _proofs()
+    reasons = {record.name: record.reason for record in proofs.passes if record.reason}
+    assert reasons == {"constant_folding": "output 'y' is not found equal"}
+    assert proofs.summary().endswith("; 1 only run (constant_folding)")
+
+
+def test_a_pass_is_proved_or_only_run() -> None:
+    right, wrong = _proofs(RightPass), _proofs(WrongPass)
+    assert [(s.pattern, s.proof.grade) for s in right.steps] == [("RightPass", "same bits")]
+    (step,) = wrong.steps
+    assert (step.proof.grade, step.proof.reason) == ("only run", "output 'y' is not found equal")
+
+
+def test_shape_arithmetic_is_proved() -> None:
+    model = """g (float[N,M,4] x) => (float[A,B] y) { s = Shape(x) n = Shape <end = 1> (x)
+        m = Shape <start = 1, end = 2> (x) c = Constant <value_ints = [4]> () a = Mul(n, m)
+        b = Mul(m, n) k = Concat <axis = 0> (a, c) l = Concat <axis = 0> (b, c)
+        p = Reshape(x, k) q = Reshape(x, l) y = Add(p, q) }"""
+    proofs = _proofs("ShapeArithmetic", model=model)
+    assert all(step.proof.is_proved for step in proofs.steps)
+    assert {record.grade for record in proofs.passes} == {"same bits"}
+
+
+def test_outlining_is_proved() -> None:
+    layer = "a{0} = Exp({1}) b{0} = Sin(a{0}) c{0} = Mul(b{0}, {1}) d{0} = Tanh(c{0}) "
+    names = ["x", *(f"d{number}" for number in range(6))]
+    nodes = "".join(layer.format(number, name) for number, name in enumerate(names[:-1]))
+    model = f"g (float[N] x) => (float[N] y) {{ {nodes} y = Neg(d5) }}"
+    records = {record.name: record for record in _proofs(model=model, outline=True).passes}
+    assert records["outline"].grade == "same bits"
+
+
+def test_another_operator_set_is_only_run() -> None:
+    model = "g (float[N,4] x) => (float[N,4] y) { y = Softmax(x) }"
+    original = parse(model, 11)
+    plan = VerifyPlan(proves=True, whole=False)
+    options = OptimizationOptions(patterns=None, opset=18)
+    proofs = optimize_verified(original, options, plan).proofs
+    assert proofs is not None
+    (record,) = proofs.passes
+    assert record.grade == "only run"

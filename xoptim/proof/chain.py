@@ -1,0 +1,374 @@
+"""The values of a model, of rewrites, and of a result, compared without running them.
+
+Equal values are found by four arguments: the same operator on equal operands, equal constants,
+constants that are computed again, and integers that are equal polynomials of the dimensions.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Hashable, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+import numpy as np
+import onnx
+
+from xoptim.facts.dims import Dim, fresh, is_anonymous, substitute
+from xoptim.facts.dtypes import is_integer
+from xoptim.facts.schema import schema
+from xoptim.facts.shapes import Info
+from xoptim.graph.graph import Graph
+from xoptim.graph.model import Function, Model
+from xoptim.graph.node import Node
+from xoptim.graph.tensors import Tensor
+from xoptim.operators.evaluate.regions import evaluate_with_onnxruntime
+from xoptim.operators.registry import is_commutative, is_deterministic
+from xoptim.proof.calls import operator_key
+from xoptim.proof.indices import Unproved
+from xoptim.proof.sizes import bound_sizes
+from xoptim.proof.values import Term, Value, Values
+
+Scope: TypeAlias = MutableMapping[str, Value]
+_SIGNED_ZEROS: Final = ("Max", "Min")
+"""Commutative operators whose result for 0 and -0 depends on the order of these operands."""
+_MAX_RECOMPUTED_BYTES: Final = 1 << 26
+"""Bytes of the largest constant that is computed again."""
+_MAX_CONE: Final = 200
+"""Maximal number of nodes between a constant and those that it is computed from."""
+_VARIADIC: Final = onnx.defs.OpSchema.FormalParameterOption.Variadic
+
+
+class Reader:
+    """Reads graphs into values.
+
+    Args:
+        values: where the values are kept.
+        hints: values by name that constants of these names may have been computed from.
+        sizes: replacements of names of dimensions.
+        reads_weights: whether external weights are compared by their content, not by their place.
+    """
+
+    def __init__(
+        self,
+        values: Values,
+        hints: Mapping[str, Value],
+        sizes: Mapping[str, Dim],
+        *,
+        reads_weights: bool,
+    ) -> None:
+        self.values = values
+        self.recomputable: list[tuple[Value, Value]] = []
+        """Constants, each with what it may have been computed from."""
+        self._hints = hints
+        self._sizes = sizes
+        self._reads_weights = reads_weights
+
+    def read(
+        self,
+        graph: Graph,
+        scope: Scope,
+        depth: int = 0,
+        operands: Mapping[str, Value] | None = None,
+    ) -> None:
+        """Add the values of a graph to ``scope``.
+
+        ``depth`` is the number of graphs and calls around it, ``operands`` the values of its inputs
+        where they are known. Raises `Unproved` for a value that is not defined.
+        """
+        for place, name in enumerate(graph.declared_inputs):
+            value = (operands or {}).get(name)
+            scope[name] = self._input(graph, name, place, depth) if value is None else value
+        for name, tensor in graph.initializers.items():
+            if name not in graph.overridable:
+                scope[name] = self._constant(name, tensor)
+        for node in graph.nodes:
+            self._read_node(graph, node, scope, depth)
+
+    def _input(self, graph: Graph, name: str, place: int, depth: int) -> Value:
+        info = replace(self._info(graph, name, depth), data=None)
+        default = graph.initializers.get(name)
+        content = None if default is None else self._key(default)
+        if not depth:
+            return self.values.leaf(("input", name, info.dtype, info.container, content), info)
+        shape = () if info.shape is None else info.shape
+        dims = info.rank, *("" if is_anonymous(size) else size for size in shape)
+        kind = (info.dtype, dims, info.container, str(info.element), info.type_proto)
+        return self.values.leaf(("formal", depth, place, kind, content), info)
+
+    def _key(self, tensor: Tensor) -> Hashable:
+        is_read = self._reads_weights and tensor.is_external
+        return (tensor.dtype, tensor.shape, tensor.digest()) if is_read else tensor.key()
+
+    def _constant(self, name: str, tensor: Tensor) -> Value:
+        value = self.values.leaf(("constant", self._key(tensor)), tensor.info())
+        value.tensor = tensor
+        self._unite_integers(value, tensor.info())
+        hint = self._hints.get(name)
+        if hint is not None and not hint.is_same(value) and hint.root.tensor is None:
+            self.recomputable.append((value, hint))
+        return value.root
+
+    def _info(self, graph: Graph, name: str, depth: int) -> Info:
+        """Facts about a value; within a body, without symbols that may differ from run to run."""
+        info = graph.info_of(name)
+        if not depth and not self._sizes:
+            return info
+        shape = info.shape and tuple(substitute(size, self._sizes) for size in info.shape)
+        data = info.data and tuple(substitute(dim, self._sizes) for dim in info.data)
+        if depth and data and any(map(is_anonymous, data)):
+            data = None
+        if depth and shape:
+            shape = tuple(fresh() if is_anonymous(size) else size for size in shape)
+        return replace(info, shape=shape, data=data)
+
+    def _unite_integers(self, value: Value, info: Info) -> None:
+        """Make integers with equal elements one value."""
+        is_listed = info.is_tensor and info.data is not None and info.shape is not None
+        if is_listed and is_integer(info.dtype):
+            label = ("integers", info.dtype, info.rank, info.data)
+            self.values.unite(value, self.values.leaf(label, info))
+
+    def _read_node(self, graph: Graph, node: Node, scope: Scope, depth: int) -> None:
+        is_standard = not node.domain
+        tensor = (
+            graph.tensor(node.output[0]) if is_standard and node.op_type == "Constant" else None
+        )
+        if tensor is not None:
+            scope[node.output[0]] = self._constant(node.output[0], tensor)
+            return
+        operands = [self._operand(scope, name) for name in node.input]
+        if is_standard and node.op_type == "Identity" and operands[0] is not None:
+            scope[node.output[0]] = operands[0]
+            return
+        function = _function_of(graph.model, node)
+        if function is not None:
+            results = self._call(function, node, operands, depth)
+        else:
+            results = self._apply(graph, node, operands, scope, depth)
+        scope.update((name, x) for name, x in zip(node.output, results, strict=False) if name)
+        if all(x is None or x.root.tensor is not None for x in operands):
+            self._note_written(node, scope)
+
+    def _note_written(self, node: Node, scope: Scope) -> None:
+        """Note the results of nodes of constants that a constant of the same name may be."""
+        for name in node.output:
+            hint = self._hints.get(name)
+            if hint is not None and hint.root.tensor is not None:
+                self.recomputable.append((hint, scope[name]))
+
+    def _operand(self, scope: Scope, name: str) -> Value | None:
+        if name and name not in scope:
+            raise Unproved(f"{name!r} is not defined")
+        return scope[name].root if name else None
+
+    def _call(
+        self, function: Function, node: Node, operands: Sequence[Value | None], depth: int
+    ) -> list[Value]:
+        """The results of a local function: those of its body."""
+        pairs = zip(function.body.inputs, operands, strict=False)
+        values = {name: operand for name, operand in pairs if operand is not None}
+        if len(values) < len(function.body.inputs):
+            raise Unproved(f"a call of {node.op_type} without an operand")
+        inner: dict[str, Value] = {}
+        self.read(function.body, inner, depth + 1, values)
+        return [inner[name].root for name in function.body.outputs]
+
+    def _apply(
+        self,
+        graph: Graph,
+        node: Node,
+        operands: list[Value | None],
+        scope: Scope,
+        depth: int,
+    ) -> list[Value]:
+        infos = [self._info(graph, name, depth) for name in node.output]
+        label: tuple[Hashable, ...] = (*operator_key(node), _variadic_results(node))
+        if not is_deterministic(node.op_type, node.domain):
+            label = ("random", *label, node.output[0])
+        for name, body in sorted(node.bodies.items()):
+            label = (*label, name, len(operands), len(body.inputs), len(body.outputs))
+            inner = ChainMap[str, Value]({}, *_maps(scope))
+            self.read(body, inner, depth + 1)
+            operands = [*operands, *(self._operand(inner, name) for name in body.outputs)]
+        is_pair = len(operands) == 2 and None not in operands
+        swaps = is_pair and is_commutative(node.op_type, node.domain)
+        swaps = swaps and node.op_type not in _SIGNED_ZEROS
+        results = self.values.apply(label, operands, infos, node, swaps=swaps)
+        for value, info in zip(results, infos, strict=True):
+            self._unite_integers(value, info)
+        return results
+
+
+def _maps(scope: Scope) -> Sequence[Scope]:
+    return scope.maps if isinstance(scope, ChainMap) else [scope]
+
+
+def _function_of(model: Model, node: Node) -> Function | None:
+    """The local function that a node calls; raises `Unproved` where it takes attributes."""
+    if (node.domain, node.op_type, node.overload) not in model.function_keys():
+        return None
+    key = node.domain, node.op_type, node.overload
+    function = next(entry for entry in model.functions if entry.key == key)
+    if function.proto.attribute or function.proto.attribute_proto:
+        raise Unproved(f"function {node.op_type} takes attributes")
+    return function
+
+
+def _variadic_results(node: Node) -> int:
+    """The number of results where the operator depends on it."""
+    definition = schema(node.op_type, node.domain, node.opset)
+    outputs = () if definition is None else definition.outputs
+    return len(node.output) if outputs and outputs[-1].option == _VARIADIC else 0
+
+
+class Chain:
+    """The values of a model, and what is known to be equal to them.
+
+    Args:
+        model: the model, which may change afterwards.
+        reads_weights: see `Reader`.
+
+    Raises:
+        Unproved: for a model that cannot be read into values.
+    """
+
+    def __init__(self, model: Model, *, reads_weights: bool = False) -> None:
+        self.values = Values()
+        self.recomputed = 0
+        """Number of constants that were computed again, with equal bits."""
+        self._reads_weights = reads_weights
+        self.names: dict[str, Value] = {}
+        self._read(model.graph, self.names, {})
+        self.inputs = dict(model.graph.declared_inputs)
+        self.outputs = {name: self.names[name] for name in model.graph.outputs}
+
+    def differing(self, model: Model) -> list[str]:
+        """The outputs of another model that are not known to be equal to those of this one."""
+        scope = self._read(model.graph, {}, {})
+        self.names.update(scope)
+        names = [*self.outputs]
+        if [*model.graph.outputs] != names:
+            return names
+        return [name for name, value in self.outputs.items() if not scope[name].is_same(value)]
+
+    def rewrite(self, before: Model, after: Model, *, unites: bool = True) -> bool:
+        """Add both sides of a rewrite, which is proved: they are equal from now on.
+
+        The inputs of both sides are values of the same names. Returns whether the model has the
+        values of the side before it. Raises `Unproved` where the rewrite does not fit the model.
+
+        Args:
+            before: the matched nodes, as a model.
+            after: their replacement, with the same inputs and outputs.
+            unites: whether both sides are equal; otherwise they are only added.
+        """
+        declared = dict(before.graph.declared_inputs)
+        outputs = before.graph.outputs
+        if declared != dict(after.graph.declared_inputs) or outputs != after.graph.outputs:
+            raise Unproved("its sides have different inputs or outputs")
+        missing = next((name for name in declared if name not in self.names), None)
+        if missing is not None:
+            raise Unproved(f"the model has no {missing!r}")
+        if before.graph.overridable or after.graph.overridable:
+            raise Unproved("an input with a default")
+        operands = {name: self.names[name].root for name in declared}
+        sizes = bound_sizes(declared, {name: value.info for name, value in operands.items()})
+        old = self._read(before.graph, {}, sizes, operands)
+        is_there = all(
+            name in self.names and self.names[name].is_same(old[name]) for name in outputs
+        )
+        new = self._read(after.graph, {}, sizes, operands)
+        for name in outputs if unites else ():
+            self.values.unite(old[name], new[name])
+        self.names.update(new)
+        return is_there
+
+    def _read(
+        self,
+        graph: Graph,
+        scope: dict[str, Value],
+        sizes: Mapping[str, Dim],
+        operands: Mapping[str, Value] | None = None,
+    ) -> dict[str, Value]:
+        hints = dict(self.names)  # the scope may be the same dictionary
+        reader = Reader(self.values, hints, sizes, reads_weights=self._reads_weights)
+        reader.read(graph, scope, operands=operands)
+        pairs = [(value, hint) for value, hint in reader.recomputable if not value.is_same(hint)]
+        for value, hint in recomputed(pairs):
+            self.values.unite(value, hint)
+            self.recomputed += 1
+        return scope
+
+
+def recomputed(pairs: Iterable[tuple[Value, Value]]) -> list[tuple[Value, Value]]:
+    """The constants that are equal to what they may have been computed from, bit by bit."""
+    equal: list[tuple[Value, Value]] = []
+    for value, hint in pairs:
+        tensor = value.root.tensor
+        if tensor is None or tensor.nbytes > _MAX_RECOMPUTED_BYTES:
+            continue
+        array = _Cone().computed(hint.root)
+        if array is not None and _bits(array) == _bits(tensor.numpy()):
+            equal.append((value, hint))
+    return equal
+
+
+def _bits(array: np.ndarray) -> tuple[object, ...]:
+    content = array.ravel().tolist() if array.dtype.kind == "O" else array.tobytes()
+    return array.dtype.str, array.shape, content if isinstance(content, bytes) else tuple(content)
+
+
+class _Cone:
+    """Nodes that compute a value from constants alone."""
+
+    def __init__(self) -> None:
+        self._nodes: list[onnx.NodeProto] = []
+        self._feeds: dict[str, np.ndarray] = {}
+        self._names: dict[int, str | None] = {}  # by serial number; ``None`` for no constant
+        self._opsets: dict[str, int] = {}
+
+    def computed(self, value: Value) -> np.ndarray | None:
+        """The value, ``None`` where it is no constant or cannot be computed."""
+        name = self._name(value, 0)
+        if name is None or not self._nodes:
+            return None
+        result = evaluate_with_onnxruntime(
+            self._nodes, self._feeds, [name], self._opsets, onnx.IR_VERSION
+        )
+        return None if result.values is None else result.values[name]
+
+    def _name(self, value: Value, depth: int) -> str | None:
+        if value.serial not in self._names:
+            self._names[value.serial] = None  # it is not computed from itself
+            if value.tensor is not None and value.tensor.nbytes <= _MAX_RECOMPUTED_BYTES:
+                name = f"c{value.serial}"
+                self._feeds[name] = value.tensor.numpy()
+                self._names[value.serial] = name
+            elif depth < _MAX_CONE:
+                self._write_first(value, depth)
+        return self._names[value.serial]
+
+    def _write_first(self, value: Value, depth: int) -> None:
+        for term, place in value.terms:
+            if term.node is not None and not term.node.bodies and self._write(term, depth):
+                self._names[value.serial] = self._nodes[-1].output[place]
+                return
+
+    def _write(self, term: Term, depth: int) -> bool:
+        assert term.node is not None
+        names = [
+            "" if operand is None else self._name(operand.root, depth + 1)
+            for operand in term.operands
+        ]
+        opset = term.opset
+        if not names or None in names or self._opsets.setdefault(term.node.domain, opset) != opset:
+            return False
+        proto = onnx.NodeProto()
+        proto.CopyFrom(term.node.to_proto())
+        del proto.input[:], proto.output[:]
+        proto.input.extend(name or "" for name in names)
+        number = len(self._nodes)
+        proto.output.extend(f"n{number}.{place}" for place in range(len(term.results)))
+        self._nodes.append(proto)
+        return True

@@ -1,0 +1,114 @@
+"""Prove the passes of an optimization while it runs: folding, merging, cleaning and others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from xoptim.engine.events import Event, EventKind
+from xoptim.facts.errors import XoptimError
+from xoptim.facts.json_results import JsonForm, JsonResult
+from xoptim.graph.model import Model
+from xoptim.proof.chain import Chain
+from xoptim.proof.grades import Grade
+from xoptim.proof.indices import Unproved
+
+_MAX_NODES: Final = 20_000
+"""Maximal number of nodes of a model whose passes are proved."""
+
+
+@dataclass(slots=True)
+class ProvedPass(JsonResult):
+    """A pass over the model, with all of its runs that changed something.
+
+    Attributes:
+        name: name of the pass.
+        changes: number of nodes, constants and inputs that it removed or changed.
+        reason: why it is only run; empty where all of its runs are proved.
+        recomputed: number of constants that were computed again, with equal bits.
+    """
+
+    __json__ = JsonForm("name changes grade reason recomputed")
+    name: str
+    changes: int = 0
+    reason: str = ""
+    recomputed: int = 0
+
+    @property
+    def grade(self) -> Grade:
+        """How equal the model is proved to be before and after the pass."""
+        return "only run" if self.reason else "same bits"
+
+
+@dataclass(slots=True)
+class PassProver:
+    """Compares the values of a model before and after each pass.
+
+    It listens to the events of an optimization.
+
+    Attributes:
+        model: the model that is optimized.
+        passes: the passes that changed something, by name, except those that count as rewrites.
+    """
+
+    kinds: ClassVar[tuple[EventKind, ...]] = ("starting", "timed")
+    model: Model
+    passes: dict[str, ProvedPass] = field(default_factory=dict)
+    _starts: dict[str, Chain | str] = field(default_factory=dict, repr=False)
+    _version: int = 0
+    _read: tuple[int, Chain | str] = field(default=(-1, ""), repr=False)
+
+    def __call__(self, event: Event) -> None:
+        """Read the model before a pass, and compare it afterwards."""
+        name = event.pattern
+        if event.kind == "starting":
+            self._starts[name] = self._current()
+        elif event.count and name in self._starts:
+            self._ended(name, event.count)
+
+    def doubt(self, name: str) -> str:
+        """Why a pass that has just changed the model is only run; empty for a proof."""
+        return self._compared(self._starts[name])[0]
+
+    # The model tells of its changes: nothing is read twice while it stays the same.
+
+    def inserted(self, _node: object) -> None:
+        """A node was added."""
+        self._version += 1
+
+    removed = touched = inserted
+
+    def _current(self) -> Chain | str:
+        if self._read[0] != self._version:
+            self._read = self._version, self._chain()
+        return self._read[1]
+
+    def _chain(self) -> Chain | str:
+        """The values of the model as it is, or the reason why they are not known."""
+        if sum(len(graph.nodes) for graph in self.model.graphs()) > _MAX_NODES:
+            return f"more than {_MAX_NODES} nodes"
+        try:
+            return Chain(self.model)
+        except (Unproved, XoptimError) as error:
+            return str(error)
+
+    def _ended(self, name: str, changes: int) -> None:
+        record = self.passes.setdefault(name, ProvedPass(name))
+        record.changes += changes
+        reason, recomputed = self._compared(self._starts[name])
+        record.reason = record.reason or reason
+        record.recomputed += recomputed
+
+    def _compared(self, chain: Chain | str) -> tuple[str, int]:
+        """The reason why a pass is not proved, empty for a proof; and the recomputed constants."""
+        if isinstance(chain, str):
+            return chain, 0
+        before = chain.recomputed
+        try:
+            names = chain.differing(self.model)
+        except (Unproved, XoptimError) as error:
+            return str(error), 0
+        if not names:
+            self._read = self._version, chain
+            return "", chain.recomputed - before
+        return f"output {names[0]!r} is not found equal", 0

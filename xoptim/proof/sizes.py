@@ -1,0 +1,57 @@
+"""The dimensions of the inputs of a rewrite, as dimensions of the model that it is applied to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xoptim.facts.dims import Dim, SymbolicDim, substitute
+from xoptim.facts.shapes import Info
+from xoptim.proof.indices import Unproved
+
+_NEW: str = "unk__"
+"""Prefix of names that `xoptim.graph.fragment` gives to dimensions without a name."""
+
+
+def bound_sizes(declared: Mapping[str, Info], values: Mapping[str, Info]) -> dict[str, Dim]:
+    """The values of the dimensions that a rewrite calls by names of its own.
+
+    Raises `Unproved` where a value does not have the type and shape that the rewrite declares.
+
+    Args:
+        declared: facts about the inputs of the rewrite, by name.
+        values: facts about the values of the model that take their places.
+    """
+    pairs: list[tuple[str, Dim, Dim]] = []
+    for name, info in declared.items():
+        value = values[name]
+        if (info.dtype, info.container) != (value.dtype, value.container):
+            raise Unproved(f"the type of {name!r} is another one")
+        if info.shape is None:
+            continue
+        if value.shape is None or len(value.shape) != len(info.shape):
+            raise Unproved(f"the rank of {name!r} is not known to be {len(info.shape)}")
+        pairs += [(name, size, other) for size, other in zip(info.shape, value.shape, strict=True)]
+    sizes: dict[str, Dim] = {}
+    for _, size, other in sorted(pairs, key=lambda pair: _is_compound(pair[1])):
+        symbol = _open_symbol(size, sizes)
+        if symbol is not None:
+            rest = substitute(size, {**sizes, symbol: 0})
+            sizes[symbol] = other - rest
+    for name, size, other in pairs:
+        if substitute(size, sizes) != other:
+            raise Unproved(f"a dimension of {name!r} is not known to be {size}")
+    return sizes
+
+
+def _is_compound(size: Dim) -> bool:
+    return not isinstance(size, int) and not size.is_symbol
+
+
+def _open_symbol(size: Dim, sizes: Mapping[str, Dim]) -> str | None:
+    """The only name of the rewrite in a dimension that has no value yet, where it is a summand."""
+    if not isinstance(size, SymbolicDim):
+        return None
+    names = [name for name in size.symbols if name.startswith(_NEW) and name not in sizes]
+    if len(names) != 1 or substitute(size, {names[0]: 1}) - substitute(size, {names[0]: 0}) != 1:
+        return None
+    return names[0]

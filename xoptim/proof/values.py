@@ -1,0 +1,155 @@
+"""Values of models that are known to be equal: a congruence closure over operators.
+
+Two values are one where the same operator computes them from values that are one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Sequence
+from typing import Final, TypeAlias, final
+
+from xoptim.facts.shapes import UNKNOWN, Info
+from xoptim.graph.node import Node
+from xoptim.graph.tensors import Tensor
+
+_OMITTED: Final = -1
+_Key: TypeAlias = tuple[Hashable, tuple[int, ...]]
+
+
+@final
+class Value:
+    """A value, or several values that are known to be equal; `Values` makes them."""
+
+    __slots__ = ("info", "parent", "readers", "serial", "tensor", "terms")
+
+    def __init__(self, serial: int, info: Info) -> None:
+        self.parent: Value | None = None  # an equal value, on the way to `root`
+        self.serial = serial
+        self.info = info
+        self.tensor: Tensor | None = None  # the constant that it is, if any
+        self.terms: list[tuple[Term, int]] = []  # what computes it, and as which result
+        self.readers: dict[Term, None] = {}
+
+    @property
+    def root(self) -> Value:
+        """The value that stands for all that are equal to this one."""
+        value = self
+        while value.parent is not None:
+            value.parent = value.parent.parent or value.parent
+            value = value.parent
+        return value
+
+    def is_same(self, other: Value) -> bool:
+        """Whether both are known to be equal."""
+        return self.root is other.root
+
+    def learn(self, info: Info) -> None:
+        """Keep the facts that say more."""
+        if self.info.shape is None or (self.info.data is None and info.data is not None):
+            self.info = info if info.shape is not None or self.info == UNKNOWN else self.info
+
+    def absorb(self, other: Value) -> None:
+        """Stand for another value as well."""
+        other.parent = self
+        self.learn(other.info)
+        self.tensor = self.tensor if self.tensor is not None else other.tensor
+        self.terms += other.terms
+        other.terms = []
+
+
+@final
+class Term:
+    """An operator applied to values, or a value without operands, such as an input."""
+
+    __slots__ = ("key", "label", "node", "operands", "opset", "results", "swaps")
+
+    def __init__(
+        self,
+        label: Hashable,
+        operands: tuple[Value | None, ...],
+        node: Node | None,
+        *,
+        swaps: bool,
+    ) -> None:
+        self.label = label
+        self.operands = operands
+        self.node = node  # a node that computes it, which may be removed from its graph later
+        self.opset = 0 if node is None else node.opset
+        self.swaps = swaps  # whether the order of the operands does not matter
+        self.results: list[Value] = []
+        self.key = self.current_key()
+
+    def current_key(self) -> _Key:
+        """The key of the term: terms with equal keys have equal results."""
+        serials = [_OMITTED if x is None else x.root.serial for x in self.operands]
+        return self.label, tuple(sorted(serials) if self.swaps else serials)
+
+
+class Values:
+    """All values of some models, each once."""
+
+    def __init__(self) -> None:
+        self._terms: dict[_Key, Term] = {}
+        self._serials = itertools.count()
+
+    def leaf(self, label: Hashable, info: Info) -> Value:
+        """The value without operands that a label names."""
+        return self.apply(label, (), [info])[0]
+
+    def apply(
+        self,
+        label: Hashable,
+        operands: Sequence[Value | None],
+        infos: Sequence[Info],
+        node: Node | None = None,
+        *,
+        swaps: bool = False,
+    ) -> list[Value]:
+        """The results of an operator, one for each of ``infos``.
+
+        Args:
+            label: all that decides what the operator computes.
+            operands: ``None`` for one that is omitted; omitted last ones do not count.
+            infos: facts about the results.
+            node: a node that computes them.
+            swaps: whether the order of the operands does not matter.
+        """
+        present = list(operands)
+        while present and present[-1] is None:
+            present.pop()
+        new = Term(label, tuple(present), node, swaps=swaps)
+        term = self._terms.setdefault(new.key, new)
+        if term is new:
+            for operand in present:
+                if operand is not None:
+                    operand.root.readers[term] = None
+        for place in range(len(term.results), len(infos)):
+            value = Value(next(self._serials), infos[place])
+            value.terms.append((term, place))
+            term.results.append(value)
+        results = [value.root for value in term.results[: len(infos)]]
+        for value, info in zip(results, infos, strict=True):
+            value.learn(info)
+        return results
+
+    def unite(self, first: Value, second: Value) -> None:
+        """Make two values one, and all that the same operators compute from them."""
+        pending = [(first, second)]
+        while pending:
+            one, other = (value.root for value in pending.pop())
+            if one is other:
+                continue
+            if len(one.readers) < len(other.readers):
+                one, other = other, one
+            one.absorb(other)
+            for term in other.readers:
+                if self._terms.get(term.key) is term:
+                    del self._terms[term.key]
+                term.key = term.current_key()
+                twin = self._terms.setdefault(term.key, term)
+                one.readers[term] = None
+                if twin is not term:
+                    pending += zip(twin.results, term.results, strict=False)
+                    twin.results += term.results[len(twin.results) :]
+            other.readers = {}
