@@ -111,3 +111,20 @@ def test_another_axis_stays() -> None:
         "float[2,4] t) => (float[2,3] n) { p = MatMul(t, w) n = Add(s, p) }> (h, x) }"
     )
     assert types(optimize(model, patterns="ScanInput", strict=True)) == ["Scan"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "expected"),
+    [("4", 8, ["MatMul", "Scan"]), ("5", 8, ["Scan"]), ("b", 8, ["Scan"]),
+     ("b", 4, ["MatMul", "Scan"])],
+)  # fmt: skip
+def test_many_rows_leave_if_the_result_is_no_larger(
+    rows: str, columns: int, expected: list[str]
+) -> None:
+    model = parse(
+        f"agraph (float[{rows},{columns}] h, float[n,{rows},4] x, float[4,{columns}] w) => "
+        f"(float[{rows},{columns}] y) {{ y = Scan <num_scan_inputs = 1, body = step "
+        f"(float[{rows},{columns}] s, float[{rows},4] t) => (float[{rows},{columns}] o) {{ "
+        "p = MatMul(t, w) o = Add(s, p) }> (h, x) }"
+    )
+    assert types(optimize(model, patterns="ScanInput", strict=True)) == expected
