@@ -40,6 +40,7 @@ class OneHotMatMulPattern(EasyPatternOptimization):
        and would be stored twice.
     3. Gemm transposes the one-hot vectors, or its bias is not constant, differs from row to row, or
        leaves the range of its type with the weight.
+    4. the provider has no kernel of Clip for the indices.
     """
 
     phase = "specialize"
@@ -47,6 +48,7 @@ class OneHotMatMulPattern(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 12
     operand_types = {"i": _INDICES}  # (1)
+    kernels = {"Clip": "i"}  # (4)
     derives = ("table", "depth", "is_twice", "is_signed")
 
     def match_pattern(self, g: PatternBuilder, i: Symbol, w: Constant, b: Optional) -> Symbol:

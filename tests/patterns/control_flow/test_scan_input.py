@@ -75,13 +75,33 @@ def test_a_tensor_that_the_rest_reads_stays_an_operand() -> None:
     [
         # it depends on the state, is an output, is another kind of product, or scans another axis
         ("a = MatMul(s, r) p = MatMul(a, r) n = Tanh(p) o = MatMul(n, wt)", ""),
-        ("o = MatMul(t0, w) n = Identity(s)", ""),
+        ("n = MatMul(t0, w) o = Tanh(s)", ""),
+        ("o = MatMul(t0, w) n = Tanh(s)", ", scan_output_directions = [1]"),
+        ("o = MatMul(t0, w) n = Tanh(s)", ", scan_output_axes = [1]"),
         (f"e = Gemm <alpha = 2.0> (t0, w, b) p = Relu(e) {_STEP}", ""),
         (f"a = Add(t0, t0) e = ReduceMax(a) p = Mul(row, e) {_STEP}", ""),
     ],
 )
 def test_others_stay(body: str, attributes: str) -> None:
     assert types(scanned(body, attributes)) == ["Scan"]
+
+
+@pytest.mark.parametrize(
+    "directions", ["", ", scan_input_directions = [1], scan_output_directions = [1]"]
+)
+def test_a_result_that_does_not_need_the_state_leaves(directions: str) -> None:
+    after = scanned("p = MatMul(t0, w) o = Relu(p) n = Tanh(s)", directions)
+    assert types(after) == ["MatMul", "Relu", "Scan"]
+
+
+def test_nothing_remains_of_a_scan_without_states() -> None:
+    model = parse(
+        "agraph (float[n,2,4] x, float[4,3] w) => (float[n,2,3] y, float[n,2,3] z) { y, z = Scan "
+        "<num_scan_inputs = 1, body = step (float[2,4] t) => (float[2,3] p, float[2,3] o) { "
+        "p = MatMul(t, w) o = Tanh(p) }> (x) }"
+    )
+    after = optimize(model, patterns="ScanInput", strict=True)
+    assert types(after) == ["MatMul", "Tanh"]
 
 
 def test_another_axis_stays() -> None:
@@ -91,3 +111,20 @@ def test_another_axis_stays() -> None:
         "float[2,4] t) => (float[2,3] n) { p = MatMul(t, w) n = Add(s, p) }> (h, x) }"
     )
     assert types(optimize(model, patterns="ScanInput", strict=True)) == ["Scan"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "expected"),
+    [("4", 8, ["MatMul", "Scan"]), ("5", 8, ["Scan"]), ("b", 8, ["Scan"]),
+     ("b", 4, ["MatMul", "Scan"])],
+)  # fmt: skip
+def test_many_rows_leave_if_the_result_is_no_larger(
+    rows: str, columns: int, expected: list[str]
+) -> None:
+    model = parse(
+        f"agraph (float[{rows},{columns}] h, float[n,{rows},4] x, float[4,{columns}] w) => "
+        f"(float[{rows},{columns}] y) {{ y = Scan <num_scan_inputs = 1, body = step "
+        f"(float[{rows},{columns}] s, float[{rows},4] t) => (float[{rows},{columns}] o) {{ "
+        "p = MatMul(t, w) o = Add(s, p) }> (h, x) }"
+    )
+    assert types(optimize(model, patterns="ScanInput", strict=True)) == expected

@@ -1,0 +1,115 @@
+from collections.abc import Sequence
+from functools import partial
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._nodes import is_op
+
+_FIRST_END = -(1 << 31)
+"""A Slice by steps of -1 that ends here or before takes the first element as well."""
+_OPPOSITE = {"forward": "reverse", "reverse": "forward"}
+
+
+class ReversedRecurrentPattern(PatternOptimization):
+    """Slice(LSTM(Slice(x, steps=-1)), steps=-1) → LSTM(x, direction=reverse); the same for GRU and
+    RNN
+
+    What: runs through the steps in the other direction in place of reversing the input, and the
+    results of all steps, which may be squeezed first. TensorFlow writes the second direction of a
+    bidirectional layer this way.
+    Why: two nodes less, in 0.9 to 1.0 of the time: saves two copies (64 steps of 64 numbers, 64
+    states).
+    Refuses when:
+    1. the input is not reversed along its first axis by a Slice.
+    2. the layer is bidirectional, has lengths of sequences, or the batch as its first axis.
+    3. something reads the results of all steps in their order.
+    """
+
+    anchors = ("LSTM", "GRU", "RNN")
+    near = ("Slice",)
+    min_opset = 11
+    radius = 4
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        direction = _OPPOSITE.get(node.get_attribute("direction", "forward"))
+        if direction is None or any(node.input[4:5]) or node.attribute.get("layout"):  # (2)
+            return self.none(node, msg="two directions, lengths, or the batch comes first")
+        above = g.node_before(node.input[0])
+        if above is None or not _reverses(g, above):  # (1)
+            return self.none(node, msg="the input is not reversed")
+        readers = _readers(g, node.output[0]) if node.output[0] else []
+        if readers is None:  # (3)
+            return self.none(node, msg="the results of all steps are read in their order")
+        nodes = [node, *(inner for pair in readers for inner in pair)]
+        write = partial(_write, above.input[0], direction, readers)
+        return MatchResult(self, nodes, write)
+
+    _inputs = (
+        "float[1,8,3] w, float[1,8,2] r) => (float[s,b,2] y) <int64[1] a = {-1}, "
+        "int64[1] e = {-9223372036854775807}, int64[1] z = {0}, int64[1] o = {1}>"
+    )
+    examples = Example.pairs(
+        f"agraph (float[s,b,3] x, {_inputs} {{ t = Slice(x, a, e, z, a) "
+        "p = LSTM <hidden_size = 2> (t, w, r) q = Squeeze(p, o) y = Slice(q, a, e, z, a) }",
+        f"agraph (float[s,b,3] x, {_inputs} {{ "
+        'p = LSTM <hidden_size = 2, direction = "reverse"> (x, w, r) y = Squeeze(p, o) }',
+        "agraph (float[s,b,3] x, float[1,6,3] w, float[1,6,2] r) => (float[1,b,2] h) "
+        "<int64[1] a = {-1}, int64[1] e = {-9223372036854775807}, int64[1] z = {0}> "
+        "{ t = Slice(x, a, e, z, a) "
+        'p, h = GRU <hidden_size = 2, direction = "reverse"> (t, w, r) }',
+        "{ p, h = GRU <hidden_size = 2> (x, w, r) }",
+    )
+
+
+def _reverses(g: GraphView, node: Node) -> bool:
+    """Whether a node reverses the first axis, and does nothing else."""
+    if not is_op(node, "Slice"):
+        return False
+    starts, ends, axes, steps = (
+        g.get_argument(node, name) for name in ("starts", "ends", "axes", "steps")
+    )
+    rank = g.info(node.input[0]).rank
+    if not isinstance(ends, list) or not rank or len(ends) != 1 or ends[0] > _FIRST_END:
+        return False
+    return starts == [-1] and steps == [-1] and axes in (None, [0], [-rank])
+
+
+def _readers(g: GraphView, name: str) -> list[tuple[Node, ...]] | None:
+    """The nodes that reverse a result, each with the Squeeze before it; ``None`` if any does not.
+
+    Squeeze drops the second axis.
+    """
+    readers: list[tuple[Node, ...]] = []
+    if not g.is_used_only_by(name, *g.next_nodes(name)):
+        return None
+    for node in g.next_nodes(name):
+        row: tuple[Node, ...] = (node,)
+        if is_op(node, "Squeeze") and g.get_argument(node, "axes") == [1]:
+            last = g.next_node(node.output[0])
+            if last is None or not g.is_exclusive(node.output[0]):
+                return None
+            row = (node, last)
+        if not _reverses(g, row[-1]):
+            return None
+        readers.append(row)
+    return readers
+
+
+def _write(
+    source: str,
+    direction: str,
+    readers: Sequence[Sequence[Node]],
+    g: PatternRewriter,
+    *nodes: Node,
+) -> list[Node]:
+    layer = nodes[0]
+    attributes = {**layer.attribute, "direction": direction}
+    written = [g.make_node(layer.op_type, [source, *layer.input[1:]], layer.output, **attributes)]
+    for *squeezes, reverse in readers:
+        if squeezes:
+            (squeeze,) = squeezes
+            operands = [layer.output[0], *squeeze.input[1:]]
+            written.append(g.make_node("Squeeze", operands, reverse.output, **squeeze.attribute))
+        else:
+            written.append(g.make_node("Identity", [layer.output[0]], reverse.output))
+    return written

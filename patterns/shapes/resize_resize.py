@@ -1,0 +1,97 @@
+"""Two Resizes of different axes."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from xoptim.facts.dtypes import is_float
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
+
+from .._nodes import is_op, replaced_by
+from .._parts import frozen
+
+
+class _ResizeResize(PatternOptimization):
+    """Two Resizes of different axes, of one mode."""
+
+    anchors = ("Resize",)
+    near = ("Resize",)
+    min_opset = 11
+    modes: ClassVar[tuple[str, ...]]
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        first = g.node_before(node.input[0])
+        if not is_op(first, "Resize") or not g.is_exclusive(node.input[0]):  # (1)
+            return self.none(node, msg="no Resize without other consumers precedes it")
+        if node.get_attribute("mode", "nearest") not in self.modes:  # (1)
+            return self.none(node, msg="the mode is another one")
+        if frozen(first.attribute) != frozen(node.attribute):  # (1)
+            return self.none(node, msg="the attributes differ")
+        crops = node.attribute.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+        if crops or node.attribute.get("antialias") or "axes" in node.attribute:  # (3)
+            return self.none(node, msg="the Resize lists axes, crops, or is antialiased")
+        is_interpolated = "nearest" not in self.modes
+        if is_interpolated and not is_float(g.try_infer_type(node.input[0])):  # (3)
+            return self.none(node, msg="integers are rounded by each Resize")
+        scales = [_scales(g, inner) for inner in (first, node)]
+        if scales[0] is None or scales[1] is None or len(scales[0]) != len(scales[1]):  # (2) (3)
+            return self.none(node, msg="the scales are not constant")
+        if not ((scales[0] == 1) | (scales[1] == 1)).all():  # (2)
+            return self.none(node, msg="both resize one axis")
+        product = (scales[0] * scales[1]).astype(np.float32)
+        write = replaced_by("Resize", first.input[0], "", product, **node.attribute)
+        return MatchResult(self, [first, node], write)
+
+
+_RESIZED = (
+    "agraph (float[1,1,4,5] x) => (float[1,1,8,15] y) <float[4] s = {1, 1, 2, 1}, "
+    "float[4] r = {1, 1, 1, 3}>"
+)
+
+
+class NearestResizeResizePattern(_ResizeResize):
+    """Resize(Resize(x, scales=(1, 1, 2, 1)), scales=(1, 1, 1, 3)) → Resize(x, scales=(1, 1, 2, 3))
+
+    What: resizes different axes at once, to the nearest elements.
+    Why: measured 0.72 of the time (16 by 32 by 32 elements to 64 by 64).
+    Refuses when:
+    1. something else reads the result of the first Resize, the attributes differ, or the mode is
+       not ``nearest``.
+    2. scales are not constant, or both resize one axis.
+    3. the Resize has sizes, lists axes, crops, or is antialiased.
+    """
+
+    modes = ("nearest",)
+    examples = Example.only(
+        f"{_RESIZED} {{ t = Resize(x, , s) y = Resize(t, , r) }}",
+        "<float[4] s = {1, 1, 2, 3}> { y = Resize(x, , s) }",
+    )
+
+
+class LinearResizeResizePattern(_ResizeResize):
+    """Resize(Resize(x, scales=(1, 1, 2, 1), mode=linear), scales=(1, 1, 1, 3), mode=linear) →
+    Resize(x, scales=(1, 1, 2, 3), mode=linear); cubic likewise
+
+    What: resizes different axes at once.
+    Why: measured 0.69 of the time for linear, 0.57 for cubic (16 by 32 by 32 elements to 64 by 64).
+    Refuses when:
+    1. something else reads the result of the first Resize, the attributes differ, or the mode is
+       another one.
+    2. scales are not constant, or both resize one axis.
+    3. the Resize has sizes, lists axes, crops, or is antialiased; or the numbers are integers.
+    """
+
+    modes = ("linear", "cubic")
+    exactness = "finite"  # an infinity times a weight of 0 is NaN in one of the kernels
+    examples = Example.only(
+        f'{_RESIZED} {{ t = Resize <mode = "linear"> (x, , s) y = Resize <mode = "linear"> '
+        "(t, , r) }",
+        '<float[4] s = {1, 1, 2, 3}> { y = Resize <mode = "linear"> (x, , s) }',
+    )
+
+
+def _scales(g: GraphView, node: Node) -> np.ndarray | None:
+    """The scale of each axis, ``None`` for a Resize to sizes."""
+    if any(node.input[3:4]) or len(node.input) < 3:
+        return None
+    return g.get_computed_constant(node.input[2])
