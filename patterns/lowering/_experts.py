@@ -37,7 +37,7 @@ class Layers(NamedTuple):
 
 
 def routing(
-    g: PatternRewriter, logits: str, weights: str, count: int, *, is_normalized: bool
+    g: PatternRewriter, logits: str, weights: str, count: int, total: int, *, is_normalized: bool
 ) -> str:
     """The factor of each expert for each token, of shape (experts, tokens), 0 where the expert is
     not chosen.
@@ -48,10 +48,14 @@ def routing(
         weights: the weights of the experts' results, of the same shape; empty for the softmax of
             the logits.
         count: number of experts of each token.
+        total: number of experts.
         is_normalized: whether the weights of a token are divided by their sum.
     """
-    scores, experts = g.op.TopK(logits, np.array([count], np.int64), axis=-1, outputs=2)
-    del scores
+    # Of equal logits, kernels on CPUs choose those of the last experts, and TopK the first ones.
+    last = total - 1
+    backwards = g.op.Gather(logits, np.arange(last, -1, -1), axis=1)
+    _, places = g.op.TopK(backwards, np.array([count], np.int64), axis=-1, outputs=2)
+    experts = g.op.Sub(np.array(last), places)
     chosen = g.op.GatherElements(weights or g.op.Softmax(logits, axis=-1), experts, axis=1)
     if is_normalized:
         chosen = g.op.Div(chosen, g.op.ReduceSum(chosen, axes=[1], keepdims=1))

@@ -32,7 +32,7 @@ class _LowerExperts(_Lowering):
 
     exactness = "finite"  # the kernels choose other experts where logits are NaN
     min_opset = 16
-    derives: ClassVar[tuple[str, ...]] = ("layers", "width", "rank")
+    derives: ClassVar[tuple[str, ...]] = ("layers", "total", "width", "rank")
 
     def is_sized(self, g: GraphView, m: Match, first: Any, second: Any) -> bool:
         """Whether the shapes of the weights, of the biases and of the router fit each other."""
@@ -67,6 +67,7 @@ class _LowerExperts(_Lowering):
             g,
             *router,
             written.get("k", 1),
+            m["total"],
             is_normalized=written.get("normalize_routing_weights", 0) == 1,
         )
         if m["rank"] == 2:
@@ -110,7 +111,8 @@ class LowerMoEPattern(_LowerExperts):
             return self.none(node, msg="there are weights of a third MatMul")
         layers = Layers(m.f1, m.b1, m.f2, m.b2, activation)
         assert shapes[0] is not None
-        return m.derive(layers=layers, width=shapes[0][2], rank=rank)
+        total, _, width = shapes[0]
+        return m.derive(layers=layers, total=total, width=width, rank=rank)
 
     def apply_pattern(self, g: PatternRewriter, x: str, r: str, **m: Any) -> str:
         return self.applied(g, x, (r, ""), m.pop("layers"), **m)
@@ -125,17 +127,18 @@ class LowerMoEPattern(_LowerExperts):
         "<float[3,3,2] a = {1.25, -1.75, -1.25, -1, -1.25, 1.25, 1.5, 0.25, -2, -1.75, -0.75, "
         "-0.25, 0.5, 0, -1, -1.5, 0.75, 1}, float[3,3] b = {-2, -1.75, -0.25, -0.5, 1.75, 0, "
         "-0.25, -0.25, 0.75}, float[3,2,3] c = {0.25, -1.5, 1, 1, 2, 1.25, -1, -0.75, 0.75, 0.75, "
-        "0.75, 1.5, -1, 1.75, -2, -1.75, 2, 2}, int64[1] d = {2}, int64[1] e = {1}, float f = {0}, "
-        "int64[1] g = {0}> { h, i = TopK <axis = -1> (r, d) j = Softmax <axis = -1> (r) k = "
-        "GatherElements <axis = 1> (j, i) l = ReduceSum <keepdims = 1> (k, e) m = Div(k, l) n = "
-        "Shape(r) o = ConstantOfShape <value = float[1] {0}> (n) p = ScatterElements <axis = 1> "
-        "(o, i, m) q = Transpose <perm = [1, 0]> (p) s = Shape(x) t = ConstantOfShape <value = "
-        "float[1] {0}> (s) y = Scan <num_scan_inputs = 4, body = expert (float[?,2] u, float[3,2] "
-        "v, float[3] w, float[2,3] z, float[?] a1) => (float[?,2] n1) { b1 = Greater(a1, f) c1 = "
-        "NonZero(b1) d1 = Squeeze(c1, g) e1 = Gather <axis = 0> (x, d1) f1 = Gemm <transB = 1> "
-        "(e1, v, w) g1 = Sigmoid(f1) h1 = Mul(f1, g1) i1 = Gemm <transB = 1> (h1, z) j1 = Gather "
-        "<axis = 0> (a1, d1) k1 = Unsqueeze(j1, e) l1 = Unsqueeze(d1, e) m1 = Mul(i1, k1) n1 = "
-        'ScatterND <reduction = "add"> (u, l1, m1) }> (t, a, b, c, q) }',
+        "0.75, 1.5, -1, 1.75, -2, -1.75, 2, 2}, int64[3] d = {2, 1, 0}, int64[1] e = {2}, int64 f "
+        "= {2}, int64[1] g = {1}, float h = {0}, int64[1] i = {0}> { j = Gather <axis = 1> (r, d) "
+        "k, l = TopK <axis = -1> (j, e) m = Sub(f, l) n = Softmax <axis = -1> (r) o = "
+        "GatherElements <axis = 1> (n, m) p = ReduceSum <keepdims = 1> (o, g) q = Div(o, p) s = "
+        "Shape(r) t = ConstantOfShape <value = float[1] {0}> (s) u = ScatterElements <axis = 1> "
+        "(t, m, q) v = Transpose <perm = [1, 0]> (u) w = Shape(x) z = ConstantOfShape <value = "
+        "float[1] {0}> (w) y = Scan <num_scan_inputs = 4, body = expert (float[?,2] a1, float[3,2] "
+        "b1, float[3] c1, float[2,3] d1, float[?] e1) => (float[?,2] r1) { f1 = Greater(e1, h) g1 "
+        "= NonZero(f1) h1 = Squeeze(g1, i) i1 = Gather <axis = 0> (x, h1) j1 = Gemm <transB = 1> "
+        "(i1, b1, c1) k1 = Sigmoid(j1) l1 = Mul(j1, k1) m1 = Gemm <transB = 1> (l1, d1) n1 = "
+        "Gather <axis = 0> (e1, h1) o1 = Unsqueeze(n1, g) p1 = Unsqueeze(h1, g) q1 = Mul(m1, o1) "
+        'r1 = ScatterND <reduction = "add"> (a1, p1, q1) }> (z, a, b, c, v) }',
         "agraph (float[b,n,2] x, float[t,2] r) => (float[b,n,2] y) <float[2,4,2] v = {-0.75, -1.5, "
         "-0.75, -2, 1.75, 0.75, 0.25, -1, 0, -1.25, 1.25, 0, -2, -1, 1, 0}, float[2,2,2] w = "
         "{-0.5, -1, -1.75, 0.5, 0.75, 0, 1.75, 1.75}, float[2,2] c = {-1.25, 0.5, 0.5, -1}> { y = "
@@ -143,20 +146,21 @@ class LowerMoEPattern(_LowerExperts):
         "= 1.5, activation_beta = 1.0, swiglu_limit = 2.0> (x, r, v, , w, c) }",
         "<float[2,4,2] a = {-0.75, -1.5, -0.75, -2, 1.75, 0.75, 0.25, -1, 0, -1.25, 1.25, 0, -2, "
         "-1, 1, 0}, float[2,2,2] b = {-0.5, -1, -1.75, 0.5, 0.75, 0, 1.75, 1.75}, float[2,2] c = "
-        "{-1.25, 0.5, 0.5, -1}, int64[1] d = {1}, int64[2] e = {-1, 2}, float f = {0}, int64[1] g "
-        "= {0}, int64[1] h = {2147483647}, int64[1] i = {2}, float j = {2}, float k = {-2}, float "
-        "l = {1.5}, float m = {1}> { n, o = TopK <axis = -1> (r, d) p = Softmax <axis = -1> (r) q "
-        "= GatherElements <axis = 1> (p, o) s = Shape(r) t = ConstantOfShape <value = float[1] "
-        "{0}> (s) u = ScatterElements <axis = 1> (t, o, q) v = Transpose <perm = [1, 0]> (u) w = "
-        "Reshape(x, e) z = Shape(w) a1 = ConstantOfShape <value = float[1] {0}> (z) b1 = Scan "
-        "<num_scan_inputs = 4, body = expert (float[?,2] c1, float[4,2] d1, float[2,2] e1, "
-        "float[2] f1, float[?] g1) => (float[?,2] a2) { h1 = Greater(g1, f) i1 = NonZero(h1) j1 = "
-        "Squeeze(i1, g) k1 = Gather <axis = 0> (w, j1) l1 = Gemm <transB = 1> (k1, d1) m1 = "
-        "Slice(l1, g, h, d, i) n1 = Slice(l1, d, h, d, i) o1 = Clip(m1, , j) p1 = Clip(n1, k, j) "
-        "q1 = Mul(o1, l) r1 = Add(p1, m) s1 = Sigmoid(q1) t1 = Mul(o1, s1) u1 = Mul(t1, r1) v1 = "
-        "Gemm <transB = 1> (u1, e1, f1) w1 = Gather <axis = 0> (g1, j1) x1 = Unsqueeze(w1, d) y1 = "
-        'Unsqueeze(j1, d) z1 = Mul(v1, x1) a2 = ScatterND <reduction = "add"> (c1, y1, z1) }> (a1, '
-        "a, b, c, v) b2 = Shape(x) y = Reshape <allowzero = 1> (b1, b2) }",
+        "{-1.25, 0.5, 0.5, -1}, int64[2] d = {1, 0}, int64[1] e = {1}, int64 f = {1}, int64[2] g = "
+        "{-1, 2}, float h = {0}, int64[1] i = {0}, int64[1] j = {2147483647}, int64[1] k = {2}, "
+        "float l = {2}, float m = {-2}, float n = {1.5}, float o = {1}> { p = Gather <axis = 1> "
+        "(r, d) q, s = TopK <axis = -1> (p, e) t = Sub(f, s) u = Softmax <axis = -1> (r) v = "
+        "GatherElements <axis = 1> (u, t) w = Shape(r) z = ConstantOfShape <value = float[1] {0}> "
+        "(w) a1 = ScatterElements <axis = 1> (z, t, v) b1 = Transpose <perm = [1, 0]> (a1) c1 = "
+        "Reshape(x, g) d1 = Shape(c1) e1 = ConstantOfShape <value = float[1] {0}> (d1) f1 = Scan "
+        "<num_scan_inputs = 4, body = expert (float[?,2] g1, float[4,2] h1, float[2,2] i1, "
+        "float[2] j1, float[?] k1) => (float[?,2] e2) { l1 = Greater(k1, h) m1 = NonZero(l1) n1 = "
+        "Squeeze(m1, i) o1 = Gather <axis = 0> (c1, n1) p1 = Gemm <transB = 1> (o1, h1) q1 = "
+        "Slice(p1, i, j, e, k) r1 = Slice(p1, e, j, e, k) s1 = Clip(q1, , l) t1 = Clip(r1, m, l) "
+        "u1 = Mul(s1, n) v1 = Add(t1, o) w1 = Sigmoid(u1) x1 = Mul(s1, w1) y1 = Mul(x1, v1) z1 = "
+        "Gemm <transB = 1> (y1, i1, j1) a2 = Gather <axis = 0> (k1, n1) b2 = Unsqueeze(a2, e) c2 = "
+        'Unsqueeze(n1, e) d2 = Mul(z1, b2) e2 = ScatterND <reduction = "add"> (g1, c2, d2) }> (e1, '
+        "a, b, c, b1) f2 = Shape(x) y = Reshape <allowzero = 1> (f1, f2) }",
     )
 
 
@@ -166,7 +170,6 @@ class LowerQMoEPattern(_LowerExperts):
 
     What: as `LowerMoE`, with the weights by DequantizeLinear in blocks along the rows, which are
     stored as integers of 4 or 8 bits in a type of their own.
-    Of equal logits, TopK chooses those of the first experts, and kernels may choose others.
     Refuses when:
     1. a type is not float, or weights, scales or zero points are not constant.
     2. the rank of x is unknown, or the shapes of weights and biases are, or do not fit.
@@ -187,7 +190,7 @@ class LowerQMoEPattern(_LowerExperts):
         for name in ("x", "r", "s1", "b1", "s2", "b2", "weights")
     }  # (1)
     constant_operands = ("f1", "s1", "z1", "f2", "s2", "z2")  # (1)
-    derives = ("first", "second", "activation", "width", "rank")
+    derives = ("first", "second", "activation", "total", "width", "rank")
     _names = ("x", "r", "f1", "s1", "b1", "f2", "s2", "b2", "f3", "s3", "b3", "z1", "z2", "z3")
     _required = ("x", "r", "f1", "s1", "f2", "s2")
     _attributes = _KNOWN | {
@@ -231,8 +234,9 @@ class LowerQMoEPattern(_LowerExperts):
         shapes = [arrays[0].shape for arrays in (first, second)]
         if rank not in (2, 3) or not self.is_sized(g, m, *shapes):  # (2)
             return self.none(node, msg="the shapes of the weights do not fit")
+        total, _, width = shapes[0]
         return m.derive(
-            first=first, second=second, activation=activation, width=shapes[0][2], rank=rank
+            first=first, second=second, activation=activation, total=total, width=width, rank=rank
         )
 
     def apply_pattern(self, g: PatternRewriter, x: str, r: str, **m: Any) -> str:
@@ -251,19 +255,19 @@ class LowerQMoEPattern(_LowerExperts):
         "<float[2,2] a = {1, 0, -1, 2}, int8[2,2,4] b = {79, -107, -83, -68, -82, 77, 94, 21, "
         "-118, -104, -43, -18, 31, -6, -61, -88}, float[2,2,1] c = {0.5, 0.25, 0.125, 1}, "
         "int8[2,4,2] d = {49, 60, -120, -99, -13, -28, 99, 4, -21, -18, 42, 22, -84, 60, 65, 116}, "
-        "float[2,4,1] e = {0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25}, int64[1] f = {2}, "
-        "int64[1] g = {1}, float h = {0}, int64[1] i = {0}> { j = DequantizeLinear <axis = 2, "
-        "block_size = 4> (b, c) k = DequantizeLinear <axis = 2, block_size = 2> (d, e) l, m = TopK "
-        "<axis = -1> (r, f) n = Softmax <axis = -1> (r) o = GatherElements <axis = 1> (n, m) p = "
-        "ReduceSum <keepdims = 1> (o, g) q = Div(o, p) s = Shape(r) t = ConstantOfShape <value = "
-        "float[1] {0}> (s) u = ScatterElements <axis = 1> (t, m, q) v = Transpose <perm = [1, 0]> "
-        "(u) w = Shape(x) z = ConstantOfShape <value = float[1] {0}> (w) y = Scan <num_scan_inputs "
-        "= 4, body = expert (float[?,4] a1, float[2,4] b1, float[2] c1, float[4,2] d1, float[?] "
-        "e1) => (float[?,4] q1) { f1 = Greater(e1, h) g1 = NonZero(f1) h1 = Squeeze(g1, i) i1 = "
-        "Gather <axis = 0> (x, h1) j1 = Gemm <transB = 1> (i1, b1, c1) k1 = Relu(j1) l1 = Gemm "
-        "<transB = 1> (k1, d1) m1 = Gather <axis = 0> (e1, h1) n1 = Unsqueeze(m1, g) o1 = "
-        'Unsqueeze(h1, g) p1 = Mul(l1, n1) q1 = ScatterND <reduction = "add"> (a1, o1, p1) }> (z, '
-        "j, a, k, v) }",
+        "float[2,4,1] e = {0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25}, int64[2] f = {1, 0}, "
+        "int64[1] g = {2}, int64 h = {1}, int64[1] i = {1}, float j = {0}, int64[1] k = {0}> { l = "
+        "DequantizeLinear <axis = 2, block_size = 4> (b, c) m = DequantizeLinear <axis = 2, "
+        "block_size = 2> (d, e) n = Gather <axis = 1> (r, f) o, p = TopK <axis = -1> (n, g) q = "
+        "Sub(h, p) s = Softmax <axis = -1> (r) t = GatherElements <axis = 1> (s, q) u = ReduceSum "
+        "<keepdims = 1> (t, i) v = Div(t, u) w = Shape(r) z = ConstantOfShape <value = float[1] "
+        "{0}> (w) a1 = ScatterElements <axis = 1> (z, q, v) b1 = Transpose <perm = [1, 0]> (a1) c1 "
+        "= Shape(x) d1 = ConstantOfShape <value = float[1] {0}> (c1) y = Scan <num_scan_inputs = "
+        "4, body = expert (float[?,4] e1, float[2,4] f1, float[2] g1, float[4,2] h1, float[?] i1) "
+        "=> (float[?,4] u1) { j1 = Greater(i1, j) k1 = NonZero(j1) l1 = Squeeze(k1, k) m1 = Gather "
+        "<axis = 0> (x, l1) n1 = Gemm <transB = 1> (m1, f1, g1) o1 = Relu(n1) p1 = Gemm <transB = "
+        "1> (o1, h1) q1 = Gather <axis = 0> (i1, l1) r1 = Unsqueeze(q1, i) s1 = Unsqueeze(l1, i) "
+        't1 = Mul(p1, r1) u1 = ScatterND <reduction = "add"> (e1, s1, t1) }> (d1, l, a, m, b1) }',
         "agraph (float[n,4] x, float[n,2] r, float[n,2] f) => (float[n,4] y) <uint8[2,4,2] v = "
         "{121, 151, 153, 122, 106, 166, 122, 118, 166, 137, 135, 150, 104, 151, 120, 103}, "
         "float[2,4] s = {0.375, 0.375, 0.375, 0.5, 0.5, 0.125, 0.375, 0.375}, uint8[2,2] p = {119, "
@@ -277,18 +281,19 @@ class LowerQMoEPattern(_LowerExperts):
         "c = {0.375, 0.375, 0.375, 0.5, 0.5, 0.125, 0.375, 0.375}, uint4[2,4,1] d = {119, 152, "
         "151, 121}, uint4[2,4,2] e = {167, 154, 150, 167, 138, 154, 167, 103}, float[2,4,1] g = "
         "{0.375, 0.5, 0.375, 0.25, 0.5, 0.25, 0.25, 0.125}, uint4[2,4,1] h = {151, 121, 169, 118}, "
-        "int64[1] i = {2}, float j = {0}, int64[1] k = {0}, int64[1] l = {2147483647}, int64[1] m "
-        "= {1}> { n = DequantizeLinear <axis = 2, block_size = 4> (b, c, d) o = DequantizeLinear "
-        "<axis = 2, block_size = 2> (e, g, h) p, q = TopK <axis = -1> (r, i) s = GatherElements "
-        "<axis = 1> (f, q) t = Shape(r) u = ConstantOfShape <value = float[1] {0}> (t) v = "
-        "ScatterElements <axis = 1> (u, q, s) w = Transpose <perm = [1, 0]> (v) z = Shape(x) a1 = "
-        "ConstantOfShape <value = float[1] {0}> (z) y = Scan <num_scan_inputs = 4, body = expert "
-        "(float[?,4] b1, float[4,4] c1, float[4,2] d1, float[4] e1, float[?] f1) => (float[?,4] "
-        "v1) { g1 = Greater(f1, j) h1 = NonZero(g1) i1 = Squeeze(h1, k) j1 = Gather <axis = 0> (x, "
-        "i1) k1 = Gemm <transB = 1> (j1, c1) l1 = Slice(k1, k, l, m, i) m1 = Slice(k1, m, l, m, i) "
-        "n1 = Sigmoid(l1) o1 = Mul(l1, n1) p1 = Mul(o1, m1) q1 = Gemm <transB = 1> (p1, d1, e1) r1 "
-        "= Gather <axis = 0> (f1, i1) s1 = Unsqueeze(r1, m) t1 = Unsqueeze(i1, m) u1 = Mul(q1, s1) "
-        'v1 = ScatterND <reduction = "add"> (b1, t1, u1) }> (a1, n, o, a, w) }',
+        "int64[2] i = {1, 0}, int64[1] j = {2}, int64 k = {1}, float l = {0}, int64[1] m = {0}, "
+        "int64[1] n = {2147483647}, int64[1] o = {1}> { p = DequantizeLinear <axis = 2, block_size "
+        "= 4> (b, c, d) q = DequantizeLinear <axis = 2, block_size = 2> (e, g, h) s = Gather <axis "
+        "= 1> (r, i) t, u = TopK <axis = -1> (s, j) v = Sub(k, u) w = GatherElements <axis = 1> "
+        "(f, v) z = Shape(r) a1 = ConstantOfShape <value = float[1] {0}> (z) b1 = ScatterElements "
+        "<axis = 1> (a1, v, w) c1 = Transpose <perm = [1, 0]> (b1) d1 = Shape(x) e1 = "
+        "ConstantOfShape <value = float[1] {0}> (d1) y = Scan <num_scan_inputs = 4, body = expert "
+        "(float[?,4] f1, float[4,4] g1, float[4,2] h1, float[4] i1, float[?] j1) => (float[?,4] "
+        "z1) { k1 = Greater(j1, l) l1 = NonZero(k1) m1 = Squeeze(l1, m) n1 = Gather <axis = 0> (x, "
+        "m1) o1 = Gemm <transB = 1> (n1, g1) p1 = Slice(o1, m, n, o, j) q1 = Slice(o1, o, n, o, j) "
+        "r1 = Sigmoid(p1) s1 = Mul(p1, r1) t1 = Mul(s1, q1) u1 = Gemm <transB = 1> (t1, h1, i1) v1 "
+        "= Gather <axis = 0> (j1, m1) w1 = Unsqueeze(v1, o) x1 = Unsqueeze(m1, o) y1 = Mul(u1, w1) "
+        'z1 = ScatterND <reduction = "add"> (f1, x1, y1) }> (e1, p, q, a, c1) }',
         opset=21,
     )
 

@@ -125,6 +125,15 @@ def test_integers(
     _check(model, {**_feeds(2), **weights})
 
 
+def test_equal_logits() -> None:
+    """Kernels choose the last experts of those with equal logits."""
+    constants = {"v": _floats(_EXPERTS, _INNER, _WIDTH), "w": _floats(_EXPERTS, _WIDTH, _INNER)}
+    attributes = "k = 2, normalize_routing_weights = 1"
+    model = _model("MoE", "x, r, v, , w", constants, f"t,{_WIDTH}", attributes=attributes)
+    logits = np.array([[0, 0, 0, 0], [1, 0, 1, 1], [0, 1, 0, 0]], np.float32)
+    _check(model, {"x": _floats(3, _WIDTH), "r": logits})
+
+
 @pytest.mark.parametrize(
     "attributes",
     [
