@@ -1,6 +1,7 @@
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Optional, Symbol
@@ -14,13 +15,14 @@ class LowerContribAttentionPattern(_Lowering):
     Split(x · w + b)
 
     What: one MatMul for queries, keys and values, whose heads are split and merged by Reshape and
-    Transpose. Padding, and keys after a query, become numbers that are added to the scores.
+    Transpose. Padding, and keys after a query, become numbers that are added to the scores. Padding
+    of the form (batch) is the number of keys that are read.
     Why: only ONNX Runtime's own providers run the operator.
     Refuses when:
     1. the types are not float or float16, or differ.
     2. the sizes of the weight, or of heads, are unknown, or the rank of x is not 3.
-    3. the padding does not have the form (batch, keys), or the added mask (batch, heads, queries,
-       keys).
+    3. the padding does not have the form (batch, keys) or (batch), or the added mask (batch, heads,
+       queries, keys).
     4. heads are rotated, or the cache is a buffer of fixed length.
     """
 
@@ -64,6 +66,8 @@ class LowerContribAttentionPattern(_Lowering):
             return self.none(node, msg="the past keys and values have an unknown shape")
         keys = past[3] + shape[1]
         padding = g.try_infer_shape(m.padding) if m.padding else (shape[0], keys)
+        if padding == (shape[0],):  # lengths, which become padding of that form
+            padding = (shape[0], keys)
         mask = (g.try_infer_shape(m.mask) or ()) if m.mask else (1, 1, shape[1], keys)
         if padding != (shape[0], keys) or len(mask) != 4 or mask[2:] != (shape[1], keys):  # (3)
             return self.none(
@@ -78,7 +82,10 @@ class LowerContribAttentionPattern(_Lowering):
         past = ["", ""]
         if m["past"]:
             past = [g.op.Gather(m["past"], np.array(place), axis=0) for place in (0, 1)]
-        extra = ExtraOperands("", m["padding"], m["mask"], *past)
+        padding = m["padding"]
+        if padding and g.has_rank(padding) and g.get_rank(padding) == 1:
+            padding = _padding(g, padding, x, m["past"])
+        extra = ExtraOperands("", padding, m["mask"], *past)
         y, k, v = multi_head(g, packed, extra, m["heads"], widths, m["written"])
         if len(m["results"]) < 2:
             return y
@@ -123,6 +130,16 @@ class LowerContribAttentionPattern(_Lowering):
         "Add(z, m) d1 = Softmax <axis = -1> (c1) e1 = Where(b1, g, d1) f1 = MatMul(e1, t) g1 = "
         "Transpose <perm = [0, 2, 1, 3]> (f1) y = Reshape(g1, h) }",
     )
+
+
+def _padding(g: PatternRewriter, lengths: str, x: str, past: str) -> str:
+    """The padding (batch, keys) of sequences of these lengths: 1 for a key that is read, else 0."""
+    count = g.op.Squeeze(g.op.Shape(x, start=1, end=2), axes=[0])
+    if past:
+        count = g.op.Add(g.op.Squeeze(g.op.Shape(past, start=3, end=4), axes=[0]), count)
+    places = g.op.Cast(g.op.Range(np.array(0), count, np.array(1)), to=TensorProto.INT32)
+    is_read = g.op.Less(places, g.op.Unsqueeze(lengths, axes=[1]))
+    return g.op.Cast(is_read, to=TensorProto.INT32)
 
 
 def _widths(g: GraphView, m: Match) -> list[int] | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 from xoptim.match.trace import Optional, Variadic
@@ -198,16 +198,16 @@ class LowerEmbedLayerNormalizationPattern(_LowerFused):
     positions + Gather(segments, j))
 
     What: rows of three embeddings by Gather, their sum by Add; without positions, the first rows of
-    the position embedding.
+    the position embedding. The number of valid keys is the number of ones in the mask, 0 without.
     Refuses when:
-    1. the number of valid keys is read, which the operator computes from the mask.
+    1. the number of valid keys is read, and the shape of the mask is not that of the words.
     2. there are no positions, and the length of the sequence is unknown; or positions or segments
        have another shape than the words.
     3. the embeddings are not float32.
     """
 
     min_opset = 17
-    derives = ("inputs", "length", "number")
+    derives = ("inputs", "length", "counts", "number")
 
     def match_pattern(self, g: PatternBuilder, i: Symbol, others: Variadic) -> Symbol:
         return g.op.EmbedLayerNormalization(
@@ -219,8 +219,7 @@ class LowerEmbedLayerNormalizationPattern(_LowerFused):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node, inputs = m.nodes[0], dict(zip(_OPERANDS, m.others, strict=False))
-        if m.results[1:2] and m.results[1] and g.is_used(m.results[1]):  # (1)
-            return self.none(node, msg="mask_index, the second result, is read")
+        counts = any(name and g.is_used(name) for name in m.results[1:2])
         shape, table = g.try_infer_shape(m.i) or (), g.static_shape(inputs.get("place", ""))
         length = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else 0
         same = [name for name in (inputs.get("positions"), inputs.get("segments")) if name]
@@ -229,13 +228,21 @@ class LowerEmbedLayerNormalizationPattern(_LowerFused):
             return self.none(
                 node, msg="the sequence length is unknown, or position_ids has another shape"
             )
+        mask = inputs.get("mask", "")
+        if counts and mask and g.try_infer_shape(mask) != shape:  # (1)
+            return self.none(node, msg="the mask has another shape than the words")
         # (3)
         if any(
             g.try_infer_type(inputs.get(name, "")) != TensorProto.FLOAT
             for name in ("word", "place", "scale")
         ):
             return self.none(node, msg="the embeddings are not float32")
-        return m.derive(inputs=inputs, length=length, number=m.written.get("epsilon", 1e-12))
+        return m.derive(
+            inputs=inputs,
+            length=length,
+            counts=counts,
+            number=m.written.get("epsilon", 1e-12),
+        )
 
     def apply_pattern(
         self, g: PatternRewriter, i: str, inputs: dict[str, str], length: int, **m: Any
@@ -249,7 +256,8 @@ class LowerEmbedLayerNormalizationPattern(_LowerFused):
         normal = g.op.LayerNormalization(
             total, inputs["scale"], inputs["bias"] or None, axis=-1, epsilon=m["number"]
         )
-        return (normal, None, total)[: len(m["results"])]
+        count = _ones(g, i, inputs.get("mask", "")) if m["counts"] else None
+        return (normal, count, total)[: len(m["results"])]
 
     _tables = "float[7,4] w, float[5,4] p, float[2,4] k, float[4] s, float[4] c"
     examples = Example.pairs(
@@ -267,6 +275,15 @@ class LowerEmbedLayerNormalizationPattern(_LowerFused):
         "s, c) }",
         ranges=(("i", 0, 5), ("j", 0, 0), ("q", 0, 3)),
     )
+
+
+def _ones(g: PatternRewriter, words: str, mask: str) -> str:
+    """The number of ones in each row of a mask, or zeros without a mask."""
+    if mask:
+        is_one = g.op.Cast(g.op.Equal(mask, np.array(1, np.int32)), to=TensorProto.INT32)
+        return g.op.ReduceSum(is_one, axes=[1], keepdims=0)
+    zero = helper.make_tensor("", TensorProto.INT32, [1], [0])
+    return g.op.ConstantOfShape(g.op.Shape(words, start=0, end=1), value=zero)
 
 
 def _order(rank: int, side: str, written: Mapping[str, Any]) -> list[int]:

@@ -1,60 +1,19 @@
-"""Operators on 8-bit integers, as float operators between DequantizeLinear and QuantizeLinear."""
+"""Operators on 8-bit integers with one data operand, and Concat."""
 
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-import numpy as np
-from onnx import TensorProto
-
-from xoptim.facts.dtypes import numpy_dtype
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Optional, Symbol, Variadic
 
 from .._nodes import agree_elsewhere
-from ._lowering import _Lowering
+from ._q_linear import BYTES, NOT_ONE, _QLinear, is_one, quantized
 
-_MIN_SCALE: Final = 2.0**-100
-"""Scales and their reciprocals must be larger than this."""
-_BYTES: Final = frozenset((TensorProto.UINT8, TensorProto.INT8))
-
-
-class _LowerQLinear(_Lowering):
-    """An operator on 8-bit integers that stand for floats.
-
-    What: dequantizes the operands, and quantizes the result.
-    Why: only ONNX Runtime's own providers run the operator; others support quantized models by
-    QuantizeLinear and DequantizeLinear.
-    Refuses when:
-    1. the integers do not have 8 bits (checked by the matcher).
-    2. scales are not one constant of moderate size, or zero points have another shape.
-    """
-
-    min_opset = 13
-    max_opset = 27
-    operand_types = {"x": _BYTES}  # (1)
-    derives: ClassVar[tuple[str, ...]] = ("dtype",)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if not is_one(g, m.s, m.u) or not is_one(g, m.t, m.v):  # (2)
-            return self.none(
-                m.nodes[0], msg="a scale or zero point may not be a scalar, or their shapes differ"
-            )
-        return m.derive(dtype=g.try_infer_type(m.x))
+_SOFTMAX_OF_ONE_AXIS: Final = 13
+"""The operator set from which Softmax is computed along one axis."""
 
 
-def is_one(g: GraphView, scale: str, zero: str) -> bool:
-    """Whether there is one constant scale of moderate size, and a zero point of the same shape, if
-    any.
-    """
-    shape, number = g.try_infer_shape(scale), g.get_constant_scalar(scale)
-    if number is None or not _MIN_SCALE < number < 1 / _MIN_SCALE:
-        return False
-    return shape in ((), (1,)) and (not zero or g.try_infer_shape(zero) == shape)
-
-
-def quantized(g: PatternRewriter, x: str, scale: str, zero: str, dtype: int) -> str:
-    """The numbers as integers of a type; a zero point is always written, as it gives the type."""
-    shape = g.static_shape(scale) or ()
-    return g.op.QuantizeLinear(x, scale, zero or np.zeros(shape, numpy_dtype(dtype)))
+class _LowerQLinear(_QLinear):
+    """An operator on 8-bit integers, with one data operand or several of one kind."""
 
 
 class LowerQLinearSigmoidPattern(_LowerQLinear):
@@ -126,13 +85,11 @@ class LowerQLinearConcatPattern(_LowerQLinear):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         triples = [m.others[start : start + 3] for start in range(0, len(m.others), 3)]
         dtype = g.try_infer_type(m.v)
-        if dtype not in _BYTES or any(g.try_infer_type(x) != dtype for x, *_ in triples):  # (1)
+        if dtype not in BYTES or any(g.try_infer_type(x) != dtype for x, *_ in triples):  # (1)
             return self.none(m.nodes[0], msg="the integers are not int8 or uint8")
         parameters = [(m.t, m.v), *((s, u) for _, s, u in triples)]
         if not all(is_one(g, s, u) for s, u in parameters):  # (2)
-            return self.none(
-                m.nodes[0], msg="a scale or zero point may not be a scalar, or their shapes differ"
-            )
+            return self.none(m.nodes[0], msg=NOT_ONE)
         names = [x for x, *_ in triples]
         rank = g.info(names[0]).rank or 0
         if not rank or not agree_elsewhere(g, names, m.axis % rank):  # (3)
@@ -154,4 +111,49 @@ class LowerQLinearConcatPattern(_LowerQLinear):
         "<float s = {0.1}, float t = {0.3}, float r = {0.7}, uint8 u = {128}, uint8 v = {3}> { a = "
         "DequantizeLinear(x, s, u) b = DequantizeLinear(y, t, v) c = Concat <axis = 1> (a, b) z = "
         "QuantizeLinear(c, r, u) }",
+    )
+
+
+class LowerQLinearSoftmaxPattern(_LowerQLinear):
+    """com.microsoft.QLinearSoftmax(x) → QuantizeLinear(Softmax(DequantizeLinear(x)))
+
+    Refuses when:
+    1. the integers do not have 8 bits (checked by the matcher).
+    2. scales are not one constant of moderate size, or zero points have another shape.
+    3. the attribute `opset` is below 13, and `axis` is not known to be the last one: Softmax is
+       computed over all axes from `axis` on then.
+    """
+
+    integer_steps = 1  # the kernel computes exponentials with less precision
+
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, s: Symbol, u: Optional, t: Symbol, v: Optional
+    ) -> Symbol:
+        axis, opset = g.capture("axis", optional=True), g.capture("version")
+        return g.op.QLinearSoftmax(x, s, u, t, v, domain="com.microsoft", axis=axis, opset=opset)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        last = (-1, (g.info(m.x).rank or 0) - 1)
+        if m.version < _SOFTMAX_OF_ONE_AXIS and m.axis is not None and m.axis not in last:  # (3)
+            return self.none(m.nodes[0], msg="Softmax is computed over several axes")
+        return super().validate_mapping(g, m)
+
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, s: str, u: str, t: str, v: str, **m: Any
+    ) -> str:
+        numbers = g.op.DequantizeLinear(x, s, u or None)
+        axis = -1 if m["axis"] is None else m["axis"]
+        return quantized(g, g.op.Softmax(numbers, axis=axis), t, v, m["dtype"])
+
+    examples = Example.pairs(
+        "agraph (uint8[n,4,3] x) => (uint8[n,4,3] z) <float s = {0.25}, float t = {0.00390625}, "
+        "uint8 u = {128}, uint8 v = {0}> { z = com.microsoft.QLinearSoftmax <axis = 1, opset = 13> "
+        "(x, s, u, t, v) }",
+        "<float a = {0.25}, float b = {0.00390625}, uint8 c = {128}, uint8 d = {0}> { e = "
+        "DequantizeLinear(x, a, c) f = Softmax <axis = 1> (e) z = QuantizeLinear(f, b, d) }",
+        "agraph (int8[n,4,3] x) => (int8[n,4,3] z) <float s = {0.25}, float t = {0.00390625}, int8 "
+        "u = {3}, int8 v = {-128}> { z = com.microsoft.QLinearSoftmax <axis = 2, opset = 12> (x, "
+        "s, u, t, v) }",
+        "<float a = {0.25}, float b = {0.00390625}, int8 c = {3}, int8 d = {-128}> { e = "
+        "DequantizeLinear(x, a, c) f = Softmax <axis = 2> (e) z = QuantizeLinear(f, b, d) }",
     )

@@ -140,6 +140,8 @@ class Rewrite:
         priority: within a phase, higher numbers run when lower ones have no match left.
         exactness: ``exact`` (bit-identical), ``rounding`` (differs by rounding; a zero may change
             its sign), ``finite`` (assumes no NaN, infinity or -0), ``approximate``.
+        integer_steps: number of steps by which quantized results may differ, as kernels round a
+            number halfway between two integers to either of them.
         min_opset, max_opset: lowest and highest version of the standard operator set.
         produces: domains, other than the standard one, of the operators that it creates.
         unchecked: operators that it writes in the standard domain although the standard does not
@@ -158,6 +160,7 @@ class Rewrite:
     before: ClassVar[tuple[str, ...]] = ()
     priority: ClassVar[int] = 0
     exactness: ClassVar[Exactness] = "exact"
+    integer_steps: ClassVar[int] = 0
     min_opset: ClassVar[int] = 1
     max_opset: ClassVar[int | None] = None
     produces: ClassVar[tuple[str, ...]] = ()

@@ -162,6 +162,25 @@ and as much slack.
 """
 
 
+def is_within_steps(
+    before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, steps: int
+) -> bool:
+    """Whether all results are 8-bit integers that differ by no more than a number of steps."""
+    results = [results_of(model, feeds) for model in (before, after)]
+    lists = [result for result in results if result is not None]
+    if len(lists) < len(results):
+        return False
+    return all(
+        isinstance(b, np.ndarray)
+        and isinstance(a, np.ndarray)
+        and b.dtype == a.dtype
+        and b.dtype in (np.int8, np.uint8)
+        and b.shape == a.shape
+        and bool(np.all(np.abs(b.astype(np.int64) - a) <= steps))
+        for b, a in zip(*lists, strict=True)
+    )
+
+
 def is_rounding(
     before: onnx.ModelProto,
     after: onnx.ModelProto,

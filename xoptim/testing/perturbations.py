@@ -26,7 +26,7 @@ from xoptim.testing import (
     vary_types,
 )
 from xoptim.testing.canonical import canonical
-from xoptim.testing.digits import is_better, is_rounding, lost_digits
+from xoptim.testing.digits import is_better, is_rounding, is_within_steps, lost_digits
 from xoptim.testing.feeds import (
     PLAIN,
     Feeds,
@@ -297,6 +297,8 @@ def compare(case: Case, variant: Variant, after: onnx.ModelProto, grade: Exactne
         pardon = partial(
             is_rounding, variant.model, after, ranges=case.example.ranges, bits=case.pattern.bits
         )
+    if case.pattern is not None and case.pattern.integer_steps:
+        pardon = partial(is_within_steps, variant.model, after, steps=case.pattern.integer_steps)
     numbers = same_numbers(variant.model, after, _feeds(case, variant), grade, pardon=pardon)
     if (
         case.pattern is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,10 +13,11 @@ import onnx
 
 from xoptim.catalogue.discovery import installed_patterns
 from xoptim.engine.options import OptimizationOptions
-from xoptim.facts.dtypes import Exactness, weakest
+from xoptim.facts.dtypes import FLOATS, weakest
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.json_results import JsonForm, JsonResult, member
 from xoptim.graph.sources import Source
+from xoptim.match.rewrite import Rewrite
 from xoptim.optimizing.suspect import Suspect
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, located, optimize_verified
 from xoptim.precision.quantize import joined
@@ -89,9 +91,13 @@ class FittingOutcome(JsonResult):
 
     @property
     def doubt(self) -> str:
-        """Why the result could not be verified on the target, empty when it was."""
+        """Why the result is not fitted, or could not be verified on the target; else empty."""
         if self.fault:
             return self.fault
+        if self.target.is_standard and self.fitted is not None and self.fitted.after.left:
+            counts = Counter(node.label for node in self.fitted.after.left)
+            labels = ", ".join(f"{label} {count}" for label, count in counts.most_common())
+            return f"not fitted to {self.target.name}, as no lowering applies: {labels}"
         if not self.is_check_asked:
             return ""
         if self.target.table and not self.target.is_standard:
@@ -233,20 +239,24 @@ class Fit:
             if name not in patterns:
                 continue
             options = OptimizationOptions(patterns=[patterns[name]])
-            checks = self._checks(verified, patterns[name].exactness, None)
+            checks = self._checks(verified, [patterns[name]], None)
             culprit = Suspect(verified.proto, options, checks).find_culprit()
             if culprit is not None and culprit.name == name:
                 return name, culprit.node if culprit.result else ""
         return names[0], ""
 
     def _checks(
-        self, verified: VerifiedModel, exactness: Exactness, folder: Path | None
+        self, verified: VerifiedModel, applied: Sequence[type[Rewrite]], folder: Path | None
     ) -> VerificationOptions:
         """The options of a comparison with the optimized model, on the CPU."""
+        steps = self._plan.checks.integer_atol
+        if _gives_only_bytes(verified.proto):
+            steps = max([steps, *(pattern.integer_steps for pattern in applied)])
         return replace(
             self._plan.checks,
             providers=("cpu",),
-            exactness=exactness,
+            exactness=weakest(pattern.exactness for pattern in applied),
+            integer_atol=steps,
             original_dir=verified.base_dir,
             optimized_dir=folder,
         )
@@ -265,16 +275,12 @@ class Fit:
         if self._plan.whole:
             self._plan.on_step("verifying the lowered model")
             patterns = installed_patterns()
-            exactness = weakest(
-                patterns[step.pattern].exactness
-                for step in fitted.steps
-                if step.pattern in patterns
-            )
+            applied = [patterns[step.pattern] for step in fitted.steps if step.pattern in patterns]
             lowered.reports = [
                 compare(
                     verified.proto,
                     lowered.proto,
-                    self._checks(verified, exactness, lowered.base_dir),
+                    self._checks(verified, applied, lowered.base_dir),
                     on_step=self._plan.on_step,
                 )
             ]
@@ -317,6 +323,12 @@ class Fit:
             self._distrusted[key] = f"{self._target.name} {fault}"
             self._discard(verified)
             verified = self._fitted(optimized, outcome)
+
+
+def _gives_only_bytes(model: onnx.ModelProto) -> bool:
+    """Whether all outputs are floats or 8-bit integers, so that other integers cannot differ."""
+    types = {output.type.tensor_type.elem_type for output in model.graph.output}
+    return types <= FLOATS | {onnx.TensorProto.INT8, onnx.TensorProto.UINT8}
 
 
 def _newer(verified: VerifiedModel, outcome: FittingOutcome) -> dict[str, int]:

@@ -205,6 +205,29 @@ def test_a_table_verifies_nothing(xopt: Xopt) -> None:
     assert (standard.code, standard.err) == (0, ""), "onnxruntime is a runtime of the standard"
 
 
+def test_operators_of_other_domains_are_left(xopt: Xopt) -> None:
+    """They are named, and the exit code says that the model is not fitted."""
+    text = "agraph (float[2,2] x) => (float[2,2] y) { t = com.microsoft.Inverse(x) y = Relu(t) }"
+    onnx.save(parse(text, domains={"com.microsoft": 1}), "model.onnx")
+    line = "xopt: warning: not fitted to onnx, as no lowering applies: com.microsoft::Inverse 1\n"
+    for words in ((), ("--no-verify",)):
+        outcome = xopt("model.onnx", "--target", "onnx", "-o", "other.onnx", *words)
+        assert (outcome.code, outcome.err) == (3, line)
+    assert xopt("model.onnx", "--target", "onnx", "-o", "no.onnx", "--strict").code == 1
+    assert files() == {"model.onnx", "other.onnx"}
+
+
+def test_an_integer_that_lies_halfway(xopt: Xopt) -> None:
+    """The kernel rounds 0.5 + 3 to 4, and QuantizeLinear rounds 0.5 to 0."""
+    text = (
+        "agraph (uint8[4] x) => (uint8[4] z) <float s = {0.5}, float t = {1}, uint8 u = {0}, "
+        "uint8 v = {3}> { z = com.microsoft.QLinearAdd(x, s, u, x, s, v, t, v) }"
+    )
+    onnx.save(parse(text, domains={"com.microsoft": 1}), "model.onnx")
+    assert (xopt("model.onnx", "--target", "onnx", "-o", "other.onnx")).code == 0
+    assert "QuantizeLinear" in types_in("other.onnx")
+
+
 def test_no_verification_is_asked_for(xopt: Xopt, fake: _Fake) -> None:
     write(FIXED)
     outcome = xopt("model.onnx", "--target", "webgpu", "--no-verify", "--software-device")

@@ -1,0 +1,13 @@
+"""Tensors with the channels along the last axis, for operators that expect them along axis 1."""
+
+from xoptim.match import PatternRewriter
+
+
+def channels_first(g: PatternRewriter, x: str, rank: int) -> str:
+    """The tensor (N, ..., C) as (N, C, ...)."""
+    return g.op.Transpose(x, perm=[0, rank - 1, *range(1, rank - 1)])
+
+
+def channels_last(g: PatternRewriter, x: str, rank: int) -> str:
+    """The tensor (N, C, ...) as (N, ..., C)."""
+    return g.op.Transpose(x, perm=[0, *range(2, rank), 1])

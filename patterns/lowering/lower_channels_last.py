@@ -1,0 +1,86 @@
+"""Operators with the channels along the last axis, between Transposes."""
+
+from typing import Any
+
+from onnx import TensorProto
+
+from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match.trace import Variadic
+
+from ._layouts import channels_first, channels_last
+from ._lowering import _Lowering
+
+
+class _LowerChannelsLast(_Lowering):
+    """An operator of ``com.microsoft`` whose channels may be the last axis.
+
+    What: the standard operator, with the channels moved to axis 1 and back by Transpose.
+    Why: only ONNX Runtime's own providers run the operator.
+    """
+
+    exactness = "exact"
+    min_opset = 12
+    derives = ("rank",)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        rank = g.info(m.x).rank or 0
+        if rank < 3:  # (1)
+            return self.none(m.nodes[0], msg="the rank is unknown")
+        return m.derive(rank=rank)
+
+
+class LowerNhwcMaxPoolPattern(_LowerChannelsLast):
+    """com.microsoft.NhwcMaxPool(x) → Transpose(MaxPool(Transpose(x)))
+
+    Refuses when:
+    1. the rank is unknown.
+    2. the integers do not have 8 bits (checked by the matcher).
+    """
+
+    operand_types = {"x": frozenset((TensorProto.UINT8, TensorProto.INT8))}  # (2)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.NhwcMaxPool(x, domain="com.microsoft", attributes=g.capture("written"))
+
+    def apply_pattern(self, g: PatternRewriter, x: str, rank: int, written: dict[str, Any]) -> str:
+        return channels_last(g, g.op.MaxPool(channels_first(g, x, rank), **written), rank)
+
+    examples = Example.pairs(
+        "agraph (uint8[n,h,w,2] x) => (uint8[n,i,j,2] y) { y = com.microsoft.NhwcMaxPool "
+        "<kernel_shape = [2, 3], strides = [1, 2], pads = [1, 0, 0, 1]> (x) }",
+        "{ a = Transpose <perm = [0, 3, 1, 2]> (x) b = MaxPool <kernel_shape = [2, 3], strides = "
+        "[1, 2], pads = [1, 0, 0, 1]> (a) y = Transpose <perm = [0, 2, 3, 1]> (b) }",
+    )
+
+
+class LowerContribQLinearConvPattern(_LowerChannelsLast):
+    """com.microsoft.QLinearConv(x, ...) → Transpose(QLinearConv(Transpose(x), ...))
+
+    What: the standard operator, between Transposes where the channels are the last axis.
+    Refuses when:
+    1. the rank is unknown.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, others: Variadic) -> Symbol:
+        return g.op.QLinearConv(x, others, domain="com.microsoft", attributes=g.capture("written"))
+
+    def apply_pattern(self, g: PatternRewriter, x: str, rank: int, **m: Any) -> str:
+        attributes = dict(m["written"])
+        if not attributes.pop("channels_last", 0):
+            return g.op.QLinearConv(x, *m["others"], **attributes)
+        first = channels_first(g, x, rank)
+        return channels_last(g, g.op.QLinearConv(first, *m["others"], **attributes), rank)
+
+    examples = Example.pairs(
+        "agraph (uint8[n,h,4,2] x) => (uint8[n,h,3,2] y) <float s = {0.25}, float t = {2}, uint8 u "
+        "= {128}, uint8 v = {3}, uint8[2,2,1,2] w = {10, 200, 130, 7, 128, 255, 0, 90}> { y = "
+        "com.microsoft.QLinearConv <channels_last = 1> (x, s, u, w, s, u, t, v) }",
+        "<float a = {0.25}, float b = {2}, uint8 c = {128}, uint8 d = {3}, uint8[2,2,1,2] e = {10, "
+        "200, 130, 7, 128, 255, 0, 90}> { f = Transpose <perm = [0, 3, 1, 2]> (x) g = "
+        "QLinearConv(f, a, c, e, a, c, b, d) y = Transpose <perm = [0, 2, 3, 1]> (g) }",
+        "agraph (uint8[n,2,h,4] x) => (uint8[n,2,h,3] y) <float s = {0.25}, float t = {2}, uint8 u "
+        "= {128}, uint8 v = {3}, uint8[2,2,1,2] w = {10, 200, 130, 7, 128, 255, 0, 90}> { y = "
+        "com.microsoft.QLinearConv(x, s, u, w, s, u, t, v) }",
+        "<float a = {0.25}, float b = {2}, uint8 c = {128}, uint8 d = {3}, uint8[2,2,1,2] e = {10, "
+        "200, 130, 7, 128, 255, 0, 90}> { y = QLinearConv(x, a, c, e, a, c, b, d) }",
+    )
