@@ -42,7 +42,7 @@ _CAN_EXPAND: Final = (
 )
 _MAX_DEPTH: Final = 3
 """Maximal number of definitions within definitions."""
-_DEFINED: Final = frozenset(
+DEFINED: Final = frozenset(
     (
         *("Attention", "Celu", "Elu", "Gelu", "GroupNormalization", "HardSigmoid", "HardSwish"),
         *("LeakyRelu", "LogSoftmax", "MeanVarianceNormalization", "Mish", "PRelu", "ReduceL1"),
@@ -175,7 +175,7 @@ def _require_flags(node: Node) -> None:
 def with_definitions(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with the function bodies of ONNX in place of operators that they define."""
     for _ in range(_MAX_DEPTH):
-        names = sorted({node.op_type for node in model.graph.node if not node.domain} & _DEFINED)
+        names = sorted({node.op_type for node in model.graph.node if not node.domain} & DEFINED)
         if not names or not _CAN_EXPAND:
             break
         keys = [("", name) for name in names]
