@@ -13,7 +13,7 @@ import numpy as np
 from xoptim.facts.dims import Dim, evaluate
 from xoptim.proof.elements import Element, Factor
 from xoptim.proof.indices import ElementName
-from xoptim.proof.kinds import CONSTANT, EXP, ROOT, SIZE, SUM, WITHIN, Stored
+from xoptim.proof.kinds import CONSTANT, ERF, EXP, LOG, ROOT, SIZE, SUM, TANH, WITHIN, Stored
 
 Functions = Callable[[tuple[Any, ...], list[float]], float]
 """The value of a function without laws: takes its key and the values of its arguments."""
@@ -27,6 +27,14 @@ _REDUCTIONS: Mapping[tuple[Any, ...], Callable[[list[float]], float]] = {
     ("ReduceMax",): max,
     ("ReduceMin",): min,
     ("ReduceProd",): math.prod,
+}
+
+_REAL_FUNCTIONS: Mapping[str, Callable[[float], float]] = {
+    EXP: math.exp,
+    LOG: math.log,
+    TANH: math.tanh,
+    ERF: math.erf,
+    "floor": math.floor,
 }
 
 
@@ -85,8 +93,8 @@ class Numbers:
             return args[0]
         if kind == ROOT:
             return math.sqrt(args[0])
-        if kind == EXP:
-            return math.exp(args[0])
+        if kind in _REAL_FUNCTIONS:
+            return _REAL_FUNCTIONS[str(kind)](args[0])
         if kind == "position":
             return args[0] if args[0] >= 0 else args[0] + args[1]
         return self.functions(base.key, args)

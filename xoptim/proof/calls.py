@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import onnx
@@ -164,13 +164,14 @@ def _hashable(value: Any) -> Hashable:
 
 Denotation: TypeAlias = Callable[[Call], "Tensor | list[Tensor] | None"]
 """Takes a call, returns its results; ``None`` where it does not understand the call."""
+_Denotation = TypeVar("_Denotation", bound=Denotation)
 DENOTATIONS: Final[dict[OperatorKey, Denotation]] = {}
 
 
-def denotes(*op_types: str, domain: str = "") -> Callable[[Denotation], Denotation]:
+def denotes(*op_types: str, domain: str = "") -> Callable[[_Denotation], _Denotation]:
     """Register the denotation of one or several operators of a domain."""
 
-    def register(denotation: Denotation) -> Denotation:
+    def register(denotation: _Denotation) -> _Denotation:
         for op_type in op_types:
             assert (domain, op_type) not in DENOTATIONS, op_type
             DENOTATIONS[domain, op_type] = denotation

@@ -8,7 +8,7 @@ these names only are equal.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, TypeAlias, final
 
@@ -171,10 +171,37 @@ class Element:
             total = total + _closed([(name, extent), *bounds], dict(powers), number)
         return total
 
+    def factors(self) -> Iterator[Factor]:
+        """All factors, also those in the arguments of functions.
+
+        Those of operands that are read as a whole are not included.
+        """
+        for _, powers in self.terms:
+            for base, _ in powers:
+                yield base
+                if base.key[0] != WHOLE:
+                    for arg in base.args:
+                        if isinstance(arg, Element):
+                            yield from arg.factors()
+
+    def rewritten(self, change: Change) -> Element:
+        """The element with others in place of some factors, also in the arguments of functions.
+
+        ``change`` returns the other element, or ``None``. Operands that are read as a whole are not
+        changed.
+        """
+        total = ZERO
+        for term, number in self.terms.items():
+            bounds, powers = _opened(term)
+            images = [(_changed(base, change), power) for base, power in powers]
+            total = total + _expanded(bounds, images, number)
+        return total
+
     def __repr__(self) -> str:
         return " + ".join(_text(term, number) for term, number in self.terms.items()) or "0"
 
 
+Change: TypeAlias = "Callable[[Factor], Element | None]"
 Law: TypeAlias = Callable[[tuple[Hashable, ...], list[Any]], "Element"]
 """Takes a key and new arguments, returns the function applied to them."""
 LAWS: Final[dict[str, Law]] = {}
@@ -255,7 +282,7 @@ def inverse(value: Element) -> Element:
 
 def first_term(value: Element) -> Term:
     """The first term of an element in an order that does not depend on coefficients."""
-    return min(value.terms, key=_order)
+    return min(value.terms, key=order_of_term)
 
 
 def _quotient(dividend: Number, divisor: Number) -> Number:
@@ -294,7 +321,8 @@ def _level(term: Term) -> int:
     return inner + 1 if bounds else inner
 
 
-def _order(term: Term) -> tuple[list[tuple[int, int]], list[Any]]:
+def order_of_term(term: Term) -> tuple[list[tuple[int, int]], list[Any]]:
+    """What orders terms, which does not depend on coefficients."""
     bounds, powers = term
     return [(base.serial, power) for base, power in powers], [order_of(n) for _, n in bounds]
 
@@ -340,6 +368,28 @@ def _image(base: Factor, values: Mapping[str, Dim]) -> Factor | Element:
     ]
     law = LAWS.get(str(base.key[0]))
     image = factor(*base.key, args=args) if law is None else law(base.key, args)
+    single = None if isinstance(image, Factor) else image.single
+    return image if single is None else single
+
+
+def _changed(base: Factor, change: Change) -> Factor | Element:
+    image = change(base)
+    if image is not None:
+        return image.single or image
+    if base.key[0] == WHOLE or not any(isinstance(arg, Element) for arg in base.args):
+        return base
+    args = [arg.rewritten(change) if isinstance(arg, Element) else arg for arg in base.args]
+    if all(new is old for new, old in zip(args, base.args, strict=True)):
+        return base
+    return _applied(base.key, args)
+
+
+def _applied(key: tuple[Hashable, ...], args: list[Any]) -> Factor | Element:
+    """A function of new arguments; the content of a sum is the sum."""
+    if key[0] == SUM:
+        return args[0]  # type: ignore[no-any-return]
+    law = LAWS.get(str(key[0]))
+    image = factor(*key, args=args) if law is None else law(key, args)
     single = None if isinstance(image, Factor) else image.single
     return image if single is None else single
 
@@ -442,7 +492,7 @@ def canonical_term(
             (new, replaced(extent, values)) for (_, extent), new in zip(order, names, strict=True)
         )
         candidates.append(((extents, _sorted(images)), values))  # type: ignore[arg-type]
-    return min(candidates, key=lambda candidate: _order(candidate[0]))
+    return min(candidates, key=lambda candidate: order_of_term(candidate[0]))
 
 
 def closed(

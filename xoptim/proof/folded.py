@@ -30,7 +30,19 @@ from xoptim.proof.elements import (
     factor,
 )
 from xoptim.proof.indices import BOUND, Unproved, index_symbol, symbols_of
-from xoptim.proof.kinds import COMPARISONS, CONSTANT, EXP, ROOT, SUM, Stored
+from xoptim.proof.kinds import (
+    COMPARISONS,
+    CONSTANT,
+    ERF,
+    EXP,
+    LOG,
+    MAXIMUM,
+    MINIMUM,
+    ROOT,
+    SUM,
+    TANH,
+    Stored,
+)
 
 _MAX_ELEMENTS: Final = 1 << 22
 """Maximal number of coefficients, and of products in one of them."""
@@ -241,7 +253,7 @@ def _is_of_floats(base: Factor) -> bool:
 
 _OF_FLOATS: Final = frozenset(
     (
-        *(ROOT, EXP, SUM, "maximum", "minimum", "log of a sum"),
+        *(ROOT, EXP, SUM, MAXIMUM, MINIMUM, LOG, TANH, ERF),
         *("ReduceMax", "ReduceMin", "ReduceProd"),
     )
 )

@@ -24,8 +24,22 @@ WHOLE: Final = "whole"
 """Kind of a factor that is a function of whole tensors: its elements stand for all indices."""
 SPECIAL: Final = "special"
 """Kind of a factor that is no real number: NaN or an infinity."""
+MAXIMUM: Final = "maximum"
+"""Kind of a factor that is the greatest of real numbers."""
+MINIMUM: Final = "minimum"
+"""Kind of a factor that is the least of real numbers."""
+TANH: Final = "tanh"
+"""Kind of a factor that is a hyperbolic tangent."""
+ERF: Final = "erf"
+"""Kind of a factor that is the error function."""
+LOG: Final = "log"
+"""Kind of a factor that is a natural logarithm."""
 
-COMPARISONS: Final = ("less", "at most")
+EXTREMES: Final = (MAXIMUM, MINIMUM)
+LESS: Final = "less"
+AT_MOST: Final = "at most"
+EQUAL: Final = "equal"
+COMPARISONS: Final = (LESS, AT_MOST, EQUAL)
 """Kinds of factors that compare their arguments, 0 or 1."""
 
 

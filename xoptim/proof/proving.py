@@ -15,6 +15,7 @@ from xoptim.facts.dims import Dim, SymbolicDim, is_nonzero, substitute
 from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.graph.graph import Graph
 from xoptim.graph.propagate import quietly
+from xoptim.proof.denotations.casts import without_last_rounding
 from xoptim.proof.elements import Element
 from xoptim.proof.folded import Closeness, precision_of
 from xoptim.proof.grades import Grade
@@ -31,15 +32,23 @@ from xoptim.proof.indices import (
     symbols_of,
 )
 from xoptim.proof.meaning import Side
+from xoptim.proof.pieces import are_equal_in_pieces
 from xoptim.proof.tensors import Tensor
 
-_MAX_CASES: Final = 48
+_MAX_CASES: Final = 300
 _DIVIDING: Final = ("Div", "Mod")
 _READING: Final = ("Gather", "GatherElements", "GatherND")
 """Operators that fail for an index out of range."""
 _MAX_SECONDS: Final = 2.0
-_MAX_ENUMERATED: Final = 8
+_MAX_ENUMERATED: Final = 16
 """Maximal number of values of an index that are cases of their own."""
+
+
+class _Differ(Unproved):
+    """The elements of a case have different normal forms."""
+
+    def __init__(self) -> None:
+        super().__init__("the normal forms differ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +247,11 @@ class _Attempt:
             return _by_sign(reading.case, branch, split.condition)
         except IndexSplit as split:
             return [_by_index(reading.case, branch, split)]
+        except _Differ:
+            cases = _by_value(branch)
+            if not cases:
+                raise
+            return cases
         return None
 
     def _reading(self, branch: _Branch) -> _Reading:
@@ -259,14 +273,24 @@ class _Attempt:
         _require_no_new_failure(self.before.graph, self.after.graph)
         if left is right:
             return
-        if self.is_exact or not is_float(dtype):
-            raise Unproved("the normal forms differ")
-        closeness = Closeness(branch.extents, dtype)
-        if not closeness.are_close(left, right):
-            raise Unproved("the normal forms differ")
-        self.grade = "over real numbers, constants folded"
-        self._dtypes |= closeness.dtypes
-        self.premises = (precision_of(self._dtypes).text,)
+        is_rounded = not self.is_exact and is_float(dtype)
+        if is_rounded:
+            left, right = (without_last_rounding(side, dtype) for side in (left, right))
+
+        def are_equal(one: Element, other: Element) -> bool:
+            if one is other or not is_rounded:
+                return one is other
+            closeness = Closeness(branch.extents, dtype)
+            are_close = closeness.are_close(one, other)
+            if are_close:
+                self._dtypes |= closeness.dtypes
+            return are_close
+
+        if not are_equal_in_pieces(left, right, are_equal, of_integers=self.is_exact):
+            raise _Differ
+        if self._dtypes:
+            self.grade = "over real numbers, constants folded"
+            self.premises = (precision_of(self._dtypes).text,)
 
 
 def _require_no_new_failure(before: Graph, after: Graph) -> None:
@@ -359,7 +383,7 @@ def _by_sign(case: Case, branch: _Branch, condition: SymbolicDim) -> list[_Branc
     indices = sorted(symbols & branch.extents.keys())
     short = min(indices, key=lambda name: _extent_of(branch, name), default="")
     if len(indices) > 1 and _extent_of(branch, short) <= _MAX_ENUMERATED:
-        return [_with_index(branch, short, n, {}) for n in range(_extent_of(branch, short))]
+        return _values_of(branch, short)
     if len(indices) == 1:
         try:
             first = case.cut(condition, short)
@@ -371,6 +395,17 @@ def _by_sign(case: Case, branch: _Branch, condition: SymbolicDim) -> list[_Branc
         _Branch(branch.sizes, branch.indices, branch.extents, (*branch.conditions, dim))
         for dim in (condition, -condition - 1)
     ]
+
+
+def _by_value(branch: _Branch) -> list[_Branch]:
+    """The cases of each value of the index with the fewest values; none where all have many."""
+    name = min(branch.extents, key=lambda name: _extent_of(branch, name), default="")
+    is_short = bool(name) and _extent_of(branch, name) <= _MAX_ENUMERATED
+    return _values_of(branch, name) if is_short else []
+
+
+def _values_of(branch: _Branch, name: str) -> list[_Branch]:
+    return [_with_index(branch, name, n, {}) for n in range(_extent_of(branch, name))]
 
 
 def _cut(case: Case, branch: _Branch, name: str, first: Dim) -> list[_Branch]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -159,7 +158,7 @@ _FUNCTIONS: Mapping[str, Callable[[tuple[Any, ...], list[float]], float]] = {
     "at most": lambda _, args: float(args[0] <= args[1]),
     "special": lambda key, _: float(key[1]),
     "listed": lambda _, args: args[int(args[-1])],
-    "log of a sum": lambda _, args: math.log(args[0]),
+    "equal": lambda _, args: float(args[0] == args[1]),
 }
 
 

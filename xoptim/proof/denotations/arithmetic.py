@@ -8,12 +8,13 @@ from typing import Final
 
 from onnx import TensorProto
 
-from xoptim.facts.dtypes import LOSSLESS, is_float
-from xoptim.proof.calls import Call, denotes, is_arithmetic, is_truth, pointwise_function, settled
+from xoptim.facts.dtypes import is_float
+from xoptim.proof.calls import Call, denotes, is_arithmetic, pointwise_function, settled
 from xoptim.proof.denotations.movement import number_of
-from xoptim.proof.elements import ONE, ZERO, Element, function, inverse, number
+from xoptim.proof.elements import ONE, ZERO, Element, function, inverse
 from xoptim.proof.indices import Unproved
-from xoptim.proof.laws import exponential, root
+from xoptim.proof.kinds import MAXIMUM, MINIMUM
+from xoptim.proof.laws import exponential, extreme, root
 from xoptim.proof.tensors import Tensor, elementwise
 
 _MAX_EXPONENT: Final = 8
@@ -41,8 +42,8 @@ def _pointwise(call: Call, compute: Callable[..., Element]) -> Tensor | None:
     return elementwise(checked, operands, call.shape(), call.dtype())
 
 
-def _of_reals(call: Call, compute: Callable[..., Element]) -> Tensor | None:
-    """As `_pointwise`, for real numbers only."""
+def of_reals(call: Call, compute: Callable[..., Element]) -> Tensor | None:
+    """A function of an element of each operand, ``None`` where these are not real numbers."""
     return _pointwise(call, compute) if is_float(call.dtype()) else None
 
 
@@ -60,7 +61,7 @@ def _sum(*elements: Element) -> Element:
 def mean(call: Call) -> Tensor | None:
     """The sum, divided by the number of operands."""
     share = Fraction(1, len(call.operands))
-    return _of_reals(call, lambda *elements: _sum(*elements).scaled(share))
+    return of_reals(call, lambda *elements: _sum(*elements).scaled(share))
 
 
 @denotes("Sub")
@@ -78,7 +79,7 @@ def multiply(call: Call) -> Tensor | None:
 @denotes("Div")
 def divide(call: Call) -> Tensor | None:
     """The quotient of real numbers."""
-    return _of_reals(call, lambda a, b: a * inverse(b))
+    return of_reals(call, lambda a, b: a * inverse(b))
 
 
 @denotes("Neg")
@@ -90,25 +91,25 @@ def negate(call: Call) -> Tensor | None:
 @denotes("Reciprocal")
 def reciprocal(call: Call) -> Tensor | None:
     """The inverse of a real number."""
-    return _of_reals(call, inverse)
+    return of_reals(call, inverse)
 
 
 @denotes("Sqrt")
 def square_root(call: Call) -> Tensor | None:
     """The square root of a real number that is at least 0."""
-    return _of_reals(call, root)
+    return of_reals(call, root)
 
 
 @denotes("Exp")
 def exp(call: Call) -> Tensor | None:
     """The exponential of a real number."""
-    return _of_reals(call, exponential)
+    return of_reals(call, exponential)
 
 
 @denotes("Sigmoid")
 def sigmoid(call: Call) -> Tensor | None:
     """``1 / (1 + exp(-x))`` of a real number."""
-    return _of_reals(call, lambda a: inverse(ONE + exponential(-a)))
+    return of_reals(call, lambda a: inverse(ONE + exponential(-a)))
 
 
 @denotes("Pow")
@@ -135,58 +136,32 @@ def power(call: Call) -> Tensor | None:
 @denotes("Relu")
 def relu(call: Call) -> Tensor | None:
     """The maximum of a real number and 0."""
-    return _of_reals(call, lambda a: _maximum(a, ZERO))
+    return of_reals(call, lambda a: _maximum(a, ZERO))
 
 
 @denotes("Max")
 def maximum(call: Call) -> Tensor | None:
-    """The maximum of real numbers."""
-    return _of_reals(call, _maximum)
+    """The maximum of real numbers, or of integers."""
+    return _of_numbers(call, _maximum)
 
 
 @denotes("Min")
 def minimum(call: Call) -> Tensor | None:
-    """The minimum of real numbers."""
-    return _of_reals(call, _minimum)
+    """The minimum of real numbers, or of integers."""
+    return _of_numbers(call, _minimum)
+
+
+def _of_numbers(call: Call, compute: Callable[..., Element]) -> Tensor | None:
+    dtype = call.dtype()
+    return _pointwise(call, lambda *elements: compute(*(settled(e, dtype) for e in elements)))
 
 
 def _maximum(*elements: Element) -> Element:
-    return _extreme("maximum", *elements)
+    return extreme(MAXIMUM, *elements)
 
 
 def _minimum(*elements: Element) -> Element:
-    return _extreme("minimum", *elements)
-
-
-def _extreme(kind: str, *elements: Element) -> Element:
-    """A maximum or a minimum of elements in any order, each once, and at most one number.
-
-    ``min(high, max(low, x))`` with ``low <= high`` is written as ``max(low, min(high, x))``.
-    """
-    operands: dict[Element, None] = {}
-    for element in elements:
-        operands.update(dict.fromkeys(_operands(kind, element)))
-    numbers = [n for n in (element.number for element in operands) if n is not None]
-    rest = [element for element in operands if element.number is None]
-    limit = (max if kind == "maximum" else min)(numbers) if numbers else None
-    if kind == "minimum" and limit is not None and len(rest) == 1:
-        inner = _operands("maximum", rest[0])
-        low = next((e.number for e in inner if e.number is not None), None)
-        if len(inner) > 1 and low is not None and low <= limit:
-            others = [element for element in inner if element.number is None]
-            return _maximum(number(low), _minimum(number(limit), _maximum(*others)))
-    ordered = sorted(rest, key=lambda element: element.serial)
-    if limit is not None:
-        ordered.append(number(limit))
-    return ordered[0] if len(ordered) == 1 else function(kind, args=ordered)
-
-
-def _operands(kind: str, element: Element) -> list[Element]:
-    """The operands of a maximum or a minimum; any other element itself."""
-    single = element.single
-    if single is None or single.key != (kind,):
-        return [element]
-    return [arg for arg in single.args if isinstance(arg, Element)]
+    return extreme(MINIMUM, *elements)
 
 
 @denotes("Clip")
@@ -266,34 +241,3 @@ def compare(call: Call) -> Tensor | None:
         return function(kind, dtype, args=pair[::-1] if name.startswith("Greater") else pair)
 
     return elementwise(compute, operands, call.shape(), call.dtype())
-
-
-@denotes("Cast", "CastLike")
-def cast(call: Call) -> Tensor:
-    """The same number, where the new type represents all numbers of the old one; else rounded."""
-    x = call.operand(0)
-    source, target = x.dtype, call.dtype()
-    if source == target:
-        return x
-    saturates = call.attribute("saturate", 1)
-    rounding = call.attribute("round_mode", "up")
-
-    def compute(element: Element) -> Element:
-        value = settled(element, source)
-        origin = _origin(value, source)
-        if TensorProto.STRING not in (source, target):
-            if origin == target or target in LOSSLESS.get(origin, ()):
-                return value
-            if target == TensorProto.BOOL and is_truth(value):
-                return value
-        return function("cast", origin, target, saturates, rounding, args=[value])
-
-    return x.mapped(compute, target)
-
-
-def _origin(value: Element, source: int) -> int:
-    """The type of an input whose element this is, where it was converted without rounding."""
-    single = value.single
-    if single is None or single.key[0] != "input" or not isinstance(single.key[2], int):
-        return source
-    return single.key[2]

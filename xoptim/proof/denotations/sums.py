@@ -15,7 +15,7 @@ from xoptim.proof.calls import Call, axis_within, denotes, is_arithmetic
 from xoptim.proof.denotations.movement import number_of, permuted
 from xoptim.proof.elements import Element, function, inverse, of_dim
 from xoptim.proof.indices import Case, Unproved
-from xoptim.proof.laws import exponential, root
+from xoptim.proof.laws import exponential, logarithm, root
 from xoptim.proof.tensors import (
     Indices,
     Tensor,
@@ -112,7 +112,7 @@ def multiplied(case: Case, a: Tensor, b: Tensor) -> Tensor:
     return contracted(case, [first, second], result, [a, b])
 
 
-@denotes("FusedMatMul", domain="com.microsoft")
+@denotes("FusedMatMul", "TransposeMatMul", domain="com.microsoft")
 def fused_matmul(call: Call) -> Tensor | None:
     """A product of matrices, which may be transposed, times a number."""
     settings = ("transBatchA", "transBatchB")
@@ -165,8 +165,10 @@ def einsum(call: Call) -> Tensor | None:
     operands = [call.operand(place) for place in places]
     left, arrow, right = equation.replace(" ", "").partition("->")
     texts = left.split(",")
-    if "." in equation or not arrow or len(texts) != len(operands):
+    if "." in equation or len(texts) != len(operands):
         return None
+    if not arrow:  # the labels that occur once, in the order of the alphabet
+        right = "".join(sorted(label for label in {*left} - {","} if left.count(label) == 1))
     if any(len(text) != x.rank for text, x in zip(texts, operands, strict=True)):
         return None
     if len({*right}) != len(right) or not {*right} <= {*left}:
@@ -307,7 +309,7 @@ def reduce(call: Call) -> Tensor | None:
     if name == "ReduceL2":
         return result.mapped(root)
     if name == "ReduceLogSumExp":
-        return result.mapped(lambda e: function("log of a sum", args=[e]))
+        return result.mapped(logarithm)
     return result
 
 
