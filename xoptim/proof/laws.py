@@ -28,9 +28,12 @@ from xoptim.proof.elements import (
     order_of_term,
 )
 from xoptim.proof.kinds import (
+    AT_MOST,
     CONSTANT,
+    EQUAL,
     ERF,
     EXP,
+    LESS,
     LOG,
     MAXIMUM,
     MINIMUM,
@@ -230,6 +233,25 @@ def _argument(base: Factor) -> Element:
     return argument
 
 
+def comparison(kind: str, dtype: int, first: Element, second: Element) -> Element:
+    """1 where a comparison of two numbers of a type holds, else 0."""
+    a, b = first.number, second.number
+    if a is not None and b is not None:
+        holds = {LESS: a < b, AT_MOST: a <= b, EQUAL: a == b}[kind]
+        return ONE if holds else ZERO
+    pair = [first, second]
+    if kind == EQUAL:
+        pair.sort(key=lambda element: element.serial)
+    return function(kind, dtype, args=pair)
+
+
+def _compared(key: tuple[Hashable, ...], args: list[Any]) -> Element:
+    kind, dtype = key
+    assert isinstance(kind, str)
+    assert isinstance(dtype, int)
+    return comparison(kind, dtype, *args)
+
+
 def odd(kind: str, value: Element) -> Element:
     """A function whose sign changes with that of its argument."""
     if not value.terms:
@@ -248,6 +270,7 @@ LAWS[CONSTANT] = _applied_constant
 LAWS[WITHIN] = lambda _key, args: within(args[0])
 LAWS[ROOT] = lambda _key, args: root(args[0])
 LAWS[EXP] = lambda _key, args: exponential(args[0])
+LAWS[LESS] = LAWS[AT_MOST] = LAWS[EQUAL] = _compared
 LAWS[TANH] = lambda _key, args: odd(TANH, args[0])
 LAWS[ERF] = lambda _key, args: odd(ERF, args[0])
 LAWS[LOG] = lambda _key, args: logarithm(args[0])

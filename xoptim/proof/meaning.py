@@ -45,7 +45,7 @@ _MAX_DEPTH: Final = 3
 DEFINED: Final = frozenset(
     (
         *("Attention", "Celu", "Elu", "Gelu", "GroupNormalization", "HardSigmoid", "HardSwish"),
-        *("LeakyRelu", "LogSoftmax", "MeanVarianceNormalization", "Mish", "PRelu", "ReduceL1"),
+        *("LeakyRelu", "MeanVarianceNormalization", "Mish", "PRelu", "ReduceL1"),
         *("ReduceLogSum", "RotaryEmbedding", "Selu", "Shrink", "Softplus", "Softsign", "SwiGLU"),
         *("Swish", "ThresholdedRelu"),
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple, TypeAlias
 
-from xoptim.facts.dtypes import is_integer
+from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.proof.elements import ONE, ZERO, Element, Factor, Term, of_factor, order_of_term
 from xoptim.proof.indices import BOUND, PLACE, check_time
 from xoptim.proof.kinds import COMPARISONS, EQUAL, EXP, EXTREMES, LESS, MAXIMUM, ROOT, WHOLE
@@ -63,8 +63,14 @@ def _unknowns(value: Element) -> Iterator[Factor]:
     """The elements of inputs and the functions without laws that an element is made of."""
     for base in value.factors():
         is_free = not any(name[0] in (BOUND, PLACE) for name in base.free)
-        if is_free and not base.is_boolean and base.key[0] in ("input", "cast", "pointwise", WHOLE):
+        place = _TYPE_OF.get(str(base.key[0]))
+        dtype = None if place is None else base.key[place]
+        if is_free and isinstance(dtype, int) and is_float(dtype):
             yield base
+
+
+_TYPE_OF: Final = {"input": 2, "cast": 2, "pointwise": -1, WHOLE: -1}
+"""Where the key of a factor that may be NaN has the type of its values."""
 
 
 def _are_equal_for_nan(left: Element, right: Element, leaf: Factor, are_equal: AreEqual) -> bool:
@@ -105,9 +111,10 @@ class _Pieces:
         return all(
             not _is_possible((*conditions, *new))
             or self.agree(
-                _chosen(left, base, image), _chosen(right, base, image), (*conditions, *new)
+                _within(new, left, images), _within(new, right, images), (*conditions, *new)
             )
             for new, image in self._cases_of(base)
+            for images in ({base: image},)
         )
 
     def _choices(self, *values: Element) -> Iterator[Factor]:
@@ -168,9 +175,34 @@ def _elements(base: Factor) -> list[Element]:
     return [arg for arg in base.args if isinstance(arg, Element)]
 
 
-def _chosen(value: Element, base: Factor, image: Element) -> Element:
-    """An element with another one in place of a factor."""
-    return value.rewritten(lambda other: image if other is base else None)
+def _within(
+    conditions: Sequence[_Condition], value: Element, images: Mapping[Factor, Element]
+) -> Element:
+    """An element with others in place of factors, in a case.
+
+    Where two operands are equal, one is written in terms of the other.
+    """
+    chosen = value.rewritten(images.get)
+    if len(conditions) < _MIN_OF_EQUALITY:
+        return chosen
+    solution = _solved(conditions[0].value)
+    return chosen if solution is None else chosen.rewritten(dict([solution]).get)
+
+
+_MIN_OF_EQUALITY: Final = 2
+"""An equality is two conditions: an expression is at least 0, and so is its opposite."""
+
+
+def _solved(value: Element) -> tuple[Factor, Element] | None:
+    """A factor of an expression that is 0, and what it is; ``None`` where none is found."""
+    for (bounds, powers), number in value.terms.items():
+        if bounds or len(powers) != 1 or powers[0][1] != 1:
+            continue
+        base = powers[0][0]
+        rest = of_factor(base) - value.scaled(1 / Fraction(number))
+        if base not in rest.factors():
+            return base, rest
+    return None
 
 
 _Row: TypeAlias = tuple[Mapping[Term, Fraction], bool]

@@ -11,10 +11,10 @@ from onnx import TensorProto
 from xoptim.facts.dtypes import is_float
 from xoptim.proof.calls import Call, denotes, is_arithmetic, pointwise_function, settled
 from xoptim.proof.denotations.movement import number_of
-from xoptim.proof.elements import ONE, ZERO, Element, function, inverse
+from xoptim.proof.elements import ONE, ZERO, Element, inverse
 from xoptim.proof.indices import Unproved
-from xoptim.proof.kinds import MAXIMUM, MINIMUM
-from xoptim.proof.laws import exponential, extreme, root
+from xoptim.proof.kinds import AT_MOST, LESS, MAXIMUM, MINIMUM
+from xoptim.proof.laws import comparison, exponential, extreme, root
 from xoptim.proof.tensors import Tensor, elementwise
 
 _MAX_EXPONENT: Final = 8
@@ -28,7 +28,7 @@ def _pointwise(call: Call, compute: Callable[..., Element]) -> Tensor | None:
     What may be no real number has no laws.
     """
     operands = [call.operand(place) for place in range(len(call.operands))]
-    if not is_arithmetic(call) or call.opset < _BROADCASTS_SINCE:
+    if not is_arithmetic(call) or (call.opset < _BROADCASTS_SINCE and not call.node.domain):
         return None
     if any(x.dtype != call.dtype() for x in operands):
         return None
@@ -135,23 +135,24 @@ def power(call: Call) -> Tensor | None:
 
 @denotes("Relu")
 def relu(call: Call) -> Tensor | None:
-    """The maximum of a real number and 0."""
-    return of_reals(call, lambda a: _maximum(a, ZERO))
+    """The maximum of a number and 0."""
+    return of_numbers(call, lambda a: _maximum(a, ZERO))
 
 
 @denotes("Max")
 def maximum(call: Call) -> Tensor | None:
     """The maximum of real numbers, or of integers."""
-    return _of_numbers(call, _maximum)
+    return of_numbers(call, _maximum)
 
 
 @denotes("Min")
 def minimum(call: Call) -> Tensor | None:
     """The minimum of real numbers, or of integers."""
-    return _of_numbers(call, _minimum)
+    return of_numbers(call, _minimum)
 
 
-def _of_numbers(call: Call, compute: Callable[..., Element]) -> Tensor | None:
+def of_numbers(call: Call, compute: Callable[..., Element]) -> Tensor | None:
+    """A function of real numbers or of integers, which are in the range of their type."""
     dtype = call.dtype()
     return _pointwise(call, lambda *elements: compute(*(settled(e, dtype) for e in elements)))
 
@@ -166,9 +167,9 @@ def _minimum(*elements: Element) -> Element:
 
 @denotes("Clip")
 def clip(call: Call) -> Tensor | None:
-    """The minimum of the upper limit and the maximum of the lower limit and a real number."""
+    """The minimum of the upper limit and the maximum of the lower limit and a number."""
     x = call.operand(0)
-    if not is_arithmetic(call) or not is_float(x.dtype):
+    if not is_arithmetic(call):
         return None
     limits: list[Element | None] = []
     for place, name in ((1, "min"), (2, "max")):
@@ -177,13 +178,14 @@ def clip(call: Call) -> Tensor | None:
             limits.append(number_of(call, x.dtype, written))
         elif call.has(place):
             limit = call.operand(place)
-            limits.append(limit.at([0] * limit.rank))
+            limits.append(settled(limit.at([0] * limit.rank), x.dtype))
         else:
             limits.append(None)
     low, high = limits
 
     def compute(element: Element) -> Element:
-        above = element if low is None else _maximum(element, low)
+        value = settled(element, x.dtype)
+        above = value if low is None else _maximum(value, low)
         return above if high is None else _minimum(above, high)
 
     return x.mapped(compute)
@@ -234,10 +236,10 @@ def compare(call: Call) -> Tensor | None:
     operands = [call.operand(0), call.operand(1)]
     dtype = operands[0].dtype
     name = call.node.op_type
-    kind = "at most" if name.endswith("OrEqual") else "less"
+    kind = AT_MOST if name.endswith("OrEqual") else LESS
 
     def compute(a: Element, b: Element) -> Element:
         pair = [settled(a, dtype), settled(b, dtype)]
-        return function(kind, dtype, args=pair[::-1] if name.startswith("Greater") else pair)
+        return comparison(kind, dtype, *(pair[::-1] if name.startswith("Greater") else pair))
 
     return elementwise(compute, operands, call.shape(), call.dtype())

@@ -9,9 +9,9 @@ from onnx import TensorProto
 
 from xoptim.facts.dtypes import LOSSLESS, is_float, numpy_dtype
 from xoptim.proof.calls import Call, denotes, is_truth, settled
-from xoptim.proof.elements import Element, Factor, function
-from xoptim.proof.kinds import CONSTANT, SIZE, WITHIN
-from xoptim.proof.laws import of_number
+from xoptim.proof.elements import ONE, ZERO, Element, Factor, function
+from xoptim.proof.kinds import CONSTANT, EQUAL, SIZE, WITHIN
+from xoptim.proof.laws import comparison, of_number
 from xoptim.proof.tensors import Tensor
 
 
@@ -31,8 +31,8 @@ def cast(call: Call) -> Tensor:
         origin = _origin(value, source)
         if is_plain and (origin == target or target in LOSSLESS.get(origin, ())):
             return value
-        if target == TensorProto.BOOL and is_truth(value):
-            return value
+        if target == TensorProto.BOOL and is_plain:
+            return value if is_truth(value) else ONE - comparison(EQUAL, source, value, ZERO)
         if source in LOSSLESS.get(target, ()):
             rounded = _rounded(value, source, target)
             if rounded is not None:

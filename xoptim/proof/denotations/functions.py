@@ -8,13 +8,13 @@ from typing import Final
 
 from onnx import TensorProto
 
-from xoptim.facts.dtypes import is_float
+from xoptim.facts.dtypes import is_float, is_signed_integer
 from xoptim.proof.calls import Call, denotes, settled
-from xoptim.proof.denotations.arithmetic import of_reals
+from xoptim.proof.denotations.arithmetic import of_numbers, of_reals
 from xoptim.proof.denotations.movement import number_of
 from xoptim.proof.elements import ONE, ZERO, Element, function, inverse
 from xoptim.proof.kinds import EQUAL, ERF, LESS, MAXIMUM, MINIMUM, TANH
-from xoptim.proof.laws import exponential, extreme, logarithm, odd
+from xoptim.proof.laws import comparison, exponential, extreme, logarithm, odd
 from xoptim.proof.tensors import Tensor, elementwise
 
 _HALF: Final = Fraction(1, 2)
@@ -22,8 +22,16 @@ _HALF: Final = Fraction(1, 2)
 
 @denotes("Abs")
 def absolute(call: Call) -> Tensor | None:
-    """The maximum of a real number and its opposite."""
-    return of_reals(call, lambda a: extreme(MAXIMUM, a, -a))
+    """The maximum of a number and its opposite, which wraps around for the least integer."""
+    dtype = call.dtype()
+    if not is_float(dtype) and not is_signed_integer(dtype):
+        return None
+
+    def compute(a: Element) -> Element:
+        value = settled(a, dtype)
+        return extreme(MAXIMUM, value, settled(-value, dtype))
+
+    return of_numbers(call, compute)
 
 
 @denotes("Sign")
@@ -32,7 +40,7 @@ def sign(call: Call) -> Tensor | None:
     dtype = call.dtype()
 
     def compute(a: Element) -> Element:
-        return function(LESS, dtype, args=[ZERO, a]) - function(LESS, dtype, args=[a, ZERO])
+        return comparison(LESS, dtype, ZERO, a) - comparison(LESS, dtype, a, ZERO)
 
     return of_reals(call, compute)
 
@@ -84,9 +92,7 @@ def equal(call: Call) -> Tensor | None:
     def compute(a: Element, b: Element) -> Element:
         if dtype == TensorProto.BOOL:
             return ONE - a - b + (a * b).scaled(2)
-        pair = [settled(a, dtype), settled(b, dtype)]
-        pair.sort(key=lambda element: element.serial)
-        return function(EQUAL, dtype, args=pair)
+        return comparison(EQUAL, dtype, settled(a, dtype), settled(b, dtype))
 
     return elementwise(compute, operands, call.shape(), call.dtype())
 

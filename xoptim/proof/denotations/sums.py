@@ -315,7 +315,7 @@ def reduce(call: Call) -> Tensor | None:
 
 @denotes("ReduceMax", "ReduceMin", "ReduceProd")
 def reduce_without_laws(call: Call) -> Tensor | None:
-    """A function of the elements along axes, in any order."""
+    """A function of the elements along axes, in any order; a minimum is a maximum of opposites."""
     x, name = call.operand(0), call.node.op_type
     if not is_covered(call, 0) or not is_float(x.dtype):
         return None
@@ -325,10 +325,16 @@ def reduce_without_laws(call: Call) -> Tensor | None:
     if not axes:
         return reshaped(call.case, x, call.shape())
     # The formal sum of marked elements says which elements there are.
+    sign = -1 if name == "ReduceMin" else 1
+    kind = "ReduceMax" if name == "ReduceMin" else name
     result = summed_over(
-        call.case, x, removed, keeps=keeps, change=lambda e: function(name, "of", args=[e])
+        call.case,
+        x,
+        removed,
+        keeps=keeps,
+        change=lambda e: function(kind, "of", args=[e.scaled(sign)]),
     )
-    return result.mapped(lambda e: function(name, args=[e]))
+    return result.mapped(lambda e: function(kind, args=[e]).scaled(sign))
 
 
 @denotes("GlobalAveragePool")
@@ -358,6 +364,13 @@ def softmax(call: Call) -> Tensor | None:
     flat = (product(x.shape[:axis]), product(x.shape[axis:]))
     matrix = _softmax_along(call.case, reshaped(call.case, x, flat), 1)
     return reshaped(call.case, matrix, x.shape)
+
+
+@denotes("LogSoftmax")
+def log_softmax(call: Call) -> Tensor | None:
+    """The logarithm of Softmax."""
+    result = softmax(call)
+    return None if result is None else result.mapped(logarithm)
 
 
 def _softmax_along(case: Case, x: Tensor, axis: int) -> Tensor:
