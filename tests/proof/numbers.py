@@ -13,7 +13,20 @@ import numpy as np
 from xoptim.facts.dims import Dim, evaluate
 from xoptim.proof.elements import Element, Factor
 from xoptim.proof.indices import ElementName
-from xoptim.proof.kinds import CONSTANT, ERF, EXP, LOG, ROOT, SIZE, SUM, TANH, WITHIN, Stored
+from xoptim.proof.kinds import (
+    CONSTANT,
+    ERF,
+    EXP,
+    FLOOR,
+    LOG,
+    ROOT,
+    ROUND,
+    SIZE,
+    SUM,
+    TANH,
+    WITHIN,
+    Stored,
+)
 
 Functions = Callable[[tuple[Any, ...], list[float]], float]
 """The value of a function without laws: takes its key and the values of its arguments."""
@@ -34,7 +47,8 @@ _REAL_FUNCTIONS: Mapping[str, Callable[[float], float]] = {
     LOG: math.log,
     TANH: math.tanh,
     ERF: math.erf,
-    "floor": math.floor,
+    FLOOR: math.floor,
+    ROUND: round,
 }
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from xoptim.facts.dims import Bounds, Dim, bounds, is_anonymous
-from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
+from xoptim.facts.dims import Dim, is_anonymous
+from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.facts.schema import attribute_names, since_version
 from xoptim.facts.shapes import Info, Shape, normalized
 from xoptim.graph.graph import Graph
@@ -21,7 +21,7 @@ from xoptim.operators.registry import OperatorKey, Trait, has_trait, is_determin
 from xoptim.proof.elements import Argument, Element, function
 from xoptim.proof.indices import Case, Unproved
 from xoptim.proof.kinds import WHOLE
-from xoptim.proof.laws import dim_of
+from xoptim.proof.ranges import limits_of, range_of
 from xoptim.proof.tensors import Indices, Tensor, elementwise
 
 _WIDE: Final = {TensorProto.INT64, TensorProto.INT32, TensorProto.INT16, TensorProto.INT8}
@@ -123,11 +123,16 @@ class Call:
             raise Unproved(f"axes of {self.node.op_type} that are data")
         return axes
 
-    def key(self) -> tuple[Hashable, ...]:
-        """All that decides what the node computes, but for its operands and their types."""
+    def key(self, without: Sequence[str] = ()) -> tuple[Hashable, ...]:
+        """All that decides what the node computes, but for its operands and their types.
+
+        ``without``: attributes that do not count.
+        """
         node = self.node
         names = attribute_names(node.op_type, node.domain, node.opset) or node.attribute.keys()
-        values = ((name, self.attribute(name)) for name in sorted({*names, *node.attribute}))
+        values = (
+            (name, self.attribute(name)) for name in sorted({*names, *node.attribute} - {*without})
+        )
         settings = tuple((name, _hashable(value)) for name, value in values)
         bodies = tuple((name, _body_key(body)) for name, body in sorted(node.bodies.items()))
         version = since_version(node.op_type, node.domain, node.opset) or node.opset
@@ -187,11 +192,10 @@ def settled(element: Element, dtype: int) -> Element:
     """
     if not is_integer(dtype) or element.single is not None:
         return element
-    low, high = _range(element)
-    if low is not None and high is not None and dtype in RING_TYPES:
-        limits = np.iinfo(numpy_dtype(dtype))
-        if limits.min <= low and high <= limits.max:
-            return element
+    low, high = range_of(element)
+    least, greatest = limits_of(dtype)
+    if low is not None and high is not None and least <= low and high <= greatest:
+        return element
     return function("wrapped", dtype, args=[element])
 
 
@@ -199,23 +203,8 @@ def is_truth(element: Element) -> bool:
     """Whether an element is known to be 0 or 1."""
     if element.single is not None:
         return element.single.is_boolean
-    low, high = _range(element)
+    low, high = range_of(element)
     return low is not None and high is not None and low >= 0 and high <= 1
-
-
-def _range(element: Element) -> Bounds:
-    """Limits of an integer that is made of sizes, or of truth values; else no limits."""
-    dim = dim_of(element)
-    if dim is not None:
-        return bounds(dim)
-    low = high = 0
-    for (sums, powers), number in element.terms.items():
-        are_truths = all(base.is_boolean and power > 0 for base, power in powers)
-        if sums or not are_truths or not isinstance(number, int):
-            return None, None
-        low += min(number, 0) if powers else number
-        high += max(number, 0) if powers else number
-    return low, high
 
 
 def settled_tensor(tensor: Tensor) -> Tensor:
@@ -259,8 +248,11 @@ def _pointwise(call: Call) -> Tensor:
     return elementwise(pointwise_function(call), operands, call.shape(), call.dtype())
 
 
-def pointwise_function(call: Call) -> Callable[..., Element]:
-    """The operator as a function without laws of an element of each operand."""
+def pointwise_function(call: Call, without: Sequence[str] = ()) -> Callable[..., Element]:
+    """The operator as a function without laws of an element of each operand.
+
+    ``without``: attributes that say which elements these are.
+    """
     present = [x for x in call.operands if x is not None]
     is_commutative = has_trait(call.node.domain, call.node.op_type, Trait.COMMUTATIVE)
     if call.case.is_exact and call.node.op_type in _SIGNED_ZEROS:
@@ -269,7 +261,7 @@ def pointwise_function(call: Call) -> Callable[..., Element]:
     while omitted and omitted[-1]:
         omitted.pop()
     types = tuple(x.dtype for x in present)
-    key = ("pointwise", *call.key(), tuple(omitted), types, call.dtype())
+    key = ("pointwise", *call.key(without), tuple(omitted), types, call.dtype())
 
     def compute(*elements: Element) -> Element:
         settled_ones = [settled(e, t) for e, t in zip(elements, types, strict=True)]

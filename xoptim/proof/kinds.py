@@ -32,6 +32,10 @@ TANH: Final = "tanh"
 """Kind of a factor that is a hyperbolic tangent."""
 ERF: Final = "erf"
 """Kind of a factor that is the error function."""
+ROUND: Final = "round"
+"""Kind of a factor that is a real number rounded half to even."""
+FLOOR: Final = "floor"
+"""Kind of a factor that is the greatest integer that is at most a real number."""
 LOG: Final = "log"
 """Kind of a factor that is a natural logarithm."""
 
@@ -51,6 +55,7 @@ class Stored:
         label = f"{array.dtype} {array.shape}".encode()
         # the types of ml_dtypes, such as bfloat16, have kind V
         is_integer = array.dtype.kind in "iub"
+        self.is_whole = is_integer  # whether all elements are integers
         self.is_finite = is_integer or bool(np.isfinite(array.astype(np.float64)).all())
         self.digest = digest_of(label, np.ascontiguousarray(array).tobytes())
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from xoptim.facts.dims import Dim
+from xoptim.facts.dtypes import is_integer
 from xoptim.proof.elements import (
     LAWS,
     ONE,
@@ -33,11 +34,14 @@ from xoptim.proof.kinds import (
     EQUAL,
     ERF,
     EXP,
+    EXTREMES,
+    FLOOR,
     LESS,
     LOG,
     MAXIMUM,
     MINIMUM,
     ROOT,
+    ROUND,
     SIZE,
     SPECIAL,
     SUM,
@@ -252,6 +256,56 @@ def _compared(key: tuple[Hashable, ...], args: list[Any]) -> Element:
     return comparison(kind, dtype, *args)
 
 
+def rounded(value: Element) -> Element:
+    """A real number, rounded half to even; a limit that is an integer is applied afterwards."""
+    if is_whole(value):
+        return value
+    limits = _limited(value)
+    if limits is not None:
+        kind, operands = limits
+        return extreme(kind, *map(rounded, operands))
+    return odd(ROUND, value)
+
+
+def _limited(value: Element) -> tuple[str, list[Element]] | None:
+    """The operands of a multiple of a maximum or a minimum, times this multiple."""
+    if len(value.terms) != 1:
+        return None
+    (((bounds, powers), scale),) = value.terms.items()
+    if bounds or len(powers) != 1 or powers[0][1] != 1 or scale < 0:
+        return None
+    base = powers[0][0]
+    if base.key[0] not in EXTREMES:
+        return None
+    operands = [arg.scaled(scale) for arg in base.args if isinstance(arg, Element)]
+    return str(base.key[0]), operands
+
+
+def is_whole(value: Element) -> bool:
+    """Whether an element is known to be an integer."""
+    return all(
+        isinstance(coefficient, int)
+        and all(power > 0 and _is_whole_factor(base) for base, power in powers)
+        for (_, powers), coefficient in value.terms.items()
+    )
+
+
+def _is_whole_factor(base: Factor) -> bool:
+    kind = base.key[0]
+    if kind in (SIZE, ROUND, FLOOR) or base.is_boolean:
+        return True
+    if kind == "input":
+        return isinstance(base.key[2], int) and is_integer(base.key[2])
+    if kind == CONSTANT:
+        return isinstance(base.key[1], Stored) and base.key[1].is_whole
+    return kind in EXTREMES and all(is_whole(arg) for arg in base.args if isinstance(arg, Element))
+
+
+def floor(value: Element) -> Element:
+    """The greatest integer that is at most a real number."""
+    return value if is_whole(value) else function(FLOOR, args=[value])
+
+
 def odd(kind: str, value: Element) -> Element:
     """A function whose sign changes with that of its argument."""
     if not value.terms:
@@ -271,6 +325,8 @@ LAWS[WITHIN] = lambda _key, args: within(args[0])
 LAWS[ROOT] = lambda _key, args: root(args[0])
 LAWS[EXP] = lambda _key, args: exponential(args[0])
 LAWS[LESS] = LAWS[AT_MOST] = LAWS[EQUAL] = _compared
+LAWS[ROUND] = lambda _key, args: rounded(args[0])
+LAWS[FLOOR] = lambda _key, args: floor(args[0])
 LAWS[TANH] = lambda _key, args: odd(TANH, args[0])
 LAWS[ERF] = lambda _key, args: odd(ERF, args[0])
 LAWS[LOG] = lambda _key, args: logarithm(args[0])

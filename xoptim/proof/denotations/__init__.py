@@ -1,5 +1,13 @@
 """What operators compute, element by element; each module registers its operators."""
 
-from xoptim.proof.denotations import arithmetic, casts, functions, fused, movement, sums
+from xoptim.proof.denotations import (
+    arithmetic,
+    casts,
+    functions,
+    fused,
+    movement,
+    quantization,
+    sums,
+)
 
-__all__ = ["arithmetic", "casts", "functions", "fused", "movement", "sums"]
+__all__ = ["arithmetic", "casts", "functions", "fused", "movement", "quantization", "sums"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 from onnx import TensorProto
@@ -12,6 +13,7 @@ from xoptim.proof.calls import Call, denotes, is_truth, settled
 from xoptim.proof.elements import ONE, ZERO, Element, Factor, function
 from xoptim.proof.kinds import CONSTANT, EQUAL, SIZE, WITHIN
 from xoptim.proof.laws import comparison, of_number
+from xoptim.proof.ranges import range_of
 from xoptim.proof.tensors import Tensor
 
 
@@ -33,6 +35,8 @@ def cast(call: Call) -> Tensor:
             return value
         if target == TensorProto.BOOL and is_plain:
             return value if is_truth(value) else ONE - comparison(EQUAL, source, value, ZERO)
+        if is_exactly_float(value, target):
+            return value
         if source in LOSSLESS.get(target, ()):
             rounded = _rounded(value, source, target)
             if rounded is not None:
@@ -48,6 +52,22 @@ def _origin(value: Element, source: int) -> int:
     if single is None or single.key[0] != "input" or not isinstance(single.key[2], int):
         return source
     return single.key[2]
+
+
+_EXACT: Final[dict[int, int]] = {
+    TensorProto.BFLOAT16: 1 << 8,
+    TensorProto.FLOAT16: 1 << 11,
+    TensorProto.FLOAT: 1 << 24,
+    TensorProto.DOUBLE: 1 << 53,
+}
+"""Floating-point types, and the integer up to which they represent all integers."""
+
+
+def is_exactly_float(value: Element, dtype: int) -> bool:
+    """Whether an integer of known limits has the same value in a floating-point type."""
+    low, high = range_of(value)
+    limit = _EXACT.get(dtype, -1)
+    return low is not None and high is not None and -limit <= low and high <= limit
 
 
 def _rounded(value: Element, source: int, target: int) -> Element | None:

@@ -12,9 +12,9 @@ from xoptim.facts.dtypes import is_float, is_signed_integer
 from xoptim.proof.calls import Call, denotes, settled
 from xoptim.proof.denotations.arithmetic import of_numbers, of_reals
 from xoptim.proof.denotations.movement import number_of
-from xoptim.proof.elements import ONE, ZERO, Element, function, inverse
+from xoptim.proof.elements import ONE, ZERO, Element, inverse
 from xoptim.proof.kinds import EQUAL, ERF, LESS, MAXIMUM, MINIMUM, TANH
-from xoptim.proof.laws import comparison, exponential, extreme, logarithm, odd
+from xoptim.proof.laws import comparison, exponential, extreme, floor, logarithm, odd, rounded
 from xoptim.proof.tensors import Tensor, elementwise
 
 _HALF: Final = Fraction(1, 2)
@@ -66,17 +66,19 @@ def erf(call: Call) -> Tensor | None:
 @denotes("Ceil")
 def ceil(call: Call) -> Tensor | None:
     """The opposite of the greatest integer that is at most the opposite."""
-    return of_reals(call, lambda a: -_floor(-a))
+    return of_reals(call, lambda a: -floor(-a))
 
 
 @denotes("Floor")
-def floor(call: Call) -> Tensor | None:
+def floor_of(call: Call) -> Tensor | None:
     """The greatest integer that is at most a real number."""
-    return of_reals(call, _floor)
+    return of_reals(call, floor)
 
 
-def _floor(value: Element) -> Element:
-    return function("floor", args=[value])
+@denotes("Round")
+def round_of(call: Call) -> Tensor | None:
+    """The closest integer, the even one of two."""
+    return of_reals(call, rounded)
 
 
 @denotes("Equal")

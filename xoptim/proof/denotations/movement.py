@@ -112,11 +112,15 @@ def concat(call: Call) -> Tensor | None:
     axis = call.attribute("axis")
     if axis is None:
         return None
-    axis = axis_within(axis, rank)
     if len({x.dtype for x in xs}) > 1:
         raise Unproved("a Concat of several types")
+    return joined(call, xs, axis_within(axis, rank))
+
+
+def joined(call: Call, xs: Sequence[Tensor], axis: int) -> Tensor:
+    """Tensors of one type, one after the other along an axis."""
     for x in xs[1:]:
-        for place in range(rank):
+        for place in range(x.rank):
             if place != axis:
                 require_equal(x.shape[place], xs[0].shape[place], or_one=False)
 

@@ -136,7 +136,8 @@ def _transposed(x: Tensor) -> Tensor:
 @denotes("Gemm")
 def gemm(call: Call) -> Tensor | None:
     """``alpha * A * B + beta * C``."""
-    if not is_covered(call, 0, 1) or call.opset < 7 or not is_float(call.dtype()):
+    is_old = call.opset < 7 and not call.node.domain
+    if not is_covered(call, 0, 1) or is_old or not is_float(call.dtype()):
         return None
     a, b = call.operand(0), call.operand(1)
     a = _transposed(a) if call.attribute("transA", 0) else a
@@ -188,16 +189,23 @@ def einsum(call: Call) -> Tensor | None:
 @denotes("Conv")
 def conv(call: Call) -> Tensor | None:
     """Sums over the channels and places of a kernel that moves over an image."""
-    if not is_covered(call, 0, 1) or call.attribute("auto_pad", "NOTSET") != "NOTSET":
+    if not is_covered(call, 0, 1):
         return None
-    x, w = call.operand(0), call.operand(1)
+    bias = call.operand(2) if call.has(2) else None
+    return convolved(call, call.operand(0), call.operand(1), bias)
+
+
+def convolved(call: Call, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor | None:
+    """The convolution of an image with the attributes of a node."""
+    if call.attribute("auto_pad", "NOTSET") != "NOTSET":
+        return None
     spatial = x.rank - 2
     groups = call.attribute("group", 1)
     strides = call.attribute("strides") or [1] * spatial
     dilations = call.attribute("dilations") or [1] * spatial
     pads = call.attribute("pads") or [0] * 2 * spatial
     channels, shape = w.shape[1], call.shape()
-    _require_kernel(call, groups)
+    _require_kernel(call, x, w, bias, groups)
     case = call.case
 
     def read(indices: Indices) -> Element:
@@ -230,17 +238,16 @@ def conv(call: Call) -> Tensor | None:
             return total(case, w.shape[axis + 2], at)
 
         value = real(along(0, [], []))
-        return value + real(call.operand(2).at([channel])) if call.has(2) else value
+        return value if bias is None else value + real(bias.at([channel]))
 
     return Tensor((x.shape[0], w.shape[0], *shape[2:]), x.dtype, read)
 
 
-def _require_kernel(call: Call, groups: int) -> None:
+def _require_kernel(call: Call, x: Tensor, w: Tensor, bias: Tensor | None, groups: int) -> None:
     """Raise where the channels of an image, a kernel and a bias do not fit."""
-    x, w = call.operand(0), call.operand(1)
     require_equal(x.shape[1], w.shape[1] * groups, or_one=False)
-    if call.has(2):
-        require_equal(call.operand(2).shape[0], w.shape[0], or_one=False)
+    if bias is not None:
+        require_equal(bias.shape[0], w.shape[0], or_one=False)
     kernel = call.node.attribute.get("kernel_shape")
     if kernel is not None and tuple(kernel) != w.shape[2:]:
         raise Unproved("a kernel of another shape")
@@ -319,21 +326,25 @@ def reduce_without_laws(call: Call) -> Tensor | None:
     x, name = call.operand(0), call.node.op_type
     if not is_covered(call, 0) or not is_float(x.dtype):
         return None
-    axes = [axis for axis in _reduced_axes(call, x) if x.shape[axis] != 1]
     keeps = call.attribute("keepdims", 1) == 1
     removed = _reduced_axes(call, x)
-    if not axes:
+    if all(x.shape[axis] == 1 for axis in removed):
         return reshaped(call.case, x, call.shape())
-    # The formal sum of marked elements says which elements there are.
+    return collected(call.case, x, removed, name, keeps=keeps)
+
+
+def collected(case: Case, x: Tensor, axes: Sequence[int], name: str, *, keeps: bool) -> Tensor:
+    """A function of all elements along axes, by the name of the operator that reduces them.
+
+    The formal sum of marked elements says which elements there are.
+    """
     sign = -1 if name == "ReduceMin" else 1
     kind = "ReduceMax" if name == "ReduceMin" else name
-    result = summed_over(
-        call.case,
-        x,
-        removed,
-        keeps=keeps,
-        change=lambda e: function(kind, "of", args=[e.scaled(sign)]),
-    )
+
+    def mark(value: Element) -> Element:
+        return function(kind, "of", args=[value.scaled(sign)])
+
+    result = summed_over(case, x, axes, keeps=keeps, change=mark)
     return result.mapped(lambda e: function(kind, args=[e]).scaled(sign))
 
 
