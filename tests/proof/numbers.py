@@ -43,7 +43,7 @@ _REDUCTIONS: Mapping[tuple[Any, ...], Callable[[list[float]], float]] = {
 }
 
 _REAL_FUNCTIONS: Mapping[str, Callable[[float], float]] = {
-    EXP: math.exp,
+    EXP: lambda x: math.exp(x) if x < 700 else math.inf,
     LOG: math.log,
     TANH: math.tanh,
     ERF: math.erf,

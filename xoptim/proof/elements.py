@@ -29,6 +29,7 @@ from xoptim.proof.indices import (
 from xoptim.proof.kinds import (
     COMPARISONS,
     CONSTANT,
+    MASKED,
     ROOT,
     SIZE,
     SPECIAL,
@@ -81,7 +82,7 @@ class Factor:
             (arg.level if isinstance(arg, Element) else level_of(arg) for arg in args), default=0
         )
         # whether it may be no real number
-        self.is_special = key[0] == SPECIAL or (
+        self.is_special = key[0] in (SPECIAL, MASKED) or (
             key[0] == CONSTANT and isinstance(key[1], Stored) and not key[1].is_finite
         )
         # whether it is 0 or 1; the last part of a key is the type of the results

@@ -44,7 +44,7 @@ _MAX_DEPTH: Final = 3
 """Maximal number of definitions within definitions."""
 DEFINED: Final = frozenset(
     (
-        *("Attention", "Celu", "Elu", "Gelu", "GroupNormalization", "HardSigmoid", "HardSwish"),
+        *("Celu", "Elu", "Gelu", "GroupNormalization", "HardSigmoid", "HardSwish"),
         *("LeakyRelu", "MeanVarianceNormalization", "Mish", "PRelu", "ReduceL1"),
         *("ReduceLogSum", "RotaryEmbedding", "Selu", "Shrink", "Softplus", "Softsign", "SwiGLU"),
         *("Swish", "ThresholdedRelu"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -156,6 +157,7 @@ _FUNCTIONS: Mapping[str, Callable[[tuple[Any, ...], list[float]], float]] = {
     "minimum": lambda _, args: min(args),
     "less": lambda _, args: float(args[0] < args[1]),
     "at most": lambda _, args: float(args[0] <= args[1]),
+    "masked": lambda _, args: args[1] if args[0] else -math.inf,
     "special": lambda key, _: float(key[1]),
     "listed": lambda _, args: args[int(args[-1])],
     "equal": lambda _, args: float(args[0] == args[1]),

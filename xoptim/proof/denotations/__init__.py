@@ -2,6 +2,7 @@
 
 from xoptim.proof.denotations import (
     arithmetic,
+    attention,
     casts,
     functions,
     fused,
@@ -10,4 +11,13 @@ from xoptim.proof.denotations import (
     sums,
 )
 
-__all__ = ["arithmetic", "casts", "functions", "fused", "movement", "quantization", "sums"]
+__all__ = [
+    "arithmetic",
+    "attention",
+    "casts",
+    "functions",
+    "fused",
+    "movement",
+    "quantization",
+    "sums",
+]

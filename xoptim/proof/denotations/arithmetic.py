@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -11,9 +11,9 @@ from onnx import TensorProto
 from xoptim.facts.dtypes import is_float
 from xoptim.proof.calls import Call, denotes, is_arithmetic, pointwise_function, settled
 from xoptim.proof.denotations.movement import number_of
-from xoptim.proof.elements import ONE, ZERO, Element, inverse
+from xoptim.proof.elements import ONE, ZERO, Element, function, inverse
 from xoptim.proof.indices import Unproved
-from xoptim.proof.kinds import AT_MOST, LESS, MAXIMUM, MINIMUM
+from xoptim.proof.kinds import AT_MOST, LESS, MASKED, MAXIMUM, MINIMUM, SPECIAL
 from xoptim.proof.laws import comparison, exponential, extreme, root
 from xoptim.proof.tensors import Tensor, elementwise
 
@@ -22,10 +22,12 @@ _BROADCASTS_SINCE: Final = 7
 _HALF: Final = Fraction(1, 2)
 
 
-def _pointwise(call: Call, compute: Callable[..., Element]) -> Tensor | None:
+def _pointwise(
+    call: Call, compute: Callable[..., Element], *, takes_special: bool = False
+) -> Tensor | None:
     """A function of an element of each operand, ``None`` where these are not numbers of a ring.
 
-    What may be no real number has no laws.
+    What may be no real number has no laws, unless the function takes it.
     """
     operands = [call.operand(place) for place in range(len(call.operands))]
     if not is_arithmetic(call) or (call.opset < _BROADCASTS_SINCE and not call.node.domain):
@@ -35,7 +37,7 @@ def _pointwise(call: Call, compute: Callable[..., Element]) -> Tensor | None:
     without_laws = pointwise_function(call)
 
     def checked(*elements: Element) -> Element:
-        if any(element.is_special for element in elements):
+        if not takes_special and any(element.is_special for element in elements):
             return without_laws(*elements)
         return compute(*elements)
 
@@ -50,7 +52,27 @@ def of_reals(call: Call, compute: Callable[..., Element]) -> Tensor | None:
 @denotes("Add", "Sum")
 def add(call: Call) -> Tensor | None:
     """The sum."""
-    return _pointwise(call, _sum)
+    without_laws = pointwise_function(call)
+
+    def compute(*elements: Element) -> Element:
+        if not any(element.is_special for element in elements):
+            return _sum(*elements)
+        total = _masked_sum(elements)
+        return without_laws(*elements) if total is None else total
+
+    return _pointwise(call, compute, takes_special=True)
+
+
+def _masked_sum(elements: Sequence[Element]) -> Element | None:
+    """The sum of real numbers and one that is masked, ``None`` for others."""
+    special = [element for element in elements if element.is_special]
+    single = special[0].single
+    if len(special) > 1 or single is None or single.key[0] != MASKED:
+        return None
+    condition, value = single.args
+    assert isinstance(value, Element)
+    total = sum((element for element in elements if element is not special[0]), value)
+    return None if value.is_special else function(MASKED, args=[condition, total])
 
 
 def _sum(*elements: Element) -> Element:
@@ -195,11 +217,16 @@ def clip(call: Call) -> Tensor | None:
 def where(call: Call) -> Tensor | None:
     """A choice; between numbers of a ring, it is a sum of products with the condition."""
     without_laws = pointwise_function(call)
+    is_real = is_float(call.dtype()) and not call.case.is_exact
     has_laws = is_arithmetic(call) or call.dtype() == TensorProto.BOOL
 
     def compute(condition: Element, then: Element, otherwise: Element) -> Element:
         if then is otherwise:
             return then
+        if is_real and _is_lowest(otherwise) and not then.is_special:
+            return function(MASKED, args=[condition, then])
+        if is_real and _is_lowest(then) and not otherwise.is_special:
+            return function(MASKED, args=[ONE - condition, otherwise])
         if not has_laws or then.is_special or otherwise.is_special:
             return without_laws(condition, then, otherwise)
         return otherwise + condition * (then - otherwise)
@@ -208,6 +235,10 @@ def where(call: Call) -> Tensor | None:
     if [x.dtype for x in operands] != [TensorProto.BOOL, call.dtype(), call.dtype()]:
         raise Unproved("a Where of several types")
     return elementwise(compute, operands, call.shape(), call.dtype())
+
+
+def _is_lowest(value: Element) -> bool:
+    return value.single is not None and value.single.key == (SPECIAL, "-inf")
 
 
 @denotes("And", "Or", "Xor", "Not")

@@ -158,14 +158,26 @@ def split(call: Call) -> list[Tensor] | None:
         if not name and place + 1 < len(call.node.output):
             return None
         shape = call.shape(place) if name else x.shape
-        tensors.append(_range(call, x, axis, start, shape))
+        tensors.append(_range(x, axis, start, shape))
         start = start + shape[axis]
     if start != x.shape[axis]:
         raise Unproved("sizes of a Split that are not understood")
     return tensors
 
 
-def _range(call: Call, x: Tensor, axis: int, start: Dim, shape: Sequence[Dim]) -> Tensor:
+def split_along(x: Tensor, axis: int, sizes: Sequence[Dim]) -> list[Tensor]:
+    """Parts of a tensor of these sizes along an axis."""
+    total: Dim = sum(sizes[1:], sizes[0])
+    require_equal(total, x.shape[axis], or_one=False)
+    parts: list[Tensor] = []
+    start: Dim = 0
+    for size in sizes:
+        parts.append(_range(x, axis, start, [*x.shape[:axis], size, *x.shape[axis + 1 :]]))
+        start = start + size
+    return parts
+
+
+def _range(x: Tensor, axis: int, start: Dim, shape: Sequence[Dim]) -> Tensor:
     def read(indices: Indices) -> Element:
         return x.at([*indices[:axis], indices[axis] + start, *indices[axis + 1 :]])
 

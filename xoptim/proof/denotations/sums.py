@@ -15,6 +15,7 @@ from xoptim.proof.calls import Call, axis_within, denotes, is_arithmetic
 from xoptim.proof.denotations.movement import number_of, permuted
 from xoptim.proof.elements import Element, function, inverse, of_dim
 from xoptim.proof.indices import Case, Unproved
+from xoptim.proof.kinds import MASKED
 from xoptim.proof.laws import exponential, logarithm, root
 from xoptim.proof.tensors import (
     Indices,
@@ -385,11 +386,22 @@ def log_softmax(call: Call) -> Tensor | None:
 
 
 def _softmax_along(case: Case, x: Tensor, axis: int) -> Tensor:
-    powers = x.mapped(lambda e: exponential(real(e)))
+    powers = x.mapped(masked_exponential)
     sums = summed_over(case, powers, [axis], keeps=True, change=lambda e: e)
     return Tensor(
         x.shape, x.dtype, lambda indices: powers.at(indices) * inverse(broadcast_at(sums, indices))
     )
+
+
+def masked_exponential(value: Element) -> Element:
+    """The exponential of a real number, or 0 where it is masked."""
+    single = value.single
+    if single is not None and single.key[0] == MASKED:
+        condition, rest = single.args
+        assert isinstance(condition, Element)
+        assert isinstance(rest, Element)
+        return condition * masked_exponential(rest)
+    return exponential(real(value))
 
 
 @denotes("BatchNormalization")
