@@ -117,13 +117,15 @@ class Numbers:
         """The elements that a formal sum lists."""
         members: list[float] = []
         for (bounds, powers), coefficient in listed.terms.items():
-            ((base, power),) = powers
+            *conditions, (base, power) = sorted(powers, key=lambda p: p[0].key[0] != WITHIN)
             assert power == 1
             (member,) = base.args
             assert isinstance(member, Element)
             extents = [range(evaluate(extent, sizes)) for _, extent in bounds]
             for place in itertools.product(*extents):
                 inner = {**sizes, **dict(zip((name for name, _ in bounds), place, strict=True))}
+                if not all(self.factor(condition, inner) for condition, _ in conditions):
+                    continue
                 members += [self.element(member, inner)] * int(coefficient)
         return members
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.dtypes import is_integer
@@ -49,6 +50,8 @@ from xoptim.proof.kinds import (
     WITHIN,
     Stored,
 )
+
+_MAX_EXPONENT: Final = 8
 
 
 def dim_of(value: Element) -> Dim | None:
@@ -132,6 +135,23 @@ def _positive_of_log(term: Term, coefficient: Number) -> Element | None:
     base = powers[0][0]
     is_inverse = base.key[0] == LOG and is_positive(_argument(base))
     return _argument(base).power(coefficient) if is_inverse else None
+
+
+def power_of(base: Element, exponent: Element) -> Element | None:
+    """A power whose exponent is a small integer or a multiple of a quarter; else ``None``."""
+    if exponent.number is None:
+        return None
+    value = Fraction(exponent.number)
+    if abs(value) > _MAX_EXPONENT:
+        return None
+    if value == int(value):
+        return base.power(int(value))
+    quarters = value * 4
+    if quarters != int(quarters) or abs(value) > 1:
+        return None
+    if int(quarters) % 2 == 0:
+        return root(base).power(int(quarters) // 2)
+    return root(root(base)).power(int(quarters))
 
 
 def extreme(kind: str, *elements: Element) -> Element:
@@ -238,15 +258,40 @@ def _argument(base: Factor) -> Element:
 
 
 def comparison(kind: str, dtype: int, first: Element, second: Element) -> Element:
-    """1 where a comparison of two numbers of a type holds, else 0."""
-    a, b = first.number, second.number
-    if a is not None and b is not None:
-        holds = {LESS: a < b, AT_MOST: a <= b, EQUAL: a == b}[kind]
+    """1 where a comparison of two numbers of a type holds, else 0.
+
+    All types of integers are compared alike. A number is less than a minimum if it is less than
+    all its operands.
+    """
+    if is_integer(dtype):
+        a, b = dim_of(first), dim_of(second)
+        dtype = TensorProto.INT64
+        if a is not None and b is not None:
+            return _comparison_of_indices(kind, a, b)
+    left, right = first.number, second.number
+    if left is not None and right is not None:
+        holds = {LESS: left < right, AT_MOST: left <= right, EQUAL: left == right}[kind]
         return ONE if holds else ZERO
-    pair = [first, second]
+    for place, extreme_kind in enumerate((MAXIMUM, MINIMUM)):
+        parts = _operands(extreme_kind, (first, second)[place])
+        if kind != EQUAL and len(parts) > 1:
+            pairs = [(part, second) if place == 0 else (first, part) for part in parts]
+            result = ONE
+            for pair in pairs:
+                result = result * comparison(kind, dtype, *pair)
+            return result
+    ordered = [first, second]
     if kind == EQUAL:
-        pair.sort(key=lambda element: element.serial)
-    return function(kind, dtype, args=pair)
+        ordered.sort(key=lambda element: element.serial)
+    return function(kind, dtype, args=ordered)
+
+
+def _comparison_of_indices(kind: str, first: Dim, second: Dim) -> Element:
+    """A comparison of integers that are made of sizes and indices."""
+    if kind == LESS:
+        return within(second - first - 1)
+    at_most = within(second - first)
+    return at_most if kind == AT_MOST else at_most * within(first - second)
 
 
 def _compared(key: tuple[Hashable, ...], args: list[Any]) -> Element:

@@ -5,6 +5,7 @@ their denotations.
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ from xoptim.operators.inference.fallback import is_refused
 from xoptim.proof import denotations
 from xoptim.proof.calls import DENOTATIONS, Call, applied, captured_names
 from xoptim.proof.elements import Element, function
-from xoptim.proof.indices import RESERVED, Case, Impossible, Unproved, check_time
+from xoptim.proof.indices import RESERVED, Case, Impossible, Unproved, check_time, symbols_of
 from xoptim.proof.tensors import Indices, Tensor, integer_tensor, stored_tensor
 
 assert denotations  # registers the denotations
@@ -78,13 +79,14 @@ class Side:
         if copy.functions:
             copy = inliner.inline_local_functions(copy)
         if not is_exact:
-            copy = with_definitions(copy)
+            copy = with_function_bodies(copy)
         self.model = load_model(copy, infer=False, assumptions=assumptions)
         self.graph = self.model.graph
         if self.graph.overridable:
             raise Unproved("an input with a default")
         for node in all_nodes(self.graph.nodes):
             _require_flags(node)
+        self.premises = _shared_names(self.graph.declared_inputs)
         self.inputs = {
             name: _input_info(name, info) for name, info in self.graph.declared_inputs.items()
         }
@@ -172,7 +174,7 @@ def _require_flags(node: Node) -> None:
             raise Unproved(f"{name} = {node.attribute[name]} of {node.op_type}")
 
 
-def with_definitions(model: onnx.ModelProto) -> onnx.ModelProto:
+def with_function_bodies(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with the function bodies of ONNX in place of operators that they define."""
     for _ in range(_MAX_DEPTH):
         names = sorted({node.op_type for node in model.graph.node if not node.domain} & DEFINED)
@@ -224,6 +226,17 @@ def _input_info(name: str, info: Info) -> Info:
     limits = -(1 << bits - 1), (1 << bits - 1) - 1
     data = tuple(named(f"{name}[{place}]", limits) for place in range(count))
     return Info(info.dtype, shape, data)
+
+
+def _shared_names(inputs: Mapping[str, Info]) -> list[str]:
+    """That sizes of one name are equal, for each name that occurs more than once in inputs."""
+    sizes = [size for info in inputs.values() for size in info.shape or ()]
+    counts = Counter(name for size in sizes for name in symbols_of(size) if not _is_hidden(size))
+    return [f"sizes named {name} are equal" for name, count in counts.items() if count > 1]
+
+
+def _is_hidden(size: Dim) -> bool:
+    return isinstance(size, int) or is_anonymous(size)
 
 
 def _count(shape: Shape) -> int | None:

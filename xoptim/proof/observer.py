@@ -83,7 +83,7 @@ class ProofObserver(JsonResult):
         grades = ", ".join(
             f"{n} {grade}" for grade, n in counts.items() if n and grade in GRADES[:3]
         )
-        text = f"{proved} of {len(self.steps)} rewrites proved for all sizes"
+        text = f"{proved} of {len(self.steps)} rewrites proved for all sizes from 1"
         if grades:
             text += f": {grades}"
         if self.unproved:

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize(
     "settings",
-    ["", "is_causal = 1", "scale = 0.25", "softcap = 2.0", "softcap = 0.5, is_causal = 1"],
+    ["", "<is_causal = 1>", "<scale = 0.25>", "<softcap = 2.0>", "<softcap = 0.5, is_causal = 1>"],
 )
 @pytest.mark.parametrize("heads", [1, 2])
 def test_attention_of_four_axes(settings: str, heads: int) -> None:

@@ -9,6 +9,7 @@ from xoptim.proof.denotations import (
     movement,
     quantization,
     sums,
+    windows,
 )
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "movement",
     "quantization",
     "sums",
+    "windows",
 ]

@@ -11,15 +11,13 @@ from onnx import TensorProto
 from xoptim.facts.dtypes import is_float
 from xoptim.proof.calls import Call, denotes, is_arithmetic, pointwise_function, settled
 from xoptim.proof.denotations.movement import number_of
-from xoptim.proof.elements import ONE, ZERO, Element, function, inverse
-from xoptim.proof.indices import Unproved
-from xoptim.proof.kinds import AT_MOST, LESS, MASKED, MAXIMUM, MINIMUM, SPECIAL
-from xoptim.proof.laws import comparison, exponential, extreme, root
+from xoptim.proof.elements import ONE, ZERO, Element, Factor, function, inverse, of_dim
+from xoptim.proof.indices import Case, Unproved
+from xoptim.proof.kinds import AT_MOST, LESS, MASKED, MAXIMUM, MINIMUM, SPECIAL, WITHIN
+from xoptim.proof.laws import comparison, exponential, extreme, power_of, root
 from xoptim.proof.tensors import Tensor, elementwise
 
-_MAX_EXPONENT: Final = 8
 _BROADCASTS_SINCE: Final = 7
-_HALF: Final = Fraction(1, 2)
 
 
 def _pointwise(
@@ -136,21 +134,15 @@ def sigmoid(call: Call) -> Tensor | None:
 
 @denotes("Pow")
 def power(call: Call) -> Tensor | None:
-    """Powers whose exponent is a small integer or a half; others have no laws."""
+    """Powers whose exponent is a small integer or a few quarters; others have no laws."""
     x, exponents = call.operand(0), call.operand(1)
     if not is_float(call.dtype()) or call.case.is_exact or call.opset < _BROADCASTS_SINCE:
         return None
     without_laws = pointwise_function(call)
 
     def compute(base: Element, exponent: Element) -> Element:
-        value = exponent.number
-        if base.is_special or value is None:
-            return without_laws(base, exponent)
-        if value in (_HALF, -_HALF):
-            return root(base).power(1 if value > 0 else -1)
-        if value == int(value) and -_MAX_EXPONENT <= value <= _MAX_EXPONENT:
-            return base.power(int(value))
-        return without_laws(base, exponent)
+        result = None if base.is_special else power_of(base, exponent)
+        return without_laws(base, exponent) if result is None else result
 
     return elementwise(compute, [x, exponents], call.shape(), call.dtype())
 
@@ -259,6 +251,18 @@ _LOGIC: Final[dict[str, Callable[..., Element]]] = {
 }
 
 
+def decided(case: Case, value: Element) -> Element:
+    """An element without the conditions on indices that hold, or fail, in all of a case."""
+
+    def change(base: Factor) -> Element | None:
+        answer = None
+        if base.key[0] == WITHIN and not isinstance(base.args[0], Element):
+            answer = case.is_at_least_zero(base.args[0])
+        return None if answer is None else of_dim(int(answer))
+
+    return value.rewritten(change)
+
+
 @denotes("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 def compare(call: Call) -> Tensor | None:
     """A comparison, written with the smaller number first."""
@@ -271,6 +275,7 @@ def compare(call: Call) -> Tensor | None:
 
     def compute(a: Element, b: Element) -> Element:
         pair = [settled(a, dtype), settled(b, dtype)]
-        return comparison(kind, dtype, *(pair[::-1] if name.startswith("Greater") else pair))
+        result = comparison(kind, dtype, *(pair[::-1] if name.startswith("Greater") else pair))
+        return decided(call.case, result)
 
     return elementwise(compute, operands, call.shape(), call.dtype())

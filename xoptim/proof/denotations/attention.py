@@ -146,12 +146,18 @@ def excluded(condition: Element, score: Element) -> Element:
     return function(MASKED, args=[condition, score])
 
 
-def causal(shift: Dim) -> Score:
+def _holds(call: Call, condition: Dim) -> Element:
+    """1 where an expression is at least 0, else 0."""
+    answer = call.case.is_at_least_zero(condition)
+    return within(condition) if answer is None else of_dim(int(answer))
+
+
+def causal(call: Call, shift: Dim) -> Score:
     """Exclude the keys after each query; ``shift`` is the number of keys before the first one."""
 
     def change(indices: Indices, score: Element) -> Element:
         _, _, query, key = indices
-        return excluded(within(query + shift - key), score)
+        return excluded(_holds(call, query + shift - key), score)
 
     return change
 
@@ -187,7 +193,7 @@ def attention(call: Call) -> list[Tensor] | None:
         past = call.operand(4).shape[2]
         key = joined(call, [call.operand(4), key], 2)
         value = joined(call, [call.operand(5), value], 2)
-    changes = [causal(past)] if call.attribute("is_causal", 0) else []
+    changes = [causal(call, past)] if call.attribute("is_causal", 0) else []
     if call.has(3):
         changes.insert(0, _mask_of(call.operand(3)))
     heads = Heads(
@@ -238,7 +244,7 @@ def multi_head_attention(call: Call) -> list[Tensor] | None:
     if call.has(5):
         changes.append(added(call.operand(5)))
     if call.attribute("unidirectional", 0):
-        changes.append(causal(past))
+        changes.append(causal(call, past))
     heads = Heads(query, key, value, _scale(call, query.shape[3]), changes=changes)
     result = without_heads(call, attended(call, heads))
     return [result, key, value][: len(call.node.output)]
@@ -286,7 +292,7 @@ def contrib_attention(call: Call) -> list[Tensor] | None:
     if call.has(5):
         changes.append(added(call.operand(5)))
     if call.attribute("unidirectional", 0):
-        changes.append(causal(0))
+        changes.append(causal(call, 0))
     heads = Heads(query, key, value, _scale(call, query.shape[3]), changes=changes)
     return [without_heads(call, attended(call, heads))]
 
@@ -310,9 +316,11 @@ def group_query_attention(call: Call) -> list[Tensor] | None:
     if not _is_full(call, key.shape[2], has_cache=call.has(3)):
         return None
     window = call.attribute("local_window_size", -1)
-    changes = [causal(past)]
+    changes = [causal(call, past)]
     if window > 0:
-        changes.append(lambda indices, score: excluded(_is_near(indices, past, window), score))
+        changes.append(
+            lambda indices, score: excluded(_is_near(call, indices, past, window), score)
+        )
     if not call.has(3):
         changes.append(_within_length(call))
     sink = call.operand(11) if call.has(11) else None
@@ -346,9 +354,9 @@ def _is_full(call: Call, length: Dim, *, has_cache: bool) -> bool:
     return not has_cache or last is of_dim(length - 1)
 
 
-def _is_near(indices: Indices, past: Dim, window: int) -> Element:
+def _is_near(call: Call, indices: Indices, past: Dim, window: int) -> Element:
     _, _, query, key = indices
-    return within(key - (query + past - window + 1))
+    return _holds(call, key - (query + past - window + 1))
 
 
 def _within_length(call: Call) -> Score:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from xoptim.facts.dtypes import is_float
 from xoptim.proof.calls import Call, denotes
 from xoptim.proof.denotations.functions import activation_of
-from xoptim.proof.denotations.sums import conv, gemm
+from xoptim.proof.denotations.sums import gemm
+from xoptim.proof.denotations.windows import conv
 from xoptim.proof.tensors import Tensor, elementwise
 
 

@@ -17,7 +17,8 @@ from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.proof.calls import Call, axis_within, denotes, pointwise_function, settled
 from xoptim.proof.denotations.functions import sigmoid_of
 from xoptim.proof.denotations.movement import joined, number_of
-from xoptim.proof.denotations.sums import collected, convolved, mean_over, multiplied
+from xoptim.proof.denotations.sums import collected, mean_over, multiplied
+from xoptim.proof.denotations.windows import convolved
 from xoptim.proof.elements import ZERO, Element, inverse, number
 from xoptim.proof.indices import Case, Unproved
 from xoptim.proof.kinds import LESS, MAXIMUM, MINIMUM
@@ -195,7 +196,7 @@ def qlinear_conv(call: Call) -> Tensor | None:
         scales = [along(call, b, call.operand(place), 0, 0) for place in (1, 4)]
         bias = elementwise(lambda e, s, t: e * s * t, [b, *scales], b.shape, scales[0].dtype)
     result = convolved(call, _read(call, 0), _read(call, 3, 0), bias)
-    return None if result is None else _written(call, result, 6, 7)
+    return _written(call, result, 6, 7)
 
 
 @denotes("QLinearAdd", "QLinearMul", domain="com.microsoft")

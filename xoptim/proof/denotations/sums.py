@@ -26,7 +26,6 @@ from xoptim.proof.tensors import (
     require_equal,
     reshaped,
     total,
-    where_inside,
 )
 
 _FLATTENS_BEFORE: Final = 13
@@ -187,82 +186,6 @@ def einsum(call: Call) -> Tensor | None:
     return contracted(call.case, texts, right, operands)
 
 
-@denotes("Conv")
-def conv(call: Call) -> Tensor | None:
-    """Sums over the channels and places of a kernel that moves over an image."""
-    if not is_covered(call, 0, 1):
-        return None
-    bias = call.operand(2) if call.has(2) else None
-    return convolved(call, call.operand(0), call.operand(1), bias)
-
-
-def convolved(call: Call, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor | None:
-    """The convolution of an image with the attributes of a node."""
-    if call.attribute("auto_pad", "NOTSET") != "NOTSET":
-        return None
-    spatial = x.rank - 2
-    groups = call.attribute("group", 1)
-    strides = call.attribute("strides") or [1] * spatial
-    dilations = call.attribute("dilations") or [1] * spatial
-    pads = call.attribute("pads") or [0] * 2 * spatial
-    channels, shape = w.shape[1], call.shape()
-    _require_kernel(call, x, w, bias, groups)
-    case = call.case
-
-    def read(indices: Indices) -> Element:
-        batch, channel, *outer = indices
-        group = channel
-        base: Dim = 0
-        if groups > 1:
-            group, _ = case.divided(channel, _quotient(w.shape[0], groups))
-            base = group * channels
-
-        def along(axis: int, place: list[Dim], inner: list[Dim]) -> Element:
-            if axis == spatial:
-                return total(
-                    case,
-                    channels,
-                    lambda c: x.at([batch, base + c, *place]) * w.at([channel, c, *inner]),
-                )
-
-            def at(k: Dim) -> Element:
-                position = outer[axis] * strides[axis] + k * dilations[axis] - pads[axis]
-                last = x.shape[axis + 2] - 1 - position
-                conditions = [position] * bool(pads[axis]) + [last] * bool(pads[axis + spatial])
-                return where_inside(
-                    case,
-                    conditions,
-                    lambda: along(axis + 1, [*place, position], [*inner, k]),
-                    _ZERO,
-                )
-
-            return total(case, w.shape[axis + 2], at)
-
-        value = real(along(0, [], []))
-        return value if bias is None else value + real(bias.at([channel]))
-
-    return Tensor((x.shape[0], w.shape[0], *shape[2:]), x.dtype, read)
-
-
-def _require_kernel(call: Call, x: Tensor, w: Tensor, bias: Tensor | None, groups: int) -> None:
-    """Raise where the channels of an image, a kernel and a bias do not fit."""
-    require_equal(x.shape[1], w.shape[1] * groups, or_one=False)
-    if bias is not None:
-        require_equal(bias.shape[0], w.shape[0], or_one=False)
-    kernel = call.node.attribute.get("kernel_shape")
-    if kernel is not None and tuple(kernel) != w.shape[2:]:
-        raise Unproved("a kernel of another shape")
-
-
-def _quotient(size: Dim, divisor: int) -> Dim:
-    quotient = size // divisor
-    require_equal(quotient * divisor, size, or_one=False)
-    return quotient
-
-
-_ZERO: Final = of_dim(0)
-
-
 def _reduced_axes(call: Call, x: Tensor) -> list[int]:
     axes = call.axes()
     if not axes:
@@ -341,12 +264,13 @@ def collected(case: Case, x: Tensor, axes: Sequence[int], name: str, *, keeps: b
     """
     sign = -1 if name == "ReduceMin" else 1
     kind = "ReduceMax" if name == "ReduceMin" else name
-
-    def mark(value: Element) -> Element:
-        return function(kind, "of", args=[value.scaled(sign)])
-
-    result = summed_over(case, x, axes, keeps=keeps, change=mark)
+    result = summed_over(case, x, axes, keeps=keeps, change=lambda e: marked(kind, e.scaled(sign)))
     return result.mapped(lambda e: function(kind, args=[e]).scaled(sign))
+
+
+def marked(kind: str, value: Element) -> Element:
+    """An element in a formal sum of those that a function of this kind takes."""
+    return function(kind, "of", args=[value])
 
 
 @denotes("GlobalAveragePool")
