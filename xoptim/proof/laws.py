@@ -268,6 +268,8 @@ def comparison(kind: str, dtype: int, first: Element, second: Element) -> Elemen
         dtype = TensorProto.INT64
         if a is not None and b is not None:
             return _comparison_of_indices(kind, a, b)
+        if first is second:
+            return ZERO if kind == LESS else ONE
     left, right = first.number, second.number
     if left is not None and right is not None:
         holds = {LESS: left < right, AT_MOST: left <= right, EQUAL: left == right}[kind]

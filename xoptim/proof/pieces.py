@@ -182,11 +182,34 @@ def _within(
 
     Where two operands are equal, one is written in terms of the other.
     """
-    chosen = value.rewritten(images.get)
+
+    def change(base: Factor) -> Element | None:
+        image = images.get(base)
+        return _comparison_within(conditions, base) if image is None else image
+
+    chosen = value.rewritten(change)
     if len(conditions) < _MIN_OF_EQUALITY:
         return chosen
     solution = _solved(conditions[0].value)
     return chosen if solution is None else chosen.rewritten(dict([solution]).get)
+
+
+def _comparison_within(conditions: Sequence[_Condition], base: Factor) -> Element | None:
+    """A comparison of numbers whose difference has a known sign."""
+    kind = base.key[0]
+    if kind not in COMPARISONS:
+        return None
+    first, second = _elements(base)
+    difference = second - first
+    if difference is ZERO or not any(c.value in (difference, -difference) for c in conditions):
+        return None
+    if len(conditions) == _MIN_OF_EQUALITY:
+        return ZERO if kind == LESS else ONE
+    is_more = conditions[0].value is difference and conditions[0].is_strict
+    is_less = conditions[0].value is -difference and conditions[0].is_strict
+    if not (is_more or is_less):
+        return None
+    return ONE if is_more and kind != EQUAL else ZERO
 
 
 _MIN_OF_EQUALITY: Final = 2

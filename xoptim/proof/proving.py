@@ -11,7 +11,7 @@ from typing import Final
 import onnx
 
 from xoptim.facts.assumptions import USUAL, Assumptions
-from xoptim.facts.dims import Dim, SymbolicDim, is_nonzero, substitute
+from xoptim.facts.dims import Dim, SymbolicDim, is_nonnegative, is_nonzero, substitute
 from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.graph.graph import Graph
 from xoptim.graph.propagate import quietly
@@ -37,8 +37,15 @@ from xoptim.proof.tensors import Tensor
 
 _MAX_CASES: Final = 300
 _DIVIDING: Final = ("Div", "Mod")
-_READING: Final = ("Gather", "GatherElements", "GatherND")
-"""Operators that fail for an index out of range."""
+_READING: Final = {
+    ("", "Gather"): 1,
+    ("", "GatherElements"): 1,
+    ("", "GatherND"): 1,
+    ("ai.onnx.ml", "ArrayFeatureExtractor"): 1,
+    ("com.microsoft", "GatherBlockQuantized"): 1,
+    ("com.microsoft", "EmbedLayerNormalization"): 2,
+}
+"""Operators that fail for an index out of range, and how many times they read."""
 _MAX_SECONDS: Final = 2.0
 _MAX_ENUMERATED: Final = 16
 """Maximal number of values of an index that are cases of their own."""
@@ -320,16 +327,19 @@ def _fallible(graph: Graph) -> Counter[str]:
     kinds = Counter[str]()
     for node in graph.nodes:
         info = graph.info_of(node.output[0])
-        if node.domain:
-            continue
-        if node.op_type in _DIVIDING and is_integer(info.dtype):
+        key = node.domain, node.op_type
+        if not node.domain and node.op_type in _DIVIDING and is_integer(info.dtype):
             divisors, stored = graph.info_of(node.input[1]).data, graph.tensor(node.input[1])
             is_safe = stored is not None and bool(stored.numpy().all())
             is_safe = is_safe or (divisors is not None and all(map(is_nonzero, divisors)))
             kinds["an integer division"] += not is_safe
-        elif node.op_type in _READING:
-            is_decided = node.op_type == "Gather" and graph.info_of(node.input[1]).data is not None
-            kinds["a read at an index"] += not is_decided
+        elif key in _READING:
+            indices = graph.info_of(node.input[1]).data
+            takes_negative = not node.domain
+            if indices is None or node.op_type != "Gather":
+                kinds["a read at an index"] += _READING[key]
+            if not takes_negative and not (indices and all(map(is_nonnegative, indices))):
+                kinds["a read at an index from the start"] += _READING[key]
     return kinds
 
 

@@ -22,7 +22,7 @@ from xoptim.proof.indices import Case
 from xoptim.proof.meaning import Side
 from xoptim.proof.proving import _Attempt, _Branch
 
-DOMAINS = {"com.microsoft": 1}
+DOMAINS = {"com.microsoft": 1, "ai.onnx.ml": 1}
 
 
 def check(

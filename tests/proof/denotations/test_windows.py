@@ -56,7 +56,7 @@ def test_conv_with_computed_pads(settings: str) -> None:
     )
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("size", [1, 3, 5])
 @pytest.mark.parametrize("beta", ["0.5", "0.75", "1.0"])
 def test_local_response_normalization(size: int, beta: str) -> None:
     check(

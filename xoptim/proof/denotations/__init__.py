@@ -8,6 +8,7 @@ from xoptim.proof.denotations import (
     fused,
     movement,
     quantization,
+    selection,
     sums,
     windows,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "fused",
     "movement",
     "quantization",
+    "selection",
     "sums",
     "windows",
 ]

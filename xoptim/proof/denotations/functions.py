@@ -8,7 +8,7 @@ from typing import Final
 
 from onnx import TensorProto
 
-from xoptim.facts.dtypes import is_float, is_signed_integer
+from xoptim.facts.dtypes import bits, is_float, is_signed_integer
 from xoptim.proof.calls import Call, denotes, settled
 from xoptim.proof.denotations.arithmetic import of_numbers, of_reals
 from xoptim.proof.denotations.movement import number_of
@@ -36,11 +36,12 @@ def absolute(call: Call) -> Tensor | None:
 
 @denotes("Sign")
 def sign(call: Call) -> Tensor | None:
-    """1 for a positive real number, -1 for a negative one, 0 for 0."""
+    """1 for a positive real number, -1 for a negative one, the number itself for 0."""
     dtype = call.dtype()
 
     def compute(a: Element) -> Element:
-        return comparison(LESS, dtype, ZERO, a) - comparison(LESS, dtype, a, ZERO)
+        above, below = comparison(LESS, dtype, ZERO, a), comparison(LESS, dtype, a, ZERO)
+        return a + above * (ONE - a) - below * (ONE + a)
 
     return of_reals(call, compute)
 
@@ -79,6 +80,26 @@ def floor_of(call: Call) -> Tensor | None:
 def round_of(call: Call) -> Tensor | None:
     """The closest integer, the even one of two."""
     return of_reals(call, rounded)
+
+
+@denotes("IsNaN")
+def is_nan(call: Call) -> Tensor:
+    """1 for what is not equal to itself."""
+    dtype = call.operand(0).dtype
+    return call.operand(0).mapped(lambda a: ONE - comparison(EQUAL, dtype, a, a), TensorProto.BOOL)
+
+
+@denotes("BitShift")
+def bit_shift(call: Call) -> Tensor | None:
+    """The product with a power of 2, for a constant number of bits to the left."""
+    counts = call.ints(1)
+    if counts is None or len(set(counts)) != 1 or call.attribute("direction") != "LEFT":
+        return None
+    count = counts[0]
+    if not 0 <= count < bits(call.dtype()):
+        return None
+    pair = [call.operand(0), call.operand(1)]
+    return elementwise(lambda a, _: a.scaled(1 << count), pair, call.shape(), call.dtype())
 
 
 @denotes("Equal")

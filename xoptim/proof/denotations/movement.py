@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -274,13 +274,13 @@ def gather(call: Call) -> Tensor:
 def _gathered(call: Call, at: _Read, inner: Indices, size: Dim) -> Element:
     numbers = call.ints(1)
     if numbers is not None and len(inner) == 1 and not isinstance(inner[0], int):
-        runs = _runs([n if n >= 0 else n + size for n in numbers])
-        if runs is not None:
-            return _of_runs(call, at, inner[0], runs)
-    return _at_index(call, call.operand(1).at(inner), size, at)
+        places = [n if n >= 0 else n + size for n in numbers]
+        if len(_runs(places)) <= _MAX_RUNS:
+            return at_numbers(call, at, inner[0], places)
+    return at_index(call, call.operand(1).at(inner), size, at)
 
 
-def _at_index(call: Call, value: Element, size: Dim, at: _Read) -> Element:
+def at_index(call: Call, value: Element, size: Dim, at: _Read) -> Element:
     """The element at an index that is an element of the second operand."""
     element = settled(value, call.operand(1).dtype)
     index = dim_of(element)
@@ -309,7 +309,7 @@ def gather_nd(call: Call) -> Tensor | None:
         def along(axis: int, place: Indices) -> Element:
             if axis == count:
                 return x.at([*indices[:batch], *place, *inner])
-            return _at_index(
+            return at_index(
                 call,
                 tuples.at([*outer, axis]),
                 x.shape[batch + axis],
@@ -321,8 +321,15 @@ def gather_nd(call: Call) -> Tensor | None:
     return Tensor(shape, x.dtype, read)
 
 
-def _runs(numbers: Sequence[Dim]) -> list[_Run] | None:
-    """The longest runs of constant steps, from the first index on; ``None`` for many runs."""
+def at_numbers(call: Call, at: _Read, place: Dim, numbers: Sequence[Dim]) -> Element:
+    """The element at one of several indices, given the place of this index."""
+    if isinstance(place, int):
+        return at(numbers[place])
+    return _of_runs(call, at, place, _runs(numbers))
+
+
+def _runs(numbers: Sequence[Dim]) -> list[_Run]:
+    """The longest runs of constant steps, from the first index on."""
     runs: list[_Run] = []
     place = 0
     while place < len(numbers):
@@ -335,7 +342,7 @@ def _runs(numbers: Sequence[Dim]) -> list[_Run] | None:
             end += 1
         runs.append((place, numbers[place], step))
         place = end
-    return runs if len(runs) <= _MAX_RUNS else None
+    return runs
 
 
 def _of_runs(call: Call, at: _Read, place: Dim, runs: Sequence[_Run]) -> Element:
@@ -354,8 +361,7 @@ def _of_runs(call: Call, at: _Read, place: Dim, runs: Sequence[_Run]) -> Element
 def pad(call: Call) -> Tensor | None:
     """The operand, surrounded by a value."""
     x = call.operand(0)
-    if call.attribute("mode", "constant") != "constant":
-        return None
+    mode = call.attribute("mode", "constant")
     if moved("Pad", "pads", call.opset) is None:
         pads = list(call.attribute("pads") or call.attribute("paddings") or ())
         value = number_of(call, x.dtype, call.attribute("value", 0.0))
@@ -371,6 +377,8 @@ def pad(call: Call) -> Tensor | None:
     }
     if not all(call.case.decide(side) for sides in shifts.values() for side in sides):
         return None
+    if mode != "constant":
+        return _reflected(call, x, shifts, mode)
 
     def read(indices: Indices) -> Element:
         place = list(indices)
@@ -381,6 +389,46 @@ def pad(call: Call) -> Tensor | None:
             conditions += [x.shape[axis] - 1 - place[axis]] if high != 0 else []
         return where_inside(call.case, conditions, lambda: x.at(place), value)
 
+    return Tensor(call.shape(), x.dtype, read)
+
+
+def _reflected(
+    call: Call, x: Tensor, shifts: Mapping[int, tuple[Dim, Dim]], mode: str
+) -> Tensor | None:
+    """The operand, surrounded by its own elements: of its edge, mirrored, or from the other end."""
+    if mode not in ("reflect", "edge", "wrap"):
+        return None
+
+    def read(indices: Indices) -> Element:
+        return along([*shifts], list(indices))
+
+    def along(axes: Sequence[int], place: list[Dim]) -> Element:
+        if not axes:
+            return x.at(place)
+        axis, size = axes[0], x.shape[axes[0]]
+        index = place[axis] - shifts[axis][0]
+        before, after = {
+            "reflect": (-index, 2 * size - 2 - index),
+            "edge": (0, size - 1),
+            "wrap": (index + size, index - size),
+        }[mode]
+
+        def at(position: Dim) -> Element:
+            return along(axes[1:], [*place[:axis], position, *place[axis + 1 :]])
+
+        if shifts[axis] == (0, 0):
+            return at(index)
+        return choose(
+            call.case,
+            index,
+            lambda: choose(call.case, size - 1 - index, lambda: at(index), lambda: at(after)),
+            lambda: at(before),
+        )
+
+    for axis, (low, high) in shifts.items():
+        longest = x.shape[axis] - (mode == "reflect")
+        if mode != "edge" and not all(call.case.decide(longest - side) for side in (low, high)):
+            return None
     return Tensor(call.shape(), x.dtype, read)
 
 
@@ -446,6 +494,7 @@ def range_(call: Call) -> Tensor | None:
 
 
 @denotes("Trilu")
+@denotes("Trilu", domain="com.microsoft")
 def trilu(call: Call) -> Tensor | None:
     """The upper or lower triangle, with zeros elsewhere."""
     x = call.operand(0)

@@ -15,8 +15,8 @@ from xoptim.proof.calls import Call, axis_within, denotes, is_arithmetic
 from xoptim.proof.denotations.movement import number_of, permuted
 from xoptim.proof.elements import Element, function, inverse, of_dim
 from xoptim.proof.indices import Case, Unproved
-from xoptim.proof.kinds import MASKED
-from xoptim.proof.laws import exponential, logarithm, root
+from xoptim.proof.kinds import EQUAL, MASKED
+from xoptim.proof.laws import comparison, exponential, logarithm, root
 from xoptim.proof.tensors import (
     Indices,
     Tensor,
@@ -166,8 +166,14 @@ def einsum(call: Call) -> Tensor | None:
     operands = [call.operand(place) for place in places]
     left, arrow, right = equation.replace(" ", "").partition("->")
     texts = left.split(",")
-    if "." in equation or len(texts) != len(operands):
+    if len(texts) != len(operands):
         return None
+    if "." in equation:
+        parts = _without_ellipsis(texts, right if arrow else None, operands)
+        if parts is None:
+            return None
+        texts, right, arrow = *parts, "->"
+        left = ",".join(texts)
     if not arrow:  # the labels that occur once, in the order of the alphabet
         right = "".join(sorted(label for label in {*left} - {","} if left.count(label) == 1))
     if any(len(text) != x.rank for text, x in zip(texts, operands, strict=True)):
@@ -184,6 +190,27 @@ def einsum(call: Call) -> Tensor | None:
         if len(sizes) > 1:  # ONNX Runtime repeats an axis of size 1
             raise Unproved("sizes of a summed label that may differ")
     return contracted(call.case, texts, right, operands)
+
+
+def _without_ellipsis(
+    texts: Sequence[str], right: str | None, operands: Sequence[Tensor]
+) -> tuple[list[str], str] | None:
+    """The labels of an equation with letters in place of ellipses; ``None`` for unequal ranks."""
+    counts = {
+        x.rank - len(text) + 3 for text, x in zip(texts, operands, strict=True) if "." in text
+    }
+    used = {*"".join(texts)}
+    free = [letter for letter in ascii_letters if letter not in used]
+    if len(counts) != 1 or not 0 <= min(counts) < len(free):
+        return None
+    letters = "".join(free[: min(counts)])
+    if right is None:
+        joined_text = "".join(texts)
+        once = sorted(label for label in used - {"."} if joined_text.count(label) == 1)
+        right = "..." + "".join(once)
+    if any(text.replace("...", "").count(".") for text in (*texts, right)):
+        return None
+    return [text.replace("...", letters) for text in texts], right.replace("...", letters)
 
 
 def _reduced_axes(call: Call, x: Tensor) -> list[int]:
@@ -242,6 +269,27 @@ def reduce(call: Call) -> Tensor | None:
     if name == "ReduceLogSumExp":
         return result.mapped(logarithm)
     return result
+
+
+@denotes("LpNormalization")
+def lp_normalization(call: Call) -> Tensor | None:
+    """Elements, divided by the root of the sum of their squares along an axis; 0 where it is 0."""
+    x = call.operand(0)
+    if not is_covered(call, 0) or call.attribute("p", 2) != 2:
+        return None
+    axis = axis_within(call.attribute("axis", -1), x.rank)
+    sums = summed_over(call.case, x, [axis], keeps=True, change=lambda e: e * e)
+
+    def compute(a: Element, square: Element) -> Element:
+        norm = root(square)
+        is_zero = comparison(EQUAL, x.dtype, norm, _ZERO)
+        quotient = a * inverse(norm)
+        return quotient - is_zero * quotient
+
+    return elementwise(compute, [x, sums], x.shape, x.dtype)
+
+
+_ZERO: Final = of_dim(0)
 
 
 @denotes("ReduceMax", "ReduceMin", "ReduceProd")
