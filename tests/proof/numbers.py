@@ -99,6 +99,8 @@ class Numbers:
             (listed,) = base.args
             assert isinstance(listed, Element)
             return float(_REDUCTIONS[base.key](self._members(listed, sizes)))
+        if kind in ("ArgMax", "ArgMin"):
+            return float(self._place(base, sizes))
         args = [
             self.element(arg, sizes) if isinstance(arg, Element) else float(self.index(arg, sizes))
             for arg in base.args
@@ -112,6 +114,23 @@ class Numbers:
         if kind == "position":
             return args[0] if args[0] >= 0 else args[0] + args[1]
         return self.functions(base.key, args)
+
+    def _place(self, base: Factor, sizes: Mapping[str, int]) -> int:
+        """The index of the greatest or the least element that a formal sum lists."""
+        (listed,) = base.args
+        assert isinstance(listed, Element)
+        pairs: list[tuple[float, int]] = []
+        for bounds, powers in listed.terms:
+            ((mark, _),) = powers
+            value, index = mark.args
+            assert isinstance(value, Element)
+            extents = [range(evaluate(extent, sizes)) for _, extent in bounds]
+            for place in itertools.product(*extents):
+                inner = {**sizes, **dict(zip((name for name, _ in bounds), place, strict=True))}
+                pairs.append((self.element(value, inner), self.index(index, inner)))
+        best = (max if base.key[0] == "ArgMax" else min)(value for value, _ in pairs)
+        places = [place for value, place in pairs if value == best]
+        return max(places) if base.key[1] else min(places)
 
     def _members(self, listed: Element, sizes: Mapping[str, int]) -> list[float]:
         """The elements that a formal sum lists."""

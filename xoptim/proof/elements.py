@@ -8,7 +8,7 @@ these names only are equal.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, TypeAlias, final
 
@@ -127,7 +127,7 @@ class Element:
         check_time()
         total = ZERO
         for (left, a), (right, b) in itertools.product(self.terms.items(), other.terms.items()):
-            total = total + _product(_opened(left), _opened(right), a * b)
+            total = total + _product(opened(left), opened(right), a * b)
         return total
 
     def power(self, exponent: int) -> Element:
@@ -158,51 +158,24 @@ class Element:
             return self
         total = ZERO
         for term, number in self.terms.items():
-            bounds, powers = _opened(term)
+            bounds, powers = opened(term)
             extents = [(name, replaced(extent, values)) for name, extent in bounds]
             images = [(_image(base, values), exponent) for base, exponent in powers]
-            total = total + _expanded(extents, images, number)
+            total = total + expanded(extents, images, number)
         return total
 
     def summed(self, name: str, extent: Dim) -> Element:
         """The sum over an index from 0 to ``extent - 1``."""
         total = ZERO
         for term, number in self.terms.items():
-            bounds, powers = _opened(term)
+            bounds, powers = opened(term)
             total = total + _closed([(name, extent), *bounds], dict(powers), number)
-        return total
-
-    def factors(self) -> Iterator[Factor]:
-        """All factors, also those in the arguments of functions.
-
-        Those of operands that are read as a whole are not included.
-        """
-        for _, powers in self.terms:
-            for base, _ in powers:
-                yield base
-                if base.key[0] != WHOLE:
-                    for arg in base.args:
-                        if isinstance(arg, Element):
-                            yield from arg.factors()
-
-    def rewritten(self, change: Change) -> Element:
-        """The element with others in place of some factors, also in the arguments of functions.
-
-        ``change`` returns the other element, or ``None``. Operands that are read as a whole are not
-        changed.
-        """
-        total = ZERO
-        for term, number in self.terms.items():
-            bounds, powers = _opened(term)
-            images = [(_changed(base, change), power) for base, power in powers]
-            total = total + _expanded(bounds, images, number)
         return total
 
     def __repr__(self) -> str:
         return " + ".join(_text(term, number) for term, number in self.terms.items()) or "0"
 
 
-Change: TypeAlias = "Callable[[Factor], Element | None]"
 Law: TypeAlias = Callable[[tuple[Hashable, ...], list[Any]], "Element"]
 """Takes a key and new arguments, returns the function applied to them."""
 LAWS: Final[dict[str, Law]] = {}
@@ -339,11 +312,12 @@ def _sorted(powers: Iterable[tuple[Factor, int]]) -> Powers:
     return tuple(sorted(powers, key=lambda power: power[0].serial))
 
 
-_Open: TypeAlias = "tuple[list[tuple[str, Dim]], list[tuple[Factor, int]]]"
+Open: TypeAlias = "tuple[list[tuple[str, Dim]], list[tuple[Factor, int]]]"
 """The bounds and powers of a term whose indices have names of their own."""
 
 
-def _opened(term: Term) -> _Open:
+def opened(term: Term) -> Open:
+    """The bounds and powers of a term, whose indices get names of their own."""
     bounds, powers = term
     if not bounds:
         return [], list(powers)
@@ -373,29 +347,7 @@ def _image(base: Factor, values: Mapping[str, Dim]) -> Factor | Element:
     return image if single is None else single
 
 
-def _changed(base: Factor, change: Change) -> Factor | Element:
-    image = change(base)
-    if image is not None:
-        return image.single or image
-    if base.key[0] == WHOLE or not any(isinstance(arg, Element) for arg in base.args):
-        return base
-    args = [arg.rewritten(change) if isinstance(arg, Element) else arg for arg in base.args]
-    if all(new is old for new, old in zip(args, base.args, strict=True)):
-        return base
-    return _applied(base.key, args)
-
-
-def _applied(key: tuple[Hashable, ...], args: list[Any]) -> Factor | Element:
-    """A function of new arguments; the content of a sum is the sum."""
-    if key[0] == SUM:
-        return args[0]  # type: ignore[no-any-return]
-    law = LAWS.get(str(key[0]))
-    image = factor(*key, args=args) if law is None else law(key, args)
-    single = None if isinstance(image, Factor) else image.single
-    return image if single is None else single
-
-
-def _expanded(
+def expanded(
     bounds: list[tuple[str, Dim]], images: Sequence[tuple[Factor | Element, int]], value: Number
 ) -> Element:
     """A term under a sum, whose factors may be sums."""
@@ -406,11 +358,11 @@ def _expanded(
             dense = dense * image.power(power)
     total = ZERO
     for term, coefficient in dense.terms.items():
-        total = total + _product((bounds, loose), _opened(term), value * coefficient)
+        total = total + _product((bounds, loose), opened(term), value * coefficient)
     return total
 
 
-def _product(left: _Open, right: _Open, value: Number) -> Element:
+def _product(left: Open, right: Open, value: Number) -> Element:
     """The product of two opened terms."""
     powers: dict[Factor, int] = {}
     for base, power in (*left[1], *right[1]):
@@ -434,7 +386,7 @@ def _product(left: _Open, right: _Open, value: Number) -> Element:
     if not sums:
         return _closed(bounds, powers, value)
     loose = [(base, power) for base, power in powers.items() if power]
-    return _expanded(bounds, [*loose, *sums], value)
+    return expanded(bounds, [*loose, *sums], value)
 
 
 def _drop_implied(powers: dict[Factor, int]) -> None:

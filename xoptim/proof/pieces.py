@@ -16,6 +16,7 @@ from xoptim.proof.elements import ONE, ZERO, Element, Factor, Term, of_factor, o
 from xoptim.proof.indices import BOUND, PLACE, check_time
 from xoptim.proof.kinds import COMPARISONS, EQUAL, EXP, EXTREMES, LESS, MAXIMUM, ROOT, WHOLE
 from xoptim.proof.laws import extreme
+from xoptim.proof.rewriting import factors_of, rewritten
 
 _MAX_DEPTH: Final = 7
 _MAX_INEQUALITIES: Final = 60
@@ -53,7 +54,7 @@ def _compared(*values: Element) -> set[Factor]:
     """What floating-point comparisons, maxima and minima are made of, and may be NaN."""
     leaves: set[Factor] = set()
     for value in values:
-        for base in value.factors():
+        for base in factors_of(value):
             if base.key[0] in (*EXTREMES, *COMPARISONS):
                 leaves.update(*(_unknowns(arg) for arg in _elements(base)))
     return leaves
@@ -61,7 +62,7 @@ def _compared(*values: Element) -> set[Factor]:
 
 def _unknowns(value: Element) -> Iterator[Factor]:
     """The elements of inputs and the functions without laws that an element is made of."""
-    for base in value.factors():
+    for base in factors_of(value):
         is_free = not any(name[0] in (BOUND, PLACE) for name in base.free)
         place = _TYPE_OF.get(str(base.key[0]))
         dtype = None if place is None else base.key[place]
@@ -80,13 +81,13 @@ def _are_equal_for_nan(left: Element, right: Element, leaf: Factor, are_equal: A
     """
 
     def is_made_of_leaf(value: Element) -> bool:
-        return any(base is leaf for base in value.factors())
+        return any(base is leaf for base in factors_of(value))
 
     def change(base: Factor) -> Element | None:
         is_false = base.key[0] in COMPARISONS and any(map(is_made_of_leaf, _elements(base)))
         return ZERO if is_false else None
 
-    sides = [side.rewritten(change) for side in (left, right)]
+    sides = [rewritten(side, change) for side in (left, right)]
     are_nan = [is_made_of_leaf(side) for side in sides]
     return (are_nan[0] and are_nan[1]) or (not any(are_nan) and are_equal(*sides))
 
@@ -187,11 +188,11 @@ def _within(
         image = images.get(base)
         return _comparison_within(conditions, base) if image is None else image
 
-    chosen = value.rewritten(change)
+    chosen = rewritten(value, change)
     if len(conditions) < _MIN_OF_EQUALITY:
         return chosen
     solution = _solved(conditions[0].value)
-    return chosen if solution is None else chosen.rewritten(dict([solution]).get)
+    return chosen if solution is None else rewritten(chosen, dict([solution]).get)
 
 
 def _comparison_within(conditions: Sequence[_Condition], base: Factor) -> Element | None:
@@ -223,7 +224,7 @@ def _solved(value: Element) -> tuple[Factor, Element] | None:
             continue
         base = powers[0][0]
         rest = of_factor(base) - value.scaled(1 / Fraction(number))
-        if base not in rest.factors():
+        if base not in factors_of(rest):
             return base, rest
     return None
 

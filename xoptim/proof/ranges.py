@@ -43,9 +43,10 @@ def _range_of_term(term: Term, number: Number) -> tuple[int, int] | None:
         return None
     low = high = number
     for base, power in powers:
-        limits = _range_of_factor(base)
-        if limits is None or power < 0:
+        least, greatest = _range_of_factor(base)
+        if least is None or greatest is None or power < 0:
             return None
+        limits = least, greatest
         for _ in range(power):
             ends = [a * b for a in (low, high) for b in limits]
             low, high = min(ends), max(ends)
@@ -56,7 +57,7 @@ def _range_of_term(term: Term, number: Number) -> tuple[int, int] | None:
     return low, high
 
 
-def _range_of_factor(base: Factor) -> tuple[int, int] | None:
+def _range_of_factor(base: Factor) -> Bounds:
     if base.is_boolean:
         return 0, 1
     kind = base.key[0]
@@ -65,18 +66,15 @@ def _range_of_factor(base: Factor) -> tuple[int, int] | None:
     if kind == CONSTANT and isinstance(base.key[1], Stored):
         array = base.key[1].array
         is_whole = array.size and np.issubdtype(array.dtype, np.integer)
-        return (int(array.min()), int(array.max())) if is_whole else None
-    if kind in EXTREMES:
-        return _range_of_extreme(base)
-    return None
+        return (int(array.min()), int(array.max())) if is_whole else _NO_LIMITS
+    return _range_of_extreme(base) if kind in EXTREMES else _NO_LIMITS
 
 
-def _range_of_extreme(base: Factor) -> tuple[int, int] | None:
-    """The limits of a maximum or a minimum of integers."""
+def _range_of_extreme(base: Factor) -> Bounds:
+    """The limits of a maximum or a minimum."""
     ranges = [range_of(arg) for arg in base.args if isinstance(arg, Element)]
     lows = [low for low, _ in ranges if low is not None]
     highs = [high for _, high in ranges if high is not None]
-    if len(lows) < len(ranges) or len(highs) < len(ranges):
-        return None
-    choose = max if base.key[0] == MAXIMUM else min
-    return choose(lows), choose(highs)
+    if base.key[0] == MAXIMUM:
+        return max(lows, default=None), max(highs) if len(highs) == len(ranges) else None
+    return min(lows) if len(lows) == len(ranges) else None, min(highs, default=None)

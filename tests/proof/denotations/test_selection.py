@@ -126,6 +126,45 @@ def test_einsum_with_ellipsis(equation: str) -> None:
     )
 
 
+@pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize("settings", ["axis = 1", "axis = 0", "axis = -1, select_last_index = 1"])
+@pytest.mark.parametrize("exact", [False, True])
+def test_place_of_an_extreme(op_type: str, settings: str, *, exact: bool) -> None:
+    check(
+        f"(float[2,4] x) => (int64[A,B] y) {{ y = {op_type} <{settings}> (x) }}",
+        exact=exact,
+        feeds={"x": np.array([[1, 3, 3, 1], [2, 0, 2, 0]], np.float32)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("inputs", "settings"),
+    [
+        ("(x, , s)", ""),
+        ("(x, , s)", '<coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">'),
+        ("(x, , s)", '<nearest_mode = "round_prefer_ceil">'),
+        ("(x, , , z)", ""),
+        ("(x, , o)", '<mode = "linear">'),
+        ("(x, , o)", '<mode = "cubic">'),
+        ("(x, , t)", "<axes = [2, 3]>"),
+    ],
+)
+def test_resize(inputs: str, settings: str) -> None:
+    check(
+        "(float[1,2,2,3] x) => (float[A,B,C,D] y) <float[4] s = {1, 1, 2, 3}, "
+        "float[4] o = {1, 1, 1, 1}, int64[4] z = {1, 2, 6, 6}, float[2] t = {3, 2}> "
+        f"{{ y = Resize {settings} {inputs} }}"
+    )
+
+
+def test_upsample() -> None:
+    check(
+        "(float[1,2,2,3] x) => (float[A,B,C,D] y) <float[4] s = {1, 1, 2, 3}> "
+        "{ y = Upsample(x, s) }",
+        9,
+    )
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -15,6 +15,7 @@ from xoptim.proof.elements import ONE, ZERO, Element, Factor, function, inverse,
 from xoptim.proof.indices import Case, Unproved
 from xoptim.proof.kinds import AT_MOST, LESS, MASKED, MAXIMUM, MINIMUM, SPECIAL, WITHIN
 from xoptim.proof.laws import comparison, exponential, extreme, power_of, root
+from xoptim.proof.rewriting import rewritten
 from xoptim.proof.tensors import Tensor, elementwise
 
 _BROADCASTS_SINCE: Final = 7
@@ -260,7 +261,7 @@ def decided(case: Case, value: Element) -> Element:
             answer = case.is_at_least_zero(base.args[0])
         return None if answer is None else of_dim(int(answer))
 
-    return value.rewritten(change)
+    return rewritten(value, change)
 
 
 @denotes("Greater", "GreaterOrEqual", "Less", "LessOrEqual")

@@ -7,14 +7,14 @@ divisor of 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.dtypes import is_float
-from xoptim.proof.calls import Call, denotes, settled
+from xoptim.proof.calls import Call, applied, denotes, settled
 from xoptim.proof.denotations.movement import joined, number_of, permuted, split_along
 from xoptim.proof.denotations.sums import is_covered, masked_exponential, multiplied, real
 from xoptim.proof.elements import ONE, ZERO, Element, function, inverse, of_dim
@@ -304,17 +304,17 @@ def group_query_attention(call: Call) -> list[Tensor] | None:
     unknown = [place for place in range(7, len(call.operands)) if place != 11 and call.has(place)]
     if unknown or any(call.attribute(name, 0) for name in settings) or any(call.node.output[3:]):
         return None
-    parts = _queries_keys_values(call)
-    if call.case.is_exact or not is_float(call.dtype()) or call.attribute("causal", 1) != 1:
-        return None
-    query, key, value = parts
+    query, key, value = _queries_keys_values(call)
+    is_covered_here = is_float(call.dtype()) and not call.case.is_exact
+    if not is_covered_here or call.attribute("causal", 1) != 1:
+        return _unpacked(call)
     past: Dim = 0
     if call.has(3):
         past = call.operand(3).shape[2]
         key = joined(call, [call.operand(3), key], 2)
         value = joined(call, [call.operand(4), value], 2)
     if not _is_full(call, key.shape[2], has_cache=call.has(3)):
-        return None
+        return _unpacked(call)
     window = call.attribute("local_window_size", -1)
     changes = [causal(call, past)]
     if window > 0:
@@ -335,14 +335,22 @@ def group_query_attention(call: Call) -> list[Tensor] | None:
 def _queries_keys_values(call: Call) -> list[Tensor]:
     """The heads of the first three operands, which may be packed into one."""
     count, shared = call.attribute("num_heads"), call.attribute("kv_num_heads")
-    x = call.operand(0)
-    if call.has(1):
-        xs = [call.operand(place) for place in range(3)]
-    else:
-        size = x.shape[2] // (count + 2 * shared)
-        xs = split_along(x, 2, [count * size, shared * size, shared * size])
     counts = (count, shared, shared)
-    return [heads_of(call, x, n) for x, n in zip(xs, counts, strict=True)]
+    return [heads_of(call, x, n) for x, n in zip(_first_operands(call), counts, strict=True)]
+
+
+def _first_operands(call: Call) -> list[Tensor]:
+    count, shared = call.attribute("num_heads"), call.attribute("kv_num_heads")
+    if call.has(1):
+        return [call.operand(place) for place in range(3)]
+    x = call.operand(0)
+    size = x.shape[2] // (count + 2 * shared)
+    return split_along(x, 2, [count * size, shared * size, shared * size])
+
+
+def _unpacked(call: Call) -> list[Tensor]:
+    """The results as functions without laws of operands that are not packed."""
+    return applied(replace(call, operands=[*_first_operands(call), *call.operands[3:]]))
 
 
 def _is_full(call: Call, length: Dim, *, has_cache: bool) -> bool:

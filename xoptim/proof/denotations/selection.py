@@ -9,11 +9,11 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
-from xoptim.facts.dtypes import is_integer
+from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.proof.calls import Call, axis_within, denotes, is_arithmetic, settled
 from xoptim.proof.denotations.movement import at_index, at_numbers
 from xoptim.proof.denotations.sums import real
-from xoptim.proof.elements import ONE, ZERO, Element, of_dim
+from xoptim.proof.elements import ONE, ZERO, Element, function, of_dim
 from xoptim.proof.indices import Impossible
 from xoptim.proof.kinds import EQUAL
 from xoptim.proof.laws import comparison
@@ -297,3 +297,33 @@ def scaler(call: Call) -> Tensor | None:
 def _feature(array: np.ndarray[Any, Any]) -> Callable[[Dim], Element]:
     stored = stored_tensor(array, TensorProto.FLOAT, keeps_zeros=False)
     return lambda index: stored.at([index])
+
+
+@denotes("ArgMax", "ArgMin")
+def arg_max(call: Call) -> Tensor | None:
+    """The index of the greatest element along an axis; over real numbers, of opposites for the
+    least one.
+
+    The formal sum of marked elements with their indices says which elements there are.
+    """
+    x, name = call.operand(0), call.node.op_type
+    if not is_float(x.dtype):
+        return None
+    axis = axis_within(call.attribute("axis", 0), x.rank)
+    last = call.attribute("select_last_index", 0)
+    sign = 1
+    if name == "ArgMin" and not call.case.is_exact:
+        name, sign = "ArgMax", -1
+    keeps = call.attribute("keepdims", 1)
+
+    def read(indices: Indices) -> Element:
+        inner = list(indices[:axis]), list(indices[axis + 1 if keeps else axis :])
+
+        def mark(k: Dim) -> Element:
+            value = real(x.at([*inner[0], k, *inner[1]]))
+            return function(name, "of", args=[value.scaled(sign), k])
+
+        return function(name, last, args=[total(call.case, x.shape[axis], mark)])
+
+    shape = [*x.shape[:axis], *[1] * bool(keeps), *x.shape[axis + 1 :]]
+    return Tensor(shape, call.dtype(), read)

@@ -115,18 +115,24 @@ def multiplied(case: Case, a: Tensor, b: Tensor) -> Tensor:
 @denotes("FusedMatMul", "TransposeMatMul", domain="com.microsoft")
 def fused_matmul(call: Call) -> Tensor | None:
     """A product of matrices, which may be transposed, times a number."""
-    settings = ("transBatchA", "transBatchB")
-    if not is_covered(call, 0, 1) or any(call.attribute(name, 0) for name in settings):
+    if not is_covered(call, 0, 1):
         return None
     a, b = call.operand(0), call.operand(1)
     if min(a.rank, b.rank) < 2:
         return None
     pair = [
-        _transposed(x) if call.attribute(name, 0) else x
-        for x, name in ((a, "transA"), (b, "transB"))
+        _transposed(x) if call.attribute(f"trans{name}", 0) else x
+        for x, name in ((_batch_last(call, a, "A"), "A"), (_batch_last(call, b, "B"), "B"))
     ]
     alpha = number_of(call, call.dtype(), call.attribute("alpha", 1.0))
     return multiplied(call.case, *pair).mapped(lambda element: element * alpha)
+
+
+def _batch_last(call: Call, x: Tensor, name: str) -> Tensor:
+    """An operand whose first axis is that of its rows, if an attribute says so."""
+    if not call.attribute(f"transBatch{name}", 0):
+        return x
+    return permuted(x, [*range(1, x.rank - 1), 0, x.rank - 1])
 
 
 def _transposed(x: Tensor) -> Tensor:
