@@ -18,7 +18,7 @@ from xoptim.facts.attributes import encode_attribute
 from xoptim.facts.dims import Dim, is_anonymous, named, substitute
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.protos import opset_versions
-from xoptim.facts.schema import attribute_defaults
+from xoptim.facts.schema import attribute_defaults, schema
 from xoptim.facts.shapes import Info, Shape
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
@@ -120,6 +120,7 @@ class Side:
             self._require_valid(node)
             return  # known integers
         operands = [self._value(case, name, values) if name else None for name in node.input]
+        _require_types(node, operands)
         captured = [self._value(case, name, values) for name in captured_names(node)]
         # read now: the facts of the graph are those of the case that was read last
         known = [self.graph.info_of(name).data if name else None for name in node.input]
@@ -172,6 +173,22 @@ def _require_flags(node: Node) -> None:
     for name in _FLAGS & node.attribute.keys():
         if node.attribute[name] not in (0, 1):
             raise Unproved(f"{name} = {node.attribute[name]} of {node.op_type}")
+
+
+def _require_types(node: Node, operands: Sequence[Tensor | None]) -> None:
+    """Raise `Unproved` where operands have several types that the standard wants to be one."""
+    definition = schema(node.op_type, node.domain, node.opset)
+    if node.domain or definition is None or not definition.inputs:
+        return
+    variables = {constraint.type_param_str for constraint in definition.type_constraints}
+    types: dict[str, int] = {}
+    for place, operand in enumerate(operands):
+        formal = definition.inputs[min(place, len(definition.inputs) - 1)]
+        is_free = formal.type_str not in variables or not formal.is_homogeneous
+        if operand is None or is_free:
+            continue
+        if types.setdefault(formal.type_str, operand.dtype) != operand.dtype:
+            raise Unproved(f"operands of {node.op_type} of several types")
 
 
 def with_function_bodies(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from onnx import TensorProto
 
-from xoptim.facts.dims import Dim
+from xoptim.facts.dims import Dim, product
 from xoptim.facts.dtypes import is_float
 from xoptim.proof.calls import Call, applied, denotes, settled
 from xoptim.proof.denotations.movement import joined, number_of, permuted, split_along
@@ -26,6 +26,7 @@ from xoptim.proof.tensors import (
     Tensor,
     broadcast_at,
     elementwise,
+    require_broadcast,
     require_equal,
     reshaped,
     total,
@@ -68,6 +69,7 @@ class Heads:
         changes: applied to the scores in order; one that excludes a position returns what has the
             exponential 0.
         sink: what is added to the sum of the exponentials, by head.
+        biases: tensors that broadcast to the scores.
     """
 
     query: Tensor
@@ -77,15 +79,21 @@ class Heads:
     cap: Element = ZERO
     changes: Sequence[Score] = ()
     sink: Tensor | None = None
+    biases: Sequence[Tensor] = ()
 
 
 def attended(call: Call, heads: Heads) -> Tensor:
     """The weighted means of values, ``(batch, head, position, feature)``."""
     case, query = call.case, heads.query
     key, value = (_shared(call, x, query.shape[1]) for x in (heads.key, heads.value))
-    scores = multiplied(case, query, permuted(key, (0, 1, 3, 2)))
     length = key.shape[2]
-    require_equal(value.shape[2], length, or_one=False)
+    for x in (key, value):
+        require_equal(x.shape[0], query.shape[0], or_one=False)
+        require_equal(x.shape[2], length, or_one=False)
+    scores = multiplied(case, query, permuted(key, (0, 1, 3, 2)))
+    require_broadcast(heads.biases, scores.shape)
+    if heads.sink is not None:
+        require_equal(heads.sink.shape[0], query.shape[1], or_one=False)
 
     def weight(indices: Indices) -> Element:
         score = real(scores.at(indices)) * heads.scale
@@ -194,8 +202,8 @@ def attention(call: Call) -> list[Tensor] | None:
         key = joined(call, [call.operand(4), key], 2)
         value = joined(call, [call.operand(5), value], 2)
     changes = [causal(call, past)] if call.attribute("is_causal", 0) else []
-    if call.has(3):
-        changes.insert(0, _mask_of(call.operand(3)))
+    biases = [call.operand(3)] if call.has(3) else []
+    changes = [*map(_mask_of, biases), *changes]
     heads = Heads(
         query,
         key,
@@ -203,6 +211,7 @@ def attention(call: Call) -> list[Tensor] | None:
         _scale(call, query.shape[3]),
         number_of(call, call.dtype(), call.attribute("softcap", 0.0) or 0.0),
         changes,
+        biases=biases,
     )
     result = attended(call, heads)
     if call.operand(0).rank == 3:
@@ -240,22 +249,27 @@ def multi_head_attention(call: Call) -> list[Tensor] | None:
         mask = call.operand(4)
         if mask.rank != 2:
             return None
-        changes.append(_filtered(call, mask))
+        changes.append(_filtered(call, mask, key))
     if call.has(5):
         changes.append(added(call.operand(5)))
     if call.attribute("unidirectional", 0):
         changes.append(causal(call, past))
-    heads = Heads(query, key, value, _scale(call, query.shape[3]), changes=changes)
+    scale = _scale(call, query.shape[3])
+    added_biases = [call.operand(5)] if call.has(5) else []
+    heads = Heads(query, key, value, scale, changes=changes, biases=added_biases)
     result = without_heads(call, attended(call, heads))
     return [result, key, value][: len(call.node.output)]
 
 
 def _sum(x: Tensor, bias: Tensor) -> Tensor:
+    require_equal(bias.shape[-1], x.shape[-1], or_one=False)
     return elementwise(lambda a, b: real(a + b), [x, bias], x.shape, x.dtype)
 
 
-def _filtered(call: Call, mask: Tensor) -> Score:
+def _filtered(call: Call, mask: Tensor, key: Tensor) -> Score:
     """Add a negative number to the scores of keys whose mask, ``(batch, key)``, is 0."""
+    require_equal(mask.shape[0], key.shape[0], or_one=False)
+    require_equal(mask.shape[1], key.shape[2], or_one=False)
     filler = number_of(call, call.dtype(), call.attribute("mask_filter_value", -10000.0))
 
     def change(indices: Indices, score: Element) -> Element:
@@ -288,12 +302,14 @@ def contrib_attention(call: Call) -> list[Tensor] | None:
         mask = call.operand(3)
         if mask.rank != 2:
             return None
-        changes.append(_filtered(call, mask))
+        changes.append(_filtered(call, mask, key))
     if call.has(5):
         changes.append(added(call.operand(5)))
     if call.attribute("unidirectional", 0):
         changes.append(causal(call, 0))
-    heads = Heads(query, key, value, _scale(call, query.shape[3]), changes=changes)
+    scale = _scale(call, query.shape[3])
+    added_biases = [call.operand(5)] if call.has(5) else []
+    heads = Heads(query, key, value, scale, changes=changes, biases=added_biases)
     return [without_heads(call, attended(call, heads))]
 
 
@@ -313,7 +329,7 @@ def group_query_attention(call: Call) -> list[Tensor] | None:
         past = call.operand(3).shape[2]
         key = joined(call, [call.operand(3), key], 2)
         value = joined(call, [call.operand(4), value], 2)
-    if not _is_full(call, key.shape[2], has_cache=call.has(3)):
+    if not _is_full(call, key.shape[0], key.shape[2], has_cache=call.has(3)):
         return _unpacked(call)
     window = call.attribute("local_window_size", -1)
     changes = [causal(call, past)]
@@ -353,10 +369,10 @@ def _unpacked(call: Call) -> list[Tensor]:
     return applied(replace(call, operands=[*_first_operands(call), *call.operands[3:]]))
 
 
-def _is_full(call: Call, length: Dim, *, has_cache: bool) -> bool:
+def _is_full(call: Call, batch: Dim, length: Dim, *, has_cache: bool) -> bool:
     """Whether the positions of all sequences are as many as the keys."""
     lengths = call.operand(5)
-    if call.dims(6) != [length]:
+    if call.dims(6) != [length] or product(lengths.shape) != batch:
         return False
     last = lengths.at([call.case.index(size) for size in lengths.shape])
     return not has_cache or last is of_dim(length - 1)
