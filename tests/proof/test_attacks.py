@@ -111,6 +111,13 @@ DIFFERENT = (
         18,
     ),
     (
+        "a switch of ONNX Runtime that is neither on nor off",
+        "(float[b,2,16] q) => (float[A,B,C] y)",
+        "y = com.microsoft.MultiHeadAttention <num_heads = 2> (q, q, q)",
+        "y = com.microsoft.MultiHeadAttention <num_heads = 2, unidirectional = 2> (q, q, q)",
+        18,
+    ),
+    (
         "a scale of size 1",
         "(float[N,4] x, float[K] s) => (float[A,B] y) <int64[1] t = {4}>",
         "y = LayerNormalization(x, s)",

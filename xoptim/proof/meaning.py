@@ -55,9 +55,11 @@ DEFINED: Final = frozenset(
 
 _FLAGS: Final = frozenset(
     (
-        *("allowzero", "ceil_mode", "center_point_box", "count_include_pad", "exclusive"),
-        *("interleaved", "is_causal", "keepdims", "noop_with_empty_axes", "reverse", "saturate"),
-        *("select_last_index", "sorted", "training_mode", "transA", "transB", "upper"),
+        *("allowzero", "antialias", "causal", "ceil_mode", "center_point_box", "channels_last"),
+        *("count_include_pad", "do_rotary", "exclude_outside", "exclusive", "fmod", "interleaved"),
+        *("is_causal", "keepdims", "noop_with_empty_axes", "reverse", "rotary_interleaved"),
+        *("saturate", "select_last_index", "sorted", "storage_order", "training_mode", "transA"),
+        *("transB", "transBatchA", "transBatchB", "unidirectional", "upper"),
     )
 )
 """Attributes that are switches."""
