@@ -33,6 +33,8 @@ def along(call: Call, x: Tensor, p: Tensor, axis: int, block: int) -> Tensor:
     """A scale or a zero point for each element of a tensor: one, one per index of an axis, or one
     per block of indices.
     """
+    if "axis" in call.node.attribute:
+        axis_within(axis, x.rank)
     if p.rank == 0 or (p.rank == 1 and p.shape[0] == 1 and not block):
         return Tensor(x.shape, p.dtype, lambda _: p.at([0] * p.rank))
     place = axis_within(axis, x.rank)

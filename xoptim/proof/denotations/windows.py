@@ -78,6 +78,12 @@ def window_of(call: Call, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> Window
     return Window(kernel, strides, dilations, pads[:count], pads[count:], is_ceil)
 
 
+def has_window(call: Call, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> bool:
+    """Whether the pads of a node are known: computed ones depend on the sizes of the image."""
+    are_written = call.attribute("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+    return are_written or all(isinstance(size, int) for size in (*sizes, *kernel))
+
+
 def _total_pad(size: Dim, kernel: Dim, stride: int, dilation: int) -> int:
     """The pads along an axis with which a result has ``ceil(size / stride)`` elements."""
     if not isinstance(size, int) or not isinstance(kernel, int):
@@ -91,6 +97,8 @@ def _total_pad(size: Dim, kernel: Dim, stride: int, dilation: int) -> int:
 def conv(call: Call) -> Tensor | None:
     """Sums over the channels and places of a kernel that moves over an image."""
     if not is_covered(call, 0, 1):
+        return None
+    if not has_window(call, call.operand(0).shape[2:], call.operand(1).shape[2:]):
         return None
     bias = call.operand(2) if call.has(2) else None
     return convolved(call, call.operand(0), call.operand(1), bias)
@@ -146,6 +154,8 @@ def average_pool(call: Call) -> Tensor | None:
     if not is_covered(call, 0) or not kernel or (includes_pads and call.attribute("ceil_mode", 0)):
         return None
     x = call.operand(0)
+    if not has_window(call, x.shape[2:], kernel):
+        return None
     window = window_of(call, x.shape[2:], kernel)
     case, sizes = call.case, x.shape[2:]
     size = 1
@@ -172,6 +182,8 @@ def max_pool(call: Call) -> Tensor | None:
     if not kernel or call.attribute("storage_order", 0):
         return None
     x = call.operand(0)
+    if not has_window(call, x.shape[2:], kernel):
+        return None
     window = window_of(call, x.shape[2:], kernel)
 
     def read(indices: Indices) -> Element:
