@@ -13,7 +13,20 @@ import numpy as np
 from xoptim.facts.dims import Dim, evaluate
 from xoptim.proof.elements import Element, Factor
 from xoptim.proof.indices import ElementName
-from xoptim.proof.kinds import CONSTANT, EXP, ROOT, SIZE, SUM, WITHIN, Stored
+from xoptim.proof.kinds import (
+    CONSTANT,
+    ERF,
+    EXP,
+    FLOOR,
+    LOG,
+    ROOT,
+    ROUND,
+    SIZE,
+    SUM,
+    TANH,
+    WITHIN,
+    Stored,
+)
 
 Functions = Callable[[tuple[Any, ...], list[float]], float]
 """The value of a function without laws: takes its key and the values of its arguments."""
@@ -27,6 +40,15 @@ _REDUCTIONS: Mapping[tuple[Any, ...], Callable[[list[float]], float]] = {
     ("ReduceMax",): max,
     ("ReduceMin",): min,
     ("ReduceProd",): math.prod,
+}
+
+_REAL_FUNCTIONS: Mapping[str, Callable[[float], float]] = {
+    EXP: lambda x: math.exp(x) if x < 700 else math.inf,
+    LOG: math.log,
+    TANH: math.tanh,
+    ERF: math.erf,
+    FLOOR: math.floor,
+    ROUND: round,
 }
 
 
@@ -77,6 +99,8 @@ class Numbers:
             (listed,) = base.args
             assert isinstance(listed, Element)
             return float(_REDUCTIONS[base.key](self._members(listed, sizes)))
+        if kind in ("ArgMax", "ArgMin"):
+            return float(self._place(base, sizes))
         args = [
             self.element(arg, sizes) if isinstance(arg, Element) else float(self.index(arg, sizes))
             for arg in base.args
@@ -85,23 +109,42 @@ class Numbers:
             return args[0]
         if kind == ROOT:
             return math.sqrt(args[0])
-        if kind == EXP:
-            return math.exp(args[0])
+        if kind in _REAL_FUNCTIONS:
+            return _REAL_FUNCTIONS[str(kind)](args[0])
         if kind == "position":
             return args[0] if args[0] >= 0 else args[0] + args[1]
         return self.functions(base.key, args)
+
+    def _place(self, base: Factor, sizes: Mapping[str, int]) -> int:
+        """The index of the greatest or the least element that a formal sum lists."""
+        (listed,) = base.args
+        assert isinstance(listed, Element)
+        pairs: list[tuple[float, int]] = []
+        for bounds, powers in listed.terms:
+            ((mark, _),) = powers
+            value, index = mark.args
+            assert isinstance(value, Element)
+            extents = [range(evaluate(extent, sizes)) for _, extent in bounds]
+            for place in itertools.product(*extents):
+                inner = {**sizes, **dict(zip((name for name, _ in bounds), place, strict=True))}
+                pairs.append((self.element(value, inner), self.index(index, inner)))
+        best = (max if base.key[0] == "ArgMax" else min)(value for value, _ in pairs)
+        places = [place for value, place in pairs if value == best]
+        return max(places) if base.key[1] else min(places)
 
     def _members(self, listed: Element, sizes: Mapping[str, int]) -> list[float]:
         """The elements that a formal sum lists."""
         members: list[float] = []
         for (bounds, powers), coefficient in listed.terms.items():
-            ((base, power),) = powers
+            *conditions, (base, power) = sorted(powers, key=lambda p: p[0].key[0] != WITHIN)
             assert power == 1
             (member,) = base.args
             assert isinstance(member, Element)
             extents = [range(evaluate(extent, sizes)) for _, extent in bounds]
             for place in itertools.product(*extents):
                 inner = {**sizes, **dict(zip((name for name, _ in bounds), place, strict=True))}
+                if not all(self.factor(condition, inner) for condition, _ in conditions):
+                    continue
                 members += [self.element(member, inner)] * int(coefficient)
         return members
 

@@ -25,7 +25,8 @@ def test_each_rewrite_has_a_grade() -> None:
     }
     assert observer.unproved == []
     assert observer.summary() == (
-        "2 of 2 rewrites proved for all sizes: 1 same bits, 1 over real numbers, constants folded"
+        "2 of 2 rewrites proved for all sizes from 1: "
+        "1 same bits, 1 over real numbers, constants folded"
     )
 
 

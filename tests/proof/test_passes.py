@@ -57,7 +57,9 @@ def test_folding_merging_and_cleaning_are_proved() -> None:
     assert {record.grade for record in proofs.passes} == {"same bits"}
     assert records["constant_folding"].recomputed == 1
     count = len(records)
-    assert proofs.summary() == (f"{count} of {count} steps proved for all sizes: {count} same bits")
+    assert proofs.summary() == (
+        f"{count} of {count} steps proved for all sizes from 1: {count} same bits"
+    )
 
 
 def test_a_constant_that_is_folded_wrongly_is_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:

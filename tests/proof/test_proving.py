@@ -297,7 +297,9 @@ def test_rewrites_of_the_same_bits(name: str, signature: str, before: str, after
     proof = proof_of(signature, before, after)
     assert (proof.grade, proof.reason) == ("same bits", ""), name
     assert proof.is_proved
-    assert proof.premises == ("sizes are at least 1",)
+    inputs, _ = signature.split("=>")
+    shared = ("sizes named N are equal",) if inputs.count("[N]") > 1 else ()
+    assert proof.premises == ("sizes are at least 1", *shared)
     assert proof.cases
     assert proof.sides[0] == proof.sides[1]
 
@@ -347,3 +349,25 @@ def test_inputs_and_outputs_have_to_be_the_same() -> None:
 def test_time_is_bounded() -> None:
     model = parse("g (float[N] x) => (float[N] y) { y = Neg(x) }")
     assert prove_models(model, model, seconds=0.0).reason == "time"
+
+
+def test_equal_names_are_premises() -> None:
+    nodes = ("a = MatMul(x, z) y = Relu(a)", "a = MatMul(x, z) b = Relu(a) y = Relu(b)")
+    proof = proof_of("(float[N,K] x, float[K,M] z) => (float[A,B] y)", *nodes)
+    assert proof.premises == ("sizes are at least 1", "sizes named K are equal")
+    proof = proof_of("(float[N,N] x, float[N,M] z) => (float[A,B] y)", *nodes)
+    assert proof.premises == ("sizes are at least 1", "sizes named N are equal")
+
+
+def test_constants_that_cancel_are_a_premise() -> None:
+    signature = "(float[2] x) => (float[2] y)"
+    constants = "<float[2] a = {16777216, 3}, float[2] b = {16777215, 1}, float[2] c = {%s, 2}>"
+    before = f"{signature} {constants % 1}", "p = Mul(x, a) q = Mul(x, b) y = Sub(p, q)"
+    after = f"{signature} {constants % 1.5}", "y = Mul(x, c)"
+    sides = [parse(f"g {head} {{ {nodes} }}") for head, nodes in (before, after)]
+    proof = prove_models(*sides)
+    assert proof.is_proved
+    assert proof.premises[1:] == (
+        "constants of terms that cancel may differ by 1e+01 of themselves",
+        "constants within 8 * 2^-24",
+    )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import onnx
 from onnx import TensorProto
 
-from xoptim.facts.dims import Bounds, Dim, bounds, is_anonymous
-from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
+from xoptim.facts.dims import Dim, is_anonymous
+from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.facts.schema import attribute_names, since_version
 from xoptim.facts.shapes import Info, Shape, normalized
 from xoptim.graph.graph import Graph
@@ -21,7 +21,7 @@ from xoptim.operators.registry import OperatorKey, Trait, has_trait, is_determin
 from xoptim.proof.elements import Argument, Element, function
 from xoptim.proof.indices import Case, Unproved
 from xoptim.proof.kinds import WHOLE
-from xoptim.proof.laws import dim_of
+from xoptim.proof.ranges import limits_of, range_of
 from xoptim.proof.tensors import Indices, Tensor, elementwise
 
 _WIDE: Final = {TensorProto.INT64, TensorProto.INT32, TensorProto.INT16, TensorProto.INT8}
@@ -123,16 +123,22 @@ class Call:
             raise Unproved(f"axes of {self.node.op_type} that are data")
         return axes
 
-    def key(self) -> tuple[Hashable, ...]:
-        """All that decides what the node computes, but for its operands and their types."""
+    def key(self, without: Sequence[str] = ()) -> tuple[Hashable, ...]:
+        """All that decides what the node computes, but for its operands and their types.
+
+        ``without``: attributes that do not count.
+        """
         bodies = tuple((name, _body_key(body)) for name, body in sorted(self.node.bodies.items()))
-        return *operator_key(self.node), bodies
+        return *operator_key(self.node, without), bodies
 
 
-def operator_key(node: Node) -> tuple[Hashable, ...]:
-    """All that decides what a node computes, but for its operands, their types, and subgraphs."""
+def operator_key(node: Node, without: Sequence[str] = ()) -> tuple[Hashable, ...]:
+    """All that decides what a node computes, but for its operands, their types, and subgraphs.
+
+    ``without``: attributes that do not count.
+    """
     names = attribute_names(node.op_type, node.domain, node.opset) or node.attribute.keys()
-    written = {*names, *node.attribute} - node.bodies.keys()
+    written = {*names, *node.attribute} - node.bodies.keys() - {*without}
     values = ((name, node.get_attribute(name)) for name in sorted(written))
     settings = tuple((name, _hashable(value)) for name, value in values)
     version = since_version(node.op_type, node.domain, node.opset) or node.opset
@@ -169,13 +175,14 @@ def _hashable(value: Any) -> Hashable:
 
 Denotation: TypeAlias = Callable[[Call], "Tensor | list[Tensor] | None"]
 """Takes a call, returns its results; ``None`` where it does not understand the call."""
+_Denotation = TypeVar("_Denotation", bound=Denotation)
 DENOTATIONS: Final[dict[OperatorKey, Denotation]] = {}
 
 
-def denotes(*op_types: str, domain: str = "") -> Callable[[Denotation], Denotation]:
+def denotes(*op_types: str, domain: str = "") -> Callable[[_Denotation], _Denotation]:
     """Register the denotation of one or several operators of a domain."""
 
-    def register(denotation: Denotation) -> Denotation:
+    def register(denotation: _Denotation) -> _Denotation:
         for op_type in op_types:
             assert (domain, op_type) not in DENOTATIONS, op_type
             DENOTATIONS[domain, op_type] = denotation
@@ -191,11 +198,10 @@ def settled(element: Element, dtype: int) -> Element:
     """
     if not is_integer(dtype) or element.single is not None:
         return element
-    low, high = _range(element)
-    if low is not None and high is not None and dtype in RING_TYPES:
-        limits = np.iinfo(numpy_dtype(dtype))
-        if limits.min <= low and high <= limits.max:
-            return element
+    low, high = range_of(element)
+    least, greatest = limits_of(dtype)
+    if low is not None and high is not None and least <= low and high <= greatest:
+        return element
     return function("wrapped", dtype, args=[element])
 
 
@@ -203,23 +209,8 @@ def is_truth(element: Element) -> bool:
     """Whether an element is known to be 0 or 1."""
     if element.single is not None:
         return element.single.is_boolean
-    low, high = _range(element)
+    low, high = range_of(element)
     return low is not None and high is not None and low >= 0 and high <= 1
-
-
-def _range(element: Element) -> Bounds:
-    """Limits of an integer that is made of sizes, or of truth values; else no limits."""
-    dim = dim_of(element)
-    if dim is not None:
-        return bounds(dim)
-    low = high = 0
-    for (sums, powers), number in element.terms.items():
-        are_truths = all(base.is_boolean and power > 0 for base, power in powers)
-        if sums or not are_truths or not isinstance(number, int):
-            return None, None
-        low += min(number, 0) if powers else number
-        high += max(number, 0) if powers else number
-    return low, high
 
 
 def settled_tensor(tensor: Tensor) -> Tensor:
@@ -263,8 +254,11 @@ def _pointwise(call: Call) -> Tensor:
     return elementwise(pointwise_function(call), operands, call.shape(), call.dtype())
 
 
-def pointwise_function(call: Call) -> Callable[..., Element]:
-    """The operator as a function without laws of an element of each operand."""
+def pointwise_function(call: Call, without: Sequence[str] = ()) -> Callable[..., Element]:
+    """The operator as a function without laws of an element of each operand.
+
+    ``without``: attributes that say which elements these are.
+    """
     present = [x for x in call.operands if x is not None]
     is_commutative = has_trait(call.node.domain, call.node.op_type, Trait.COMMUTATIVE)
     if call.case.is_exact and call.node.op_type in _SIGNED_ZEROS:
@@ -273,7 +267,7 @@ def pointwise_function(call: Call) -> Callable[..., Element]:
     while omitted and omitted[-1]:
         omitted.pop()
     types = tuple(x.dtype for x in present)
-    key = ("pointwise", *call.key(), tuple(omitted), types, call.dtype())
+    key = ("pointwise", *call.key(without), tuple(omitted), types, call.dtype())
 
     def compute(*elements: Element) -> Element:
         settled_ones = [settled(e, t) for e, t in zip(elements, types, strict=True)]

@@ -29,6 +29,7 @@ from xoptim.proof.indices import (
 from xoptim.proof.kinds import (
     COMPARISONS,
     CONSTANT,
+    MASKED,
     ROOT,
     SIZE,
     SPECIAL,
@@ -81,7 +82,7 @@ class Factor:
             (arg.level if isinstance(arg, Element) else level_of(arg) for arg in args), default=0
         )
         # whether it may be no real number
-        self.is_special = key[0] == SPECIAL or (
+        self.is_special = key[0] in (SPECIAL, MASKED) or (
             key[0] == CONSTANT and isinstance(key[1], Stored) and not key[1].is_finite
         )
         # whether it is 0 or 1; the last part of a key is the type of the results
@@ -126,7 +127,7 @@ class Element:
         check_time()
         total = ZERO
         for (left, a), (right, b) in itertools.product(self.terms.items(), other.terms.items()):
-            total = total + _product(_opened(left), _opened(right), a * b)
+            total = total + _product(opened(left), opened(right), a * b)
         return total
 
     def power(self, exponent: int) -> Element:
@@ -157,17 +158,17 @@ class Element:
             return self
         total = ZERO
         for term, number in self.terms.items():
-            bounds, powers = _opened(term)
+            bounds, powers = opened(term)
             extents = [(name, replaced(extent, values)) for name, extent in bounds]
             images = [(_image(base, values), exponent) for base, exponent in powers]
-            total = total + _expanded(extents, images, number)
+            total = total + expanded(extents, images, number)
         return total
 
     def summed(self, name: str, extent: Dim) -> Element:
         """The sum over an index from 0 to ``extent - 1``."""
         total = ZERO
         for term, number in self.terms.items():
-            bounds, powers = _opened(term)
+            bounds, powers = opened(term)
             total = total + _closed([(name, extent), *bounds], dict(powers), number)
         return total
 
@@ -255,7 +256,7 @@ def inverse(value: Element) -> Element:
 
 def first_term(value: Element) -> Term:
     """The first term of an element in an order that does not depend on coefficients."""
-    return min(value.terms, key=_order)
+    return min(value.terms, key=order_of_term)
 
 
 def _quotient(dividend: Number, divisor: Number) -> Number:
@@ -294,7 +295,8 @@ def _level(term: Term) -> int:
     return inner + 1 if bounds else inner
 
 
-def _order(term: Term) -> tuple[list[tuple[int, int]], list[Any]]:
+def order_of_term(term: Term) -> tuple[list[tuple[int, int]], list[Any]]:
+    """What orders terms, which does not depend on coefficients."""
     bounds, powers = term
     return [(base.serial, power) for base, power in powers], [order_of(n) for _, n in bounds]
 
@@ -310,11 +312,12 @@ def _sorted(powers: Iterable[tuple[Factor, int]]) -> Powers:
     return tuple(sorted(powers, key=lambda power: power[0].serial))
 
 
-_Open: TypeAlias = "tuple[list[tuple[str, Dim]], list[tuple[Factor, int]]]"
+Open: TypeAlias = "tuple[list[tuple[str, Dim]], list[tuple[Factor, int]]]"
 """The bounds and powers of a term whose indices have names of their own."""
 
 
-def _opened(term: Term) -> _Open:
+def opened(term: Term) -> Open:
+    """The bounds and powers of a term, whose indices get names of their own."""
     bounds, powers = term
     if not bounds:
         return [], list(powers)
@@ -344,7 +347,7 @@ def _image(base: Factor, values: Mapping[str, Dim]) -> Factor | Element:
     return image if single is None else single
 
 
-def _expanded(
+def expanded(
     bounds: list[tuple[str, Dim]], images: Sequence[tuple[Factor | Element, int]], value: Number
 ) -> Element:
     """A term under a sum, whose factors may be sums."""
@@ -355,11 +358,11 @@ def _expanded(
             dense = dense * image.power(power)
     total = ZERO
     for term, coefficient in dense.terms.items():
-        total = total + _product((bounds, loose), _opened(term), value * coefficient)
+        total = total + _product((bounds, loose), opened(term), value * coefficient)
     return total
 
 
-def _product(left: _Open, right: _Open, value: Number) -> Element:
+def _product(left: Open, right: Open, value: Number) -> Element:
     """The product of two opened terms."""
     powers: dict[Factor, int] = {}
     for base, power in (*left[1], *right[1]):
@@ -383,7 +386,7 @@ def _product(left: _Open, right: _Open, value: Number) -> Element:
     if not sums:
         return _closed(bounds, powers, value)
     loose = [(base, power) for base, power in powers.items() if power]
-    return _expanded(bounds, [*loose, *sums], value)
+    return expanded(bounds, [*loose, *sums], value)
 
 
 def _drop_implied(powers: dict[Factor, int]) -> None:
@@ -442,7 +445,7 @@ def canonical_term(
             (new, replaced(extent, values)) for (_, extent), new in zip(order, names, strict=True)
         )
         candidates.append(((extents, _sorted(images)), values))  # type: ignore[arg-type]
-    return min(candidates, key=lambda candidate: _order(candidate[0]))
+    return min(candidates, key=lambda candidate: order_of_term(candidate[0]))
 
 
 def closed(

@@ -30,12 +30,26 @@ from xoptim.proof.elements import (
     factor,
 )
 from xoptim.proof.indices import BOUND, Unproved, index_symbol, symbols_of
-from xoptim.proof.kinds import COMPARISONS, CONSTANT, EXP, ROOT, SUM, Stored
+from xoptim.proof.kinds import (
+    COMPARISONS,
+    CONSTANT,
+    ERF,
+    EXP,
+    LOG,
+    MAXIMUM,
+    MINIMUM,
+    ROOT,
+    SUM,
+    TANH,
+    Stored,
+)
 
 _MAX_ELEMENTS: Final = 1 << 22
 """Maximal number of coefficients, and of products in one of them."""
 _ULPS: Final = 8
 _ULPS_OF_16_BITS: Final = 2
+_MAX_USUAL_WIDTH: Final = 16
+"""Where the terms of a constant cancel, the allowed difference is a larger multiple of it."""
 _EPSILONS: Final[dict[int, tuple[float, float]]] = {
     TensorProto.BFLOAT16: (2.0**-8, 2.0**-133),
     TensorProto.FLOAT16: (2.0**-11, 2.0**-24),
@@ -55,6 +69,13 @@ class Precision:
     relative: float
     absolute: float
     text: str
+
+    def texts(self, width: float) -> list[str]:
+        """What is assumed of constants that differ by at most a share ``width`` of themselves."""
+        if width <= _MAX_USUAL_WIDTH * self.relative:
+            return [self.text]
+        share = f"{width:.1g} of themselves" if math.isfinite(width) else "more than themselves"
+        return [f"constants of terms that cancel may differ by {share}", self.text]
 
 
 def precision_of(dtypes: Collection[int]) -> Precision:
@@ -91,11 +112,13 @@ class Closeness:
         extents: those of the indices of the case.
         dtype: the type of the elements.
         dtypes: the types of the constants that were found close, and ``dtype``.
+        width: the largest share of a constant by which it was allowed to differ.
     """
 
     extents: Extents
     dtype: int
     dtypes: set[int] = field(default_factory=set)
+    width: float = 0.0
     _met: dict[Any, list[Element]] = field(default_factory=dict)
 
     def are_close(self, left: Element, right: Element) -> bool:
@@ -166,7 +189,15 @@ class Closeness:
         limit = precision.relative * np.maximum(magnitude_a, magnitude_b)
         has_constants = any(part.powers for part in parts)
         slack = precision.absolute if has_constants else 0.0
+        self.width = max(self.width, _share(limit, np.maximum(np.abs(a), np.abs(b))))
         return bool((np.abs(a - b) <= limit + slack).all())
+
+
+def _share(limit: Array, sizes: Array) -> float:
+    """The largest quotient of a limit and a size, where the limit is not 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(limit > 0, limit / sizes, 0.0)
+    return float(shares.max(initial=0.0))
 
 
 def _types_of(bases: Iterable[Factor]) -> Iterator[int]:
@@ -241,7 +272,7 @@ def _is_of_floats(base: Factor) -> bool:
 
 _OF_FLOATS: Final = frozenset(
     (
-        *(ROOT, EXP, SUM, "maximum", "minimum", "log of a sum"),
+        *(ROOT, EXP, SUM, MAXIMUM, MINIMUM, LOG, TANH, ERF),
         *("ReduceMax", "ReduceMin", "ReduceProd"),
     )
 )

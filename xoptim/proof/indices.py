@@ -196,10 +196,12 @@ class Case:
 
     ``is_exact``: only movement, integers and equal operators are understood, so equal elements
     have the same bits. Otherwise, floating-point numbers are read as real numbers.
+    ``unrolls``: a sum of few terms is written term by term.
     """
 
-    def __init__(self, *, is_exact: bool) -> None:
+    def __init__(self, *, is_exact: bool, unrolls: bool = False) -> None:
         self.is_exact = is_exact
+        self.unrolls = unrolls
         self.extents: dict[str, Dim] = {}
         self.conditions: list[Dim] = []  # expressions that are at least 0
         self._serial = itertools.count()

@@ -24,8 +24,29 @@ WHOLE: Final = "whole"
 """Kind of a factor that is a function of whole tensors: its elements stand for all indices."""
 SPECIAL: Final = "special"
 """Kind of a factor that is no real number: NaN or an infinity."""
+MASKED: Final = "masked"
+"""Kind of a factor that is its second argument where the first one is 1, and -infinity where it is
+0."""
+MAXIMUM: Final = "maximum"
+"""Kind of a factor that is the greatest of real numbers."""
+MINIMUM: Final = "minimum"
+"""Kind of a factor that is the least of real numbers."""
+TANH: Final = "tanh"
+"""Kind of a factor that is a hyperbolic tangent."""
+ERF: Final = "erf"
+"""Kind of a factor that is the error function."""
+ROUND: Final = "round"
+"""Kind of a factor that is a real number rounded half to even."""
+FLOOR: Final = "floor"
+"""Kind of a factor that is the greatest integer that is at most a real number."""
+LOG: Final = "log"
+"""Kind of a factor that is a natural logarithm."""
 
-COMPARISONS: Final = ("less", "at most")
+EXTREMES: Final = (MAXIMUM, MINIMUM)
+LESS: Final = "less"
+AT_MOST: Final = "at most"
+EQUAL: Final = "equal"
+COMPARISONS: Final = (LESS, AT_MOST, EQUAL)
 """Kinds of factors that compare their arguments, 0 or 1."""
 
 
@@ -37,6 +58,7 @@ class Stored:
         label = f"{array.dtype} {array.shape}".encode()
         # the types of ml_dtypes, such as bfloat16, have kind V
         is_integer = array.dtype.kind in "iub"
+        self.is_whole = is_integer  # whether all elements are integers
         self.is_finite = is_integer or bool(np.isfinite(array.astype(np.float64)).all())
         self.digest = digest_of(label, np.ascontiguousarray(array).tobytes())
 

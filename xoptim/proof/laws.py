@@ -5,16 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
+from xoptim.facts.dtypes import is_integer
 from xoptim.proof.elements import (
     LAWS,
     ONE,
     ZERO,
     Element,
+    Factor,
+    Number,
+    Term,
     element,
     factor,
     first_term,
@@ -22,8 +27,31 @@ from xoptim.proof.elements import (
     number,
     of_dim,
     of_factor,
+    order_of_term,
 )
-from xoptim.proof.kinds import CONSTANT, EXP, ROOT, SIZE, SPECIAL, WITHIN, Stored
+from xoptim.proof.kinds import (
+    AT_MOST,
+    CONSTANT,
+    EQUAL,
+    ERF,
+    EXP,
+    EXTREMES,
+    FLOOR,
+    LESS,
+    LOG,
+    MAXIMUM,
+    MINIMUM,
+    ROOT,
+    ROUND,
+    SIZE,
+    SPECIAL,
+    SUM,
+    TANH,
+    WITHIN,
+    Stored,
+)
+
+_MAX_EXPONENT: Final = 8
 
 
 def dim_of(value: Element) -> Dim | None:
@@ -93,8 +121,244 @@ def exponential(value: Element) -> Element:
         # exp(-x) is the inverse of exp(x).
         sign = 1 if coefficient > 0 else -1
         argument = element({term: coefficient * sign})
-        result = result * of_factor(factor(EXP, args=[argument]), sign)
+        positive = _positive_of_log(term, coefficient)
+        image = of_factor(factor(EXP, args=[argument]), sign) if positive is None else positive
+        result = result * image
     return result
+
+
+def _positive_of_log(term: Term, coefficient: Number) -> Element | None:
+    """The exponential of a multiple of a logarithm; ``None`` for other terms."""
+    bounds, powers = term
+    if bounds or not isinstance(coefficient, int) or [power for _, power in powers] != [1]:
+        return None
+    base = powers[0][0]
+    is_inverse = base.key[0] == LOG and is_positive(_argument(base))
+    return _argument(base).power(coefficient) if is_inverse else None
+
+
+def power_of(base: Element, exponent: Element) -> Element | None:
+    """A power whose exponent is a small integer or a multiple of a quarter; else ``None``."""
+    if exponent.number is None:
+        return None
+    value = Fraction(exponent.number)
+    if abs(value) > _MAX_EXPONENT:
+        return None
+    if value == int(value):
+        return base.power(int(value))
+    quarters = value * 4
+    if quarters != int(quarters) or abs(value) > 1:
+        return None
+    if int(quarters) % 2 == 0:
+        return root(base).power(int(quarters) // 2)
+    return root(root(base)).power(int(quarters))
+
+
+def extreme(kind: str, *elements: Element) -> Element:
+    """A maximum or a minimum of elements in any order, each once, and at most one number.
+
+    A positive factor of the first operand is taken out. ``min(high, max(low, x))`` with ``low <=
+    high`` is written as ``max(low, min(high, x))``.
+    """
+    operands: dict[Element, None] = {}
+    for value in elements:
+        operands.update(dict.fromkeys(_operands(kind, value)))
+    numbers = [n for n in (value.number for value in operands) if n is not None]
+    rest = [value for value in operands if value.number is None]
+    limit = (max if kind == MAXIMUM else min)(numbers) if numbers else None
+    if not rest:
+        return number(limit or 0)
+    scale = min(map(_scale_of, rest))[1]
+    if scale != 1:
+        scaled = [value.scaled(1 / scale) for value in operands]
+        return extreme(kind, *scaled).scaled(scale)
+    if kind == MINIMUM and limit is not None and len(rest) == 1:
+        inner = _operands(MAXIMUM, rest[0])
+        low = next((e.number for e in inner if e.number is not None), None)
+        if len(inner) > 1 and low is not None and low <= limit:
+            others = [value for value in inner if value.number is None]
+            top = extreme(MINIMUM, number(limit), extreme(MAXIMUM, *others))
+            return extreme(MAXIMUM, number(low), top)
+    ordered = sorted(rest, key=lambda value: value.serial)
+    if limit is not None:
+        ordered.append(number(limit))
+    return ordered[0] if len(ordered) == 1 else function(kind, args=ordered)
+
+
+def _scale_of(value: Element) -> tuple[Any, Fraction]:
+    """The magnitude of the first coefficient, after what orders it."""
+    first = first_term(value)
+    return order_of_term(first), abs(Fraction(value.terms[first]))
+
+
+def _operands(kind: str, value: Element) -> list[Element]:
+    """The operands of a maximum or a minimum; any other element itself."""
+    single = value.single
+    if single is None or single.key != (kind,):
+        return [value]
+    return [arg for arg in single.args if isinstance(arg, Element)]
+
+
+def logarithm(value: Element) -> Element:
+    """The logarithm of a positive element; of a product of exponentials and sums, it is a sum."""
+    total = ZERO
+    rest = value
+    if len(value.terms) == 1 and (single := _logarithms(value)) is not None:
+        return single
+    shared = exponentials_of(value)
+    for base, power in shared:
+        rest = rest * of_factor(base, -power)
+        total = total + _argument(base).scaled(power)
+    return total + function(LOG, args=[rest])
+
+
+def _logarithms(value: Element) -> Element | None:
+    """The logarithm of one product of factors that are positive, ``None`` for another product."""
+    ((bounds, powers), scale), *_ = value.terms.items()
+    if bounds or scale <= 0 or not powers:
+        return None
+    total = ZERO if scale == 1 else function(LOG, args=[number(scale)])
+    for base, power in powers:
+        if base.key[0] == EXP:
+            total = total + _argument(base).scaled(power)
+        elif base.key[0] == SUM and is_positive(_argument(base)):
+            total = total + logarithm(_argument(base)).scaled(power)
+        else:
+            return None
+    return total
+
+
+def is_positive(value: Element) -> bool:
+    """Whether an element is a sum of products of exponentials with positive coefficients."""
+    return bool(value.terms) and all(
+        coefficient > 0 and all(base.key[0] == EXP for base, _ in powers)
+        for (_, powers), coefficient in value.terms.items()
+    )
+
+
+def exponentials_of(value: Element) -> list[tuple[Factor, int]]:
+    """What makes the least power of each exponential in the terms of a positive element 0."""
+    if not is_positive(value):
+        return []
+    bases = {base for _, powers in value.terms for base, _ in powers}
+    least: list[tuple[Factor, int]] = []
+    for base in bases:
+        if any(base.free & {name for name, _ in bounds} for bounds, _ in value.terms):
+            continue
+        power = min(dict(powers).get(base, 0) for _, powers in value.terms)
+        if power:
+            least.append((base, power))
+    return least
+
+
+def _argument(base: Factor) -> Element:
+    (argument,) = base.args
+    assert isinstance(argument, Element)
+    return argument
+
+
+def comparison(kind: str, dtype: int, first: Element, second: Element) -> Element:
+    """1 where a comparison of two numbers of a type holds, else 0.
+
+    All types of integers are compared alike. A number is less than a minimum if it is less than
+    all its operands.
+    """
+    if is_integer(dtype):
+        a, b = dim_of(first), dim_of(second)
+        dtype = TensorProto.INT64
+        if a is not None and b is not None:
+            return _comparison_of_indices(kind, a, b)
+        if first is second:
+            return ZERO if kind == LESS else ONE
+    left, right = first.number, second.number
+    if left is not None and right is not None:
+        holds = {LESS: left < right, AT_MOST: left <= right, EQUAL: left == right}[kind]
+        return ONE if holds else ZERO
+    for place, extreme_kind in enumerate((MAXIMUM, MINIMUM)):
+        parts = _operands(extreme_kind, (first, second)[place])
+        if kind != EQUAL and len(parts) > 1:
+            pairs = [(part, second) if place == 0 else (first, part) for part in parts]
+            result = ONE
+            for pair in pairs:
+                result = result * comparison(kind, dtype, *pair)
+            return result
+    ordered = [first, second]
+    if kind == EQUAL:
+        ordered.sort(key=lambda element: element.serial)
+    return function(kind, dtype, args=ordered)
+
+
+def _comparison_of_indices(kind: str, first: Dim, second: Dim) -> Element:
+    """A comparison of integers that are made of sizes and indices."""
+    if kind == LESS:
+        return within(second - first - 1)
+    at_most = within(second - first)
+    return at_most if kind == AT_MOST else at_most * within(first - second)
+
+
+def _compared(key: tuple[Hashable, ...], args: list[Any]) -> Element:
+    kind, dtype = key
+    assert isinstance(kind, str)
+    assert isinstance(dtype, int)
+    return comparison(kind, dtype, *args)
+
+
+def rounded(value: Element) -> Element:
+    """A real number, rounded half to even; a limit that is an integer is applied afterwards."""
+    if is_whole(value):
+        return value
+    limits = _limited(value)
+    if limits is not None:
+        kind, operands = limits
+        return extreme(kind, *map(rounded, operands))
+    return odd(ROUND, value)
+
+
+def _limited(value: Element) -> tuple[str, list[Element]] | None:
+    """The operands of a multiple of a maximum or a minimum, times this multiple."""
+    if len(value.terms) != 1:
+        return None
+    (((bounds, powers), scale),) = value.terms.items()
+    if bounds or len(powers) != 1 or powers[0][1] != 1 or scale < 0:
+        return None
+    base = powers[0][0]
+    if base.key[0] not in EXTREMES:
+        return None
+    operands = [arg.scaled(scale) for arg in base.args if isinstance(arg, Element)]
+    return str(base.key[0]), operands
+
+
+def is_whole(value: Element) -> bool:
+    """Whether an element is known to be an integer."""
+    return all(
+        isinstance(coefficient, int)
+        and all(power > 0 and _is_whole_factor(base) for base, power in powers)
+        for (_, powers), coefficient in value.terms.items()
+    )
+
+
+def _is_whole_factor(base: Factor) -> bool:
+    kind = base.key[0]
+    if kind in (SIZE, ROUND, FLOOR) or base.is_boolean:
+        return True
+    if kind == "input":
+        return isinstance(base.key[2], int) and is_integer(base.key[2])
+    if kind == CONSTANT:
+        return isinstance(base.key[1], Stored) and base.key[1].is_whole
+    return kind in EXTREMES and all(is_whole(arg) for arg in base.args if isinstance(arg, Element))
+
+
+def floor(value: Element) -> Element:
+    """The greatest integer that is at most a real number."""
+    return value if is_whole(value) else function(FLOOR, args=[value])
+
+
+def odd(kind: str, value: Element) -> Element:
+    """A function whose sign changes with that of its argument."""
+    if not value.terms:
+        return ZERO
+    is_negative = value.terms[first_term(value)] < 0
+    return -function(kind, args=[-value]) if is_negative else function(kind, args=[value])
 
 
 def _applied_constant(key: tuple[Hashable, ...], args: list[Any]) -> Element:
@@ -107,3 +371,11 @@ LAWS[CONSTANT] = _applied_constant
 LAWS[WITHIN] = lambda _key, args: within(args[0])
 LAWS[ROOT] = lambda _key, args: root(args[0])
 LAWS[EXP] = lambda _key, args: exponential(args[0])
+LAWS[LESS] = LAWS[AT_MOST] = LAWS[EQUAL] = _compared
+LAWS[ROUND] = lambda _key, args: rounded(args[0])
+LAWS[FLOOR] = lambda _key, args: floor(args[0])
+LAWS[TANH] = lambda _key, args: odd(TANH, args[0])
+LAWS[ERF] = lambda _key, args: odd(ERF, args[0])
+LAWS[LOG] = lambda _key, args: logarithm(args[0])
+LAWS[MAXIMUM] = lambda _key, args: extreme(MAXIMUM, *args)
+LAWS[MINIMUM] = lambda _key, args: extreme(MINIMUM, *args)

@@ -5,6 +5,7 @@ their denotations.
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from xoptim.facts.attributes import encode_attribute
 from xoptim.facts.dims import Dim, is_anonymous, named, substitute
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.protos import opset_versions
-from xoptim.facts.schema import attribute_defaults
+from xoptim.facts.schema import attribute_defaults, schema
 from xoptim.facts.shapes import Info, Shape
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
@@ -28,7 +29,7 @@ from xoptim.operators.inference.fallback import is_refused
 from xoptim.proof import denotations
 from xoptim.proof.calls import DENOTATIONS, Call, applied, captured_names
 from xoptim.proof.elements import Element, function
-from xoptim.proof.indices import RESERVED, Case, Impossible, Unproved, check_time
+from xoptim.proof.indices import RESERVED, Case, Impossible, Unproved, check_time, symbols_of
 from xoptim.proof.tensors import Indices, Tensor, integer_tensor, stored_tensor
 
 assert denotations  # registers the denotations
@@ -42,10 +43,10 @@ _CAN_EXPAND: Final = (
 )
 _MAX_DEPTH: Final = 3
 """Maximal number of definitions within definitions."""
-_DEFINED: Final = frozenset(
+DEFINED: Final = frozenset(
     (
-        *("Attention", "Celu", "Elu", "Gelu", "GroupNormalization", "HardSigmoid", "HardSwish"),
-        *("LeakyRelu", "LogSoftmax", "MeanVarianceNormalization", "Mish", "PRelu", "ReduceL1"),
+        *("Celu", "Elu", "Gelu", "GroupNormalization", "HardSigmoid", "HardSwish"),
+        *("LeakyRelu", "MeanVarianceNormalization", "Mish", "PRelu", "ReduceL1"),
         *("ReduceLogSum", "RotaryEmbedding", "Selu", "Shrink", "Softplus", "Softsign", "SwiGLU"),
         *("Swish", "ThresholdedRelu"),
     )
@@ -54,9 +55,11 @@ _DEFINED: Final = frozenset(
 
 _FLAGS: Final = frozenset(
     (
-        *("allowzero", "ceil_mode", "center_point_box", "count_include_pad", "exclusive"),
-        *("interleaved", "is_causal", "keepdims", "noop_with_empty_axes", "reverse", "saturate"),
-        *("select_last_index", "sorted", "training_mode", "transA", "transB", "upper"),
+        *("allowzero", "antialias", "causal", "ceil_mode", "center_point_box", "channels_last"),
+        *("count_include_pad", "do_rotary", "exclude_outside", "exclusive", "fmod", "interleaved"),
+        *("is_causal", "keepdims", "noop_with_empty_axes", "reverse", "rotary_interleaved"),
+        *("saturate", "select_last_index", "sorted", "storage_order", "training_mode", "transA"),
+        *("transB", "transBatchA", "transBatchB", "unidirectional", "upper"),
     )
 )
 """Attributes that are switches."""
@@ -78,13 +81,14 @@ class Side:
         if copy.functions:
             copy = inliner.inline_local_functions(copy)
         if not is_exact:
-            copy = with_definitions(copy)
+            copy = with_function_bodies(copy)
         self.model = load_model(copy, infer=False, assumptions=assumptions)
         self.graph = self.model.graph
         if self.graph.overridable:
             raise Unproved("an input with a default")
         for node in all_nodes(self.graph.nodes):
             _require_flags(node)
+        self.premises = _shared_names(self.graph.declared_inputs)
         self.inputs = {
             name: _input_info(name, info) for name, info in self.graph.declared_inputs.items()
         }
@@ -118,6 +122,7 @@ class Side:
             self._require_valid(node)
             return  # known integers
         operands = [self._value(case, name, values) if name else None for name in node.input]
+        _require_types(node, operands)
         captured = [self._value(case, name, values) for name in captured_names(node)]
         # read now: the facts of the graph are those of the case that was read last
         known = [self.graph.info_of(name).data if name else None for name in node.input]
@@ -172,10 +177,26 @@ def _require_flags(node: Node) -> None:
             raise Unproved(f"{name} = {node.attribute[name]} of {node.op_type}")
 
 
-def with_definitions(model: onnx.ModelProto) -> onnx.ModelProto:
+def _require_types(node: Node, operands: Sequence[Tensor | None]) -> None:
+    """Raise `Unproved` where operands have several types that the standard wants to be one."""
+    definition = schema(node.op_type, node.domain, node.opset)
+    if node.domain or definition is None or not definition.inputs:
+        return
+    variables = {constraint.type_param_str for constraint in definition.type_constraints}
+    types: dict[str, int] = {}
+    for place, operand in enumerate(operands):
+        formal = definition.inputs[min(place, len(definition.inputs) - 1)]
+        is_free = formal.type_str not in variables or not formal.is_homogeneous
+        if operand is None or is_free:
+            continue
+        if types.setdefault(formal.type_str, operand.dtype) != operand.dtype:
+            raise Unproved(f"operands of {node.op_type} of several types")
+
+
+def with_function_bodies(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with the function bodies of ONNX in place of operators that they define."""
     for _ in range(_MAX_DEPTH):
-        names = sorted({node.op_type for node in model.graph.node if not node.domain} & _DEFINED)
+        names = sorted({node.op_type for node in model.graph.node if not node.domain} & DEFINED)
         if not names or not _CAN_EXPAND:
             break
         keys = [("", name) for name in names]
@@ -224,6 +245,17 @@ def _input_info(name: str, info: Info) -> Info:
     limits = -(1 << bits - 1), (1 << bits - 1) - 1
     data = tuple(named(f"{name}[{place}]", limits) for place in range(count))
     return Info(info.dtype, shape, data)
+
+
+def _shared_names(inputs: Mapping[str, Info]) -> list[str]:
+    """That sizes of one name are equal, for each name that occurs more than once in inputs."""
+    sizes = [size for info in inputs.values() for size in info.shape or ()]
+    counts = Counter(name for size in sizes for name in symbols_of(size) if not _is_hidden(size))
+    return [f"sizes named {name} are equal" for name, count in counts.items() if count > 1]
+
+
+def _is_hidden(size: Dim) -> bool:
+    return isinstance(size, int) or is_anonymous(size)
 
 
 def _count(shape: Shape) -> int | None:

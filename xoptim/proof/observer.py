@@ -130,7 +130,7 @@ class ProofObserver(JsonResult):
             f"{n} {grade}" for grade, n in counts.items() if n and grade in GRADES[:3]
         )
         noun = "steps" if self.passes else "rewrites"
-        text = f"{total - len(unproved)} of {total} {noun} proved for all sizes"
+        text = f"{total - len(unproved)} of {total} {noun} proved for all sizes from 1"
         if grades:
             text += f": {grades}"
         if unproved:

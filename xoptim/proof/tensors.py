@@ -32,6 +32,8 @@ from xoptim.proof.laws import constant, within
 Indices: TypeAlias = tuple[Dim, ...]
 Read: TypeAlias = Callable[[Indices], Element]
 
+_MAX_UNROLLED: Final = 8
+"""Maximal number of terms of a sum that is written term by term."""
 _MAX_GROUPED: Final = 1 << 22
 """Maximal number of elements of a constant whose repeated axes are searched."""
 
@@ -159,6 +161,9 @@ def total(case: Case, extent: Dim, summand: Callable[[Dim], Element]) -> Element
     check_time()
     if isinstance(extent, int) and extent <= 1:
         return summand(0) if extent == 1 else ZERO
+    if case.unrolls and isinstance(extent, int) and extent <= _MAX_UNROLLED:
+        terms = [summand(place) for place in range(extent)]
+        return sum(terms[1:], terms[0])
     index = case.index(extent, BOUND)
     (name,) = index.symbols
     try:

@@ -22,7 +22,7 @@ from xoptim.proof.indices import Case
 from xoptim.proof.meaning import Side
 from xoptim.proof.proving import _Attempt, _Branch
 
-DOMAINS = {"com.microsoft": 1}
+DOMAINS = {"com.microsoft": 1, "ai.onnx.ml": 1}
 
 
 def check(
@@ -157,9 +157,10 @@ _FUNCTIONS: Mapping[str, Callable[[tuple[Any, ...], list[float]], float]] = {
     "minimum": lambda _, args: min(args),
     "less": lambda _, args: float(args[0] < args[1]),
     "at most": lambda _, args: float(args[0] <= args[1]),
+    "masked": lambda _, args: args[1] if args[0] else -math.inf,
     "special": lambda key, _: float(key[1]),
     "listed": lambda _, args: args[int(args[-1])],
-    "log of a sum": lambda _, args: math.log(args[0]),
+    "equal": lambda _, args: float(args[0] == args[1]),
 }
 
 

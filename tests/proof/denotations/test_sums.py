@@ -44,6 +44,16 @@ def test_fused_matmul(settings: str) -> None:
     )
 
 
+@pytest.mark.parametrize("settings", ["", ", transB = 1"])
+def test_fused_matmul_of_batches(settings: str) -> None:
+    b = "4,2,3,5" if settings else "5,2,3,4"
+    check(
+        f"""(float[4,2,3,5] a, float[{b}] b) => (float[A,B,C,D] y) {{
+        y = com.microsoft.FusedMatMul <transBatchA = 1, transBatchB = 1{settings}> (a, b) }}""",
+        exact=False,
+    )
+
+
 @pytest.mark.parametrize("bias", ["", "1", "5", "3,1", "3,5"])
 @pytest.mark.parametrize("settings", ["alpha = 0.5, beta = 3.0", "transA = 1", "transB = 1"])
 def test_gemm(bias: str, settings: str) -> None:

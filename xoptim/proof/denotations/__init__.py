@@ -1,5 +1,31 @@
 """What operators compute, element by element; each module registers its operators."""
 
-from xoptim.proof.denotations import arithmetic, movement, sums
+from xoptim.proof.denotations import (
+    arithmetic,
+    attention,
+    casts,
+    functions,
+    fused,
+    movement,
+    padding,
+    quantization,
+    resizing,
+    selection,
+    sums,
+    windows,
+)
 
-__all__ = ["arithmetic", "movement", "sums"]
+__all__ = [
+    "arithmetic",
+    "attention",
+    "casts",
+    "functions",
+    "fused",
+    "movement",
+    "padding",
+    "quantization",
+    "resizing",
+    "selection",
+    "sums",
+    "windows",
+]

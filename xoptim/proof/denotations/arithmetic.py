@@ -2,54 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Final
 
 from onnx import TensorProto
 
-from xoptim.facts.dtypes import LOSSLESS, is_float
-from xoptim.proof.calls import Call, denotes, is_arithmetic, is_truth, pointwise_function, settled
+from xoptim.facts.dtypes import is_float
+from xoptim.proof.calls import Call, denotes, is_arithmetic, pointwise_function, settled
 from xoptim.proof.denotations.movement import number_of
-from xoptim.proof.elements import ONE, ZERO, Element, function, inverse, number
-from xoptim.proof.indices import Unproved
-from xoptim.proof.laws import exponential, root
+from xoptim.proof.elements import ONE, ZERO, Element, Factor, function, inverse, of_dim
+from xoptim.proof.indices import Case, Unproved
+from xoptim.proof.kinds import AT_MOST, LESS, MASKED, MAXIMUM, MINIMUM, SPECIAL, WITHIN
+from xoptim.proof.laws import comparison, exponential, extreme, power_of, root
+from xoptim.proof.rewriting import rewritten
 from xoptim.proof.tensors import Tensor, elementwise
 
-_MAX_EXPONENT: Final = 8
 _BROADCASTS_SINCE: Final = 7
-_HALF: Final = Fraction(1, 2)
 
 
-def _pointwise(call: Call, compute: Callable[..., Element]) -> Tensor | None:
+def _pointwise(
+    call: Call, compute: Callable[..., Element], *, takes_special: bool = False
+) -> Tensor | None:
     """A function of an element of each operand, ``None`` where these are not numbers of a ring.
 
-    What may be no real number has no laws.
+    What may be no real number has no laws, unless the function takes it.
     """
     operands = [call.operand(place) for place in range(len(call.operands))]
-    if not is_arithmetic(call) or call.opset < _BROADCASTS_SINCE:
+    if not is_arithmetic(call) or (call.opset < _BROADCASTS_SINCE and not call.node.domain):
         return None
     if any(x.dtype != call.dtype() for x in operands):
         return None
     without_laws = pointwise_function(call)
 
     def checked(*elements: Element) -> Element:
-        if any(element.is_special for element in elements):
+        if not takes_special and any(element.is_special for element in elements):
             return without_laws(*elements)
         return compute(*elements)
 
     return elementwise(checked, operands, call.shape(), call.dtype())
 
 
-def _of_reals(call: Call, compute: Callable[..., Element]) -> Tensor | None:
-    """As `_pointwise`, for real numbers only."""
+def of_reals(call: Call, compute: Callable[..., Element]) -> Tensor | None:
+    """A function of an element of each operand, ``None`` where these are not real numbers."""
     return _pointwise(call, compute) if is_float(call.dtype()) else None
 
 
 @denotes("Add", "Sum")
 def add(call: Call) -> Tensor | None:
     """The sum."""
-    return _pointwise(call, _sum)
+    without_laws = pointwise_function(call)
+
+    def compute(*elements: Element) -> Element:
+        if not any(element.is_special for element in elements):
+            return _sum(*elements)
+        total = _masked_sum(elements)
+        return without_laws(*elements) if total is None else total
+
+    return _pointwise(call, compute, takes_special=True)
+
+
+def _masked_sum(elements: Sequence[Element]) -> Element | None:
+    """The sum of real numbers and one that is masked, ``None`` for others."""
+    special = [element for element in elements if element.is_special]
+    single = special[0].single
+    if len(special) > 1 or single is None or single.key[0] != MASKED:
+        return None
+    condition, value = single.args
+    assert isinstance(value, Element)
+    total = sum((element for element in elements if element is not special[0]), value)
+    return None if value.is_special else function(MASKED, args=[condition, total])
 
 
 def _sum(*elements: Element) -> Element:
@@ -60,7 +82,7 @@ def _sum(*elements: Element) -> Element:
 def mean(call: Call) -> Tensor | None:
     """The sum, divided by the number of operands."""
     share = Fraction(1, len(call.operands))
-    return _of_reals(call, lambda *elements: _sum(*elements).scaled(share))
+    return of_reals(call, lambda *elements: _sum(*elements).scaled(share))
 
 
 @denotes("Sub")
@@ -78,7 +100,7 @@ def multiply(call: Call) -> Tensor | None:
 @denotes("Div")
 def divide(call: Call) -> Tensor | None:
     """The quotient of real numbers."""
-    return _of_reals(call, lambda a, b: a * inverse(b))
+    return of_reals(call, lambda a, b: a * inverse(b))
 
 
 @denotes("Neg")
@@ -90,110 +112,79 @@ def negate(call: Call) -> Tensor | None:
 @denotes("Reciprocal")
 def reciprocal(call: Call) -> Tensor | None:
     """The inverse of a real number."""
-    return _of_reals(call, inverse)
+    return of_reals(call, inverse)
 
 
 @denotes("Sqrt")
 def square_root(call: Call) -> Tensor | None:
     """The square root of a real number that is at least 0."""
-    return _of_reals(call, root)
+    return of_reals(call, root)
 
 
 @denotes("Exp")
 def exp(call: Call) -> Tensor | None:
     """The exponential of a real number."""
-    return _of_reals(call, exponential)
+    return of_reals(call, exponential)
 
 
 @denotes("Sigmoid")
 def sigmoid(call: Call) -> Tensor | None:
     """``1 / (1 + exp(-x))`` of a real number."""
-    return _of_reals(call, lambda a: inverse(ONE + exponential(-a)))
+    return of_reals(call, lambda a: inverse(ONE + exponential(-a)))
 
 
 @denotes("Pow")
 def power(call: Call) -> Tensor | None:
-    """Powers whose exponent is a small integer or a half; others have no laws."""
+    """Powers whose exponent is a small integer or a few quarters; others have no laws."""
     x, exponents = call.operand(0), call.operand(1)
     if not is_float(call.dtype()) or call.case.is_exact or call.opset < _BROADCASTS_SINCE:
         return None
     without_laws = pointwise_function(call)
 
     def compute(base: Element, exponent: Element) -> Element:
-        value = exponent.number
-        if base.is_special or value is None:
-            return without_laws(base, exponent)
-        if value in (_HALF, -_HALF):
-            return root(base).power(1 if value > 0 else -1)
-        if value == int(value) and -_MAX_EXPONENT <= value <= _MAX_EXPONENT:
-            return base.power(int(value))
-        return without_laws(base, exponent)
+        result = None if base.is_special else power_of(base, exponent)
+        return without_laws(base, exponent) if result is None else result
 
     return elementwise(compute, [x, exponents], call.shape(), call.dtype())
 
 
 @denotes("Relu")
 def relu(call: Call) -> Tensor | None:
-    """The maximum of a real number and 0."""
-    return _of_reals(call, lambda a: _maximum(a, ZERO))
+    """The maximum of a number and 0."""
+    return of_numbers(call, lambda a: _maximum(a, ZERO))
 
 
 @denotes("Max")
 def maximum(call: Call) -> Tensor | None:
-    """The maximum of real numbers."""
-    return _of_reals(call, _maximum)
+    """The maximum of real numbers, or of integers."""
+    return of_numbers(call, _maximum)
 
 
 @denotes("Min")
 def minimum(call: Call) -> Tensor | None:
-    """The minimum of real numbers."""
-    return _of_reals(call, _minimum)
+    """The minimum of real numbers, or of integers."""
+    return of_numbers(call, _minimum)
+
+
+def of_numbers(call: Call, compute: Callable[..., Element]) -> Tensor | None:
+    """A function of real numbers or of integers, which are in the range of their type."""
+    dtype = call.dtype()
+    return _pointwise(call, lambda *elements: compute(*(settled(e, dtype) for e in elements)))
 
 
 def _maximum(*elements: Element) -> Element:
-    return _extreme("maximum", *elements)
+    return extreme(MAXIMUM, *elements)
 
 
 def _minimum(*elements: Element) -> Element:
-    return _extreme("minimum", *elements)
-
-
-def _extreme(kind: str, *elements: Element) -> Element:
-    """A maximum or a minimum of elements in any order, each once, and at most one number.
-
-    ``min(high, max(low, x))`` with ``low <= high`` is written as ``max(low, min(high, x))``.
-    """
-    operands: dict[Element, None] = {}
-    for element in elements:
-        operands.update(dict.fromkeys(_operands(kind, element)))
-    numbers = [n for n in (element.number for element in operands) if n is not None]
-    rest = [element for element in operands if element.number is None]
-    limit = (max if kind == "maximum" else min)(numbers) if numbers else None
-    if kind == "minimum" and limit is not None and len(rest) == 1:
-        inner = _operands("maximum", rest[0])
-        low = next((e.number for e in inner if e.number is not None), None)
-        if len(inner) > 1 and low is not None and low <= limit:
-            others = [element for element in inner if element.number is None]
-            return _maximum(number(low), _minimum(number(limit), _maximum(*others)))
-    ordered = sorted(rest, key=lambda element: element.serial)
-    if limit is not None:
-        ordered.append(number(limit))
-    return ordered[0] if len(ordered) == 1 else function(kind, args=ordered)
-
-
-def _operands(kind: str, element: Element) -> list[Element]:
-    """The operands of a maximum or a minimum; any other element itself."""
-    single = element.single
-    if single is None or single.key != (kind,):
-        return [element]
-    return [arg for arg in single.args if isinstance(arg, Element)]
+    return extreme(MINIMUM, *elements)
 
 
 @denotes("Clip")
 def clip(call: Call) -> Tensor | None:
-    """The minimum of the upper limit and the maximum of the lower limit and a real number."""
+    """The minimum of the upper limit and the maximum of the lower limit and a number."""
     x = call.operand(0)
-    if not is_arithmetic(call) or not is_float(x.dtype):
+    if not is_arithmetic(call):
         return None
     limits: list[Element | None] = []
     for place, name in ((1, "min"), (2, "max")):
@@ -202,13 +193,14 @@ def clip(call: Call) -> Tensor | None:
             limits.append(number_of(call, x.dtype, written))
         elif call.has(place):
             limit = call.operand(place)
-            limits.append(limit.at([0] * limit.rank))
+            limits.append(settled(limit.at([0] * limit.rank), x.dtype))
         else:
             limits.append(None)
     low, high = limits
 
     def compute(element: Element) -> Element:
-        above = element if low is None else _maximum(element, low)
+        value = settled(element, x.dtype)
+        above = value if low is None else _maximum(value, low)
         return above if high is None else _minimum(above, high)
 
     return x.mapped(compute)
@@ -218,11 +210,16 @@ def clip(call: Call) -> Tensor | None:
 def where(call: Call) -> Tensor | None:
     """A choice; between numbers of a ring, it is a sum of products with the condition."""
     without_laws = pointwise_function(call)
+    is_real = is_float(call.dtype()) and not call.case.is_exact
     has_laws = is_arithmetic(call) or call.dtype() == TensorProto.BOOL
 
     def compute(condition: Element, then: Element, otherwise: Element) -> Element:
         if then is otherwise:
             return then
+        if is_real and _is_lowest(otherwise) and not then.is_special:
+            return function(MASKED, args=[condition, then])
+        if is_real and _is_lowest(then) and not otherwise.is_special:
+            return function(MASKED, args=[ONE - condition, otherwise])
         if not has_laws or then.is_special or otherwise.is_special:
             return without_laws(condition, then, otherwise)
         return otherwise + condition * (then - otherwise)
@@ -231,6 +228,10 @@ def where(call: Call) -> Tensor | None:
     if [x.dtype for x in operands] != [TensorProto.BOOL, call.dtype(), call.dtype()]:
         raise Unproved("a Where of several types")
     return elementwise(compute, operands, call.shape(), call.dtype())
+
+
+def _is_lowest(value: Element) -> bool:
+    return value.single is not None and value.single.key == (SPECIAL, "-inf")
 
 
 @denotes("And", "Or", "Xor", "Not")
@@ -251,6 +252,18 @@ _LOGIC: Final[dict[str, Callable[..., Element]]] = {
 }
 
 
+def decided(case: Case, value: Element) -> Element:
+    """An element without the conditions on indices that hold, or fail, in all of a case."""
+
+    def change(base: Factor) -> Element | None:
+        answer = None
+        if base.key[0] == WITHIN and not isinstance(base.args[0], Element):
+            answer = case.is_at_least_zero(base.args[0])
+        return None if answer is None else of_dim(int(answer))
+
+    return rewritten(value, change)
+
+
 @denotes("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 def compare(call: Call) -> Tensor | None:
     """A comparison, written with the smaller number first."""
@@ -259,41 +272,11 @@ def compare(call: Call) -> Tensor | None:
     operands = [call.operand(0), call.operand(1)]
     dtype = operands[0].dtype
     name = call.node.op_type
-    kind = "at most" if name.endswith("OrEqual") else "less"
+    kind = AT_MOST if name.endswith("OrEqual") else LESS
 
     def compute(a: Element, b: Element) -> Element:
         pair = [settled(a, dtype), settled(b, dtype)]
-        return function(kind, dtype, args=pair[::-1] if name.startswith("Greater") else pair)
+        result = comparison(kind, dtype, *(pair[::-1] if name.startswith("Greater") else pair))
+        return decided(call.case, result)
 
     return elementwise(compute, operands, call.shape(), call.dtype())
-
-
-@denotes("Cast", "CastLike")
-def cast(call: Call) -> Tensor:
-    """The same number, where the new type represents all numbers of the old one; else rounded."""
-    x = call.operand(0)
-    source, target = x.dtype, call.dtype()
-    if source == target:
-        return x
-    saturates = call.attribute("saturate", 1)
-    rounding = call.attribute("round_mode", "up")
-
-    def compute(element: Element) -> Element:
-        value = settled(element, source)
-        origin = _origin(value, source)
-        if TensorProto.STRING not in (source, target):
-            if origin == target or target in LOSSLESS.get(origin, ()):
-                return value
-            if target == TensorProto.BOOL and is_truth(value):
-                return value
-        return function("cast", origin, target, saturates, rounding, args=[value])
-
-    return x.mapped(compute, target)
-
-
-def _origin(value: Element, source: int) -> int:
-    """The type of an input whose element this is, where it was converted without rounding."""
-    single = value.single
-    if single is None or single.key[0] != "input" or not isinstance(single.key[2], int):
-        return source
-    return single.key[2]

@@ -112,11 +112,15 @@ def concat(call: Call) -> Tensor | None:
     axis = call.attribute("axis")
     if axis is None:
         return None
-    axis = axis_within(axis, rank)
     if len({x.dtype for x in xs}) > 1:
         raise Unproved("a Concat of several types")
+    return joined(call, xs, axis_within(axis, rank))
+
+
+def joined(call: Call, xs: Sequence[Tensor], axis: int) -> Tensor:
+    """Tensors of one type, one after the other along an axis."""
     for x in xs[1:]:
-        for place in range(rank):
+        for place in range(x.rank):
             if place != axis:
                 require_equal(x.shape[place], xs[0].shape[place], or_one=False)
 
@@ -154,14 +158,26 @@ def split(call: Call) -> list[Tensor] | None:
         if not name and place + 1 < len(call.node.output):
             return None
         shape = call.shape(place) if name else x.shape
-        tensors.append(_range(call, x, axis, start, shape))
+        tensors.append(_range(x, axis, start, shape))
         start = start + shape[axis]
     if start != x.shape[axis]:
         raise Unproved("sizes of a Split that are not understood")
     return tensors
 
 
-def _range(call: Call, x: Tensor, axis: int, start: Dim, shape: Sequence[Dim]) -> Tensor:
+def split_along(x: Tensor, axis: int, sizes: Sequence[Dim]) -> list[Tensor]:
+    """Parts of a tensor of these sizes along an axis."""
+    total: Dim = sum(sizes[1:], sizes[0])
+    require_equal(total, x.shape[axis], or_one=False)
+    parts: list[Tensor] = []
+    start: Dim = 0
+    for size in sizes:
+        parts.append(_range(x, axis, start, [*x.shape[:axis], size, *x.shape[axis + 1 :]]))
+        start = start + size
+    return parts
+
+
+def _range(x: Tensor, axis: int, start: Dim, shape: Sequence[Dim]) -> Tensor:
     def read(indices: Indices) -> Element:
         return x.at([*indices[:axis], indices[axis] + start, *indices[axis + 1 :]])
 
@@ -258,13 +274,13 @@ def gather(call: Call) -> Tensor:
 def _gathered(call: Call, at: _Read, inner: Indices, size: Dim) -> Element:
     numbers = call.ints(1)
     if numbers is not None and len(inner) == 1 and not isinstance(inner[0], int):
-        runs = _runs([n if n >= 0 else n + size for n in numbers])
-        if runs is not None:
-            return _of_runs(call, at, inner[0], runs)
-    return _at_index(call, call.operand(1).at(inner), size, at)
+        places = [n if n >= 0 else n + size for n in numbers]
+        if len(_runs(places)) <= _MAX_RUNS:
+            return at_numbers(call, at, inner[0], places)
+    return at_index(call, call.operand(1).at(inner), size, at)
 
 
-def _at_index(call: Call, value: Element, size: Dim, at: _Read) -> Element:
+def at_index(call: Call, value: Element, size: Dim, at: _Read) -> Element:
     """The element at an index that is an element of the second operand."""
     element = settled(value, call.operand(1).dtype)
     index = dim_of(element)
@@ -293,7 +309,7 @@ def gather_nd(call: Call) -> Tensor | None:
         def along(axis: int, place: Indices) -> Element:
             if axis == count:
                 return x.at([*indices[:batch], *place, *inner])
-            return _at_index(
+            return at_index(
                 call,
                 tuples.at([*outer, axis]),
                 x.shape[batch + axis],
@@ -305,8 +321,15 @@ def gather_nd(call: Call) -> Tensor | None:
     return Tensor(shape, x.dtype, read)
 
 
-def _runs(numbers: Sequence[Dim]) -> list[_Run] | None:
-    """The longest runs of constant steps, from the first index on; ``None`` for many runs."""
+def at_numbers(call: Call, at: _Read, place: Dim, numbers: Sequence[Dim]) -> Element:
+    """The element at one of several indices, given the place of this index."""
+    if isinstance(place, int):
+        return at(numbers[place])
+    return _of_runs(call, at, place, _runs(numbers))
+
+
+def _runs(numbers: Sequence[Dim]) -> list[_Run]:
+    """The longest runs of constant steps, from the first index on."""
     runs: list[_Run] = []
     place = 0
     while place < len(numbers):
@@ -319,7 +342,7 @@ def _runs(numbers: Sequence[Dim]) -> list[_Run] | None:
             end += 1
         runs.append((place, numbers[place], step))
         place = end
-    return runs if len(runs) <= _MAX_RUNS else None
+    return runs
 
 
 def _of_runs(call: Call, at: _Read, place: Dim, runs: Sequence[_Run]) -> Element:
@@ -332,40 +355,6 @@ def _of_runs(call: Call, at: _Read, place: Dim, runs: Sequence[_Run]) -> Element
         lambda: at(first + step * (place - start)),
         lambda: _of_runs(call, at, place, runs[1:]),
     )
-
-
-@denotes("Pad")
-def pad(call: Call) -> Tensor | None:
-    """The operand, surrounded by a value."""
-    x = call.operand(0)
-    if call.attribute("mode", "constant") != "constant":
-        return None
-    if moved("Pad", "pads", call.opset) is None:
-        pads = list(call.attribute("pads") or call.attribute("paddings") or ())
-        value = number_of(call, x.dtype, call.attribute("value", 0.0))
-        axes = [*range(x.rank)]
-    else:
-        pads = call.dims(1) or []
-        value = call.operand(2).at([0] * call.operand(2).rank) if call.has(2) else number(0)
-        axes = [axis_within(axis, x.rank) for axis in call.axes("axes", 3) or range(x.rank)]
-    if len(pads) != 2 * len(axes):
-        return None
-    shifts: dict[int, tuple[Dim, Dim]] = {
-        axis: (pads[place], pads[place + len(axes)]) for place, axis in enumerate(axes)
-    }
-    if not all(call.case.decide(side) for sides in shifts.values() for side in sides):
-        return None
-
-    def read(indices: Indices) -> Element:
-        place = list(indices)
-        conditions: list[Dim] = []
-        for axis, (low, high) in shifts.items():
-            place[axis] = indices[axis] - low
-            conditions += [place[axis]] if low != 0 else []
-            conditions += [x.shape[axis] - 1 - place[axis]] if high != 0 else []
-        return where_inside(call.case, conditions, lambda: x.at(place), value)
-
-    return Tensor(call.shape(), x.dtype, read)
 
 
 def number_of(call: Call, dtype: int, value: float) -> Element:
@@ -430,6 +419,7 @@ def range_(call: Call) -> Tensor | None:
 
 
 @denotes("Trilu")
+@denotes("Trilu", domain="com.microsoft")
 def trilu(call: Call) -> Tensor | None:
     """The upper or lower triangle, with zeros elsewhere."""
     x = call.operand(0)

@@ -15,7 +15,8 @@ from xoptim.proof.calls import Call, axis_within, denotes, is_arithmetic
 from xoptim.proof.denotations.movement import number_of, permuted
 from xoptim.proof.elements import Element, function, inverse, of_dim
 from xoptim.proof.indices import Case, Unproved
-from xoptim.proof.laws import exponential, root
+from xoptim.proof.kinds import EQUAL, MASKED
+from xoptim.proof.laws import comparison, exponential, logarithm, root
 from xoptim.proof.tensors import (
     Indices,
     Tensor,
@@ -25,7 +26,6 @@ from xoptim.proof.tensors import (
     require_equal,
     reshaped,
     total,
-    where_inside,
 )
 
 _FLATTENS_BEFORE: Final = 13
@@ -112,21 +112,27 @@ def multiplied(case: Case, a: Tensor, b: Tensor) -> Tensor:
     return contracted(case, [first, second], result, [a, b])
 
 
-@denotes("FusedMatMul", domain="com.microsoft")
+@denotes("FusedMatMul", "TransposeMatMul", domain="com.microsoft")
 def fused_matmul(call: Call) -> Tensor | None:
     """A product of matrices, which may be transposed, times a number."""
-    settings = ("transBatchA", "transBatchB")
-    if not is_covered(call, 0, 1) or any(call.attribute(name, 0) for name in settings):
+    if not is_covered(call, 0, 1):
         return None
     a, b = call.operand(0), call.operand(1)
     if min(a.rank, b.rank) < 2:
         return None
     pair = [
-        _transposed(x) if call.attribute(name, 0) else x
-        for x, name in ((a, "transA"), (b, "transB"))
+        _transposed(x) if call.attribute(f"trans{name}", 0) else x
+        for x, name in ((_batch_last(call, a, "A"), "A"), (_batch_last(call, b, "B"), "B"))
     ]
     alpha = number_of(call, call.dtype(), call.attribute("alpha", 1.0))
     return multiplied(call.case, *pair).mapped(lambda element: element * alpha)
+
+
+def _batch_last(call: Call, x: Tensor, name: str) -> Tensor:
+    """An operand whose first axis is that of its rows, if an attribute says so."""
+    if not call.attribute(f"transBatch{name}", 0):
+        return x
+    return permuted(x, [*range(1, x.rank - 1), 0, x.rank - 1])
 
 
 def _transposed(x: Tensor) -> Tensor:
@@ -136,7 +142,8 @@ def _transposed(x: Tensor) -> Tensor:
 @denotes("Gemm")
 def gemm(call: Call) -> Tensor | None:
     """``alpha * A * B + beta * C``."""
-    if not is_covered(call, 0, 1) or call.opset < 7 or not is_float(call.dtype()):
+    is_old = call.opset < 7 and not call.node.domain
+    if not is_covered(call, 0, 1) or is_old or not is_float(call.dtype()):
         return None
     a, b = call.operand(0), call.operand(1)
     a = _transposed(a) if call.attribute("transA", 0) else a
@@ -165,8 +172,16 @@ def einsum(call: Call) -> Tensor | None:
     operands = [call.operand(place) for place in places]
     left, arrow, right = equation.replace(" ", "").partition("->")
     texts = left.split(",")
-    if "." in equation or not arrow or len(texts) != len(operands):
+    if len(texts) != len(operands):
         return None
+    if "." in equation:
+        parts = _without_ellipsis(texts, right if arrow else None, operands)
+        if parts is None:
+            return None
+        texts, right, arrow = *parts, "->"
+        left = ",".join(texts)
+    if not arrow:  # the labels that occur once, in the order of the alphabet
+        right = "".join(sorted(label for label in {*left} - {","} if left.count(label) == 1))
     if any(len(text) != x.rank for text, x in zip(texts, operands, strict=True)):
         return None
     if len({*right}) != len(right) or not {*right} <= {*left}:
@@ -183,74 +198,25 @@ def einsum(call: Call) -> Tensor | None:
     return contracted(call.case, texts, right, operands)
 
 
-@denotes("Conv")
-def conv(call: Call) -> Tensor | None:
-    """Sums over the channels and places of a kernel that moves over an image."""
-    if not is_covered(call, 0, 1) or call.attribute("auto_pad", "NOTSET") != "NOTSET":
+def _without_ellipsis(
+    texts: Sequence[str], right: str | None, operands: Sequence[Tensor]
+) -> tuple[list[str], str] | None:
+    """The labels of an equation with letters in place of ellipses; ``None`` for unequal ranks."""
+    counts = {
+        x.rank - len(text) + 3 for text, x in zip(texts, operands, strict=True) if "." in text
+    }
+    used = {*"".join(texts)}
+    free = [letter for letter in ascii_letters if letter not in used]
+    if len(counts) != 1 or not 0 <= min(counts) < len(free):
         return None
-    x, w = call.operand(0), call.operand(1)
-    spatial = x.rank - 2
-    groups = call.attribute("group", 1)
-    strides = call.attribute("strides") or [1] * spatial
-    dilations = call.attribute("dilations") or [1] * spatial
-    pads = call.attribute("pads") or [0] * 2 * spatial
-    channels, shape = w.shape[1], call.shape()
-    _require_kernel(call, groups)
-    case = call.case
-
-    def read(indices: Indices) -> Element:
-        batch, channel, *outer = indices
-        group = channel
-        base: Dim = 0
-        if groups > 1:
-            group, _ = case.divided(channel, _quotient(w.shape[0], groups))
-            base = group * channels
-
-        def along(axis: int, place: list[Dim], inner: list[Dim]) -> Element:
-            if axis == spatial:
-                return total(
-                    case,
-                    channels,
-                    lambda c: x.at([batch, base + c, *place]) * w.at([channel, c, *inner]),
-                )
-
-            def at(k: Dim) -> Element:
-                position = outer[axis] * strides[axis] + k * dilations[axis] - pads[axis]
-                last = x.shape[axis + 2] - 1 - position
-                conditions = [position] * bool(pads[axis]) + [last] * bool(pads[axis + spatial])
-                return where_inside(
-                    case,
-                    conditions,
-                    lambda: along(axis + 1, [*place, position], [*inner, k]),
-                    _ZERO,
-                )
-
-            return total(case, w.shape[axis + 2], at)
-
-        value = real(along(0, [], []))
-        return value + real(call.operand(2).at([channel])) if call.has(2) else value
-
-    return Tensor((x.shape[0], w.shape[0], *shape[2:]), x.dtype, read)
-
-
-def _require_kernel(call: Call, groups: int) -> None:
-    """Raise where the channels of an image, a kernel and a bias do not fit."""
-    x, w = call.operand(0), call.operand(1)
-    require_equal(x.shape[1], w.shape[1] * groups, or_one=False)
-    if call.has(2):
-        require_equal(call.operand(2).shape[0], w.shape[0], or_one=False)
-    kernel = call.node.attribute.get("kernel_shape")
-    if kernel is not None and tuple(kernel) != w.shape[2:]:
-        raise Unproved("a kernel of another shape")
-
-
-def _quotient(size: Dim, divisor: int) -> Dim:
-    quotient = size // divisor
-    require_equal(quotient * divisor, size, or_one=False)
-    return quotient
-
-
-_ZERO: Final = of_dim(0)
+    letters = "".join(free[: min(counts)])
+    if right is None:
+        joined_text = "".join(texts)
+        once = sorted(label for label in used - {"."} if joined_text.count(label) == 1)
+        right = "..." + "".join(once)
+    if any(text.replace("...", "").count(".") for text in (*texts, right)):
+        return None
+    return [text.replace("...", letters) for text in texts], right.replace("...", letters)
 
 
 def _reduced_axes(call: Call, x: Tensor) -> list[int]:
@@ -307,26 +273,58 @@ def reduce(call: Call) -> Tensor | None:
     if name == "ReduceL2":
         return result.mapped(root)
     if name == "ReduceLogSumExp":
-        return result.mapped(lambda e: function("log of a sum", args=[e]))
+        return result.mapped(logarithm)
     return result
+
+
+@denotes("LpNormalization")
+def lp_normalization(call: Call) -> Tensor | None:
+    """Elements, divided by the root of the sum of their squares along an axis; 0 where it is 0."""
+    x = call.operand(0)
+    if not is_covered(call, 0) or call.attribute("p", 2) != 2:
+        return None
+    axis = axis_within(call.attribute("axis", -1), x.rank)
+    sums = summed_over(call.case, x, [axis], keeps=True, change=lambda e: e * e)
+
+    def compute(a: Element, square: Element) -> Element:
+        norm = root(square)
+        is_zero = comparison(EQUAL, x.dtype, norm, _ZERO)
+        quotient = a * inverse(norm)
+        return quotient - is_zero * quotient
+
+    return elementwise(compute, [x, sums], x.shape, x.dtype)
+
+
+_ZERO: Final = of_dim(0)
 
 
 @denotes("ReduceMax", "ReduceMin", "ReduceProd")
 def reduce_without_laws(call: Call) -> Tensor | None:
-    """A function of the elements along axes, in any order."""
+    """A function of the elements along axes, in any order; a minimum is a maximum of opposites."""
     x, name = call.operand(0), call.node.op_type
     if not is_covered(call, 0) or not is_float(x.dtype):
         return None
-    axes = [axis for axis in _reduced_axes(call, x) if x.shape[axis] != 1]
     keeps = call.attribute("keepdims", 1) == 1
     removed = _reduced_axes(call, x)
-    if not axes:
+    if all(x.shape[axis] == 1 for axis in removed):
         return reshaped(call.case, x, call.shape())
-    # The formal sum of marked elements says which elements there are.
-    result = summed_over(
-        call.case, x, removed, keeps=keeps, change=lambda e: function(name, "of", args=[e])
-    )
-    return result.mapped(lambda e: function(name, args=[e]))
+    return collected(call.case, x, removed, name, keeps=keeps)
+
+
+def collected(case: Case, x: Tensor, axes: Sequence[int], name: str, *, keeps: bool) -> Tensor:
+    """A function of all elements along axes, by the name of the operator that reduces them.
+
+    The formal sum of marked elements says which elements there are.
+    """
+    sign = -1 if name == "ReduceMin" else 1
+    kind = "ReduceMax" if name == "ReduceMin" else name
+    result = summed_over(case, x, axes, keeps=keeps, change=lambda e: marked(kind, e.scaled(sign)))
+    return result.mapped(lambda e: function(kind, args=[e]).scaled(sign))
+
+
+def marked(kind: str, value: Element) -> Element:
+    """An element in a formal sum of those that a function of this kind takes."""
+    return function(kind, "of", args=[value])
 
 
 @denotes("GlobalAveragePool")
@@ -358,12 +356,30 @@ def softmax(call: Call) -> Tensor | None:
     return reshaped(call.case, matrix, x.shape)
 
 
+@denotes("LogSoftmax")
+def log_softmax(call: Call) -> Tensor | None:
+    """The logarithm of Softmax."""
+    result = softmax(call)
+    return None if result is None else result.mapped(logarithm)
+
+
 def _softmax_along(case: Case, x: Tensor, axis: int) -> Tensor:
-    powers = x.mapped(lambda e: exponential(real(e)))
+    powers = x.mapped(masked_exponential)
     sums = summed_over(case, powers, [axis], keeps=True, change=lambda e: e)
     return Tensor(
         x.shape, x.dtype, lambda indices: powers.at(indices) * inverse(broadcast_at(sums, indices))
     )
+
+
+def masked_exponential(value: Element) -> Element:
+    """The exponential of a real number, or 0 where it is masked."""
+    single = value.single
+    if single is not None and single.key[0] == MASKED:
+        condition, rest = single.args
+        assert isinstance(condition, Element)
+        assert isinstance(rest, Element)
+        return condition * masked_exponential(rest)
+    return exponential(real(value))
 
 
 @denotes("BatchNormalization")

@@ -1,0 +1,329 @@
+"""Operators that select, mark or replace elements at indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.dims import Dim
+from xoptim.facts.dtypes import is_float, is_integer
+from xoptim.proof.calls import Call, axis_within, denotes, is_arithmetic, settled
+from xoptim.proof.denotations.movement import at_index, at_numbers
+from xoptim.proof.denotations.sums import real
+from xoptim.proof.elements import ONE, ZERO, Element, function, of_dim
+from xoptim.proof.indices import Impossible
+from xoptim.proof.kinds import EQUAL
+from xoptim.proof.laws import comparison
+from xoptim.proof.tensors import (
+    Indices,
+    Tensor,
+    choose,
+    require_equal,
+    stored_tensor,
+    total,
+    where_inside,
+)
+
+_Update: TypeAlias = tuple[Sequence[tuple[Dim, Dim]], Sequence[Dim]]
+"""Pairs of indices that have to be equal, and the place of the update."""
+_MAX_REPLACED: Final = 64
+"""Maximal number of tuples of constant indices of a scatter."""
+
+
+@denotes("GatherElements")
+def gather_elements(call: Call) -> Tensor:
+    """Elements along an axis, at indices that a tensor has for each place."""
+    x, indices_of = call.operand(0), call.operand(1)
+    axis = axis_within(call.attribute("axis", 0), x.rank)
+    array = call.array(1)
+    for number in () if array is None else np.unique(array):
+        _from_start(call, int(number), x.shape[axis])
+    for place in range(x.rank):
+        if place != axis and not call.case.decide(x.shape[place] - indices_of.shape[place]):
+            raise Impossible
+
+    def read(indices: Indices) -> Element:
+        return at_index(
+            call,
+            indices_of.at(indices),
+            x.shape[axis],
+            lambda index: x.at([*indices[:axis], index, *indices[axis + 1 :]]),
+        )
+
+    return Tensor(indices_of.shape, x.dtype, read)
+
+
+@denotes("ArrayFeatureExtractor", domain="ai.onnx.ml")
+def array_feature_extractor(call: Call) -> Tensor | None:
+    """Elements along the last axis; a vector is one row."""
+    x, indices_of = call.operand(0), call.operand(1)
+    if not 1 <= indices_of.rank <= 2 or x.rank == 0:
+        return None
+    if any(size != 1 for size in indices_of.shape[:-1]) and x.rank > 1:
+        return None
+    flat = [axis for axis in range(indices_of.rank) if indices_of.shape[axis] != 1]
+    count = indices_of.shape[flat[0]] if flat else 1
+    if len(flat) > 1:
+        return None
+    outer: tuple[Dim, ...] = (1,) if x.rank == 1 else x.shape[:-1]
+
+    def read(indices: Indices) -> Element:
+        *lead, place = indices
+        chosen: list[Dim] = [0] * indices_of.rank
+        if flat:
+            chosen[flat[0]] = place
+        value = settled(indices_of.at(chosen), indices_of.dtype)
+        rest = lead if x.rank > 1 else []
+        return at_index(call, value, x.shape[-1], lambda index: x.at([*rest, index]))
+
+    return Tensor((*outer, count), x.dtype, read)
+
+
+@denotes("Compress")
+def compress(call: Call) -> Tensor | None:
+    """The elements along an axis whose constant condition is true."""
+    x, condition, axis = call.operand(0), call.array(1), call.attribute("axis")
+    if condition is None or axis is None:
+        return None
+    place = axis_within(axis, x.rank)
+    size = x.shape[place]
+    if not isinstance(size, int) or condition.size > size:
+        return None
+    numbers: list[Dim] = [int(number) for number in np.flatnonzero(condition)]
+
+    def read(indices: Indices) -> Element:
+        return at_numbers(
+            call,
+            lambda index: x.at([*indices[:place], index, *indices[place + 1 :]]),
+            indices[place],
+            numbers,
+        )
+
+    return Tensor([*x.shape[:place], len(numbers), *x.shape[place + 1 :]], x.dtype, read)
+
+
+@denotes("EyeLike")
+def eye_like(call: Call) -> Tensor:
+    """1 on a diagonal, 0 elsewhere."""
+    shift = call.attribute("k", 0)
+
+    def read(indices: Indices) -> Element:
+        distance = indices[1] - indices[0] - shift
+        return where_inside(call.case, [distance, -distance], lambda: ONE, ZERO)
+
+    return Tensor(call.shape(), call.dtype(), read)
+
+
+@denotes("OneHot")
+def one_hot(call: Call) -> Tensor | None:
+    """The second of two values where an index is that of the axis, the first one elsewhere."""
+    indices_of, depths, values = (call.operand(place) for place in range(3))
+    depth = call.dims(1)
+    if depth is None or not is_integer(indices_of.dtype) or not is_arithmetic(call):
+        return None
+    axis = axis_within(call.attribute("axis", -1), indices_of.rank + 1)
+    dtype = indices_of.dtype
+    assert depths.rank < 2
+
+    def read(indices: Indices) -> Element:
+        value = settled(indices_of.at([*indices[:axis], *indices[axis + 1 :]]), dtype)
+        place = of_dim(indices[axis])
+        # Negative indices count from the end.
+        from_start = comparison(EQUAL, dtype, value, place)
+        from_end = comparison(EQUAL, dtype, value, place - of_dim(depth[0]))
+        is_hot = from_start + from_end
+        off, on = (real(values.at([k])) for k in range(2))
+        return off + is_hot * (on - off)
+
+    shape = [*indices_of.shape[:axis], depth[0], *indices_of.shape[axis:]]
+    return Tensor(shape, values.dtype, read)
+
+
+@denotes("CumSum")
+def cumulative_sum(call: Call) -> Tensor | None:
+    """The sum of the elements up to each one along an axis."""
+    x, axes = call.operand(0), call.ints(1)
+    if axes is None or not is_arithmetic(call):
+        return None
+    axis = axis_within(axes[0], x.rank)
+    size = x.shape[axis]
+    is_exclusive = call.attribute("exclusive", 0)
+    is_reverse = call.attribute("reverse", 0)
+
+    def read(indices: Indices) -> Element:
+        place = indices[axis]
+
+        def at(k: Dim) -> Element:
+            distance = (k - place if is_reverse else place - k) - is_exclusive
+            return where_inside(
+                call.case,
+                [distance],
+                lambda: real(x.at([*indices[:axis], k, *indices[axis + 1 :]])),
+                ZERO,
+            )
+
+        return total(call.case, size, at)
+
+    return Tensor(x.shape, x.dtype, read)
+
+
+@denotes("ScatterND")
+def scatter_nd(call: Call) -> Tensor | None:
+    """A tensor, with slices replaced at tuples of constant indices."""
+    x, updates, array = call.operand(0), call.operand(2), _constant_indices(call)
+    if array is None or array.ndim == 0 or array.shape[-1] > x.rank:
+        return None
+    count = array.shape[-1]
+    outer = array.shape[:-1]
+    for size, wanted in zip(updates.shape[len(outer) :], x.shape[count:], strict=True):
+        require_equal(size, wanted, or_one=False)
+    targets = [
+        (
+            place,
+            [
+                _from_start(call, int(n), size)
+                for n, size in zip(array[place], x.shape, strict=False)
+            ],
+        )
+        for place in np.ndindex(outer)
+    ]
+
+    def read(indices: Indices) -> Element:
+        inner = indices[count:]
+        pairs: list[_Update] = [
+            ([*zip(indices, target, strict=False)], [*place, *inner]) for place, target in targets
+        ]
+        return _replaced(call, pairs, updates, lambda: x.at(indices))
+
+    return Tensor(x.shape, x.dtype, read)
+
+
+@denotes("ScatterElements")
+def scatter_elements(call: Call) -> Tensor | None:
+    """A tensor, with elements replaced along an axis at constant indices."""
+    x, updates, array = call.operand(0), call.operand(2), _constant_indices(call)
+    if array is None or array.ndim != x.rank:
+        return None
+    axis = axis_within(call.attribute("axis", 0), x.rank)
+    targets: list[tuple[tuple[int, ...], list[Dim]]] = []
+    for place in np.ndindex(array.shape):
+        target: list[Dim] = [_from_start(call, n, x.shape[k]) for k, n in enumerate(place)]
+        target[axis] = _from_start(call, int(array[place]), x.shape[axis])
+        targets.append((place, target))
+
+    def read(indices: Indices) -> Element:
+        pairs: list[_Update] = [
+            ([*zip(indices, target, strict=True)], list(place)) for place, target in targets
+        ]
+        return _replaced(call, pairs, updates, lambda: x.at(indices))
+
+    return Tensor(x.shape, x.dtype, read)
+
+
+def _constant_indices(call: Call) -> np.ndarray[Any, Any] | None:
+    """The indices of a scatter that replaces, if they are few constants."""
+    if call.attribute("reduction", "none") != "none":
+        return None
+    array = call.array(1)
+    return None if array is None or array.size > _MAX_REPLACED else array
+
+
+def _from_start(call: Call, index: int, size: Dim) -> Dim:
+    """An index counted from the start; raises `Impossible` for one out of range."""
+    place = index + size if index < 0 else index
+    if not (call.case.decide(place) and call.case.decide(size - 1 - place)):
+        raise Impossible
+    return place
+
+
+def _replaced(
+    call: Call,
+    pairs: Sequence[_Update],
+    updates: Tensor,
+    otherwise: Callable[[], Element],
+) -> Element:
+    """The last update whose indices are equal, else the element itself."""
+    for count, (equalities, place) in reversed([*enumerate(pairs)]):
+        distances = [distance for a, b in equalities for distance in (a - b, b - a)]
+        answers = [call.case.is_at_least_zero(distance) for distance in distances]
+        if all(answers):
+            return updates.at(place)
+        if any(answer is False for answer in answers):
+            continue
+        return _chosen(call, distances, updates, place, pairs[:count], otherwise)
+    return otherwise()
+
+
+def _chosen(
+    call: Call,
+    distances: Sequence[Dim],
+    updates: Tensor,
+    place: Sequence[Dim],
+    rest: Sequence[_Update],
+    otherwise: Callable[[], Element],
+) -> Element:
+    """An update where all distances are at least 0, else what other updates say."""
+    if not distances:
+        return updates.at(place)
+    return choose(
+        call.case,
+        distances[0],
+        lambda: _chosen(call, distances[1:], updates, place, rest, otherwise),
+        lambda: _replaced(call, rest, updates, otherwise),
+    )
+
+
+@denotes("Scaler", domain="ai.onnx.ml")
+def scaler(call: Call) -> Tensor | None:
+    """``(x - offset) * scale`` for each feature, which are along the last axis."""
+    x = call.operand(0)
+    offsets, scales = call.attribute("offset") or [0.0], call.attribute("scale") or [1.0]
+    if call.case.is_exact or call.dtype() != TensorProto.FLOAT or x.dtype != TensorProto.FLOAT:
+        return None
+    numbers = [np.asarray(values, np.float32) for values in (offsets, scales)]
+    if any(array.size not in (1, x.shape[-1]) for array in numbers):
+        return None
+    offset, scale = (_feature(array) for array in numbers)
+    return Tensor(
+        x.shape,
+        x.dtype,
+        lambda indices: (real(x.at(indices)) - offset(indices[-1])) * scale(indices[-1]),
+    )
+
+
+def _feature(array: np.ndarray[Any, Any]) -> Callable[[Dim], Element]:
+    stored = stored_tensor(array, TensorProto.FLOAT, keeps_zeros=False)
+    return lambda index: stored.at([index])
+
+
+@denotes("ArgMax", "ArgMin")
+def arg_max(call: Call) -> Tensor | None:
+    """The index of the greatest element along an axis; over real numbers, of opposites for the
+    least one.
+
+    The formal sum of marked elements with their indices says which elements there are.
+    """
+    x, name = call.operand(0), call.node.op_type
+    if not is_float(x.dtype):
+        return None
+    axis = axis_within(call.attribute("axis", 0), x.rank)
+    last = call.attribute("select_last_index", 0)
+    sign = 1
+    if name == "ArgMin" and not call.case.is_exact:
+        name, sign = "ArgMax", -1
+    keeps = call.attribute("keepdims", 1)
+
+    def read(indices: Indices) -> Element:
+        inner = list(indices[:axis]), list(indices[axis + 1 if keeps else axis :])
+
+        def mark(k: Dim) -> Element:
+            value = real(x.at([*inner[0], k, *inner[1]]))
+            return function(name, "of", args=[value.scaled(sign), k])
+
+        return function(name, last, args=[total(call.case, x.shape[axis], mark)])
+
+    shape = [*x.shape[:axis], *[1] * bool(keeps), *x.shape[axis + 1 :]]
+    return Tensor(shape, call.dtype(), read)

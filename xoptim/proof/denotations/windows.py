@@ -1,0 +1,289 @@
+"""Operators whose results are computed from windows that move over an image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xoptim.facts.dims import Dim, ceil_div
+from xoptim.facts.dtypes import is_float
+from xoptim.proof.calls import Call, denotes
+from xoptim.proof.denotations.movement import number_of
+from xoptim.proof.denotations.sums import collected, is_covered, marked, real
+from xoptim.proof.elements import ONE, ZERO, Element, function, inverse, of_dim
+from xoptim.proof.indices import Case, Unproved
+from xoptim.proof.laws import power_of
+from xoptim.proof.tensors import Indices, Tensor, require_equal, total, where_inside
+
+Compute = Callable[[Sequence[Dim], Sequence[Dim]], Element]
+"""Takes the position in an image and the offset in the window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window over the spatial axes of an image; one number for each axis.
+
+    ``low`` and ``high`` are the positions before and after the image to which it reaches.
+    """
+
+    kernel: Sequence[Dim]
+    strides: Sequence[int]
+    dilations: Sequence[int]
+    low: Sequence[int]
+    high: Sequence[int]
+    reaches_beyond: bool = False
+
+    def summed(self, case: Case, sizes: Sequence[Dim], start: Indices, compute: Compute) -> Element:
+        """The sum over all positions of the window that are in the image, for one result."""
+
+        def along(axis: int, place: list[Dim], offset: list[Dim]) -> Element:
+            if axis == len(self.kernel):
+                return compute(place, offset)
+
+            def at(k: Dim) -> Element:
+                position = start[axis] * self.strides[axis] + k * self.dilations[axis]
+                position = position - self.low[axis]
+                last = sizes[axis] - 1 - position
+                is_open = bool(self.high[axis]) or self.reaches_beyond
+                conditions = [position] * bool(self.low[axis]) + [last] * is_open
+                return where_inside(
+                    case,
+                    conditions,
+                    lambda: along(axis + 1, [*place, position], [*offset, k]),
+                    ZERO,
+                )
+
+            return total(case, self.kernel[axis], at)
+
+        return along(0, [], [])
+
+
+def window_of(call: Call, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> Window:
+    """The window of a node over an image of some sizes; raises `Unproved` for unknown pads."""
+    count = len(kernel)
+    strides = list(call.attribute("strides") or [1] * count)
+    dilations = list(call.attribute("dilations") or [1] * count)
+    pads = list(call.attribute("pads") or [0] * 2 * count)
+    auto = call.attribute("auto_pad", "NOTSET")
+    if auto == "VALID":
+        pads = [0] * 2 * count
+    elif auto != "NOTSET":
+        needs = [
+            _total_pad(*values) for values in zip(sizes, kernel, strides, dilations, strict=True)
+        ]
+        halves = [need // 2 for need in needs]
+        rests = [need - half for need, half in zip(needs, halves, strict=True)]
+        pads = [*halves, *rests] if auto == "SAME_UPPER" else [*rests, *halves]
+    is_ceil = bool(call.attribute("ceil_mode", 0))
+    return Window(kernel, strides, dilations, pads[:count], pads[count:], is_ceil)
+
+
+def has_window(call: Call, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> bool:
+    """Whether the pads of a node are known: computed ones depend on the sizes of the image."""
+    are_written = call.attribute("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+    return are_written or all(isinstance(size, int) for size in (*sizes, *kernel))
+
+
+def _total_pad(size: Dim, kernel: Dim, stride: int, dilation: int) -> int:
+    """The pads along an axis with which a result has ``ceil(size / stride)`` elements."""
+    if not isinstance(size, int) or not isinstance(kernel, int):
+        raise Unproved("pads that depend on a size")
+    count = ceil_div(size, stride)
+    assert isinstance(count, int)
+    return max((count - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
+
+
+@denotes("Conv")
+def conv(call: Call) -> Tensor | None:
+    """Sums over the channels and places of a kernel that moves over an image."""
+    if not is_covered(call, 0, 1):
+        return None
+    if not has_window(call, call.operand(0).shape[2:], call.operand(1).shape[2:]):
+        return None
+    bias = call.operand(2) if call.has(2) else None
+    return convolved(call, call.operand(0), call.operand(1), bias)
+
+
+def convolved(call: Call, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The convolution of an image with the attributes of a node."""
+    case, groups, channels = call.case, call.attribute("group", 1), w.shape[1]
+    window = window_of(call, x.shape[2:], w.shape[2:])
+    _require_kernel(call, x, w, bias, groups)
+
+    def read(indices: Indices) -> Element:
+        batch, channel, *start = indices
+        base: Dim = 0
+        if groups > 1:
+            group, _ = case.divided(channel, _quotient(w.shape[0], groups))
+            base = group * channels
+
+        def at(place: Sequence[Dim], offset: Sequence[Dim]) -> Element:
+            return total(
+                case,
+                channels,
+                lambda c: x.at([batch, base + c, *place]) * w.at([channel, c, *offset]),
+            )
+
+        value = real(window.summed(case, x.shape[2:], tuple(start), at))
+        return value if bias is None else value + real(bias.at([channel]))
+
+    return Tensor((x.shape[0], w.shape[0], *call.shape()[2:]), x.dtype, read)
+
+
+def _require_kernel(call: Call, x: Tensor, w: Tensor, bias: Tensor | None, groups: int) -> None:
+    """Raise where the channels of an image, a kernel and a bias do not fit."""
+    require_equal(x.shape[1], w.shape[1] * groups, or_one=False)
+    if bias is not None:
+        require_equal(bias.shape[0], w.shape[0], or_one=False)
+    kernel = call.node.attribute.get("kernel_shape")
+    if kernel is not None and tuple(kernel) != w.shape[2:]:
+        raise Unproved("a kernel of another shape")
+
+
+def _quotient(size: Dim, divisor: int) -> Dim:
+    quotient = size // divisor
+    require_equal(quotient * divisor, size, or_one=False)
+    return quotient
+
+
+@denotes("AveragePool")
+def average_pool(call: Call) -> Tensor | None:
+    """The mean of a window, of the positions in the image or of all."""
+    kernel = call.attribute("kernel_shape")
+    includes_pads = call.attribute("count_include_pad", 0)
+    if not is_covered(call, 0) or not kernel or (includes_pads and call.attribute("ceil_mode", 0)):
+        return None
+    x = call.operand(0)
+    if not has_window(call, x.shape[2:], kernel):
+        return None
+    window = window_of(call, x.shape[2:], kernel)
+    case, sizes = call.case, x.shape[2:]
+    size = 1
+    for number in kernel:
+        size *= number
+
+    def read(indices: Indices) -> Element:
+        outer, start = indices[:2], indices[2:]
+        value = window.summed(case, sizes, start, lambda place, _: real(x.at([*outer, *place])))
+        count = of_dim(size)
+        if not includes_pads:
+            count = window.summed(case, sizes, start, lambda *_: ONE)
+        return value * inverse(count)
+
+    return Tensor(call.shape(), x.dtype, read)
+
+
+@denotes("MaxPool")
+def max_pool(call: Call) -> Tensor | None:
+    """The maximum of the positions of a window that are in the image."""
+    kernel = call.attribute("kernel_shape")
+    if not is_covered(call, 0) or not is_float(call.dtype()) or any(call.node.output[1:]):
+        return None
+    if not kernel or call.attribute("storage_order", 0):
+        return None
+    x = call.operand(0)
+    if not has_window(call, x.shape[2:], kernel):
+        return None
+    window = window_of(call, x.shape[2:], kernel)
+
+    def read(indices: Indices) -> Element:
+        outer, start = indices[:2], indices[2:]
+        parts = window.summed(
+            call.case,
+            x.shape[2:],
+            start,
+            lambda place, _: marked("ReduceMax", real(x.at([*outer, *place]))),
+        )
+        return function("ReduceMax", args=[parts])
+
+    return Tensor(call.shape(), x.dtype, read)
+
+
+@denotes("GlobalMaxPool")
+def global_max_pool(call: Call) -> Tensor | None:
+    """The maximum over the pixels of an image."""
+    if not is_covered(call, 0) or not is_float(call.dtype()):
+        return None
+    x = call.operand(0)
+    return collected(call.case, x, [*range(2, x.rank)], "ReduceMax", keeps=True)
+
+
+@denotes("LRN")
+def local_response_normalization(call: Call) -> Tensor | None:
+    """``x / (bias + alpha / size * sum of squares of close channels) ^ beta``."""
+    if not is_covered(call, 0):
+        return None
+    x, size = call.operand(0), call.attribute("size")
+    alpha, beta, bias = (
+        number_of(call, x.dtype, call.attribute(name, default))
+        for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
+    )
+    window = Window([size], [1], [1], [(size - 1) // 2], [size // 2])
+
+    def read(indices: Indices) -> Element:
+        batch, channel, *pixel = indices
+
+        def square(place: Sequence[Dim], _: object) -> Element:
+            value = real(x.at([batch, *place, *pixel]))
+            return value * value
+
+        squares = window.summed(call.case, x.shape[1:2], (channel,), square)
+        base = bias + alpha * inverse(of_dim(size)) * squares
+        power = power_of(base, beta)
+        if power is None:
+            raise Unproved("an exponent of LRN")
+        return real(x.at(indices)) * inverse(power)
+
+    return Tensor(x.shape, x.dtype, read)
+
+
+@denotes("ConvTranspose")
+def transposed_convolution(call: Call) -> Tensor | None:
+    """Sums of what each pixel adds to a window of the result."""
+    if not is_covered(call, 0, 1) or call.attribute("output_shape"):
+        return None
+    if call.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        return None
+    x, w = call.operand(0), call.operand(1)
+    groups = call.attribute("group", 1)
+    require_equal(x.shape[1], w.shape[0], or_one=False)
+    window = window_of(call, x.shape[2:], w.shape[2:])
+    channels = w.shape[0] // groups
+    require_equal(channels * groups, w.shape[0], or_one=False)
+    case = call.case
+
+    def read(indices: Indices) -> Element:
+        batch, channel, *start = indices
+        group, inner = case.divided(channel, w.shape[1]) if groups > 1 else (0, channel)
+
+        def along(axis: int, place: list[Dim], offset: list[Dim]) -> Element:
+            if axis == x.rank - 2:
+                return total(
+                    case,
+                    channels,
+                    lambda c: (
+                        real(x.at([batch, group * channels + c, *place]))
+                        * real(w.at([group * channels + c, inner, *offset]))
+                    ),
+                )
+
+            def at(k: Dim) -> Element:
+                position = start[axis] + window.low[axis] - k * window.dilations[axis]
+                conditions = [position]
+                if window.strides[axis] != 1:
+                    position, rest = case.divided(position, window.strides[axis])
+                    conditions.append(-rest)
+                conditions.append(x.shape[axis + 2] - 1 - position)
+                return where_inside(
+                    case,
+                    conditions,
+                    lambda: along(axis + 1, [*place, position], [*offset, k]),
+                    ZERO,
+                )
+
+            return total(case, w.shape[axis + 2], at)
+
+        value = along(0, [], [])
+        return value + real(call.operand(2).at([channel])) if call.has(2) else value
+
+    return Tensor((x.shape[0], w.shape[1] * groups, *call.shape()[2:]), x.dtype, read)

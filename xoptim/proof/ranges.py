@@ -1,0 +1,80 @@
+"""Limits of the integers that elements are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from xoptim.facts.dims import Bounds, bounds
+from xoptim.facts.dtypes import bits, is_integer, is_signed_integer
+from xoptim.proof.elements import Element, Factor, Number, Term
+from xoptim.proof.kinds import CONSTANT, EXTREMES, MAXIMUM, Stored
+from xoptim.proof.laws import dim_of
+
+_NO_LIMITS: Final[Bounds] = (None, None)
+
+
+def limits_of(dtype: int) -> tuple[int, int]:
+    """The least and the greatest integer of a type."""
+    count = bits(dtype)
+    if is_signed_integer(dtype):
+        return -(1 << count - 1), (1 << count - 1) - 1
+    return 0, (1 << count) - 1
+
+
+def range_of(value: Element) -> Bounds:
+    """Limits of an element that is an integer; no limits for any other element."""
+    dim = dim_of(value)
+    if dim is not None:
+        return bounds(dim)
+    low = high = 0
+    for term, number in value.terms.items():
+        limits = _range_of_term(term, number)
+        if limits is None:
+            return _NO_LIMITS
+        low, high = low + limits[0], high + limits[1]
+    return low, high
+
+
+def _range_of_term(term: Term, number: Number) -> tuple[int, int] | None:
+    sums, powers = term
+    if not isinstance(number, int):
+        return None
+    low = high = number
+    for base, power in powers:
+        least, greatest = _range_of_factor(base)
+        if least is None or greatest is None or power < 0:
+            return None
+        limits = least, greatest
+        for _ in range(power):
+            ends = [a * b for a in (low, high) for b in limits]
+            low, high = min(ends), max(ends)
+    for _, extent in sums:
+        if not isinstance(extent, int):
+            return None
+        low, high = low * extent, high * extent
+    return low, high
+
+
+def _range_of_factor(base: Factor) -> Bounds:
+    if base.is_boolean:
+        return 0, 1
+    kind = base.key[0]
+    if kind == "input" and isinstance(base.key[2], int) and is_integer(base.key[2]):
+        return limits_of(base.key[2])
+    if kind == CONSTANT and isinstance(base.key[1], Stored):
+        array = base.key[1].array
+        is_whole = array.size and np.issubdtype(array.dtype, np.integer)
+        return (int(array.min()), int(array.max())) if is_whole else _NO_LIMITS
+    return _range_of_extreme(base) if kind in EXTREMES else _NO_LIMITS
+
+
+def _range_of_extreme(base: Factor) -> Bounds:
+    """The limits of a maximum or a minimum."""
+    ranges = [range_of(arg) for arg in base.args if isinstance(arg, Element)]
+    lows = [low for low, _ in ranges if low is not None]
+    highs = [high for _, high in ranges if high is not None]
+    if base.key[0] == MAXIMUM:
+        return max(lows, default=None), max(highs) if len(highs) == len(ranges) else None
+    return min(lows) if len(lows) == len(ranges) else None, min(highs, default=None)
