@@ -14,9 +14,9 @@ from xoptim.proof.readable import readable_sides
             ("sum[k0<K] -1*x[i0, k0]*w[k0, i1]",) * 2,
         ),
         (
-            "(float[N,M] x) => (float[N,M] y) { e = Erf(x) y = Sin(e) }",
-            "(float[N,M] x) => (float[N,M] y) { e = Sin(x) y = Erf(e) }",
-            ("Sin(Erf(x[i0, i1]))", "Erf(Sin(x[i0, i1]))"),
+            "(float[N,M] x) => (float[N,M] y) { e = Asinh(x) y = Sin(e) }",
+            "(float[N,M] x) => (float[N,M] y) { e = Sin(x) y = Asinh(e) }",
+            ("Sin(Asinh(x[i0, i1]))", "Asinh(Sin(x[i0, i1]))"),
         ),
         (
             "(float[N,2] x) => (float[N,2] y) { y = LpNormalization(x) }",
