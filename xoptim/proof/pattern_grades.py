@@ -9,50 +9,78 @@ from xoptim.proof.grades import Grade
 _NAMES: Final[Mapping[Grade, str]] = {
     "same bits": """
         Cast CastLike CastMovementCast ConcatConcat ConcatGather ConcatOne ConcatSlice ConcatSplit
-        ConstantOfShapeCast DepthToSpace EqualAxisBroadcast EqualAxisElementwise Expand
-        ExpandElementwise ExpandExpand FlattenReshape GatherContiguous GatherGather GatherNDBatch
-        GatherNDRows GatherSqueeze GatherUnsqueeze GatherVectorSqueeze GathersSplit IdentityFlatten
-        IdentityGather IdentitySlice IdentitySqueeze IdentityTile IdentityTranspose LowerAnd
-        LowerBooleanMovement LowerDepthToSpace LowerFlatten LowerMovedCast LowerNot LowerShapeSource
-        LowerSize LowerSizesWithOnes LowerSpaceToDepth LowerSplit LowerSqueeze LowerTile
-        LowerUnsqueeze MovementChain MovementsElementwise NeutralAnd NeutralOr NotNot Reshape
-        ReshapeAllowzero ReshapeFlatten ReshapeReshape ReshapeSplitSqueeze ReshapeSqueeze
-        ShapeBasedExpand ShapeBasedExpandBroadcast ShapeBasedExpandSwap ShapeBasedSliceEnd
-        ShapeConcat ShapeUnary ShapeVector SliceGather SliceSlice SlicesConcat SlicesSplit
-        SpaceToDepth SplitConcat SplitOne SqueezeSqueeze SqueezeUnsqueeze StridedSlicesConcat
-        TransposeGather TransposeRegion TransposeReshape TransposeTranspose UnsqueezeBroadcast
-        UnsqueezeElementwiseUnsqueeze UnsqueezeExpandReshape UnsqueezeGatherReshape
-        UnsqueezeOrSqueezeReshape UnsqueezeSqueeze UnsqueezeUnsqueeze
+        ConstantOfShapeCast DepthToSpace DequantizeLinearGather EqualAxisBroadcast
+        EqualAxisElementwise Expand ExpandElementwise ExpandExpand ExtractorExtractor
+        ExtractorsConcat FlattenReshape GatherContiguous GatherElements GatherGather GatherNDBatch
+        GatherNDRows GatherSqueeze GatherUnsqueeze GatherVectorSqueeze GathersConcat GathersSplit
+        IdentityClip IdentityExtractor IdentityFlatten IdentityGather IdentityPad IdentityResize
+        IdentitySlice IdentitySqueeze IdentityTile IdentityTranspose LowerAbs LowerAnd
+        LowerArrayFeatureExtractor LowerBooleanMovement LowerCastToBool LowerDepthToSpace
+        LowerEyeLike LowerFlatten LowerIntegerMax LowerIntegerMin LowerIsNaN LowerMovedCast LowerNot
+        LowerOr LowerPad LowerResize LowerScatterElements LowerScatterND LowerShapeSource LowerSize
+        LowerSizesWithOnes LowerSpaceToDepth LowerSplit LowerSqueeze LowerTile LowerUnsqueeze
+        LowerUpsample LowerXor MovementChain MovementsElementwise NearestResizeResize NeutralAnd
+        NeutralOr NotCompare NotNot PadSlice Reshape ReshapeAllowzero ReshapeFlatten ReshapeReshape
+        ReshapeSplitSqueeze ReshapeSqueeze ScattersConcat ShapeBasedExpand ShapeBasedExpandBroadcast
+        ShapeBasedExpandSwap ShapeBasedSliceEnd ShapeConcat ShapeUnary ShapeVector SliceGather
+        SliceSlice SlicesConcat SlicesSplit SpaceToDepth SplitConcat SplitOne SqueezeSqueeze
+        SqueezeUnsqueeze StridedSlicesConcat TransposeGather TransposeRegion TransposeReshape
+        TransposeTranspose UniformBroadcast UnsqueezeBroadcast UnsqueezeElementwiseUnsqueeze
+        UnsqueezeExpandReshape UnsqueezeGather UnsqueezeGatherReshape UnsqueezeOrSqueezeReshape
+        UnsqueezeSqueeze UnsqueezeUnsqueeze VectorMovements
     """,
     "over real numbers": """
-        AddAdd AddAttention AddMatMulSoftmax BatchHeads BatchRegion ClipRelu ConstantWhere
-        ConvBiasNull ConvSlice DepthwiseConvPosition EinsumDense EinsumMatMul EinsumMul
-        EinsumTranspose EluMul ExpandNormalization ExpandPositional ExpandPositionalSwap
-        Float16TransposeMatMul ForkMovements FusedMatMul FusedMatMulDiv FusedMatMulTranspose
-        GatherAttention GatherSliceRegion GathersElementwise GemmAdd GemmMul GemmTranspose
-        GemmZeroBias IdentityReduce InstanceNormalization LayerNormalization LayerNormalizationOrt
-        LayerNormalizationRow LogSoftmaxExp LowerExpand LowerGlobalAveragePool LowerHardSigmoid
-        LowerInstanceNormalizationRank LowerKeepdims LowerLayerNormalizationScale LowerMax
-        LowerPRelu LowerReduceLogSum LowerReduceSumSquare LowerRowConv LowerShrink
-        LowerSkipLayerNormalization LowerSkipSimplifiedLayerNormalization LowerSoftsign
-        LowerThresholdedRelu MatMulAdd MaxMin MulAttention MulFusedMatMul MulMinusOne MulMul
-        MulMulMatMul NegAdd NegNeg NegSub NeutralAdd NeutralDiv NeutralMul NeutralPow NeutralSub
-        NormalizationHeads NotWhere PadsAdd PowHalf PowTwo RMSNormalizationToSimplified
-        ReciprocalDiv ReciprocalMul ReduceReduce ReluClip ReshapeMatMulReshape RotaryEmbedding
-        RotaryEmbeddingHeads RotaryEmbeddingPart ShapeBasedExpandBroadcastMatMul SigmoidExp
-        SimplifiedToRMSNormalization SkipLayerNormalization SkipSimplifiedLayerNormalization
-        SlicesUnsqueeze SoftmaxExp SoftmaxReshape SoftsignAbs StackReduce SubNeg ThresholdedRelu
+        AbsNeg AddAdd AddAttention AddMatMulSoftmax AttentionHeads AttentionToMultiHead BatchHeads
+        BatchRegion BooleanArithmetic CastFusedMatMul ClipClip ClipRelu ConcatAttention
+        ConstantOfShapeCumSum ConstantWhere ContribDequantizeLinearQuantizeLinear ConvBiasNull
+        ConvSlice ConvStrides DepthwiseConvPosition DequantizeLinearSplit DequantizeLinearToStandard
+        DynamicQuantizeMatMul EinsumDense EinsumMatMul EinsumMul EinsumTranspose EluExp EluMul
+        ExpandNormalization ExpandPositional ExpandPositionalSwap FastGelu Float16Compute
+        Float16DequantizeLinear Float16Function Float16TransposeMatMul ForkMovements FusedGemm
+        FusedMatMul FusedMatMulDiv FusedMatMulTranspose GatherAttention GatherSliceRegion
+        GathersElementwise GemmAdd GemmMul GemmTranspose GemmZeroBias Idempotent IdentityReduce
+        InstanceNormalization LayerNormalization LayerNormalizationOrt LayerNormalizationRow
+        LeakyRelu LogSoftmaxExp LowerArgMin LowerAutoPadAveragePool LowerAutoPadConv
+        LowerAutoPadMaxPool LowerAveragePool LowerBiasGelu LowerCeil LowerCelu LowerCumSum
+        LowerDynamicQuantizeMatMul LowerEinsum LowerEinsumMany LowerEinsumOne LowerElu LowerExpand
+        LowerFusedConv LowerFusedGemm LowerFusedMatMul LowerGlobalAveragePool LowerGlobalMaxPool
+        LowerHardSigmoid LowerInstanceNormalizationRank LowerIsNaNWhere LowerKeepdims LowerLRN
+        LowerLayerNormalizationScale LowerLogSoftmax LowerMatMulInteger LowerMatMulIntegerToFloat
+        LowerMax LowerMean LowerMin LowerPRelu LowerQLinearAdd LowerQLinearConcat
+        LowerQLinearLeakyRelu LowerQLinearMul LowerQLinearSigmoid LowerQuickGelu LowerReduceL1
+        LowerReduceL2 LowerReduceLogSum LowerReduceLogSumExp LowerReduceMean LowerReduceMin
+        LowerReduceSumSquare LowerRowAveragePool LowerRowConv LowerRowConvTranspose LowerSelu
+        LowerShrink LowerSkipLayerNormalization LowerSkipSimplifiedLayerNormalization LowerSoftmax
+        LowerSoftplus LowerSoftsign LowerSum LowerSwish LowerThresholdedRelu LowerToDefinition
+        MatMulAdd MatMulIntegerToFloat MatMulNBits MaxConstants MaxMax MaxMin MaxRelu MulAttention
+        MulFusedMatMul MulGemm MulMinusOne MulMul MulMulMatMul MultiHeadAttention NegAdd NegNeg
+        NegSub NeutralAdd NeutralDiv NeutralMul NeutralPow NeutralSub NormalizationHeads NotWhere
+        PRelu PadAveragePool PadConv PadsAdd PowHalf PowTwo QLinear QLinearElement
+        QuantizeLinearToStandard QuickGelu RMSNormalizationToSimplified ReciprocalDiv ReciprocalMul
+        ReduceMaxSubSoftmax ReduceReduce ReduceReshape ReluClip ReluNegRelu ReluQuantizeLinear
+        ReshapeMatMulReshape RotaryEmbedding RotaryEmbeddingHeads RotaryEmbeddingPart
+        ShapeBasedExpandBroadcastMatMul SigmoidExp SimplifiedToRMSNormalization
+        SkipLayerNormalization SkipSimplifiedLayerNormalization SlicesUnsqueeze SoftmaxExp
+        SoftmaxLog SoftmaxReshape SoftsignAbs StackReduce SubNeg ThresholdedRelu
         TransposeFusedMatMulB TransposeGemm TransposeMatMul TransposeMatMulReshape
-        TransposeMatMulVector TransposeReduce TransposeRegionSum VariadicOne WhereWhere
+        TransposeMatMulVector TransposeReduce TransposeRegionSum TriluMul VariadicOne WhereWhere
     """,
     "over real numbers, constants folded": """
-        ActivationAwareNormalization AddSoftmaxMatMul BatchNormalization BatchNormalizationAdd
-        BatchNormalizationMul ConvConcat Gelu GeluErf GemmBatchNormalization GemmBiasAdd
-        HardSigmoidMul LatentKeys LatentValues LayerNormalizationBias LayerNormalizationScale
-        LowerBatchNormalization MatMulAddMul MatMulConcat MatMulMul MatMulReshapeBatchNormalization
-        MatMulSplit MulAddConv MulAddMul MulMatMul RMSNormalization RMSNormalizationMul
-        ReshapeGemmReshape SimplifiedLayerNormalization SimplifiedLayerNormalizationMul
-        SmoothedNormalization UniformBroadcast
+        ActivationAwareNormalization AddAttentionMatMul AddSoftmaxMatMul AveragePoolConv
+        BatchNormalization BatchNormalizationAdd BatchNormalizationMul BiasGelu
+        CastLayerNormalizationCast CastRMSNormalizationCast CastSimplifiedLayerNormalizationCast
+        ConvAdd ConvBatchNormalization ConvConcat ConvConvAdd ConvMul ConvSelection
+        DequantizeLinearConv DequantizeLinearGemm DequantizeLinearMatMul DequantizeLinearTranspose
+        Gelu GeluErf GeluOrt GeluToContrib GeluToStandard GemmBatchNormalization GemmBiasAdd
+        GroupQueryAttention HardSigmoid HardSigmoidMul HardSwish Int4MatMulNBits Int4Weights
+        Int8Blocks LRNConv LatentKeys LatentValues LayerNormalizationBias LayerNormalizationScale
+        LowerBatchNormalization LowerConvTranspose LowerFastGelu LowerGelu LowerHardSwish
+        LowerLayerNormalization LowerMatMulNBits LowerRMSNormalization LowerTrilu MatMulAddMul
+        MatMulConcat MatMulMatMulAdd MatMulMul MatMulReshapeBatchNormalization MatMulSplit
+        MulAddConv MulAddMul MulMatMul PackedAttention RMSNormalization RMSNormalizationMul
+        ReshapeGemmReshape ScalerGemm SelectionConv SharedConvBatchNormalization
+        SimplifiedLayerNormalization SimplifiedLayerNormalizationMul SinkGroupQueryAttention
+        SmoothedNormalization TanhGroupQueryAttention
     """,
 }
 PATTERN_GRADES: Final[Mapping[str, Grade]] = {
