@@ -244,21 +244,25 @@ def multi_head_attention(call: Call) -> list[Tensor] | None:
         past = call.operand(6).shape[2]
         key = joined(call, [call.operand(6), key], 2)
         value = joined(call, [call.operand(7), value], 2)
-    changes: list[Score] = []
-    if call.has(4):
-        mask = call.operand(4)
-        if mask.rank != 2:
-            return None
-        changes.append(_filtered(call, mask, key))
-    if call.has(5):
-        changes.append(added(call.operand(5)))
+    result = _biased(call, (query, key, value), past, call.operand(4) if call.has(4) else None)
+    return None if result is None else [result, key, value][: len(call.node.output)]
+
+
+def _biased(
+    call: Call, parts: tuple[Tensor, Tensor, Tensor], past: Dim, mask: Tensor | None
+) -> Tensor | None:
+    """Attention with a mask of keys, the bias of the scores in operand 5, and a causal mask."""
+    query, key, value = parts
+    if mask is not None and mask.rank != 2:
+        return None
+    biases = [call.operand(5)] if call.has(5) else []
+    changes = [] if mask is None else [_filtered(call, mask, key)]
+    changes += map(added, biases)
     if call.attribute("unidirectional", 0):
         changes.append(causal(call, past))
     scale = _scale(call, query.shape[3])
-    added_biases = [call.operand(5)] if call.has(5) else []
-    heads = Heads(query, key, value, scale, changes=changes, biases=added_biases)
-    result = without_heads(call, attended(call, heads))
-    return [result, key, value][: len(call.node.output)]
+    heads = Heads(query, key, value, scale, changes=changes, biases=biases)
+    return without_heads(call, attended(call, heads))
 
 
 def _sum(x: Tensor, bias: Tensor) -> Tensor:
@@ -297,20 +301,8 @@ def contrib_attention(call: Call) -> list[Tensor] | None:
         require_equal(width * 3, x.shape[2], or_one=False)
         sizes = [width] * 3
     query, key, value = (heads_of(call, part, count) for part in split_along(x, 2, sizes))
-    changes: list[Score] = []
-    if call.has(3):
-        mask = call.operand(3)
-        if mask.rank != 2:
-            return None
-        changes.append(_filtered(call, mask, key))
-    if call.has(5):
-        changes.append(added(call.operand(5)))
-    if call.attribute("unidirectional", 0):
-        changes.append(causal(call, 0))
-    scale = _scale(call, query.shape[3])
-    added_biases = [call.operand(5)] if call.has(5) else []
-    heads = Heads(query, key, value, scale, changes=changes, biases=added_biases)
-    return [without_heads(call, attended(call, heads))]
+    result = _biased(call, (query, key, value), 0, call.operand(3) if call.has(3) else None)
+    return None if result is None else [result]
 
 
 @denotes("GroupQueryAttention", domain="com.microsoft")

@@ -198,7 +198,7 @@ def qlinear_conv(call: Call) -> Tensor | None:
         scales = [along(call, b, call.operand(place), 0, 0) for place in (1, 4)]
         bias = elementwise(lambda e, s, t: e * s * t, [b, *scales], b.shape, scales[0].dtype)
     result = convolved(call, _read(call, 0), _read(call, 3, 0), bias)
-    return _written(call, result, 6, 7)
+    return None if result is None else _written(call, result, 6, 7)
 
 
 @denotes("QLinearAdd", "QLinearMul", domain="com.microsoft")

@@ -58,8 +58,8 @@ class Window:
         return along(0, [], [])
 
 
-def window_of(call: Call, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> Window:
-    """The window of a node over an image of some sizes; raises `Unproved` for unknown pads."""
+def window_of(call: Call, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> Window | None:
+    """The window of a node over an image of some sizes; ``None`` where pads depend on sizes."""
     count = len(kernel)
     strides = list(call.attribute("strides") or [1] * count)
     dilations = list(call.attribute("dilations") or [1] * count)
@@ -68,6 +68,8 @@ def window_of(call: Call, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> Window
     if auto == "VALID":
         pads = [0] * 2 * count
     elif auto != "NOTSET":
+        if not all(isinstance(size, int) for size in (*sizes, *kernel)):
+            return None
         needs = [
             _total_pad(*values) for values in zip(sizes, kernel, strides, dilations, strict=True)
         ]
@@ -78,16 +80,10 @@ def window_of(call: Call, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> Window
     return Window(kernel, strides, dilations, pads[:count], pads[count:], is_ceil)
 
 
-def has_window(call: Call, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> bool:
-    """Whether the pads of a node are known: computed ones depend on the sizes of the image."""
-    are_written = call.attribute("auto_pad", "NOTSET") in ("NOTSET", "VALID")
-    return are_written or all(isinstance(size, int) for size in (*sizes, *kernel))
-
-
 def _total_pad(size: Dim, kernel: Dim, stride: int, dilation: int) -> int:
     """The pads along an axis with which a result has ``ceil(size / stride)`` elements."""
-    if not isinstance(size, int) or not isinstance(kernel, int):
-        raise Unproved("pads that depend on a size")
+    assert isinstance(size, int)
+    assert isinstance(kernel, int)
     count = ceil_div(size, stride)
     assert isinstance(count, int)
     return max((count - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
@@ -98,16 +94,16 @@ def conv(call: Call) -> Tensor | None:
     """Sums over the channels and places of a kernel that moves over an image."""
     if not is_covered(call, 0, 1):
         return None
-    if not has_window(call, call.operand(0).shape[2:], call.operand(1).shape[2:]):
-        return None
     bias = call.operand(2) if call.has(2) else None
     return convolved(call, call.operand(0), call.operand(1), bias)
 
 
-def convolved(call: Call, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
+def convolved(call: Call, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor | None:
     """The convolution of an image with the attributes of a node."""
     case, groups, channels = call.case, call.attribute("group", 1), w.shape[1]
     window = window_of(call, x.shape[2:], w.shape[2:])
+    if window is None:
+        return None
     _require_kernel(call, x, w, bias, groups)
 
     def read(indices: Indices) -> Element:
@@ -154,9 +150,9 @@ def average_pool(call: Call) -> Tensor | None:
     if not is_covered(call, 0) or not kernel or (includes_pads and call.attribute("ceil_mode", 0)):
         return None
     x = call.operand(0)
-    if not has_window(call, x.shape[2:], kernel):
-        return None
     window = window_of(call, x.shape[2:], kernel)
+    if window is None:
+        return None
     case, sizes = call.case, x.shape[2:]
     size = 1
     for number in kernel:
@@ -182,9 +178,8 @@ def max_pool(call: Call) -> Tensor | None:
     if not kernel or call.attribute("storage_order", 0):
         return None
     x = call.operand(0)
-    if not has_window(call, x.shape[2:], kernel):
+    if (window := window_of(call, x.shape[2:], kernel)) is None:
         return None
-    window = window_of(call, x.shape[2:], kernel)
 
     def read(indices: Indices) -> Element:
         outer, start = indices[:2], indices[2:]
@@ -240,14 +235,15 @@ def local_response_normalization(call: Call) -> Tensor | None:
 @denotes("ConvTranspose")
 def transposed_convolution(call: Call) -> Tensor | None:
     """Sums of what each pixel adds to a window of the result."""
-    if not is_covered(call, 0, 1) or call.attribute("output_shape"):
-        return None
-    if call.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+    is_plain = call.attribute("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+    if not is_covered(call, 0, 1) or not is_plain or call.attribute("output_shape"):
         return None
     x, w = call.operand(0), call.operand(1)
     groups = call.attribute("group", 1)
     require_equal(x.shape[1], w.shape[0], or_one=False)
     window = window_of(call, x.shape[2:], w.shape[2:])
+    if window is None:
+        return None
     channels = w.shape[0] // groups
     require_equal(channels * groups, w.shape[0], or_one=False)
     case = call.case
