@@ -65,7 +65,7 @@ class PackedAttentionPattern(PatternOptimization):
     3. the operator has keys of earlier calls, an attribute that the other one lacks, or several
        results, or heads of different sizes.
     4. an axis may be empty, or a shape is unknown.
-    5. the mask has not four axes, or other dimensions than the scores.
+    5. the mask has not four axes, or other dimensions or another type than the scores.
     6. numbers of the mask of Attention may be so low that a row is masked entirely: the kernels
        return different numbers then.
     7. the type is not float32, or the provider has no kernel.
@@ -106,8 +106,10 @@ class PackedAttentionPattern(PatternOptimization):
         if not _is_small(shape, is_standard=not node.domain):  # (2)
             return self.none(node, msg="there may be many rows, for which the operator is slower")
         scores = (shape[0], heads, shape[1], shape[1])
-        if mask and not _fits(g.try_infer_shape(mask), scores):  # (5)
-            return self.none(node, msg="the mask does not have the dimensions of the scores")
+        is_float = not mask or g.try_infer_type(mask) == g.try_infer_type(x)
+        # (5)
+        if not is_float or (mask and not _fits(g.try_infer_shape(mask), scores)):
+            return self.none(node, msg="the mask does not have the dimensions or type of scores")
         # (6)
         if mask and not node.domain and not magnitude_of(g, mask) < -ABSORBING:
             return self.none(node, msg="numbers of the mask may be too low")

@@ -26,7 +26,7 @@ class ConvStridesPattern(PatternOptimization):
     Refuses when:
     1. the convolution has no strides, a larger window, or pads.
     2. something else than convolutions with the same strides, whose windows have one element, reads
-       the operand.
+       the operand, or a convolution reads it as its weight.
     3. no convolution precedes it through elementwise operators, normalizations and sums, whose
        results nothing else reads; or its padding depends on the size of its input.
     4. more than one other tensor would have to be sliced, or such a tensor precedes convolutions
@@ -45,7 +45,9 @@ class ConvStridesPattern(PatternOptimization):
         if strides is None:  # (1)
             return self.none(node, msg="no strides, a window of several elements, or pads")
         readers = g.next_nodes(node.input[0])
-        if any(_skipping(g, reader) != strides for reader in readers):  # (2)
+        weights = [reader.input[1] for reader in readers if len(reader.input) > 1]
+        # (2)
+        if node.input[0] in weights or any(_skipping(g, reader) != strides for reader in readers):
             return self.none(node, msg="another node reads the operand")
         region = _region(g, readers, len(strides))
         convs = [inner for inner in region.nodes if is_op(inner, "Conv")]

@@ -121,10 +121,19 @@ MOVED = """agraph (float[n] x) => (float[n] y) <float s = {0.5}, int8 z = {0}, i
     [
         (MOVED, True),
         (MOVED.replace("Reshape(d, k)", "Abs(d)"), False),
+        (
+            MOVED.replace("Reshape(d, k)", "Reshape(i, k)").replace("r =", "i = Identity(d) r ="),
+            True,
+        ),
+        (MOVED.replace("Reshape(d, k)", 'Einsum <equation = "i->i"> (d)'), True),
+        (
+            MOVED.replace("Reshape(d, k)", "Reshape(m, k)").replace("r =", "m = MatMul(d, d) r ="),
+            False,
+        ),
         (MOVED.replace("int8", "uint8"), False),
         (MOVED.replace("DequantizeLinear(q, s, z)", "DequantizeLinear(q, s)"), False),
     ],
-    ids=["int8", "not moved", "uint8", "no zero point"],
+    ids=["int8", "not moved", "later", "replaced", "multiplied", "uint8", "no zero point"],
 )
 def test_moved_numbers_of_signed_integers(
     text: str, is_bound: bool, monkeypatch: pytest.MonkeyPatch

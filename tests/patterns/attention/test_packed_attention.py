@@ -64,6 +64,15 @@ def test_layers_for_which_it_is_slower_or_different(
     )
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int32"])
+def test_masks_of_other_types_stay(dtype: str) -> None:
+    attention = f"Attention <q_num_heads = 2, kv_num_heads = 2> (q, k, v, {dtype})"
+    before = layer("1,3", attention)
+    mask = numpy_helper.from_array(np.ones((1, 1, 3, 3), dtype), dtype)
+    before.graph.initializer.append(mask)
+    assert types(optimize(before, patterns="PackedAttention", strict=True)).count("MatMul") == 3
+
+
 @pytest.mark.parametrize(
     ("formula", "bound"),
     [

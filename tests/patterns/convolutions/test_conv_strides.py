@@ -102,6 +102,19 @@ def test_others_stay(nodes: str, expected: list[int]) -> None:
     assert strides_of(nodes) == [[step, step] for step in expected]
 
 
+def test_a_weight_stays() -> None:
+    model = parse(
+        "agraph (float[2,2,1,1] x, float[n,3,h,w] z) => (float[2,5,1,1] y, float[n,2,p,q] r) "
+        "<float[3,2,1,1] v = {1, 2, 3, 4, 5, 6}, float[5,3,1,1] k = {1, 2, 3, 4, 5, 6, 7, 8, 9, "
+        "8, 7, 6, 5, 4, 3}> "
+        f"{{ t = Conv(x, v) y = {_STRIDED} (t, k) r = {_STRIDED} (z, t) }}"
+    )
+    after = optimize(model, patterns="ConvStrides", strict=True)
+    feeds = {"x": np.ones((2, 2, 1, 1), np.float32), "z": np.ones((1, 3, 4, 4), np.float32)}
+    for expected, result in zip(run(model, feeds), run(after, feeds), strict=True):
+        np.testing.assert_array_equal(result, expected)
+
+
 def test_the_slice_takes_the_positions_of_the_strides() -> None:
     model = parse(
         "agraph (float[n,4,9] x, float[4,4,1] u, float[3,4,1] w) => (float[n,3,3] y) { "

@@ -23,6 +23,7 @@ SHAPES = {
     "d": (5,),
     "e": (2,),
     "rows": (3, 5),
+    "images": (1, 1, 5),
 }
 _PATTERNS = "MatMulMatMulAdd+MatMulAdd+GemmAdd+MatMulMul"
 
@@ -98,6 +99,12 @@ def test_others_stay(nodes: str) -> None:
     assert types(summed(nodes)) == types(
         parse(f"agraph (float[n] x) => (float[n] y) {{ {nodes} }}")
     )
+
+
+def test_a_bias_that_adds_an_axis_stays() -> None:
+    nodes = f"p = MatMul(x, w) o = Add(p, images) {_ADAPTER} y = Add(o, r)"
+    after = summed(nodes, rank=2, outputs="float[1,n,5] y")
+    assert types(after) == ["MatMul", "Add", "MatMul", "MatMul", "Add"]
 
 
 def test_a_result_that_is_read_elsewhere_stays() -> None:

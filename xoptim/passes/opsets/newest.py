@@ -16,6 +16,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.match.rewrite import Step
+from xoptim.operators.registry import Trait, operators_with
 from xoptim.passes.opsets.adapters import is_unchanged, raised
 from xoptim.passes.opsets.adapters_normalizations import ONE_AXIS, ONE_AXIS_SINCE
 from xoptim.passes.opsets.call import OpsetCall, Refused
@@ -111,10 +112,15 @@ _MAX_ADDED: Final = 0.05
 """Fraction of nodes that the newest set may add."""
 _SIGNED_SINCE: Final = 21
 """Operator set of QuantizeLinear whose type may be an attribute."""
-_MOVED_BEFORE_QUANTIZING: Final = frozenset(
-    ("MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
-)
-"""Operators after which onnxruntime quantizes again what was dequantized before them."""
+_MOVED_BEFORE_QUANTIZING: Final = operators_with(Trait.MOVES) - {"Expand", "Identity", "Tile"} | {
+    "Einsum",
+    "MaxPool",
+}
+"""Operators after which onnxruntime quantizes again what was dequantized before them, and operators
+that patterns replace by such operators.
+"""
+_MULTIPLYING: Final = frozenset(("Conv", "ConvTranspose", "Gemm", "MatMul", "QuantizeLinear"))
+"""Operators that end a search for those: no pattern moves elements before them instead of after."""
 _BODY_OPERATORS: Final = {"Bernoulli": "RandomUniformLike"}
 """Operators that run as functions, and an operator of the body that may have no kernel of a newer
 set.
@@ -221,18 +227,36 @@ def _lost_since(model: Model, provider: str, present: int, target: int) -> int |
 
 
 def _moves_signed(model: Model) -> bool:
-    """Whether an operator moves numbers that are dequantized from int8 with a zero point."""
-    return any(
-        node.op_type == "DequantizeLinear"
+    """Whether an operator moves numbers that are dequantized from int8 with a zero point, or may do
+    so once patterns have removed operators in between, or have moved it up.
+    """
+    return any(_is_moved(graph, _signed(graph)) for graph in model.graphs())
+
+
+def _signed(graph: Graph) -> list[str]:
+    """The results that are dequantized from int8 with a zero point."""
+    return [
+        node.output[0]
+        for node in graph.nodes
+        if node.op_type == "DequantizeLinear"
         and graph.info_of(node.input[0]).dtype == TensorProto.INT8
         and len(node.input) > 2
-        and any(
-            consumer.op_type in _MOVED_BEFORE_QUANTIZING
-            for consumer in graph.consumers(node.output[0])
-        )
-        for graph in model.graphs()
-        for node in graph.nodes
-    )
+    ]
+
+
+def _is_moved(graph: Graph, names: list[str]) -> bool:
+    """Whether an operator moves one of these results, or what operators other than `_MULTIPLYING`
+    compute from them. ``names`` is used up.
+    """
+    seen = {*names}
+    while names:
+        for consumer in graph.consumers(names.pop()):
+            if consumer.op_type in _MOVED_BEFORE_QUANTIZING:
+                return True
+            if consumer.op_type not in _MULTIPLYING:
+                names += [name for name in consumer.output if name and name not in seen]
+                seen.update(consumer.output)
+    return False
 
 
 @cache
