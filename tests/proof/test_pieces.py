@@ -37,7 +37,8 @@ NAN = (
 
 
 def _proof(signature: str, before: str, after: str) -> Proof:
-    return prove_models(*(parse(f"g {signature} {{ {nodes} }}") for nodes in (before, after)))
+    first, second = (parse(f"g {signature} {{ {nodes} }}") for nodes in (before, after))
+    return prove_models(first, second)
 
 
 @pytest.mark.parametrize(("signature", "before", "after", "grade"), EQUAL)

@@ -364,8 +364,8 @@ def test_constants_that_cancel_are_a_premise() -> None:
     constants = "<float[2] a = {16777216, 3}, float[2] b = {16777215, 1}, float[2] c = {%s, 2}>"
     before = f"{signature} {constants % 1}", "p = Mul(x, a) q = Mul(x, b) y = Sub(p, q)"
     after = f"{signature} {constants % 1.5}", "y = Mul(x, c)"
-    sides = [parse(f"g {head} {{ {nodes} }}") for head, nodes in (before, after)]
-    proof = prove_models(*sides)
+    first, second = (parse(f"g {head} {{ {nodes} }}") for head, nodes in (before, after))
+    proof = prove_models(first, second)
     assert proof.is_proved
     assert proof.premises[1:] == (
         "constants of terms that cancel may differ by 1e+01 of themselves",

@@ -178,8 +178,8 @@ def test_indices_that_only_the_result_refuses(before: str, after: str) -> None:
         "(float[3,4] x, float[1,4] u, float[1,1] v, int64[2] k) => (float[A,B] y) "
         "<int64[1,1] i = {5}, int64[1,1] j = {3}>"
     )
-    sides = [
+    first, second = (
         parse(f"g {signature} {{ {node} }}", 18, domains={"ai.onnx.ml": 1})
         for node in (before, after)
-    ]
-    assert not prove_models(*sides).is_proved
+    )
+    assert not prove_models(first, second).is_proved
