@@ -19,9 +19,9 @@ from xoptim.proof.readable import readable_sides
             ("Sin(Asinh(x[i0, i1]))", "Asinh(Sin(x[i0, i1]))"),
         ),
         (
-            "(float[N,2] x) => (float[N,2] y) { y = LpNormalization(x) }",
+            "(float[N,2] x) => (float[N,2] y) { y = Hardmax(x) }",
             "(float[N,2] x) => (float[N,2] y) { y = Neg(x) }",
-            ("LpNormalization(x[p0, p1], N, 2, i0, i1)", "-1*x[i0, i1]"),
+            ("Hardmax(x[p0, p1], N, 2, i0, i1)", "-1*x[i0, i1]"),
         ),
     ],
 )
