@@ -121,20 +121,10 @@ if TYPE_CHECKING:
 else:
     _get = on_demand(__name__)
 
-    def _installed_version() -> str:
-        """The version of the installed package; ``unknown`` in a frozen application, which has no
-        metadata of packages.
-        """
-        metadata = import_module("importlib.metadata")
-        try:
-            return str(metadata.version("xoptim"))
-        except metadata.PackageNotFoundError:
-            return "unknown"
-
     def __getattr__(name: str) -> object:
         """A public name, or the version."""
         if name == "__version__":
-            return _installed_version()
+            return import_module("xoptim.system.versions").package_version("xoptim")
         return _get(name)
 
 

@@ -21,7 +21,7 @@ from xoptim.proof.readable import readable_sides
         (
             "(float[N,2] x) => (float[N,2] y) { y = Hardmax(x) }",
             "(float[N,2] x) => (float[N,2] y) { y = Neg(x) }",
-            ("Hardmax(x[p0, p1], N, 2, i0, i1)", "-1*x[i0, i1]"),
+            ("Hardmax(x[p0, p1], N, 2, i0, 1)", "-1*x[i0, 1]"),
         ),
     ],
 )

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import onnx
 
-import xoptim
 from xoptim.batching.options import BatchOptions
 from xoptim.batching.record import STATUS, Record, Status
 from xoptim.batching.workers import Ended, run_command
@@ -27,6 +26,7 @@ from xoptim.graph.data_file import external_files
 from xoptim.graph.load import read_proto
 from xoptim.system.machine import end_text
 from xoptim.system.reading import open_file
+from xoptim.system.versions import package_version
 from xoptim.verification.report import gap_text
 from xoptim.verification.session import ort
 
@@ -41,8 +41,12 @@ def versions() -> dict[str, str]:
         for entry in entry_points(group=group)
         if entry.dist is not None
     }
-    modules = {module.__name__: module.__version__ for module in (onnx, ort, xoptim)}
-    return dict(sorted({**packs, **modules}.items()))
+    own = {
+        "onnx": onnx.__version__,
+        "onnxruntime": ort.__version__,
+        "xoptim": package_version("xoptim"),
+    }
+    return dict(sorted({**packs, **own}.items()))
 
 
 def inputs_of(model: Path) -> list[Path]:

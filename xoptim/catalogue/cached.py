@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import onnx
 
-import xoptim
 from xoptim import facts, match, operators
 from xoptim.catalogue.entries import shared
 from xoptim.match.deferred import DeferredPattern, PatternSummary
@@ -27,6 +26,7 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import Rewrite
 from xoptim.system.cache import cache_folder, store
 from xoptim.system.reading import read_own_file
+from xoptim.system.versions import package_version
 
 _FORMAT: Final = 2
 """Version of the contents of the file: the hash of a JSON text on the first line, then the text."""
@@ -109,7 +109,7 @@ def _place(pack: Path) -> Path | None:
 
 def sources_of(pack: Path) -> list[Any]:
     """What determines the facts: versions, and the time and size of the source files."""
-    versions = [_FORMAT, xoptim.__version__, sys.implementation.cache_tag, onnx.__version__]
+    versions = [_FORMAT, package_version("xoptim"), sys.implementation.cache_tag, onnx.__version__]
     engine = (*facts.__path__, *match.__path__, *operators.__path__)
     folders = (str(pack), *engine)
     assert len(versions) == _VERSIONS

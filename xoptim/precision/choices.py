@@ -154,7 +154,6 @@ def choose(
     complete = fill(chosen, reached, [choosing_errors], further)
     kept = _kept(complete, all_errors, tolerance)
     if len(kept) < len(complete):  # what was dropped may leave room for others
-        # The half that serves to choose is measured first: most candidates fail there already.
         further = with_progress(ranked, "choosing operators again", on_step)
         return fill(kept, all_errors(kept), [choosing_errors, all_errors], further)
     return kept
@@ -175,7 +174,7 @@ def _filled(
     Args:
         chosen: the choice.
         reached: its errors.
-        measures: measure a choice, the quickest first.
+        measures: measure a choice, the quickest first: most candidates fail there already.
         candidates: what may be added, the cheapest first.
         base: what is quantized already.
         tolerance: of the errors.
