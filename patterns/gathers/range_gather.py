@@ -27,6 +27,7 @@ class RangeGatherPattern(EasyPatternOptimization):
     """
 
     phase = "final"
+    priority = 1  # after the passes, which then no longer see the length
     min_opset = 10
     derives = ("dim",)
 
