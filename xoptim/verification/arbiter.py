@@ -21,7 +21,7 @@ from xoptim.facts.dtypes import element_type
 from xoptim.verification.compare import ComparisonRules, excesses
 from xoptim.verification.double import NARROW, DoubleModel, in_doubles, narrow_type, own_constants
 from xoptim.verification.errors import LoadError, RunError
-from xoptim.verification.noise import move_one_ulp, noisy_graph
+from xoptim.verification.noise import HOPELESS, move_one_ulp, noisy_graph
 from xoptim.verification.protos import Located
 from xoptim.verification.runs import ReferenceRun
 from xoptim.verification.session import Port, Session, Value
@@ -349,8 +349,11 @@ class _Output:
         """Whether each element that breaks the rule is about as close to its value in double as the
         original's.
 
-        ``nearby`` is the error of the original on numbers that are close to those of the run.
+        ``nearby`` is the error of the original on inputs close to those of the run. It counts where
+        it is small compared with the largest element.
         """
+        largest = np.max(np.where(self._finite, np.abs(self._wide), 0.0), initial=0.0)
+        nearby = np.where(_MULTIPLE * nearby <= HOPELESS * largest, nearby, 0.0)
         original_error = np.where(self._finite, np.abs(self._expected - self._wide), 0.0)
         error = np.abs(self._actual - self._other)
         typical = float(np.median(original_error[self._finite])) if self._finite.any() else 0.0
