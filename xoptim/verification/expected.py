@@ -13,8 +13,8 @@ from xoptim.verification.compare import compare_values
 from xoptim.verification.error_bins import ErrorBin, add_bins, explains, spread
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.evidence import hollow_reason
-from xoptim.verification.judge import HOPELESS, sensitivity_text, values_text, where_text
-from xoptim.verification.noise import NoisyModel
+from xoptim.verification.judge import sensitivity_text, values_text, where_text
+from xoptim.verification.noise import HOPELESS, NoisyModel
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import Located
 from xoptim.verification.reach import Reach

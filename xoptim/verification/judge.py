@@ -20,7 +20,7 @@ from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.evidence import hollow_reason
 from xoptim.verification.fatal import computes_in_half
 from xoptim.verification.further import TINY
-from xoptim.verification.noise import NoisyModel
+from xoptim.verification.noise import HOPELESS, NoisyModel
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import Located, ModelLike, read_proto
 from xoptim.verification.randomness import unseeded_operator
@@ -58,9 +58,6 @@ _MAX_ARBITRATED: Final = 3  # runs that break the rule, and are repeated in doub
 _MAX_TINY: Final = 32  # the same for a model that runs in almost no time
 _WORK: Final = 1 << 25  # operations; a run of more is repeated only if it breaks the rule
 _LIGHT: Final = 1 << 23  # bytes of weights; a model with more is treated like a run with more work
-# largest noise, relative to the largest elements of an output, at which a comparison is still
-# evidence
-HOPELESS: Final = 0.1
 
 
 def judge(

@@ -16,6 +16,10 @@ from xoptim.facts.protos import UNLISTED_SINCE, fed_inputs, is_external, own_gra
 from xoptim.verification.protos import inferred_graph, light_copy, tensor_array
 from xoptim.verification.session import Value
 
+HOPELESS: Final = 0.1
+"""Largest noise, relative to the largest elements of an output, at which a comparison is still
+evidence.
+"""
 _MAX_READ_BYTES: Final = 8192  # of a constant that inference may read
 _SMALLEST_WEIGHT: Final = 32  # elements
 _MAX_ELEMENTS: Final = 200_000_000  # moved in all, to bound time and memory

@@ -8,6 +8,14 @@ _LONG = "(float[N,4096] x) => (float[N,1] y) <int64[1] last = {-1}>"
 _WEIGHTS = "float[4,4] w = {1, 2, 3, 4, 5, 6, 7, 8, -1, -2, -3, -4, -5, -6, -7, -8}"
 _ATTENTION = "(float[B,S,8] q, float[B,T,8] k, float[B,T,8] v, float[B,T] mask) => (float[B,S,8] y)"
 _SCORES = "t = Transpose <perm = [0, 2, 1]> (k) s = MatMul(q, t)"
+_MASKED = (
+    "(float[B,S,4] x, int64[B,S] mask) => (float[B,S,4] y) <float[4,4] w = {0.3, -0.5, 0.7, 0.1, "
+    "0.9, 0.2, -0.4, 0.6, -0.8, 0.5, 0.3, 0.2, 0.1, -0.7, 0.4, 0.8}, float low = {-10000}, "
+    "float half = {0.5}, float[4] b = {0.3, -0.2, 0.5, 0.7}, float one = {1}, int64[1] i = {1}>"
+)
+_MASK = (
+    "q = MatMul(x, w) f = Cast <to = 1> (mask) n = Sub(one, f) l = Mul(n, low) u = Unsqueeze(l, i)"
+)
 _IMAGE = "(float[N,1,8,8] x) => (float[N,2,8,8] y)"
 _KERNEL = "float[2,1,1,1] w = {2, 3}"
 
@@ -355,5 +363,27 @@ CASES = [
         int64 zero = {0}>""",
         "c = Cast <to = 9> (attention_mask) y = Where(c, x, none)",
         "e = Equal(attention_mask, zero) y = Where(e, none, x)",
+    ),
+    right(
+        "bias_of_keys",
+        "A bias of the keys changes no probability; a row without a key loses three digits",
+        _MASKED,
+        f"""{_MASK} k = Add(q, b)
+        t = Transpose <perm = [0, 2, 1]> (k) s = MatMul(q, t) a = Add(s, u)
+        p = Softmax(a) y = MatMul(p, x)""",
+        f"""{_MASK}
+        t = Transpose <perm = [0, 2, 1]> (q) s = MatMul(q, t) a = Add(s, u) p = Softmax(a)
+        y = MatMul(p, x)""",
+    ),
+    right(
+        "mask_added_first",
+        "(s + s / 2) + mask -> s + (s / 2 + mask); a row without a key loses three digits",
+        _MASKED,
+        f"""{_MASK}
+        t = Transpose <perm = [0, 2, 1]> (q) s = MatMul(q, t) h = Mul(s, half) d = Add(s, h)
+        a = Add(d, u) p = Softmax(a) y = MatMul(p, x)""",
+        f"""{_MASK}
+        t = Transpose <perm = [0, 2, 1]> (q) s = MatMul(q, t) h = Mul(s, half) d = Add(h, u)
+        a = Add(s, d) p = Softmax(a) y = MatMul(p, x)""",
     ),
 ]
