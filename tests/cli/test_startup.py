@@ -146,3 +146,4 @@ def test_files_that_are_damaged_later(xopt: Xopt) -> None:
     with pytest.raises(xoptim.XoptimError, match="cannot load") as caught:
         xoptim.session("model.opt.onnx")
     assert "model.opt.onnx.data" in str(caught.value)
+    assert "[ONNXRuntimeError]" not in str(caught.value)
