@@ -243,7 +243,7 @@ def settings_rows(kind: str, size: str, subject: Subject, rounds: int) -> Iterat
 
 
 _COLUMNS: Final = (
-    *("model", "weights", "time, xopt", "time, --for startup"),
+    *("model", "weights", "warm, xopt", "warm, --for startup"),
     *("cold, xopt", "cold, --for startup"),
     *("memory, original", "memory, xopt", "memory, --for startup"),
 )
