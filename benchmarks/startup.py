@@ -242,6 +242,16 @@ def settings_rows(kind: str, size: str, subject: Subject, rounds: int) -> Iterat
         yield [f"{kind}, {size}", name, *columns]
 
 
+def in_order(old: Table | None, new: Table) -> Table:
+    """A table with the rows of an older one, by kind of model and by size."""
+    table, order = merged(old, new, 2), [*_CNNS]
+    return table._replace(
+        rows=sorted(
+            table.rows, key=lambda row: (row[0], order.index(row[1]) if row[1] in order else 0)
+        )
+    )
+
+
 _COLUMNS: Final = (
     *("model", "weights", "warm, xopt", "warm, --for startup"),
     *("cold, xopt", "cold, --for startup"),
@@ -279,8 +289,7 @@ def main() -> None:
         print(table.markdown())
     if arguments.write:
         old = read(PAGE) if PAGE.with_suffix(".toml").exists() else {}
-        new = {name: merged(old.get(name), table, 2) for name, table in tables.items()}
-        keep(PAGE, old | new)
+        keep(PAGE, old | {name: in_order(old.get(name), table) for name, table in tables.items()})
 
 
 if __name__ == "__main__":

@@ -9,7 +9,17 @@ import pytest
 
 from benchmarks import startup
 from benchmarks.large import Sizes
-from benchmarks.startup import Start, Subject, cnn, decoder, ratio, settings_of, settings_rows
+from benchmarks.measured import Table
+from benchmarks.startup import (
+    Start,
+    Subject,
+    cnn,
+    decoder,
+    in_order,
+    ratio,
+    settings_of,
+    settings_rows,
+)
 
 
 def test_a_start(tmp_path: Path) -> None:
@@ -53,3 +63,16 @@ def test_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_ratio_is_of_pairs() -> None:
     assert ratio([1.0, 10.0, 3.0], [2.0, 10.0, 30.0]) == "0.50"
+
+
+def test_the_order_of_rows() -> None:
+    old = Table(["model", "weights", "time"], [["decoder", "1 GB", "0.5"], ["CNN", "1 GB", "0.6"]])
+    new = Table(["model", "weights", "warm"], [["CNN", "100 MB", "0.8"], ["CNN", "10 MB", "0.7"]])
+    table = in_order(old, new)
+    assert [row[:2] for row in table.rows] == [
+        ["CNN", "10 MB"],
+        ["CNN", "100 MB"],
+        ["CNN", "1 GB"],
+        ["decoder", "1 GB"],
+    ]
+    assert table.columns == ["model", "weights", "warm"]
