@@ -161,21 +161,22 @@ class Choices:
         if self.quiet and not (self.as_json or self.report):
             reasons["benchmark"] = "with --quiet: its figures are in the summary"
         if not self.verify and self.check == "end":
-            idle_values = (
-                () if self.benchmark or self.only_if_faster or self.lowering.precision else VALUES
-            )
+            idle_values = () if self.measures or self.lowering.precision else VALUES
             shared = PLACING if self.target else ()
             reasons.update(
                 dict.fromkeys({*COMPARISON, *idle_values} - {*shared}, "with --no-verify")
             )
         return reasons
 
+    @property
+    def measures(self) -> bool:
+        """Whether times are measured, which several sizes of a dimension are possible for."""
+        return self.benchmark or self.only_if_faster or self.lowering.is_for_startup
+
     def verified(self) -> VerifyPlan:
         """The options of the verification."""
         return VerifyPlan(
-            checks=self.comparison.read(
-                self.provider, runs=self.verify, several=self.benchmark or self.only_if_faster
-            ),
+            checks=self.comparison.read(self.provider, runs=self.verify, several=self.measures),
             whole=self.verify,
             each=self.check == "each",
             proves=self.prove,

@@ -22,6 +22,7 @@ from benchmarks.startup import (
 )
 
 
+@pytest.mark.slow
 def test_a_start(tmp_path: Path) -> None:
     """The decoder and the CNN run, with settings of both kinds."""
     for name, model in (("decoder", decoder(Sizes(1, 32, 64, 4, 2, 50))), ("cnn", cnn(8, 2))):

@@ -82,6 +82,24 @@ def test_the_measurement(xopt: Xopt) -> None:
     assert xoptim.session("model.opt.onnx").get_inputs()[0].name == "x"
 
 
+def test_the_values_of_the_measurement(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several sizes, also where nothing else runs the model."""
+    sizes: list[object] = []
+
+    def run(search: StartupSearch) -> SessionSettings:
+        feeds = [baseline.runs[0].feeds["x"] for baseline in search.baselines]
+        sizes.extend(np.shape(x) for x in feeds)  # type: ignore[arg-type]
+        return SessionSettings(level="all")
+
+    monkeypatch.setattr(StartupSearch, "run", run)
+    write_layer()
+    words = ("model.onnx", "--for", "startup", "--dim", "n=2,5")
+    for more in ((), ("--no-verify",)):
+        assert xopt(*words, *more).code == 0
+        assert sizes == [(2, 64), (5, 64)]
+        sizes.clear()
+
+
 @pytest.mark.usefixtures("unpacked")
 def test_in_place_and_without_writing(xopt: Xopt) -> None:
     write_layer()

@@ -86,14 +86,18 @@ def startup_settings(model: onnx.ModelProto, base_dir: Path | None, bench: Bench
 
 
 class StartupSearch:
-    """The search for the settings of one model; raises the errors of `run_reference`."""
+    """The search for the settings of one model; raises the errors of `run_reference`.
+
+    Attributes:
+        baselines: the results without ORT graph optimizations, for each setting of ``bench``.
+    """
 
     def __init__(self, model: onnx.ModelProto, base_dir: Path | None, bench: BenchOptions) -> None:
         self._proto = model
         self._model = Model(model, base_dir)
         self._threads = bench.threads
         self._defaults = replace(bench.settings, threads=1)
-        self._references = [
+        self.baselines = [
             run_reference(model, replace(setting.checks, threads=1, original_dir=base_dir))
             for setting in bench.each()
         ]
@@ -102,7 +106,7 @@ class StartupSearch:
 
     def meter(self, seed: int) -> Meter:
         """A meter of the runs, whose sessions are made anew for each pass."""
-        feeds = [reference.runs[0].feeds for reference in self._references]
+        feeds = [reference.runs[0].feeds for reference in self.baselines]
         return SideBySide(lambda _: self._model, feeds, Budget(_BUDGET), seed, kept=0)
 
     def run(self) -> SessionSettings:
@@ -117,9 +121,7 @@ class StartupSearch:
         return (
             self.starts_sooner(settings, base)
             and self._is_as_fast(settings)
-            and all(
-                not change_by(reference, settings, self._rules) for reference in self._references
-            )
+            and all(not change_by(reference, settings, self._rules) for reference in self.baselines)
         )
 
     def starts_sooner(self, settings: SessionSettings, base: SessionSettings) -> bool:
@@ -134,7 +136,7 @@ class StartupSearch:
         """Seconds of CPU time until the first result."""
         start = process_time()
         session = Session(self._model.model, settings, base_dir=self._model.base_dir)
-        session.run(self._references[0].runs[0].feeds)
+        session.run(self.baselines[0].runs[0].feeds)
         return process_time() - start
 
     def _is_as_fast(self, settings: SessionSettings) -> bool:
