@@ -126,11 +126,13 @@ class StartupSearch:
 
     def starts_sooner(self, settings: SessionSettings, base: SessionSettings) -> bool:
         """Whether each start takes at least 5 % less CPU time than every start with ``base``."""
-        times: dict[SessionSettings, list[float]] = {settings: [], base: []}
+        sooner, later = list[float](), list[float]()
         for _ in range(_STARTS):
-            for candidate, seconds in times.items():
-                seconds.append(self._start(candidate))
-        return max(times[settings]) <= (1.0 - _GAIN) * min(times[base])
+            sooner.append(self._start(settings))
+            later.append(self._start(base))
+            if max(sooner) > (1.0 - _GAIN) * min(later):
+                return False
+        return True
 
     def _start(self, settings: SessionSettings) -> float:
         """Seconds of CPU time until the first result."""
