@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 import numpy as np
@@ -24,7 +24,6 @@ from xoptim.precision.options import (
     Calibration,
     Compute,
     Cpu,
-    Goal,
     IoTypes,
     PrecisionOptions,
     Scheme,
@@ -50,6 +49,10 @@ _NAMES_ELSEWHERE: Final[Mapping[str, Scheme]] = {
     **dict.fromkeys(("i4", "uint4", "nf4", "w4a16", "q4"), "int4"),
 }
 """The nearest schemes, by their names in other tools."""
+
+
+STARTUP: Final = "startup"
+"""The value of ``--for`` that makes sessions start soon."""
 
 
 def fraction(value: str | float) -> float:
@@ -159,10 +162,10 @@ class Lowering:
     )
     tolerance: tuple[str, ...] = tolerance_option("Error that --precision may add", "1%")
     metric: ErrorMetric = metric_option()
-    goal: Goal = option(
-        "Quantize what is faster here, or make the smallest file.",
+    goal: Literal["speed", "size", "startup"] = option(
+        "Quantize what is faster here, make the smallest file, or make sessions start soon.",
         "--for",
-        type=click.Choice(("speed", "size")),
+        type=click.Choice(("speed", "size", STARTUP)),
         default="speed",
         show_default=True,
     )
@@ -192,7 +195,8 @@ class Lowering:
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect with others, each with the reason."""
         if self.precision is None:
-            names = [name for name in names_of(Lowering) if name != "cpu"]
+            used = {"cpu", "goal"} if self.is_for_startup else {"cpu"}
+            names = [name for name in names_of(Lowering) if name not in used]
             return dict.fromkeys(names, "without --precision")
         reasons: dict[str, str] = {}
         if self.precision == "bfloat16":
@@ -203,9 +207,14 @@ class Lowering:
             reasons["static"] = "without --precision int8"
         if self.precision != "int4":
             reasons |= dict.fromkeys(("bits", "block_size"), "without --precision int4")
-        if self.static:
+        if self.static and not self.is_for_startup:
             reasons["goal"] = "with --static"
         return reasons
+
+    @property
+    def is_for_startup(self) -> bool:
+        """Whether sessions of the result should start soon."""
+        return self.goal == STARTUP
 
     @property
     def needs_contrib(self) -> bool:
@@ -217,6 +226,8 @@ class Lowering:
         if self.precision is None:
             return None
         fields = common(PrecisionOptions, self) | read_tolerances(self.tolerance)
+        if self.is_for_startup:
+            fields["goal"] = "speed"
         return PrecisionOptions(scheme=self.precision, **fields, feeds=feeds, seed=seed)
 
 

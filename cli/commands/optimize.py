@@ -49,6 +49,7 @@ from ..preparation import Changes, assume_from_model_option, assume_option, assu
 from ..progress import Progress
 from ..selection import SelectionWithRules, idle_includes
 from ..settings import used_settings
+from ..startup import StartupFile, check_startup
 from ..summary import Summary, print_summary
 from ..tables import print_json
 from ..targeting import PLACING, check_target
@@ -164,6 +165,8 @@ class Choices:
             reasons["assume_fitting"] = "without --assume"
         if self.target:
             reasons["genai"] = "with --target, which fits the model to another runtime"
+        if self.genai is not None and self.lowering.is_for_startup:
+            reasons["goal"] = "with --genai, whose session settings are in genai_config.json"
         if self.no_fold:
             reasons["max_growth"] = "with --no-fold"
         if self.changes.strip and self.tag:
@@ -171,21 +174,22 @@ class Choices:
         if self.quiet and not (self.as_json or self.report):
             reasons["benchmark"] = "with --quiet: its figures are in the summary"
         if not self.verify and self.check == "end":
-            idle_values = (
-                () if self.benchmark or self.only_if_faster or self.lowering.precision else VALUES
-            )
+            idle_values = () if self.measures or self.lowering.precision else VALUES
             shared = PLACING if self.target else ()
             reasons.update(
                 dict.fromkeys({*COMPARISON, *idle_values} - {*shared}, "with --no-verify")
             )
         return reasons
 
+    @property
+    def measures(self) -> bool:
+        """Whether times are measured, which several sizes of a dimension are possible for."""
+        return self.benchmark or self.only_if_faster or self.lowering.is_for_startup
+
     def verified(self) -> VerifyPlan:
         """The options of the verification."""
         return VerifyPlan(
-            checks=self.comparison.read(
-                self.provider, runs=self.verify, several=self.benchmark or self.only_if_faster
-            ),
+            checks=self.comparison.read(self.provider, runs=self.verify, several=self.measures),
             whole=self.verify,
             each=self.check == "each",
             proves=self.prove,
@@ -268,6 +272,9 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
         choices = _for_genai(choices, choices.genai, model)
     check_target(choices.target, choices.provider, needs_contrib=choices.lowering.needs_contrib)
     target = _checked_target(model, choices)
+    weights = choices.weights
+    if choices.lowering.is_for_startup:
+        weights = replace(weights, external_data=True)
     page = page_of(choices.report, model, target)
     certified = CertifiedFile.of(choices.certificate, model, target, choices.changes)
     is_streamed = target == STANDARD_OUTPUT
@@ -277,9 +284,7 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     progress = Progress(enabled=not quiet and not choices.verbose)
     with (
         log,
-        drafted(
-            target, choices.weights, dry_run=choices.dry_run, in_place=choices.in_place
-        ) as draft,
+        drafted(target, weights, dry_run=choices.dry_run, in_place=choices.in_place) as draft,
         progress,
     ):
         how = replace(
@@ -288,7 +293,8 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
             on_step=progress.say,
             draft=draft,
         )
-        write = None if choices.dry_run else _writer(draft, target, choices.genai)
+        startup = StartupFile(target, choices.measurement, progress.say)
+        write = None if choices.dry_run else _writer(draft, target, choices, startup)
         outcome = Job(
             model, replace(choices.job(progress), verification=how, page=page, write=write)
         ).run()
@@ -299,6 +305,8 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     _warn(outcome, included)
     summary = Summary(model, outcome, used_settings(context), loosened_text())
     _print(summary, choices, to_stderr=is_streamed)
+    if startup.summary and not (choices.as_json or choices.quiet):
+        say(f"session       {startup.summary}")
     return verdict(outcome)
 
 
@@ -344,9 +352,12 @@ def _for_genai(choices: Choices, folder: Path, model: Path) -> Choices:
 
 
 def _writer(
-    draft: Draft, target: Path, folder: Path | None
+    draft: Draft, target: Path, choices: Choices, startup: StartupFile
 ) -> Callable[[VerifiedModel], Sequence[Path]]:
-    """A function that writes a result, and its configuration for onnxruntime-genai."""
+    """A function that writes a result, and the file of settings that belongs to it."""
+    folder = choices.genai
+    if choices.lowering.is_for_startup:
+        return writer(draft, target, startup)
     if folder is None:
         return writer(draft, target)
 
@@ -367,6 +378,8 @@ def _checked_target(model: Path, choices: Choices) -> Path:
         check_folder(target)
         if choices.genai is not None:
             check_derived(genai.config_path(target))
+    if choices.lowering.is_for_startup:
+        check_startup(target, choices.provider, choices.target)
     if target == STANDARD_OUTPUT and choices.as_json:
         raise click.UsageError("-o - and --json both write to standard output")
     if target == STANDARD_OUTPUT and choices.genai is not None:

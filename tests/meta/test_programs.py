@@ -48,6 +48,7 @@ WRITERS = ("benchmarks.measured", "lab.json_schemas", "lab.public_names", "xopti
 ELSEWHERE = {
     "benchmarks.decoders": "tests/decoders/test_benchmark.py",
     "benchmarks.large": "tests/bench/test_large_benchmark.py",
+    "benchmarks.startup": "tests/bench/test_startup_benchmark.py",
     "benchmarks.performance": "tests/meta/test_performance.py",
     "lab.coverage_of_change": "tests/meta/test_coverage_of_change.py",
     "lab.mutation.verification": "tests/mutation/test_guards.py",

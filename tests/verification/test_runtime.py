@@ -5,6 +5,8 @@ import pytest
 import xoptim
 from tests.support import parse
 from xoptim.verification import VerificationOptions, verify_models
+from xoptim.verification.reference import run_reference
+from xoptim.verification.runtime import change_by
 from xoptim.verification.session import Session
 from xoptim.verification.session_settings import SessionSettings
 
@@ -130,3 +132,15 @@ def test_kernels_for_integers_do_not_excuse_another_difference(
     report = verify_models(before, after)
     assert report.status == "different"
     assert "under which the original is right" in report.reason
+
+
+def test_a_change_by_the_settings_of_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    spoilt(monkeypatch, "Identity")
+    options = VerificationOptions()
+    reference = run_reference(parse(AFTER), options)
+    assert change_by(reference, SessionSettings(), options.rules) == ""
+    text = change_by(reference, SessionSettings(level="all"), options.rules)
+    assert text.startswith("output 'y'")
+    entries = (("session.intra_op_thread_affinities", "none"),)
+    text = change_by(reference, SessionSettings(threads=2, entries=entries), options.rules)
+    assert text.startswith("it does not run: ")

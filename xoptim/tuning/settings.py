@@ -12,10 +12,11 @@ from xoptim.facts.errors import XoptimError
 from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.json_values import read_json_object
 from xoptim.verification.errors import LoadError
-from xoptim.verification.session import inference_session, resolve_providers
+from xoptim.verification.session import inference_session, one_line, resolve_providers
 from xoptim.verification.session_settings import Level, SessionSettings, session_options
 
 _VERSION: Final = 1
+_OTHER_WAY: Final = ", or xopt MODEL --for startup"
 _MAX_THREADS: Final = 1 << 16
 _WARNINGS: Final = 2  # log severity: the default of onnxruntime
 _FIELDS: Final[Mapping[str, type]] = {
@@ -89,15 +90,18 @@ def read_settings(path: Path) -> SessionSettings:
         values = read_json_object(path)
     except OSError as error:
         raise SettingsError(
-            f"cannot read the settings {str(path)!r}: {error.strerror or error}; run xopt tune"
+            f"cannot read the settings {str(path)!r}: {error.strerror or error}; "
+            f"run xopt tune{_OTHER_WAY}"
         ) from error
     except ValueError as error:
         raise SettingsError(
-            f"the settings {str(path)!r} are damaged: {error}; run xopt tune again"
+            f"the settings {str(path)!r} are damaged: {error}; run xopt tune again{_OTHER_WAY}"
         ) from error
     fault = _fault(values)
     if fault:
-        raise SettingsError(f"the settings {str(path)!r} are damaged: {fault}; run xopt tune again")
+        raise SettingsError(
+            f"the settings {str(path)!r} are damaged: {fault}; run xopt tune again{_OTHER_WAY}"
+        )
     return SessionSettings(
         providers=tuple(values["providers"]),
         level=values["graph_optimization_level"],
@@ -135,8 +139,8 @@ def _fault(values: Mapping[str, Any]) -> str:
 
 
 def session(model: str | Path) -> Any:
-    """An ``onnxruntime.InferenceSession`` of a model with the settings that `xoptim.tune` wrote
-    next to it.
+    """An ``onnxruntime.InferenceSession`` of a model with the settings that `xoptim.tune`, or
+    ``xopt MODEL --for startup``, wrote next to it.
 
     ``model``: the file of the model; the settings are in ``MODEL.session.json``.
 
@@ -155,4 +159,4 @@ def session(model: str | Path) -> Any:
     try:
         return inference_session(str(path), options, settings)
     except Exception as error:  # onnxruntime has no common base class
-        raise LoadError(f"onnxruntime cannot load {str(path)!r}: {error}") from error
+        raise LoadError(f"onnxruntime cannot load {str(path)!r}: {one_line(error)}") from error

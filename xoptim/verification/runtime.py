@@ -114,6 +114,19 @@ def under_optimizations(
     return RuntimeOutcome(worst.text, note, is_doubt=worst.share <= _MULTIPLE * rounding)
 
 
+def change_by(reference: Reference, settings: SessionSettings, rules: ComparisonRules) -> str:
+    """The largest change of a model's results by settings of its session, empty if it is rounding.
+
+    ``reference`` has the results with its own settings.
+    """
+    changes = (
+        _worst_with(settings, reference, run, reference.proto, reference.base_dir, rules)
+        for run in reference.runs
+    )
+    worst = max(changes, default=_Worst())
+    return worst.text if worst.is_wrong else ""
+
+
 def _unsteady(reference: Reference, run: ReferenceRun, rules: ComparisonRules) -> str:
     """The output that the original does not repeat, without optimizations or with them."""
     model = Located(reference.proto, reference.base_dir)
@@ -184,8 +197,20 @@ def _worst(
     settings = replace(reference.settings, level="all", disabled_optimizers=disabled)
     if not isinstance(model, onnx.ModelProto):
         settings = settings.safe_for(located.proto)
+    return _worst_with(settings, reference, run, model, located.base_dir, rules)
+
+
+def _worst_with(
+    settings: SessionSettings,
+    reference: Reference,
+    run: ReferenceRun,
+    model: ModelLike,
+    base_dir: Path | None,
+    rules: ComparisonRules,
+) -> _Worst:
+    """The largest difference of a model with some settings of its session."""
     try:
-        session = Session(model, settings, base_dir=located.base_dir)
+        session = Session(model, settings, base_dir=base_dir)
         results = session.run(run.feeds)
     except (LoadError, RunError) as error:
         return _Worst(math.inf, f"it does not run: {error}")

@@ -150,7 +150,7 @@ class Session:
         except (ProviderUnavailable, LoadError):
             raise
         except Exception as error:  # onnxruntime has no common base class
-            raise LoadError(_one_line(error)) from error
+            raise LoadError(one_line(error)) from error
         missing = set(providers) - set(self._session.get_providers())
         if missing:
             raise ProviderUnavailable(
@@ -247,7 +247,7 @@ class Session:
         except (RunError, UnstoppableError):
             raise
         except Exception as error:  # onnxruntime has no common base class
-            raise RunError(_one_line(error)) from error
+            raise RunError(one_line(error)) from error
 
     def _results(self, feeds: Mapping[str, Value], limit: float | None) -> list[Value]:
         """All outputs; raises the errors of onnxruntime."""
@@ -440,7 +440,7 @@ def _load_cuda() -> None:
     ort.set_default_logger_severity(_FATAL)
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
     """The message of an error without line breaks and places in the C++ sources, cut where it
     repeats a whole model.
     """
