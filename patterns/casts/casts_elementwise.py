@@ -17,11 +17,14 @@ class CastsElementwisePattern(EasyPatternOptimization):
     """Cast(x, to=FLOAT16) + Cast(z, to=FLOAT16) → Cast(x + z, to=FLOAT16), and so for - and ·
 
     What: computes in float32, and rounds once instead of three times.
-    Why: one node less, and as many bytes are read and written. CPUs compute in float32 anyway.
+    Why: one node less, and as many bytes are read and written for operands of one shape. CPUs
+    compute in float32 anyway.
     Refuses when:
     1. x or z is not float32, or something else reads a Cast.
     2. a Cast reads the result: onnxruntime's CPU provider rounds between two Casts, but not between
        another operator and a Cast.
+    3. an operand is broadcast, and the provider computes in float16: it then reads and writes 14
+       bytes for each element in place of 10.
     """
 
     exactness = "rounding"
@@ -34,8 +37,10 @@ class CastsElementwisePattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         result = m.nodes[-1]
-        is_cast = any(is_op(reader, "Cast") for reader in g.next_nodes(result.output[0]))
-        return not is_cast or self.none(result, msg="a Cast reads the result")  # (2)
+        if any(is_op(reader, "Cast") for reader in g.next_nodes(result.output[0])):  # (2)
+            return self.none(result, msg="a Cast reads the result")
+        is_slower = (g.provider or "cpu") != "cpu" and not g.same_shape(m.x, m.z)
+        return not is_slower or self.none(result, msg="an operand is broadcast")  # (3)
 
     def apply_pattern(self, g: PatternRewriter, x: str, z: str, operator: str) -> str:
         return str(g.op.Cast(getattr(g.op, operator)(x, z), to=TensorProto.FLOAT16))

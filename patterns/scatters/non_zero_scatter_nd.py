@@ -21,12 +21,14 @@ from .._shapes import uniform_value
 class NonZeroScatterNDPattern(PatternOptimization):
     """ScatterND(x, Transpose(NonZero(m)), Expand(v)) → Where(m, v, x)
 
-    What: assigns one number where a mask is true; the same for ConstantOfShape. A mask of the first
-    axes of x gets axes of size 1 for the others. torch exports ``x[m] = v`` this way.
+    What: assigns one number where a mask is true; the same for ConstantOfShape. torch exports
+    ``x[m] = v`` this way.
     Why: measured 0.08 of the time for 16 by 64 elements, 0.03 for 256 by 64.
     Refuses when:
     1. the indices are not all positions where a boolean mask is true, or reduction is set.
-    2. the mask is not known to have the size of each axis of x that it indexes.
+    2. the mask is not known to have the shape of x. For a mask of the first axes, which assigns
+       whole rows, Where was measured to take 0.6 to 1.4 times as long for 16 rows of 4096, and 0.9
+       to 3 times for 1024 rows of 64: the more, the fewer rows are assigned.
     3. the updates are not one number for all positions.
     4. the provider has no kernel of Where for the type.
     """
@@ -41,26 +43,25 @@ class NonZeroScatterNDPattern(PatternOptimization):
         if mask is None or g.get_attribute(node, "reduction", "none") != "none":  # (1)
             return self.none(node, msg="not the positions of a mask, or reduction is set")
         shape, sizes = g.try_infer_shape(data), g.try_infer_shape(mask)
-        if shape is None or not sizes or shape[: len(sizes)] != sizes:  # (2)
-            return self.none(node, msg="the mask is not known to have the size of the data")
+        if not sizes or shape != sizes:  # (2)
+            return self.none(node, msg="the mask is not known to have the shape of the data")
         value, count = _number(g, updates), (g.try_infer_shape(indices) or ())[:1]
-        if value is None or g.try_infer_shape(updates) != (*count, *shape[len(sizes) :]):  # (3)
+        if value is None or g.try_infer_shape(updates) != count:  # (3)
             return self.none(node, msg="the updates are not one number for all positions")
         if g.try_infer_type(mask) != TensorProto.BOOL or not runs(g, "Where", data):  # (1) (4)
             return self.none(node, msg="the mask is not boolean, or there is no kernel of Where")
-        axes = [*range(len(sizes), len(shape))]
-        return MatchResult(self, [node], partial(_write, mask, value, axes))
+        return MatchResult(self, [node], partial(_write, mask, value))
 
     examples = Example.pairs(
         "agraph (float[a,b] x, bool[a,b] m, float v) => (float[a,b] y) <int64[1] z = {0}, "
         "int64[1] o = {1}> { n = NonZero(m) i = Transpose(n) s = Shape(i) k = Slice(s, z, o) "
         "u = Expand(v, k) y = ScatterND(x, i, u) }",
         "{ y = Where(m, v, x) }",
-        "agraph (float[a,2,3] x, bool[a] m) => (float[a,2,3] y) <int64[1] z = {0}, "
-        "int64[1] o = {1}, int64[2] t = {2, 3}> { n = NonZero(m) i = Transpose(n) s = Shape(i) "
-        "k = Slice(s, z, o) d = Concat <axis = 0> (k, t) "
-        "u = ConstantOfShape <value = float[1] {7}> (d) y = ScatterND(x, i, u) }",
-        "<int64[2] k = {1, 2}, float v = {7}> { w = Unsqueeze(m, k) y = Where(w, v, x) }",
+        "agraph (float[a,b] x, bool[a,b] m) => (float[a,b] y) <int64[1] z = {0}, "
+        "int64[1] o = {1}> { n = NonZero(m) i = Transpose(n) s = Shape(i) "
+        "k = Slice(s, z, o) u = ConstantOfShape <value = float[1] {7}> (k) "
+        "y = ScatterND(x, i, u) }",
+        "<float v = {7}> { y = Where(m, v, x) }",
     )
 
 
@@ -72,11 +73,7 @@ def _number(g: GraphView, name: str) -> str | Array | None:
     return uniform_value(g, name)
 
 
-def _write(
-    mask: str, value: str | Array, axes: list[int], g: PatternRewriter, *nodes: Node
-) -> list[Node]:
+def _write(mask: str, value: str | Array, g: PatternRewriter, *nodes: Node) -> list[Node]:
     (scatter,) = nodes
-    condition = g.op.Unsqueeze(mask, axes=axes) if axes else mask
     number = value if isinstance(value, str) else g.make_initializer("", value)
-    where = g.make_node("Where", [condition, number, scatter.input[0]], scatter.output)
-    return [*g.created, where]
+    return [g.make_node("Where", [mask, number, scatter.input[0]], scatter.output)]

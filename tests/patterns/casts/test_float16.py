@@ -27,6 +27,15 @@ def test_two_casts_become_one(text: str, operators: list[str] | None) -> None:
     assert verify(model, result).ok
 
 
+def test_a_broadcast_operand_stays_where_float16_is_computed() -> None:
+    text = f"{_START} (float16[n,n] y) {{ {_HALVES} y = Add(c, d) }}"
+    row = parse(text.replace("float[n,n] z", "float[n] z"))
+    assert types(optimize(row, patterns="CastsElementwise")) == ["Add", "Cast"]
+    assert types(optimize(row, patterns="CastsElementwise", provider="cuda")) == types(row)
+    square = optimize(parse(text), patterns="CastsElementwise", provider="cuda")
+    assert types(square) == ["Add", "Cast"]
+
+
 def test_a_cast_of_the_same_type_stays_before_an_output_that_is_rounded() -> None:
     text = (
         "agraph (float16[n,k] x, float16[k,m] w) => (float[n,m] y, float16[n,m] z) "
