@@ -31,7 +31,7 @@ _MAX_CHARACTERS: Final = 200  # characters of the words to type
 _LOADS: Final = "it loads code"
 NEVER: Final[Mapping[str, str]] = {
     **dict.fromkeys(("custom_op_lib", "rewrite", "against_torch", "scheduler"), _LOADS),
-    **dict.fromkeys(("report", "html", "pack"), "it writes files"),
+    **dict.fromkeys(("report", "html", "pack", "certificate"), "it writes files"),
     "against": "it decides which changes are noticed",
 }
 """Parameters that a file which was not named cannot set, with the reason."""

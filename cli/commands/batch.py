@@ -71,6 +71,7 @@ class _Shared(Choices):
     benchmark: bool = False
     report: Path | None = None
     genai: Path | None = None
+    certificate: Path | None = None
     dry_run: bool = False
     as_json: bool = False
     verbose: int = 0

@@ -112,7 +112,7 @@ class _BenchChoices:
     metric: ErrorMetric = metric_option()
     include: tuple[str, ...] = operators_option()
     by_operator: bool = flag("Print the time of each operator instead.", "--profile")
-    onnxruntime: tuple[str, ...] = option(
+    onnxruntime: Sequence[str] = option(
         "Compare versions of onnxruntime, installed on demand: 1.30,1.32.",
         callback=_versions,
         metavar="VERSIONS",

@@ -26,8 +26,8 @@ class RangeGatherPattern(EasyPatternOptimization):
     2. the axis is unknown.
     """
 
-    phase = "final"
-    priority = 1  # after the passes, which then no longer see the length
+    phase = "target"
+    priority = 20  # last: patterns after it would no longer see equal lengths
     min_opset = 10
     derives = ("dim",)
 

@@ -85,6 +85,7 @@ class DequantizeLinearGemmPattern(_DequantizeLinearTranspose):
     """
 
     anchors = ("Gemm",)
+    providers = ("cpu",)
     exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:

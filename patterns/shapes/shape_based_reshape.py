@@ -19,8 +19,8 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
     """Reshape(x, computed shape) → Reshape(x, constant), or Unsqueeze, or Squeeze
 
     What: writes static dimensions as numbers, dimensions of x at the same index as 0, and at most
-    one other as -1: the others determine it, however it is computed. Where more are dynamic, but
-    only axes of size 1 are added or removed, writes Unsqueeze or Squeeze.
+    one other as -1, however it is computed, since the others determine it. Where more are dynamic,
+    but only axes of size 1 are added or removed, writes Unsqueeze or Squeeze.
     Why: the Shape, Gather, Concat, ... that compute the shape become unused.
     Refuses when:
     1. the shape is constant already.

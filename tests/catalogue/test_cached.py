@@ -184,7 +184,7 @@ def test_a_cache_of_another_version_is_not_read(
     folder: Path, pack: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_cache(pack, sources_of(pack), [TransposeTransposePattern])
-    monkeypatch.setattr("xoptim.catalogue.cached.version", lambda name: f"another {name}")
+    monkeypatch.setattr("xoptim.catalogue.cached.package_version", lambda name: f"another {name}")
     assert cached_patterns(pack, sources_of(pack)) is None
 
 

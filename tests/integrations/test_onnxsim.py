@@ -16,7 +16,8 @@ from tests.support import parse, types
 from xoptim.integrations.onnxsim import in_place_of_onnxsim
 
 TEXT = "agraph (float[2,3] x) => (float[2,3] y) { t = Transpose(x) u = Transpose(t) y = Relu(u) }"
-RANDOM = "agraph (float[2,3] x) => (float[2,3] y) { r = RandomNormalLike(x) y = Add(x, r) }"
+UNVERIFIED = "agraph (float[2,3] x) => (float[2,3] y) { a = Abs(x) n = Neg(a) y = Log(n) }"
+"""No result is finite in any run."""
 
 
 def simplify(*words: Any, **arguments: Any) -> Any:
@@ -48,9 +49,9 @@ def test_as_most_callers_call_it() -> None:
 
 def test_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     with in_place_of_onnxsim():
-        assert simplify(parse(RANDOM))[1], "nobody asked for a check"
-        found, ok = simplify(parse(RANDOM), check_n=1)
-    assert (types(found), ok) == (["RandomNormalLike", "Add"], False)
+        assert simplify(parse(UNVERIFIED))[1], "nobody asked for a check"
+        found, ok = simplify(parse(UNVERIFIED), check_n=1)
+    assert (types(found), ok) == (["Abs", "Neg", "Log"], False)
 
     def differs(*_: object, **__: object) -> None:
         raise xoptim.DifferentModelError(xoptim.VerificationReport("different"), parse(TEXT))

@@ -32,7 +32,7 @@ EVERYWHERE: Final = {
     ),
     **dict.fromkeys(
         (
-            *("GatherSqueeze", "MaxRelu", "MulMinusOne", "PowTwo", "TransposeReshape"),
+            *("GatherSqueeze", "MaxRelu", "MulMinusOne", "PRelu", "PowTwo", "TransposeReshape"),
             *("QuantizeLinearToStandard", "DequantizeLinearToStandard"),
         ),
         SIMPLER,
@@ -44,9 +44,10 @@ EVERYWHERE: Final = {
         ),
         FEWER,
     ),
-    **dict.fromkeys(("LoopInvariant", "ScanOnce"), ONCE),
+    **dict.fromkeys(("LoopInvariant", "ScanInput", "ScanOnce"), ONCE),
     **dict.fromkeys(
         (
+            "ConvStrides",
             "EqualAxisElementwise",
             "ExpandPositionalSwap",
             "GatherSliceRegion",

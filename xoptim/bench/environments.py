@@ -12,7 +12,7 @@ from typing import Final
 
 from xoptim.facts.errors import XoptimError
 from xoptim.system.cache import cache_folder
-from xoptim.system.machine import environment_with, python_in
+from xoptim.system.machine import environment_with, python_in, this_python
 from xoptim.system.reading import make_own_folder
 
 _VERSION: Final = re.compile(r"\d+\.\d+(\.\d+)?((a|b|rc|\.dev)\d+)?", re.ASCII)
@@ -68,7 +68,7 @@ def _make(folder: Path, version: str) -> None:
     """Make an environment next to its place, and move it there when it is complete."""
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        _run(version, [sys.executable, "-I", "-m", "venv", str(draft)])
+        _run(version, [this_python(), "-I", "-m", "venv", str(draft)])
         pip = [str(python_in(draft)), "-I", "-m", "pip", "--disable-pip-version-check"]
         options = ["--quiet", "--no-input", "--only-binary", ":all:", "--retries", "1"]
         _run(version, [*pip, "install", *options, _requirement(version), "numpy"])

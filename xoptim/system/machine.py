@@ -45,8 +45,13 @@ def start_python(
     they have ``-P``, or the variable for it. ``PYTHONPATH`` still counts. ``prefix`` begins the
     command line; ``options`` are the parameters of `subprocess.Popen`.
     """
-    command = [*prefix, sys.executable, "-P", "-c", code, *words]
+    command = [*prefix, this_python(), "-P", "-c", code, *words]
     return subprocess.Popen(command, env=environment_with(PYTHONSAFEPATH="1"), **options)
+
+
+def this_python() -> str:
+    """The Python that runs this process."""
+    return sys.executable
 
 
 def python_in(folder: Path) -> Path:
