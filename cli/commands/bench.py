@@ -81,10 +81,10 @@ _MAX_OPERATORS: Final = 8
 
 def _versions(
     _context: click.Context, _option: click.Parameter, text: str | None
-) -> tuple[str, ...]:
+) -> tuple[str, ...] | None:
     """The versions of ``--onnxruntime``, at least two."""
     if text is None:
-        return ()
+        return None
     try:
         versions = tuple(check_version(part.strip()) for part in text.split(","))
     except ValueError as error:
@@ -112,7 +112,7 @@ class _BenchChoices:
     metric: ErrorMetric = metric_option()
     include: tuple[str, ...] = operators_option()
     by_operator: bool = flag("Print the time of each operator instead.", "--profile")
-    onnxruntime: Sequence[str] = option(
+    onnxruntime: Sequence[str] | None = option(
         "Compare versions of onnxruntime, installed on demand: 1.30,1.32.",
         callback=_versions,
         metavar="VERSIONS",
@@ -165,7 +165,7 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Be
     choices = replace(choices, assume=fitting(models[0], choices.assume))
     options = BenchOptions(level=choices.ort_level, **common(BenchOptions, choices), **values)
     if choices.onnxruntime:
-        return _bench_versions(context, models, options, choices)
+        return _bench_versions(context, models, options, choices.onnxruntime, choices)
     with Progress(enabled=not (choices.as_json or choices.quiet)) as progress:
         if choices.by_operator:
             progress.say("profiling")
@@ -215,13 +215,14 @@ def _bench_versions(
     context: click.Context,
     models: Sequence[Path],
     options: BenchOptions,
+    versions: Sequence[str],
     choices: _BenchChoices,
 ) -> int:
     """Measure one model with several versions of onnxruntime; returns the exit code."""
     if len(models) > 1:
         raise click.UsageError("--onnxruntime measures one model; give one")
     with Progress(enabled=not (choices.as_json or choices.quiet)) as progress:
-        times = bench_versions(models[0], choices.onnxruntime, options, on_step=progress.say)
+        times = bench_versions(models[0], versions, options, on_step=progress.say)
     settings = used_settings(context)
     if choices.as_json:
         print_json(BenchResult(times.report, settings, times.operators))

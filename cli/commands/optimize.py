@@ -243,6 +243,12 @@ class Choices:
             hints=None if self.quiet else self.comparison.read(["cpu"], several=True),
         )
 
+    @property
+    def storage(self) -> Weights:
+        """How weights are stored: next to the model where its sessions should start soon."""
+        is_external = self.weights.external_data or self.lowering.is_for_startup
+        return replace(self.weights, external_data=is_external)
+
     def measurement(self) -> BenchOptions:
         """The options of ``--benchmark``."""
         return BenchOptions(
@@ -272,9 +278,6 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
         choices = _for_genai(choices, choices.genai, model)
     check_target(choices.target, choices.provider, needs_contrib=choices.lowering.needs_contrib)
     target = _checked_target(model, choices)
-    weights = choices.weights
-    if choices.lowering.is_for_startup:
-        weights = replace(weights, external_data=True)
     page = page_of(choices.report, model, target)
     certified = CertifiedFile.of(choices.certificate, model, target, choices.changes)
     is_streamed = target == STANDARD_OUTPUT
@@ -284,7 +287,9 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     progress = Progress(enabled=not quiet and not choices.verbose)
     with (
         log,
-        drafted(target, weights, dry_run=choices.dry_run, in_place=choices.in_place) as draft,
+        drafted(
+            target, choices.storage, dry_run=choices.dry_run, in_place=choices.in_place
+        ) as draft,
         progress,
     ):
         how = replace(
