@@ -69,7 +69,7 @@ _NAMES: Final[Mapping[Grade, str]] = {
         ActivationAwareNormalization AddAttentionMatMul AddSoftmaxMatMul AveragePoolConv
         BatchNormalization BatchNormalizationAdd BatchNormalizationMul BiasGelu
         CastLayerNormalizationCast CastRMSNormalizationCast CastSimplifiedLayerNormalizationCast
-        ConvAdd ConvBatchNormalization ConvConcat ConvConvAdd ConvMul ConvSelection
+        ConvAdd ConvBatchNormalization ConvConcat ConvConvAdd ConvMul ConvSelection ConvWinograd
         DequantizeLinearConv DequantizeLinearGemm DequantizeLinearMatMul DequantizeLinearTranspose
         Gelu GeluErf GeluOrt GeluToContrib GeluToStandard GemmBatchNormalization GemmBiasAdd
         GroupQueryAttention HardSigmoid HardSigmoidMul HardSwish Int4MatMulNBits Int4Weights
