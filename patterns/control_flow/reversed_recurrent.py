@@ -104,12 +104,15 @@ def _write(
 ) -> list[Node]:
     layer = nodes[0]
     attributes = {**layer.attribute, "direction": direction}
-    written = [g.make_node(layer.op_type, [source, *layer.input[1:]], layer.output, **attributes)]
+    # The results of all steps are in another order: they are another value, with its own name.
+    steps = g.unique_name(layer.output[0]) if readers else layer.output[0]
+    outputs = [steps, *layer.output[1:]]
+    written = [g.make_node(layer.op_type, [source, *layer.input[1:]], outputs, **attributes)]
     for *squeezes, reverse in readers:
         if squeezes:
             (squeeze,) = squeezes
-            operands = [layer.output[0], *squeeze.input[1:]]
+            operands = [steps, *squeeze.input[1:]]
             written.append(g.make_node("Squeeze", operands, reverse.output, **squeeze.attribute))
         else:
-            written.append(g.make_node("Identity", [layer.output[0]], reverse.output))
+            written.append(g.make_node("Identity", [steps], reverse.output))
     return written

@@ -11,6 +11,7 @@ from xoptim.match.trace import Optional
 
 from ._lowering import _Lowering
 
+_FLOAT: Final = frozenset((TensorProto.FLOAT,))
 _MAX_STEPS: Final = 128
 """Most steps that are written out: each one has up to 20 nodes."""
 _SIMPLE: Final = frozenset(("Relu", "Tanh", "Sigmoid", "Softsign", "Softplus"))
@@ -79,9 +80,7 @@ class _LowerRecurrent(_Lowering):
 
     exactness = "finite"  # kernels clip the operands of Sigmoid and Tanh, NaN and infinity as well
     min_opset = 11
-    operand_types = {
-        name: frozenset((TensorProto.FLOAT,)) for name in ("x", "w", "r", "b", "h", "c", "p")
-    }  # (1)
+    operand_types = dict.fromkeys(("x", "w", "r", "b", "h"), _FLOAT)  # (1)
     derives = ("form", "used")
     operator: ClassVar[str]
     operands: ClassVar[str] = "x w r b lengths h"
@@ -185,6 +184,7 @@ class LowerLSTMPattern(_LowerRecurrent):
 
     operator = "LSTM"
     operands = "x w r b lengths h c p"
+    operand_types = dict.fromkeys(("x", "w", "r", "b", "h", "c", "p"), _FLOAT)  # (1)
     gates = 4
     defaults = ("Sigmoid", "Tanh", "Tanh")
 

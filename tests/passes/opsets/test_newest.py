@@ -132,8 +132,23 @@ MOVED = """agraph (float[n] x) => (float[n] y) <float s = {0.5}, int8 z = {0}, i
         ),
         (MOVED.replace("int8", "uint8"), False),
         (MOVED.replace("DequantizeLinear(q, s, z)", "DequantizeLinear(q, s)"), False),
+        (
+            MOVED.replace("int8 z", "int8[1] w = {7}, int8 z").replace(
+                "DequantizeLinear(q,", "DequantizeLinear(w,"
+            ),
+            False,
+        ),
     ],
-    ids=["int8", "not moved", "later", "replaced", "multiplied", "uint8", "no zero point"],
+    ids=[
+        "int8",
+        "not moved",
+        "later",
+        "replaced",
+        "multiplied",
+        "uint8",
+        "no zero point",
+        "weights",
+    ],
 )
 def test_moved_numbers_of_signed_integers(
     text: str, is_bound: bool, monkeypatch: pytest.MonkeyPatch

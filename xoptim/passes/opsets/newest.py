@@ -234,12 +234,15 @@ def _moves_signed(model: Model) -> bool:
 
 
 def _signed(graph: Graph) -> list[str]:
-    """The results that are dequantized from int8 with a zero point."""
+    """The results that are dequantized from int8 with a zero point; no weights, which onnxruntime
+    folds.
+    """
     return [
         node.output[0]
         for node in graph.nodes
         if node.op_type == "DequantizeLinear"
         and graph.info_of(node.input[0]).dtype == TensorProto.INT8
+        and graph.tensor(node.input[0]) is None
         and len(node.input) > 2
     ]
 
