@@ -82,12 +82,13 @@ class PackedAttentionPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         layers = [_linear(g, name) for name in node.input[:3]]
-        found = [layer for layer in layers if layer is not None]
-        if len(found) < 3 or len({(layer.x, layer.weight.shape) for layer in found}) > 1:  # (1)
+        projections = [layer for layer in layers if layer is not None]
+        shapes = {(layer.x, layer.weight.shape) for layer in projections}
+        if len(projections) < 3 or len(shapes) > 1:  # (1)
             return self.none(
                 node, msg="queries, keys and values are not linear layers of one tensor"
             )
-        x, weight = found[0].x, found[0].weight
+        x, weight = projections[0].x, projections[0].weight
         if weight.size > _MAX_ELEMENTS:  # (2)
             return self.none(node, msg="the weights are large, for which the operator is slower")
         place = _MASK[node.op_type]
@@ -116,10 +117,10 @@ class PackedAttentionPattern(PatternOptimization):
         # (7)
         if g.try_infer_type(x) != TensorProto.FLOAT or not runs(g, "Attention", x, "com.microsoft"):
             return self.none(node, msg="no kernel for this element type")
-        nodes = [step for layer in found for step in layer.nodes]
+        nodes = [step for layer in projections for step in layer.nodes]
         attributes = {"num_heads": heads, "scale": node.get_attribute("scale", None)}
         written = {name: value for name, value in attributes.items() if value is not None}
-        return MatchResult(self, [*nodes, node], partial(_packed, found, mask, written))
+        return MatchResult(self, [*nodes, node], partial(_packed, projections, mask, written))
 
     _layer = "p = MatMul(x, u) q = Add(p, b) k = MatMul(x, v) l = MatMul(x, w) r = Add(l, c)"
     _weights = (

@@ -135,9 +135,9 @@ def _is_small(inside: GraphView, scan: Cycle, moved: Sequence[Node], g: GraphVie
     if all(shape is not None and math.prod(shape[:-1]) <= _MAX_ROWS for shape in leading):
         return True
     widths = [shape[-1] if shape else None for shape in shapes]
-    known = [width for width in widths if isinstance(width, int)]
+    sizes = [width for width in widths if isinstance(width, int)]
     count = len(results)
-    return len(known) == len(widths) and sum(known[:count]) <= sum(known[count:])
+    return len(sizes) == len(widths) and sum(sizes[:count]) <= sum(sizes[count:])
 
 
 def _kept_outputs(scan: Cycle) -> set[str]:
@@ -165,12 +165,12 @@ def _moves(node: Node, varying: Sequence[bool], ranks: Sequence[int | None]) -> 
     """Whether a node computes all steps at once if the steps are the first axis of the operands
     that vary from step to step.
     """
-    known = [rank for rank in ranks if rank is not None]
-    if len(known) < len(ranks) or not known[0]:
+    counts = [rank for rank in ranks if rank is not None]
+    if len(counts) < len(ranks) or not counts[0]:
         return False
     first, *others = varying
     if is_op(node, "MatMul"):
-        return first and not any(others) and known[1] == 2
+        return first and not any(others) and counts[1] == 2
     if is_op(node, "Gemm"):
         plain = not node.attribute.get("transA") and {
             node.get_attribute("alpha"),
@@ -178,8 +178,8 @@ def _moves(node: Node, varying: Sequence[bool], ranks: Sequence[int | None]) -> 
         } == {1}
         return plain and first and not any(others)
     if is_op(node, *_BROADCASTING):
-        rank = {rank for rank, varies in zip(known, varying, strict=True) if varies}
-        return len(rank) == 1 and max(known) in rank
+        rank = {rank for rank, varies in zip(counts, varying, strict=True) if varies}
+        return len(rank) == 1 and max(counts) in rank
     return is_op(node, *ELEMENTWISE) and first and not any(others)
 
 

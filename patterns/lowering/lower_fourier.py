@@ -129,8 +129,8 @@ class LowerSTFTPattern(_LowerFourier):
         node, shape = m.nodes[0], g.try_infer_shape(m.x) or ()
         step = g.get_constant_scalar(m.step)
         window = doubles(g, m.window) if m.window else None
-        given = g.get_constant_scalar(m.length) if m.length else None
-        length = given if m.length else None if window is None else window.size
+        stated = g.get_constant_scalar(m.length) if m.length else None
+        length = stated if m.length else None if window is None else window.size
         if not isinstance(step, int) or not isinstance(length, int) or min(step, length) < 1:  # (2)
             return self.none(node, msg="the step or the length of a frame is not constant")
         if window is not None and window.shape != (length,):  # (2)
