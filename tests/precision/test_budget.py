@@ -20,6 +20,7 @@ from xoptim.precision.quantize import quantize
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.reference import Errors, FloatReference
 from xoptim.precision.samples import Samples
+from xoptim.precision.unseen import unseen_errors
 from xoptim.precision.slices import OutputSlice, OutputSlices
 from xoptim.precision.static_int8 import static_int8
 from xoptim.precision.weight_rounding import rounded_weights
@@ -57,11 +58,12 @@ def test_nothing_is_measured_twice() -> None:
         return index / 10, 0.05
 
     cache = ErrorCache(measure, FOUR, SearchBudget(None))
-    assert cache.errors({"a": "P", "b": "Q"}, range(2)) == (0.1, 0.05)
-    assert cache.errors({"b": "Q", "a": "P"}, range(2)) == (0.1, 0.05)
-    assert cache.errors({"b": "Q", "a": "P"}, range(4)) == (0.3, 0.05)
+    two, four = (unseen_errors(((i / 10, 0.05) for i in range(count)), 4) for count in (2, 4))
+    assert cache.errors({"a": "P", "b": "Q"}, range(2)) == two
+    assert cache.errors({"b": "Q", "a": "P"}, range(2)) == two
+    assert cache.errors({"b": "Q", "a": "P"}, range(4)) == four
     assert [index for index, _ in runs] == [0, 1, 2, 3]
-    assert cache.errors({"a": "Q"}, range(2)) == (0.1, 0.05)
+    assert cache.errors({"a": "Q"}, range(2)) == two
     assert len(runs) == 6
 
 
@@ -69,10 +71,11 @@ def test_no_choice_is_tried_after_the_budget() -> None:
     times = iter([0.0, 1.0, 9.0])
     budget = SearchBudget(5, lambda: next(times))
     cache = ErrorCache(lambda index, _: (index / 10, 0.0), FOUR, budget)
-    assert cache.errors({"a": "P"}, range(2)) == (0.1, 0.0)
+    two, four = (unseen_errors(((i / 10, 0.0) for i in range(count)), 4) for count in (2, 4))
+    assert cache.errors({"a": "P"}, range(2)) == two
     assert cache.errors({"b": "P"}, range(2)) == (math.inf, math.inf)
-    assert cache.errors({"a": "P"}, range(2)) == (0.1, 0.0)
-    assert cache.errors({"a": "P"}, range(4)) == (0.3, 0.0), "the held-out samples"
+    assert cache.errors({"a": "P"}, range(2)) == two
+    assert cache.errors({"a": "P"}, range(4)) == four, "the held-out samples"
 
 
 def quantized(

@@ -21,7 +21,7 @@ SETTINGS = SessionSettings(level="all")
 def test_a_model_has_no_error_next_to_itself() -> None:
     reference = FloatReference.of(network(), None, SAMPLES, PrecisionOptions(), SETTINGS)
     assert len(reference.expected) == 2
-    assert reference.error_of(network(), None) == 0.0
+    assert reference.unseen_error_of(network(), None) == 0.0
     twice = [2 * np.asarray(each) for each in reference.expected[1]]
     assert max(reference.errors(1, twice)) == pytest.approx(1.0)
 
@@ -35,9 +35,9 @@ def test_a_switched_session_has_the_error_of_the_quantized_model() -> None:
     )
     forms = {each.result: each.pattern for each in candidates if each.pattern == "Int8Operands"}
     quantized, _ = fake_quantized(model, None, patterns, forms, "cpu")
-    expected = session.reference.error_of(quantized, None)
+    expected = session.reference.unseen_error_of(quantized, None)
     assert 0 < expected < 0.1
     assert max(session.errors(forms, range(2))) == pytest.approx(expected, rel=1e-3)
     assert max(session.errors({}, range(2))) == 0.0
     session.close()
-    assert session.reference.error_of(quantized, None) == expected
+    assert session.reference.unseen_error_of(quantized, None) == expected

@@ -39,7 +39,6 @@ class ActivationQuantizer:
         ready: the float32 model.
         reference: its outputs.
         precision: the error allowed, and how ranges are found.
-        aim: the error to aim at.
         budget: the time of the search.
     """
 
@@ -48,11 +47,10 @@ class ActivationQuantizer:
         ready: Preprocessed,
         reference: FloatReference,
         precision: PrecisionOptions,
-        aim: float,
         budget: SearchBudget,
     ) -> None:
         self._ready, self._reference = ready, reference
-        self._precision, self._aim, self._budget = precision, aim, budget
+        self._precision, self._budget = precision, budget
 
     @cached_property
     def scales(self) -> Mapping[str, QuantizationParameters]:
@@ -91,7 +89,7 @@ class ActivationQuantizer:
         useful = sorted(self.activations.useful(names, quantized, weighted))
         if not useful or self._budget.is_over():
             return ()
-        aim = sqrt((max(self._errors(model, [])) ** 2 + self._aim**2) / 2)
+        aim = sqrt((max(self._errors(model, [])) ** 2 + self._precision.tolerance**2) / 2)
         if max(self._errors(model, useful)) <= aim:
             return tuple(useful)
         chosen = self._within(model, useful, weights, aim)
@@ -109,7 +107,7 @@ class ActivationQuantizer:
         return _with_qdq(model, self._tensors(names))
 
     def _errors(self, model: onnx.ModelProto, names: Sequence[str]) -> Errors:
-        return self._reference.errors_of(self.written(model, names), self._ready.folder)
+        return self._reference.unseen_errors_of(self.written(model, names), self._ready.folder)
 
     def _within(
         self, model: onnx.ModelProto, names: Sequence[str], weights: Sequence[Measured], aim: float

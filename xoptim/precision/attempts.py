@@ -28,7 +28,6 @@ from xoptim.precision.measured import FASTER, Measured, worthwhile
 from xoptim.precision.options import Goal, PrecisionOptions
 from xoptim.precision.plan import QuantizationPlan
 from xoptim.precision.reference import Errors
-from xoptim.precision.samples import Samples
 from xoptim.precision.sensitivity import Sensitivity
 from xoptim.system.machine import release_memory
 from xoptim.verification.session import Session, Value
@@ -50,11 +49,6 @@ _FLOAT16: Final = "Float16Weights"
 _FLOAT32_BETWEEN: Final = ("openvino",)
 """Targets that were measured to take 1.13 to 1.30 of the time (BERT, ViT, GPT-2, Whisper) where
 operators between quantized MatMuls also read and write integers.
-"""
-_UNSEEN_SHARE: Final = 0.4
-"""Part of the tolerance that is kept back for values outside the samples, divided by the square
-root of the number of samples. Measured on 50 models with a tolerance of 2 % and ten samples: with
-1/25 kept back, three models erred by more than 2.5 % on ten other samples.
 """
 
 
@@ -109,9 +103,8 @@ def best_plan(
         settings: of the sessions that are measured.
     """
     ready, session, goal = sensitivity.preprocessed, sensitivity.session, sensitivity.goal
-    aim = allowance(precision, sensitivity.samples)
-    activations = ActivationQuantizer(ready, session.reference, precision, aim, session.budget)
-    attempts = _AttemptSearch(sensitivity, aim, options, activations)
+    activations = ActivationQuantizer(ready, session.reference, precision, session.budget)
+    attempts = _AttemptSearch(sensitivity, precision.tolerance, options, activations)
     if precision.static:
         best = attempts.most_quantized()
     else:
@@ -158,24 +151,17 @@ def fastest(
     )
 
 
-def allowance(precision: PrecisionOptions, samples: Samples) -> float:
-    """The error to aim at: less than the tolerance, as values that are not among the samples may
-    err more.
-    """
-    return precision.tolerance * (1 - _UNSEEN_SHARE / math.sqrt(len(samples.feeds)))
-
-
 class _AttemptSearch:
-    """Makes attempts whose errors are at most an aim; see `best_plan`."""
+    """Makes attempts within a tolerance; see `best_plan`."""
 
     def __init__(
         self,
         sensitivity: Sensitivity,
-        aim: float,
+        tolerance: float,
         options: OptimizationOptions,
         activation_quantizer: ActivationQuantizer,
     ) -> None:
-        self._context, self._aim, self._options = sensitivity, aim, options
+        self._context, self._tolerance, self._options = sensitivity, tolerance, options
         self._activation_quantizer = activation_quantizer
 
     def most_quantized(self) -> PrecisionAttempt:
@@ -222,7 +208,7 @@ class _AttemptSearch:
         best = fastest(original, attempts, feeds, settings) or self._attempt([])
         release_memory()
         complete = self._with_constants(best)
-        while best.chosen and (best.error > self._aim or self._is_beaten(complete)):
+        while best.chosen and (best.error > self._tolerance or self._is_beaten(complete)):
             # the operators left too little of the tolerance to the constants
             best = self._attempt(cheapest(best.chosen, [_KEPT_SQUARE] * len(best.errors)))
             complete = self._with_constants(best)
@@ -272,7 +258,7 @@ class _AttemptSearch:
         self, candidates: Sequence[Measured], goal: Goal, base: PrecisionAttempt | None = None
     ) -> PrecisionAttempt:
         """The attempt with the cheapest candidates; the last ones are dropped until it keeps the
-        aim.
+        tolerance.
 
         The search measures fake quantization. Integer operators round at other places, so that the
         attempt has another error. As squares of errors add up, the excess tells which part of the
@@ -283,18 +269,18 @@ class _AttemptSearch:
             goal: what is to be saved.
             base: an attempt whose candidates stay quantized.
         """
-        context, aim = self._context, self._aim
+        context, tolerance = self._context, self._tolerance
         previous = [] if base is None else [*base.chosen]
         dependents = candidates if base is None else context.measured
-        search = context.session, candidates, context.samples, aim, goal, previous, dependents
+        search = context.session, candidates, context.samples, tolerance, goal, previous, dependents
         chosen = choose(*search, on_step=context.on_step)
         for _ in range(_ATTEMPTS):
             if not chosen:
                 break
             attempt = self._attempt([*previous, *chosen], () if base is None else base.activations)
-            if attempt.error <= aim:
+            if attempt.error <= tolerance:
                 return attempt
-            chosen = cheapest(chosen, parts_within(attempt.errors, aim))
+            chosen = cheapest(chosen, parts_within(attempt.errors, tolerance))
         return base or self._attempt([])
 
     def _attempt(
@@ -326,7 +312,7 @@ class _AttemptSearch:
             fake = self._activation_quantizer.written(fake, activations)
         computing = replace(self._options, on_application=None)
         model = rewritten(Source(fake, ready.folder), computing)
-        sample_errors = context.session.reference.errors_of(model, ready.folder)
+        sample_errors = context.session.reference.unseen_errors_of(model, ready.folder)
         expected = expected_errors(chosen) or sample_errors
         errors = tuple(
             max(error, CERTAIN * estimate)

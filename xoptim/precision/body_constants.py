@@ -31,7 +31,7 @@ class BodyConstants:
         ]
 
     def stored(
-        self, model: onnx.ModelProto, reference: FloatReference, aim: float
+        self, model: onnx.ModelProto, reference: FloatReference, tolerance: float
     ) -> tuple[onnx.ModelProto, dict[str, str]]:
         """A model with its body constants in float16, and the pattern of each. While the error is
         too large, the half that saves least stays in float32.
@@ -39,13 +39,13 @@ class BodyConstants:
         Args:
             model: the model, or one in which operators were quantized; left unchanged.
             reference: measures errors.
-            aim: the error allowed.
+            tolerance: the error allowed.
         """
         candidates = sorted(self.candidates, key=lambda candidate: -_saved_bits(candidate))
         while candidates:
             forms = {candidate.weights: candidate.pattern for candidate in candidates}
             copy, applied = self._quantizer.store(model, forms)
-            if reference.error_of(copy, self._folder) <= aim:
+            if reference.unseen_error_of(copy, self._folder) <= tolerance:
                 return copy, applied
             candidates = candidates[: len(candidates) // 2]
         return model, {}

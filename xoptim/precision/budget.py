@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 
-from xoptim.precision.reference import Errors, FloatReference, largest_errors
+from xoptim.precision.reference import Errors, FloatReference
+from xoptim.precision.unseen import unseen_errors
 
 
 class SearchBudget:
@@ -51,7 +52,7 @@ class ErrorCache:
         self._errors: dict[tuple[frozenset[tuple[str, str]], int], Errors] = {}
 
     def errors(self, forms: Mapping[str, str], indices: Iterable[int]) -> Errors:
-        """The largest errors of a choice on one or more samples.
+        """The errors of a choice that values like one or more samples rarely exceed.
 
         Infinite for a choice that is new after the end of the budget. A choice that was tried
         before is still measured on the samples that are held out.
@@ -62,4 +63,5 @@ class ErrorCache:
         if missing and is_attempt and self._budget.is_over():
             return (math.inf,) * self._reference.count
         self._errors |= {(key, index): self._measure(index, forms) for index in missing}
-        return largest_errors(self._errors[key, index] for index in numbers)
+        errors = (self._errors[key, index] for index in numbers)
+        return unseen_errors(errors, self._reference.samples.count)

@@ -277,6 +277,8 @@ def _affordable(
         budget: for the root of the sum of the squares of each slice.
     """
     budgets = [budget] * len(ranked[0].errors)
+    # The sum may be too large although the cheapest candidate is not, and it saves most
+    least = ranked[0].errors if ranked[0].error <= tolerance else (0.0,) * len(budgets)
     for _ in range(_MAX_SHRINKS):
         spent, chosen = _Spent(base), list[Measured]()
         for candidate in ranked:
@@ -289,10 +291,11 @@ def _affordable(
         if max(errors) <= tolerance:
             return chosen, errors
         sums = [math.sqrt(square) for square in spent.squares]
-        budgets = [
+        shrunk = (
             limit if error <= tolerance else min(limit, total) * _SHRINK * tolerance / error
             for limit, total, error in zip(budgets, sums, errors, strict=True)
-        ]
+        )
+        budgets = [*map(max, shrunk, least)]
     return [], errors_of([]) if base else (0.0,) * len(budgets)
 
 

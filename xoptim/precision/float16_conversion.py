@@ -26,7 +26,7 @@ from xoptim.match.quantization import (
     first_result,
 )
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan
-from xoptim.precision.attempts import PrecisionAttempt, allowance, fastest
+from xoptim.precision.attempts import PrecisionAttempt, fastest
 from xoptim.precision.body_constants import BodyConstants
 from xoptim.precision.budget import SearchBudget
 from xoptim.precision.calibration import Probe, Ranges
@@ -121,14 +121,13 @@ def float16_plan(
     if not operators.first and not constants.candidates:
         raise NothingToQuantizeError(operators.inner or _NOTHING)
     reference = reference or FloatReference.of(model, folder, samples, precision, settings)
-    aim = allowance(precision, samples)
-    rounded, applied, measured = _within(operators, reference, aim, budget)
+    rounded, applied, measured = _within(operators, reference, precision.tolerance, budget)
     attempt = PrecisionAttempt(rounded, applied, rounded)
     if precision.io_types == "float16":
         rounded = with_float16_io(rounded)
     elif _is_slower(Source(model, folder), attempt, how, precision, options, reference):
         rounded, applied = model, {}
-    rounded, stored = constants.stored(rounded, reference, aim)
+    rounded, stored = constants.stored(rounded, reference, precision.tolerance)
     applied |= stored
     candidates = [*measured, *map(Measured, constants.candidates)]
     choices = choices_of(candidates, applied, is_timed=False)
@@ -227,7 +226,7 @@ def inner_work(model: onnx.ModelProto, results: Collection[str], work: Collectio
 
 
 def _within(
-    operators: _Float16Candidates, reference: FloatReference, aim: float, budget: SearchBudget
+    operators: _Float16Candidates, reference: FloatReference, tolerance: float, budget: SearchBudget
 ) -> tuple[onnx.ModelProto, dict[str, str], list[Measured]]:
     """The model with as many of the first results rounded as an error allows, what was rounded, and
     the error that each candidate adds, measured where not all can be rounded.
@@ -235,17 +234,17 @@ def _within(
     candidates = operators.candidates
     first = [candidate for candidate in candidates if candidate.result in operators.first]
     rounded, applied = operators.rounded(first)
-    error = reference.error_of(rounded, operators.folder)
-    growth = _growth(operators, rounded, reference) if error > aim else {}
+    error = reference.unseen_error_of(rounded, operators.folder)
+    growth = _growth(operators, rounded, reference) if error > tolerance else {}
     measured = [
         Measured(candidate, errors=(growth.get(candidate.result, 0.0),)) for candidate in candidates
     ]
     suspects = [suspect for suspect in measured if suspect.result in operators.first]
     suspects.sort(key=lambda suspect: (-suspect.error, suspect.result))
     count = 1
-    while error > aim and applied:
+    while error > tolerance and applied:
         rounded, applied = operators.rounded(suspect.candidate for suspect in suspects[count:])
-        error = reference.error_of(rounded, operators.folder)
+        error = reference.unseen_error_of(rounded, operators.folder)
         count = len(suspects) if budget.is_over() else 2 * count
     return rounded, applied, measured
 

@@ -12,6 +12,7 @@ from xoptim.precision.float16_io import with_float16_feeds
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.samples import Samples
 from xoptim.precision.slices import Origins, OutputSlices, output_origins
+from xoptim.precision.unseen import unseen_errors
 from xoptim.system.machine import release_memory
 from xoptim.verification.errors import ChoiceError
 from xoptim.verification.session import Session, Value
@@ -104,20 +105,28 @@ class FloatReference:
         errors = self.slices.errors(self.precision.metric, self.expected[index], actual)
         return tuple(error * factor for error, factor in zip(errors, self._factors(), strict=True))
 
-    def errors_of(self, model: onnx.ModelProto, folder: Path | None) -> Errors:
-        """The errors of a model: the largest ones on all samples."""
+    def sample_errors(self, model: onnx.ModelProto, folder: Path | None) -> list[Errors]:
+        """The errors of a model on each sample."""
         session = Session(model, self.settings, base_dir=folder)
-        errors = largest_errors(
+        errors = [
             self.errors(index, session.run(with_float16_feeds(feeds, session.inputs)))
             for index, feeds in enumerate(self.samples.feeds)
-        )
+        ]
         del session
         release_memory()
         return errors
 
-    def error_of(self, model: onnx.ModelProto, folder: Path | None) -> float:
-        """The largest error of a model on all samples."""
-        return max(self.errors_of(model, folder), default=0.0)
+    def errors_of(self, model: onnx.ModelProto, folder: Path | None) -> Errors:
+        """The errors of a model: the largest ones on all samples."""
+        return largest_errors(self.sample_errors(model, folder))
+
+    def unseen_errors_of(self, model: onnx.ModelProto, folder: Path | None) -> Errors:
+        """The errors of a model that other values like the samples rarely exceed."""
+        return unseen_errors(self.sample_errors(model, folder))
+
+    def unseen_error_of(self, model: onnx.ModelProto, folder: Path | None) -> float:
+        """The largest of `unseen_errors_of`."""
+        return max(self.unseen_errors_of(model, folder), default=0.0)
 
     def worst(self, errors: Errors) -> SliceError:
         """The slice that uses most of its tolerance."""

@@ -17,7 +17,6 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.quantization import MASK, Range
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan
-from xoptim.precision.attempts import allowance
 from xoptim.precision.budget import SearchBudget
 from xoptim.precision.calibration import Probe, Ranges
 from xoptim.precision.fake_quantization import rewritten
@@ -28,9 +27,10 @@ from xoptim.precision.quantize import joined, unchanged
 from xoptim.precision.quantize_static import MARGIN, WIDE, WIDTHS, quantize_static, weights_of
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.record import record
-from xoptim.precision.reference import Errors, FloatReference, SliceError
+from xoptim.precision.reference import Errors, FloatReference, SliceError, largest_errors
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.stack_traces import remove_stack_traces
+from xoptim.precision.unseen import unseen_errors
 from xoptim.preparation.ports import names_apart
 from xoptim.targets.fitting import name_nodes
 from xoptim.verification.errors import LoadError, NothingToQuantizeError, RunError
@@ -82,15 +82,16 @@ class _StaticConfig:
 
 @dataclass(frozen=True, slots=True)
 class _StaticAttempt:
-    """A model with integers, and its error on samples."""
+    """A model with integers, and its errors on each sample."""
 
     model: onnx.ModelProto
     config: _StaticConfig
-    errors: Errors
+    errors: Sequence[Errors]
 
     @property
     def error(self) -> float:
-        return max(self.errors)
+        """The error that values like the samples rarely exceed."""
+        return max(unseen_errors(self.errors))
 
 
 def static_int8(
@@ -247,7 +248,6 @@ class _StaticSearch:
         self._model = model
         self._how = how
         self._budget = budget
-        self._aim = share * allowance(precision, samples)
         self._tolerance = share * precision.tolerance
         self._calibration = precision.calibration
         self._settings: SessionSettings = replace(how.checks.settings, level="basic")
@@ -266,7 +266,7 @@ class _StaticSearch:
         return attempt
 
     def worst(self, attempt: _StaticAttempt) -> SliceError:
-        return self._reference.worst(attempt.errors)
+        return self._reference.worst(largest_errors(attempt.errors))
 
     def _first_with(self, widths: Sequence[int], margin: float) -> _StaticAttempt | str:
         attempt: _StaticAttempt | str = ""
@@ -291,17 +291,17 @@ class _StaticSearch:
                 return attempt
         if isinstance(attempt, str):
             return attempt
-        error, tolerance = f"{attempt.error:.2%}", f"{self._tolerance:.2%}"
-        bits = attempt.config.bits
-        return f"the error with {bits}-bit activations is {error}, more than {tolerance}"
+        error, tolerance = f"up to {attempt.error:.2%}", f"{self._tolerance:.2%}"
+        activations = f"{attempt.config.bits}-bit activations"
+        return f"the error with {activations} is {error} on other values, more than {tolerance}"
 
     def _is_allowed(self, attempt: _StaticAttempt | str) -> bool:
-        return not isinstance(attempt, str) and attempt.error <= self._aim
+        return not isinstance(attempt, str) and attempt.error <= self._tolerance
 
     def _attempt(self, config: _StaticConfig) -> _StaticAttempt | str:
         try:
             model = self._quantized(config)
-            return _StaticAttempt(model, config, self._reference.errors_of(model, None))
+            return _StaticAttempt(model, config, self._reference.sample_errors(model, None))
         except (LoadError, RunError, ValueError, RuntimeError, KeyError) as error:
             reason = next(iter(str(error).splitlines()), type(error).__name__)
             return f"onnxruntime cannot quantize the model: {reason}"
