@@ -20,9 +20,9 @@ from xoptim.precision.quantize import quantize
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.reference import Errors, FloatReference
 from xoptim.precision.samples import Samples
-from xoptim.precision.unseen import unseen_errors
 from xoptim.precision.slices import OutputSlice, OutputSlices
 from xoptim.precision.static_int8 import static_int8
+from xoptim.precision.unseen import unseen_errors
 from xoptim.precision.weight_rounding import rounded_weights
 from xoptim.verification.session_settings import SessionSettings
 
