@@ -22,7 +22,6 @@ from xoptim.precision.reference import Errors, FloatReference
 from xoptim.precision.samples import Samples
 from xoptim.precision.slices import OutputSlice, OutputSlices
 from xoptim.precision.static_int8 import static_int8
-from xoptim.precision.unseen import unseen_errors
 from xoptim.precision.weight_rounding import rounded_weights
 from xoptim.verification.session_settings import SessionSettings
 
@@ -58,7 +57,7 @@ def test_nothing_is_measured_twice() -> None:
         return index / 10, 0.05
 
     cache = ErrorCache(measure, FOUR, SearchBudget(None))
-    two, four = (unseen_errors(((i / 10, 0.05) for i in range(count)), 4) for count in (2, 4))
+    two, four = (FOUR.unseen((i / 10, 0.05) for i in range(count)) for count in (2, 4))
     assert cache.errors({"a": "P", "b": "Q"}, range(2)) == two
     assert cache.errors({"b": "Q", "a": "P"}, range(2)) == two
     assert cache.errors({"b": "Q", "a": "P"}, range(4)) == four
@@ -71,7 +70,7 @@ def test_no_choice_is_tried_after_the_budget() -> None:
     times = iter([0.0, 1.0, 9.0])
     budget = SearchBudget(5, lambda: next(times))
     cache = ErrorCache(lambda index, _: (index / 10, 0.0), FOUR, budget)
-    two, four = (unseen_errors(((i / 10, 0.0) for i in range(count)), 4) for count in (2, 4))
+    two, four = (FOUR.unseen((i / 10, 0.0) for i in range(count)) for count in (2, 4))
     assert cache.errors({"a": "P"}, range(2)) == two
     assert cache.errors({"b": "P"}, range(2)) == (math.inf, math.inf)
     assert cache.errors({"a": "P"}, range(2)) == two

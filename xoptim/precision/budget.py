@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 
 from xoptim.precision.reference import Errors, FloatReference
-from xoptim.precision.unseen import unseen_errors
 
 
 class SearchBudget:
@@ -63,5 +62,4 @@ class ErrorCache:
         if missing and is_attempt and self._budget.is_over():
             return (math.inf,) * self._reference.count
         self._errors |= {(key, index): self._measure(index, forms) for index in missing}
-        errors = (self._errors[key, index] for index in numbers)
-        return unseen_errors(errors, self._reference.samples.count)
+        return self._reference.unseen(self._errors[key, index] for index in numbers)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
 import onnx
 
 from xoptim.facts.words import abridged, listed, meant
@@ -120,9 +121,13 @@ class FloatReference:
         """The errors of a model: the largest ones on all samples."""
         return largest_errors(self.sample_errors(model, folder))
 
+    def unseen(self, errors: Iterable[Errors]) -> Errors:
+        """The errors that other values like some of the samples rarely exceed."""
+        return unseen_errors(errors, self._element_counts(), self.samples.count)
+
     def unseen_errors_of(self, model: onnx.ModelProto, folder: Path | None) -> Errors:
         """The errors of a model that other values like the samples rarely exceed."""
-        return unseen_errors(self.sample_errors(model, folder))
+        return self.unseen(self.sample_errors(model, folder))
 
     def unseen_error_of(self, model: onnx.ModelProto, folder: Path | None) -> float:
         """The largest of `unseen_errors_of`."""
@@ -135,6 +140,20 @@ class FloatReference:
         tolerance = self.precision.tolerance / factors[index]
         error = errors[index] / factors[index]
         return SliceError(str(parts[index]), error, tolerance, len(parts) == 1)
+
+    def _element_counts(self) -> list[int]:
+        """The least number of elements of each slice on a sample; 0 if it is no array."""
+        return [
+            min(
+                (
+                    part.of(value).size
+                    for values in self.expected
+                    if isinstance(value := values[part.place], np.ndarray)
+                ),
+                default=0,
+            )
+            for part in self.slices.slices
+        ]
 
     def _factors(self) -> list[float]:
         """The general tolerance over the tolerance of each slice."""

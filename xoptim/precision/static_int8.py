@@ -30,7 +30,6 @@ from xoptim.precision.record import record
 from xoptim.precision.reference import Errors, FloatReference, SliceError, largest_errors
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.stack_traces import remove_stack_traces
-from xoptim.precision.unseen import unseen_errors
 from xoptim.preparation.ports import names_apart
 from xoptim.targets.fitting import name_nodes
 from xoptim.verification.errors import LoadError, NothingToQuantizeError, RunError
@@ -82,16 +81,17 @@ class _StaticConfig:
 
 @dataclass(frozen=True, slots=True)
 class _StaticAttempt:
-    """A model with integers, and its errors on each sample."""
+    """A model with integers.
+
+    Attributes:
+        errors: the errors on each sample.
+        error: the error that values like the samples rarely exceed.
+    """
 
     model: onnx.ModelProto
     config: _StaticConfig
     errors: Sequence[Errors]
-
-    @property
-    def error(self) -> float:
-        """The error that values like the samples rarely exceed."""
-        return max(unseen_errors(self.errors))
+    error: float
 
 
 def static_int8(
@@ -301,7 +301,8 @@ class _StaticSearch:
     def _attempt(self, config: _StaticConfig) -> _StaticAttempt | str:
         try:
             model = self._quantized(config)
-            return _StaticAttempt(model, config, self._reference.sample_errors(model, None))
+            errors = self._reference.sample_errors(model, None)
+            return _StaticAttempt(model, config, errors, max(self._reference.unseen(errors)))
         except (LoadError, RunError, ValueError, RuntimeError, KeyError) as error:
             reason = next(iter(str(error).splitlines()), type(error).__name__)
             return f"onnxruntime cannot quantize the model: {reason}"
