@@ -84,7 +84,7 @@ class DefaultGroup(click.Group):
 
     @staticmethod
     def _is_fast(args: list[str]) -> bool:
-        return args[:1] == [_FAST] and not Path(_FAST).exists()
+        return args[:1] == [_FAST] and not Path(_FAST).is_file()
 
     def _named(self, args: list[str], *, is_checked: bool = False) -> list[str]:
         """The words with the name of a command in front.

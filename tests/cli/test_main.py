@@ -84,6 +84,13 @@ def test_a_model_that_is_called_like_a_command(xopt: Xopt) -> None:
     assert types_in("list.opt.onnx") == ["Relu"]
 
 
+def test_a_folder_named_fast(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    Path("fast").mkdir()
+    assert xopt("fast", "model.onnx", "-q").code == 0
+    assert types_in("model.opt.onnx") == ["Relu"]
+
+
 def test_help_lists_each_command_once() -> None:
     grouped = [name for names in GROUPS.values() for name in names]
     modules = [each.name for each in iter_modules(commands.__path__)]
