@@ -35,6 +35,7 @@ from xoptim.cli.commands.diff import DiffDocument
 from xoptim.cli.commands.doctor import DoctorDocument
 from xoptim.cli.commands.explain import ExplainDocument
 from xoptim.cli.commands.list import PatternDocument
+from xoptim.cli.commands.pair import PairDocument
 from xoptim.cli.commands.place import UnavailableTarget, Uncompiled
 from xoptim.cli.commands.stats import StatsDocument
 from xoptim.cli.commands.tune import TuneDocument
@@ -297,6 +298,7 @@ DOCUMENTS: Final = {
     ),
     "mcp": Document("The structured result of each tool of `xopt mcp`.", ToolAnswer),
     "optimize": Document("Output of `xopt MODEL --json`.", SummaryDocument),
+    "pair": Document("Output of `xopt pair --json`.", PairDocument),
     "place": Document(
         "Output of `xopt place --json`, one item a target.",
         list[Placement | Uncompiled | UnavailableTarget],

@@ -20,6 +20,7 @@ from onnx import numpy_helper
 
 import xoptim
 from tests.meta.sources import ROOT
+from tests.preparation.test_pairing import DECODER, ENCODER
 from tests.support import parse
 from xoptim.bench.options import BenchOptions
 from xoptim.cli.main import run
@@ -137,6 +138,8 @@ def _files(page: str) -> None:
             subprocess.run(["git", *words.split()], check=True, capture_output=True)
     for name in ("model", "model.opt", "a", "b", "models/one"):
         onnx.save(model, f"{name}.onnx")
+    onnx.save(parse(ENCODER), "encoder.onnx")
+    onnx.save(parse(DECODER), "decoder.onnx")
     x, mask = np.ones((4, 3, 16), np.float32), np.ones((4, 3), np.int64)
     np.savez("inputs.npz", x=x, mask=mask)
 

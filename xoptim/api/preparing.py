@@ -1,6 +1,6 @@
 """Changes of a model that are not optimizations: `prepare`, `extract` and `infer`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, Unpack, overload
 
@@ -19,6 +19,8 @@ from xoptim.graph.hub import (
 from xoptim.graph.load import LARGEST_FILE as LARGEST_FILE
 from xoptim.graph.save import serialized as serialized
 from xoptim.graph.sources import Source as Source
+from xoptim.preparation.joining import loaded
+from xoptim.preparation.pairing import MovedResult as MovedResult, Pair as Pair, links_of, paired
 from xoptim.preparation.ports import extract_part
 from xoptim.preparation.preparation import Preparation, PreparationChanges, with_shapes
 from xoptim.workflow.preparing import prepared_source
@@ -72,6 +74,31 @@ def extract(model: Any, inputs: Sequence[str] = (), outputs: Sequence[str] = ())
     """
     source = Source(model, needs_weights=False)
     return source.give_back(extract_part(source.proto, inputs, outputs, source.base_dir))
+
+
+def pair(encoder: Any, decoder: Any, links: Mapping[str, str] | None = None) -> tuple[Pair, Pair]:
+    """An encoder and its decoder, as they are, and with what the decoder computes from the
+    encoder's results alone moved into the encoder.
+
+    Sums of products move, such as the keys and values of cross attention, and what follows them.
+    Nothing is verified: `Pair.joined` gives models to compare.
+
+    Args:
+        encoder: a model as for `xoptim.optimize`.
+        decoder: a model that reads results of the encoder.
+        links: inputs of the decoder with outputs or inputs of the encoder. Inputs with the name of
+            an output are linked by default, and ``encoder_hidden_states`` with
+            ``last_hidden_state``.
+
+    Raises:
+        ModelError: the models do not fit each other, or the decoder's weights are in another folder
+            and too large to be loaded.
+    """
+    first, second = Source.of(encoder), Source.of(decoder)
+    folders = [source.base_dir and source.base_dir.resolve() for source in (first, second)]
+    proto = second.proto if folders[0] == folders[1] else loaded(second.proto, second.base_dir)
+    before = Pair(first.proto, proto, links_of(first.proto, proto, links))
+    return before, paired(first.proto, proto, before.links, first.base_dir)
 
 
 @overload

@@ -215,6 +215,11 @@ def rename_ports(proto: ModelProto, names: Mapping[str, str]) -> None:
         )
     if proto.training_info:
         raise ModelError("a model with training information cannot be renamed")
+    rename_values(proto, names)
+
+
+def rename_values(proto: ModelProto, names: Mapping[str, str]) -> None:
+    """Rename values of the main graph and its subgraphs, in place; the new names are not in use."""
     for graph in (proto.graph, *inner_graphs(proto.graph.node)):
         _rename(graph, names)
 

@@ -1,0 +1,204 @@
+"""``xopt pair ENCODER DECODER``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xoptim import VerificationOptions, VerificationReport, save, verify
+from xoptim.api.preparing import MovedResult, Pair, Source, pair
+from xoptim.diagnose.explanation import JsonResult, counted
+
+from ..exit_codes import DIFFERENT, code_of
+from ..files import MODEL, is_downloaded, is_stream, readable, writable
+from ..loosened import loosened_text, warn_of_loosened
+from ..options import command, common, json_option, option, providers_option, refuse_idle, repeated
+from ..preparation import assume_from_model_option, assume_option, fitting
+from ..progress import Progress
+from ..selection import operators_option
+from ..tables import print_json
+from ..terminal import say
+from ..verification import COMPARISON, VALUES, Comparison, check_values_used, verify_option
+
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[tuple[str, str]]
+else:  # it is not generic in click 8.1
+    _ParamType = click.ParamType
+
+_SHOWN = 8
+"""Most results that are listed."""
+
+
+class _Link(_ParamType):
+    """An input of the decoder, and the encoder's name for its value."""
+
+    name = "link"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """A pair of names."""
+        if isinstance(value, tuple):
+            return value
+        name, _, other = str(value).partition("=")
+        if not name or not other:
+            raise click.BadParameter(
+                f"{value!r} is not INPUT=OUTPUT, such as encoder_hidden_states=last_hidden_state"
+            )
+        return name, other
+
+
+@dataclass(frozen=True, slots=True)
+class PairDocument(JsonResult):
+    """An encoder that computes what its decoder computed from the encoder's results alone.
+
+    Attributes:
+        links: inputs of the decoder with outputs or inputs of the encoder.
+        moved: the results that the encoder computes.
+        nodes: the number of nodes that the decoder lost.
+        verification: the comparison of both models, run one after the other, with the original
+            ones.
+        written: the files.
+    """
+
+    links: dict[str, str]
+    moved: list[MovedResult]
+    nodes: int
+    verification: list[VerificationReport]
+    written: list[str]
+
+
+@dataclass(frozen=True)
+class _PairChoices:
+    output: Path = option(
+        "Folder to write to.",
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        required=True,
+        metavar="FOLDER",
+    )
+    link: tuple[tuple[str, str], ...] = repeated(
+        "Input of DECODER that holds an output or input of ENCODER (repeatable).",
+        type=_Link(),
+        metavar="INPUT=OUTPUT",
+    )
+    provider: tuple[str, ...] = providers_option()
+    include: tuple[str, ...] = operators_option()
+    verify: bool = verify_option()
+    comparison: Comparison = field(default_factory=Comparison)
+    assume: tuple[str, ...] = assume_option()
+    assume_from_model: bool = assume_from_model_option()
+    as_json: bool = json_option()
+
+
+@command("pair", encoder=MODEL, decoder=MODEL)
+def pair_command(encoder: Path, decoder: Path, choices: _PairChoices) -> int:
+    """Move what DECODER computes from results of ENCODER alone into ENCODER.
+
+    A decoder multiplies the encoder's result by the weights of keys and values in each layer, for
+    each token. The written encoder does so once, and the written decoder reads these results as
+    inputs. Optimize both models first. By default, inputs are linked that have the name of an
+    output of ENCODER, and encoder_hidden_states with last_hidden_state.
+
+    Exit code 1 when there is nothing to move, or the results differ and are not written, 3 when
+    they are written but not verified.
+    """
+    if not choices.verify:
+        unused = ("provider", "assume", "assume_from_model", *COMPARISON, *VALUES)
+        refuse_idle(dict.fromkeys(unused, "with --no-verify"))
+    refuse_idle(choices.comparison.idle(choices.provider))
+    targets = _targets(encoder, decoder, choices.output)
+    sources = Source(encoder), Source(decoder)
+    with Progress(enabled=not choices.as_json) as progress:
+        progress.say("looking for what depends on the encoder alone")
+        before, after = pair(*sources, dict(choices.link))
+        if not after.moved:
+            say(
+                f"xopt: error: {decoder} multiplies nothing that depends on "
+                f"{', '.join(after.links)} alone; "
+                "nothing was written",
+                err=True,
+            )
+            return DIFFERENT
+        reports = _verified(before, after, sources[0], choices, progress)
+        code = code_of(reports) if choices.verify else 0
+        written: list[Path] = []
+        if code != DIFFERENT:
+            progress.say("writing")
+            for model, target, source in zip(
+                (after.encoder, after.decoder), targets, sources, strict=True
+            ):
+                written += save(model, target, source.base_dir)
+    _print(after, reports, written, choices)
+    return code
+
+
+def _targets(encoder: Path, decoder: Path, folder: Path) -> list[Path]:
+    """The files to write: in a folder, with the names of the models."""
+    if any(is_stream(model) or is_downloaded(model) for model in (encoder, decoder)):
+        raise click.UsageError("ENCODER and DECODER must be local files")
+    if encoder.name == decoder.name:
+        raise click.UsageError(
+            f"both models are named {encoder.name!r}; rename one: both are written to one folder"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise click.UsageError(f"{str(folder)!r} is not a folder")
+    folder.mkdir(exist_ok=True)
+    targets = [folder / model.name for model in (encoder, decoder)]
+    for target, model in zip(targets, (encoder, decoder), strict=True):
+        if target.exists() and target.samefile(model):
+            raise click.UsageError(f"{str(target)!r} is an input; write to another folder")
+    return [writable(target) for target in targets]
+
+
+def _verified(
+    before: Pair, after: Pair, encoder: Source, choices: _PairChoices, progress: Progress
+) -> list[VerificationReport]:
+    """The comparisons of the models run one after the other, a provider each."""
+    if not choices.verify:
+        return []
+    first, second = before.joined(), after.joined()
+    options = replace(
+        choices.comparison.read(choices.provider),
+        original_dir=encoder.base_dir,
+        optimized_dir=encoder.base_dir,
+        **common(VerificationOptions, choices),
+    )
+    options = replace(options, assume=fitting(Source(first), choices.assume))
+    progress.say("verifying")
+    each_provider = [replace(options, providers=(name,)) for name in options.providers]
+    reports = [verify(first, second, checks, on_step=progress.say) for checks in each_provider]
+    check_values_used(reports, options)
+    return reports
+
+
+def _print(
+    after: Pair,
+    reports: list[VerificationReport],
+    written: list[Path],
+    choices: _PairChoices,
+) -> None:
+    if choices.as_json:
+        warn_of_loosened()
+        names = [str(path) for path in written]
+        print_json(
+            PairDocument(dict(after.links), [*after.moved], after.node_count, reports, names)
+        )
+        return
+    say(
+        f"moved         {counted(len(after.moved), 'result')}; the decoder has "
+        f"{counted(after.node_count, 'node')} fewer"
+    )
+    for result in after.moved[:_SHOWN]:
+        say(f"  {result.name}: {readable(result.node)}")
+    if len(after.moved) > _SHOWN:
+        say(f"  {len(after.moved) - _SHOWN} more (--json lists all)")
+    say(f"inputs        {', '.join(value.name for value in after.decoder.graph.input)}")
+    for report in reports:
+        say(f"verification  {readable(report.verdict())}{loosened_text()}")
+    if written:
+        say(f"written       {', '.join(map(str, written))}")
+    else:
+        say("xopt: error: the results differ; nothing was written", err=True)

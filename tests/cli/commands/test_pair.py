@@ -1,0 +1,70 @@
+"""``xopt pair``."""
+
+from pathlib import Path
+
+import onnx
+
+from tests.cli.command import Xopt, write
+from tests.preparation.test_pairing import DECODER, ENCODER, op_types
+
+
+def both() -> None:
+    write(ENCODER, "encoder.onnx")
+    write(DECODER, "decoder.onnx")
+
+
+def test_both_models_are_written(xopt: Xopt) -> None:
+    both()
+    outcome = xopt("pair", "encoder.onnx", "decoder.onnx", "-o", "out")
+    assert outcome.code == 0
+    lines = [line.split(maxsplit=1) for line in outcome.out.splitlines()]
+    assert lines[0] == ["moved", "1 result; the decoder has 2 nodes fewer"]
+    assert lines[2] == ["inputs", "y, encoded_0"]
+    assert lines[3][1].startswith("equal on cpu")
+    assert lines[4] == ["written", f"{Path('out/encoder.onnx')}, {Path('out/decoder.onnx')}"]
+    assert op_types(onnx.load("out/encoder.onnx"))[-2:] == ["MatMul", "Transpose"]
+    assert op_types(onnx.load("out/decoder.onnx")) == ["MatMul"]
+
+
+def test_json(xopt: Xopt) -> None:
+    both()
+    document = xopt("pair", "encoder.onnx", "decoder.onnx", "-o", "out", "--json").json
+    assert document["links"] == {"encoded_0": "encoded_0"}
+    assert [result["result"] for result in document["moved"]] == ["keys"]
+    assert document["nodes"] == 2
+    assert document["verification"][0]["status"] == "equal"
+
+
+def test_nothing_to_move(xopt: Xopt) -> None:
+    write(ENCODER, "encoder.onnx")
+    write("agraph (float[b,n,4] h) => (float[b,n,4] z) { z = Exp(h) }", "decoder.onnx")
+    outcome = xopt("pair", "encoder.onnx", "decoder.onnx", "-o", "out")
+    assert outcome.code == 1
+    assert outcome.err == (
+        "xopt: error: decoder.onnx multiplies nothing that depends on h alone; "
+        "nothing was written\n"
+    )
+    assert not [*Path("out").iterdir()]
+
+
+def test_results_that_differ_are_not_written(xopt: Xopt) -> None:
+    both()
+    words = ("pair", "encoder.onnx", "decoder.onnx", "-o", "out")
+    outcome = xopt(*words, "--feeds", "missing.npz")
+    assert outcome.code == 2
+    assert not [*Path("out").iterdir()]
+    assert xopt(*words, "--no-verify").code == 0
+
+
+def test_mistakes(xopt: Xopt) -> None:
+    both()
+    words = ("pair", "encoder.onnx", "decoder.onnx")
+    assert xopt(*words, "-o", ".").error == "'encoder.onnx' is an input; write to another folder"
+    assert xopt(*words, "-o", "encoder.onnx").error == "'encoder.onnx' is not a folder"
+    assert xopt(*words, "-o", "out", "--link", "h").error.endswith(
+        "'h' is not INPUT=OUTPUT, such as encoder_hidden_states=last_hidden_state"
+    )
+    assert xopt("pair", "encoder.onnx", "encoder.onnx", "-o", "out").error == (
+        "both models are named 'encoder.onnx'; rename one: both are written to one folder"
+    )
+    assert xopt(*words, "-o", "out", "--no-verify", "--rtol", "0.1").code == 2

@@ -1,0 +1,97 @@
+"""Join two models into one that runs them one after the other."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import onnx
+from onnx import ModelProto, external_data_helper
+
+from xoptim.facts.errors import ModelError
+from xoptim.facts.protos import inner_graphs, standard_domain
+from xoptim.graph.data_file import external_bytes
+from xoptim.graph.splice import inline_functions
+from xoptim.preparation.ports import defined_names, rename_values
+
+_LARGEST: Final = 2**31 - 2**20
+"""Bytes of weights that fit into a model without external data."""
+
+
+def joined(
+    first: ModelProto, second: ModelProto, links: Mapping[str, str], *, prefix: str
+) -> ModelProto:
+    """A model that runs ``first``, then ``second`` on values of it; both are left unchanged.
+
+    It has the inputs and outputs of both, but for the linked inputs. Values of ``second`` get a
+    prefix, except inputs and outputs whose names ``first`` does not use. Both import the same
+    operator sets, and keep external data in the same folder.
+
+    Args:
+        first: its values keep their names, and its metadata is kept.
+        second: its local functions are replaced by their nodes.
+        links: inputs of ``second``, each with a value of the main graph of ``first``.
+        prefix: of names of ``second``.
+    """
+    result, other = ModelProto(), ModelProto()
+    result.CopyFrom(first)
+    other.CopyFrom(inline_functions(second) if second.functions else second)
+    rename_values(other, _names(first, other, links, prefix))
+    for node in other.graph.node:
+        node.name = node.name and f"{prefix}{node.name}"
+    graph, added = result.graph, other.graph
+    linked = set(links.values())
+    graph.input.extend(value for value in added.input if value.name not in linked)
+    graph.initializer.extend(tensor for tensor in added.initializer if tensor.name not in linked)
+    graph.sparse_initializer.extend(added.sparse_initializer)
+    graph.quantization_annotation.extend(added.quantization_annotation)
+    graph.value_info.extend(added.value_info)
+    graph.node.extend(added.node)
+    graph.output.extend(added.output)
+    domains = {standard_domain(entry.domain) for entry in result.opset_import}
+    result.opset_import.extend(
+        entry for entry in other.opset_import if standard_domain(entry.domain) not in domains
+    )
+    result.ir_version = max(first.ir_version, second.ir_version)
+    return result
+
+
+def _names(
+    first: ModelProto, second: ModelProto, links: Mapping[str, str], prefix: str
+) -> dict[str, str]:
+    """The new names of the values of ``second``."""
+    used = defined_names(first)
+    ports = {value.name for value in (*second.graph.input, *second.graph.output)}
+    names = {}
+    for name in sorted(defined_names(second)):
+        is_kept = name in ports and name not in used
+        new = name if is_kept else f"{prefix}{name}"
+        while new in used:
+            new += "_"
+        used.add(new)
+        names[name] = new
+    return names | dict(links)
+
+
+def loaded(model: ModelProto, folder: Path | None) -> ModelProto:
+    """A copy of a model with its external data inside.
+
+    Raises `ModelError` where the data is too large for that, or its folder is not known.
+    """
+    if not (size := external_bytes(model.graph)):
+        return model
+    if size > _LARGEST or folder is None:
+        raise ModelError(
+            f"the decoder's weights ({size / 1e9:.1f} GB) are in another folder than the "
+            "encoder's; put both models into one folder"
+        )
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    try:
+        external_data_helper.load_external_data_for_model(copy, str(folder))
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise ModelError(f"the decoder's weights cannot be read: {error}") from error
+    for graph in (copy.graph, *inner_graphs(copy.graph.node)):
+        for tensor in graph.initializer:
+            del tensor.external_data[:]
+            tensor.data_location = onnx.TensorProto.DEFAULT
+    return copy
