@@ -15,7 +15,18 @@ _TEN: Final = 10
 _WIDTH: Final = 46
 """Characters of a text that is listed on one line."""
 _FIRST: Final = (
-    *("output", "in_place", "at", "against", "max_shrink", "jobs", "resume", "fast", "opset"),
+    *(
+        "output",
+        "in_place",
+        "link",
+        "at",
+        "against",
+        "max_shrink",
+        "jobs",
+        "resume",
+        "fast",
+        "opset",
+    ),
     *("target", "precision", "fix", "include", "by_operator", "threads", "values", "html", "limit"),
     *("assume", "report", "tolerance", "rtol", "feeds", "dims", "provider", "seconds", "as_json"),
 )
@@ -34,6 +45,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Inputs and outputs": (
         *("fix", "free", "drop_output", "keep_output", "rename", "drop_unused_inputs", "io_types"),
+        "link",
     ),
     "Assumptions and proofs": (
         *("assume", "assume_from_model", "assume_fitting", "guard", "prove", "strict_proof"),

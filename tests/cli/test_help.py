@@ -9,7 +9,9 @@ from tests.cli.command import Xopt, runner
 from xoptim.cli.commands import COMMANDS
 from xoptim.cli.help import GROUPS
 
-LARGE = ["apply", "batch", "bench", "bisect", "check", "diff", "optimize", "tune", "verify"]
+LARGE = [
+    *("apply", "batch", "bench", "bisect", "check", "diff", "optimize", "pair", "tune", "verify"),
+]
 """Commands with too many options for one list."""
 
 
