@@ -13,6 +13,7 @@ from xoptim.workflow.outcome import Outcome
 from .targeting import left_texts
 
 if TYPE_CHECKING:
+    from xoptim import Unfolded
     from xoptim.bench import BenchReport
     from xoptim.precision.quantized import Quantized
     from xoptim.workflow.fitting import FittingOutcome
@@ -100,14 +101,21 @@ def _dropped(outcome: Outcome) -> Iterator[Remark]:
     for culprit in outcome.verified.dropped:
         yield Remark("dropped", str(culprit))
     if outcome.report.unfolded is not None:
-        left = outcome.report.unfolded
-        names = ", ".join(f"{count} {name}" for name, count in left.operators.items())
-        pronoun = "it" if sum(left.operators.values()) == 1 else "them"
-        sizes = f"would add {bytes_text(left.size)}; --max-growth allows {bytes_text(left.allowed)}"
-        yield Remark("not folded", f"{names}: folding {pronoun} {sizes}")
+        yield Remark("not folded", _unfolded_text(outcome.report.unfolded))
     if outcome.unchecked:
         names = ", ".join(outcome.unchecked)
         yield Remark("checker", f"onnx.checker does not know {names}, which onnxruntime runs")
+
+
+def _unfolded_text(left: Unfolded) -> str:
+    """Which nodes were not folded, and why."""
+    names = ", ".join(f"{count} {name}" for name, count in left.operators.items())
+    pronoun = "it" if sum(left.operators.values()) == 1 else "them"
+    start = f"{names}: folding {pronoun} would add {bytes_text(left.size)}"
+    if left.copies == sum(left.operators.values()):
+        return f"{start}, as other nodes need the operands; --max-growth SIZE allows it"
+    used = f", of which {bytes_text(left.used)} are used" if left.size <= left.allowed else ""
+    return f"{start}; --max-growth allows {bytes_text(left.allowed)}{used}"
 
 
 def _inputs(outcome: Outcome) -> Iterator[Remark]:
