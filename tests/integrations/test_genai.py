@@ -216,6 +216,20 @@ def test_settings_of_other_types(name: str, value: object, is_nested: bool, tmp_
     assert len(str(caught.value).removeprefix(str(tmp_path))) < 250
 
 
+@pytest.mark.parametrize(
+    ("name", "number", "size"),
+    [("num_hidden_layers", 4, 1), ("num_key_value_heads", 8, 2), ("vocab_size", 32000, 9)],
+)
+def test_the_folder_of_another_model(
+    name: str, number: int, size: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config_of(model_of(), folder_with(tmp_path, **{name: size}), "model.onnx")
+    assert caplog.messages == []
+    config_of(model_of(), folder_with(tmp_path, **{name: number}), "model.onnx")
+    (warning,) = caplog.messages
+    assert f"config.json: {name} is {number}, the model has {size}; if it belongs to" in warning
+
+
 def test_a_number_of_tokens_that_nothing_tells(tmp_path: Path) -> None:
     outputs = "float[b,s,v] logits, float[b,2,t,16] now_0_key, float[b,2,t,16] now_0_value"
     model = model_of(outputs=outputs)

@@ -1,6 +1,7 @@
 """Decoders for onnxruntime-genai: what it feeds them, and the configuration that it reads."""
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ PATTERNS: Final = (
 )
 """The patterns that write attention as onnxruntime-genai runs it."""
 _CONTEXT: Final = ("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length")
+_LOGGER: Final = logging.getLogger("xoptim")
 _INTEGERS: Final = (TensorProto.INT32, TensorProto.INT64)
 _SAMPLING: Final[Mapping[str, Any]] = {
     "do_sample": False,
@@ -208,6 +210,7 @@ def config_of(model: onnx.ModelProto, folder: Path, filename: str) -> dict[str, 
         )
     if not scores[-1].isdecimal() and "vocab_size" not in settings:
         raise ChoiceError(f"{folder / 'config.json'} has no vocab_size, the number of tokens")
+    _warn_of_another_model(ports, settings, folder)
     first_end = end[0] if isinstance(end, list) else end
     head = {
         "type": "decoder",
@@ -223,6 +226,24 @@ def config_of(model: onnx.ModelProto, folder: Path, filename: str) -> dict[str, 
         "model": {**head, "decoder": _decoder(ports, settings, filename)},
         "search": search,
     }
+
+
+def _warn_of_another_model(ports: Ports, settings: Mapping[str, Any], folder: Path) -> None:
+    """Log sizes of ``config.json`` that are not those of the model: the file may belong to another
+    model, and its tokens and context length as well.
+    """
+    sizes = {
+        ("num_hidden_layers", "n_layer"): str(len(ports.keys)),
+        ("num_key_value_heads",): _dims(ports.keys[0])[1],
+        ("vocab_size",): _dims(ports.logits)[-1],
+    }
+    for names, size in sizes.items():
+        expected = _first(settings, names, None)
+        if expected is not None and size.isdecimal() and int(size) != expected:
+            text = f"{names[0]} is {shortened(json.dumps(expected))}, the model has {size}"
+            reason = "if it belongs to another model, its token ids and context length do as well"
+            _LOGGER.warning("%s: %s; %s", folder / "config.json", text, reason)
+            return
 
 
 def _decoder(ports: Ports, settings: Mapping[str, Any], filename: str) -> dict[str, Any]:
