@@ -159,6 +159,11 @@ def test_names_of_sizes_that_are_equal_in_a_run(tmp_path: Path) -> None:
             "does not feed the input 'weights'",
         ),
         ("int64[b,s] ids, int64[b] kind, {past}", "{out}", "one input of token ids"),
+        (
+            "int64[b,s] ids, int64[b] kind, {past}",
+            "{out}, float[b,9] extra",
+            "has the inputs 'ids', 'kind' and the outputs 'logits', 'extra', besides the KV cache",
+        ),
         ("int64[b,s] ids", "float[b,s,9] logits", "needs a KV cache"),
         ("int64[b,s] ids, {past}", "float[b,s,9] logits", "needs a KV cache"),
         (

@@ -19,7 +19,7 @@ from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import ModelError
 from xoptim.facts.json_values import read_json_object
 from xoptim.facts.protos import fed_inputs
-from xoptim.facts.words import shortened
+from xoptim.facts.words import abridged, listed, shortened
 from xoptim.graph.atomic_write import write_derived
 from xoptim.verification.errors import ChoiceError
 
@@ -119,7 +119,8 @@ def ports_of(model: onnx.ModelProto) -> Ports:
     if len(tokens) != 1 or len(masks) > 1 or len(positions) > 1 or len(logits) != 1:
         raise ModelError(
             "onnxruntime-genai needs one input of token ids, at most one attention mask, at most "
-            "one input of position ids, and one output of logits"
+            "one input of position ids, and one output of logits; the model has the inputs "
+            f"{_listed(integers)} and the outputs {_listed(logits)}, besides the KV cache"
         )
     counts = {len(ports) for ports in pairs}
     if len(counts) > 1 or not caches or len(caches) != len(pairs[0]) + len(pairs[1]):
@@ -413,6 +414,10 @@ def _numbered(ports: Sequence[onnx.ValueInfoProto]) -> str:
             f"the KV cache is not named by layer, from 0 in order: {', '.join(names[:3])}"
         )
     return template
+
+
+def _listed(ports: Sequence[onnx.ValueInfoProto]) -> str:
+    return listed([abridged(port.name) for port in ports])
 
 
 def _rank(port: onnx.ValueInfoProto) -> int:
