@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -87,6 +88,26 @@ def test_the_line_of_the_page(
     done = runner(capsys)(*line.replace("FOLDER", ".").split()[1:])
     assert done.code == 0, done.err
     assert sorted(each.name for each in Path("out").iterdir()) == [FILE, "model.onnx"]
+
+
+@pytest.mark.slow
+def test_the_export_of_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader copies the snippet, and each layer of the decoder is fused."""
+    pytest.importorskip("transformers.exporters")
+    page = (ROOT / "docs" / "decoders.md").read_text(encoding="utf-8")
+    (snippet,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's exporter warns about its own use of torch
+        exec(compile(snippet, "decoders.md", "exec"), {})
+    (tmp_path / "out").mkdir()
+    (command,) = re.findall(r"`(xopt decoder[^`]*--genai checkpoint)`", page)
+    outcome = runner(capsys)(*command.split()[1:])
+    assert outcome.code == 0, outcome
+    assert "GroupQueryAttention in 2 of 2 layers" in outcome.out
+    assert "203 → 32" in outcome.out
 
 
 def test_a_decoder_and_its_configuration(
