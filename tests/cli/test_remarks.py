@@ -6,7 +6,8 @@ import pytest
 
 from tests.cli.command import TRANSPOSES, Xopt, write
 from tests.support import parse
-from xoptim.cli.remarks import Remark
+from xoptim import VerificationReport
+from xoptim.cli.remarks import Remark, told_reports
 
 _CONSTANT = (
     "agraph (float[1] x) => (float[m] y) <int64[1] size = {%d}> { "
@@ -61,3 +62,10 @@ def test_a_constant_that_would_be_stored_in_two_forms(xopt: Xopt) -> None:
     found = xopt("model.onnx", "--dry-run", "--json", "--patterns", "TransposeTranspose").json
     text = "folding it would add 160.0 kB, as other nodes need the operands"
     assert found["remarks"] == [f"not folded: 1 Transpose: {text}; --max-growth SIZE allows it"]
+
+
+def test_equal_steps_of_a_quantization_are_told_once() -> None:
+    equal, other = VerificationReport("equal"), VerificationReport("equal")
+    different = VerificationReport("different")
+    assert told_reports([equal, different, other]) == [different, other]
+    assert told_reports([]) == []
