@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +13,7 @@ from xoptim.workflow.outcome import Outcome
 from .targeting import left_texts
 
 if TYPE_CHECKING:
+    from xoptim import Unfolded, VerificationReport
     from xoptim.bench import BenchReport
     from xoptim.precision.quantized import Quantized
     from xoptim.workflow.fitting import FittingOutcome
@@ -100,14 +101,21 @@ def _dropped(outcome: Outcome) -> Iterator[Remark]:
     for culprit in outcome.verified.dropped:
         yield Remark("dropped", str(culprit))
     if outcome.report.unfolded is not None:
-        left = outcome.report.unfolded
-        names = ", ".join(f"{count} {name}" for name, count in left.operators.items())
-        pronoun = "it" if sum(left.operators.values()) == 1 else "them"
-        sizes = f"would add {bytes_text(left.size)}; --max-growth allows {bytes_text(left.allowed)}"
-        yield Remark("not folded", f"{names}: folding {pronoun} {sizes}")
+        yield Remark("not folded", _unfolded_text(outcome.report.unfolded))
     if outcome.unchecked:
         names = ", ".join(outcome.unchecked)
         yield Remark("checker", f"onnx.checker does not know {names}, which onnxruntime runs")
+
+
+def _unfolded_text(left: Unfolded) -> str:
+    """Which nodes were not folded, and why."""
+    names = ", ".join(f"{count} {name}" for name, count in left.operators.items())
+    pronoun = "it" if sum(left.operators.values()) == 1 else "them"
+    start = f"{names}: folding {pronoun} would add {bytes_text(left.size)}"
+    if left.copies == sum(left.operators.values()):
+        return f"{start}, as other nodes need the operands; --max-growth SIZE allows it"
+    used = f", of which {bytes_text(left.used)} are used" if left.size <= left.allowed else ""
+    return f"{start}; --max-growth allows {bytes_text(left.allowed)}{used}"
 
 
 def _inputs(outcome: Outcome) -> Iterator[Remark]:
@@ -179,7 +187,7 @@ def precision_remark(quantized: Quantized) -> Remark:
 
 
 def _precision_details(quantized: Quantized) -> Iterator[str]:
-    for report in quantized.comparisons:
+    for report in told_reports(quantized.comparisons):
         text = f"{quantized.computed} compute the same as float32 on quantized values"
         yield f"{text}: {report.summary()}"
     if quantized.inner:
@@ -195,6 +203,18 @@ def _precision_details(quantized: Quantized) -> Iterator[str]:
         yield f"random inputs were used; {advice}"
     if quantized.samples.are_few:
         yield "few samples: on other data, the error can be larger; give 10 or more"
+
+
+def told_reports(reports: Sequence[VerificationReport]) -> list[VerificationReport]:
+    """The reports of the steps of a quantization that are not equal, and of the equal ones the one
+    with the largest difference: the others say the same.
+    """
+    equal = sorted((report for report in reports if report.ok), key=_difference)
+    return [*(report for report in reports if not report.ok), *equal[-1:]]
+
+
+def _difference(report: VerificationReport) -> float:
+    return 0.0 if report.largest is None else float(report.largest.max_abs)
 
 
 def _left(quantized: Quantized) -> Iterator[str]:

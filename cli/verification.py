@@ -35,6 +35,7 @@ from xoptim.verification.errors import ChoiceError
 
 from .memory import MEMORY_BOUND
 from .options import choice, common, duration, flag, names_of, option, percentage, repeated, switch
+from .terminal import say
 
 if TYPE_CHECKING:
     _Choice = click.Choice[str]
@@ -285,6 +286,16 @@ class Values:
         return (
             [] if self.feeds is None else [Archive(path, "feeds") for path in files_of(self.feeds)]
         )
+
+    def say_first(self, advice: str = "") -> None:
+        """Say on standard error that only the first of several samples is used.
+
+        ``advice``: words about an option that uses all of them, empty for none.
+        """
+        files = [] if self.feeds is None else files_of(self.feeds)
+        if len(files) > 1:
+            text = f"only {files[0]} is used, the first of {len(files)} samples"
+            say(f"xopt: {text}{advice and f'; {advice}'}", err=True)
 
     def read(self, *, several: bool = False) -> dict[str, Any]:
         """The values, as fields of the options that run models.

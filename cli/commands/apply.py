@@ -67,7 +67,7 @@ def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
     checks = replace(checks, assume=builder.model.assumptions.texts)
     loaded = perf_counter()
     protect_weights(builder, target)
-    before = builder.count_types()
+    before, opset = builder.count_types(), builder.model.opsets.get("", 0)
     try:
         apply_at(builder, pattern, choices.at, provider=choices.provider[0])
     except NoMatchError as error:
@@ -76,7 +76,13 @@ def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
     optimized = perf_counter() - loaded
     with drafted(target, choices.weights) as draft, Progress(enabled=False) as progress:
         verified = VerifiedModel(
-            builder, draft.export(builder.model), draft.folder, before, loaded - start, optimized
+            builder,
+            draft.export(builder.model),
+            draft.folder,
+            before,
+            loaded - start,
+            optimized,
+            opset,
         )
         if choices.verify:
             progress.say("verifying")

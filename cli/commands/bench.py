@@ -162,6 +162,8 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Be
     choices = replace(choices, provider=provider_there(choices.target, choices.provider))
     MEMORY_BOUND.lift_for((choices.provider,))
     values = choices.values.read() if choices.by_operator else choices.values.measured()
+    if not (choices.tolerance or choices.as_json or choices.quiet):
+        choices.values.say_first()
     choices = replace(choices, assume=fitting(models[0], choices.assume))
     options = BenchOptions(level=choices.ort_level, **common(BenchOptions, choices), **values)
     if choices.onnxruntime:

@@ -325,6 +325,8 @@ def _print(summary: Summary, choices: Choices, *, to_stderr: bool) -> None:
         print_summary(summary, to_stderr=to_stderr, verbose=bool(choices.verbose))
         if choices.genai is not None:
             _say_layers(summary.outcome)
+        if not (choices.lowering.precision or choices.target):
+            choices.comparison.values.say_first()
 
 
 def _say_layers(outcome: Outcome) -> None:

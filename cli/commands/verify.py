@@ -135,6 +135,8 @@ def verify_command(
         raise click.UsageError("give two models, or one model and --against-torch")
     if choices.certificate is not None and other is not None:
         return _certified(original, other, choices.certificate, choices)
+    if not (choices.tolerance or choices.quiet or choices.as_json):
+        choices.comparison.values.say_first("--tolerance compares all of them")
     if choices.target and other is not None:
         return _verified_there(original, other, choices)
     choices = replace(choices, assume=fitting(original, choices.assume))

@@ -42,6 +42,7 @@ def test_each_cause(changed: BenchReport, cause: str) -> None:
             "ratios are precise to 50.0%; "
             "an idle machine or `xopt bench --seconds 6250` gives 2.0%",
         ),
+        (4.0, "ratios are precise to 400.0% only; measure again on an idle machine"),
     ],
 )
 def test_what_is_needed(half: float, need: str) -> None:

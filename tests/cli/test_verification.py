@@ -250,6 +250,21 @@ def test_values_in_one_array_or_as_objects(xopt: Xopt) -> None:
         )
 
 
+def test_only_the_first_sample_is_used(xopt: Xopt) -> None:
+    """A user who gives twelve samples would think that all of them were compared."""
+    write(RELU)
+    Path("samples").mkdir()
+    for name in ("a", "b", "c"):
+        np.savez(f"samples/{name}.npz", x=np.ones((2, 4), np.float32))
+    remark = f"xopt: only {Path('samples', 'a.npz')} is used, the first of 3 samples"
+    both = ("verify", "model.onnx", "model.onnx", "--feeds", "samples")
+    assert f"{remark}; --tolerance compares all of them\n" == xopt(*both).err
+    assert "samples" not in xopt(*both, "--tolerance", "1%").err
+    assert xopt(*both, "--quiet").err == xopt(*both, "--json").err == ""
+    assert f"{remark}\n" == xopt("model.onnx", "--feeds", "samples").err
+    assert xopt(*both[:-1], Path("samples", "b.npz")).err == "", "one file is one sample"
+
+
 def write_test_data(folder: str, *arrays: np.ndarray) -> None:
     for number, array in enumerate(arrays):
         path = Path(folder, "test_data_set_0")

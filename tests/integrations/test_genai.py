@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -89,6 +90,26 @@ def test_the_line_of_the_page(
     assert sorted(each.name for each in Path("out").iterdir()) == [FILE, "model.onnx"]
 
 
+@pytest.mark.slow
+def test_the_export_of_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader copies the snippet, and each layer of the decoder is fused."""
+    pytest.importorskip("transformers.exporters")
+    page = (ROOT / "docs" / "decoders.md").read_text(encoding="utf-8")
+    (snippet,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's exporter warns about its own use of torch
+        exec(compile(snippet, "decoders.md", "exec"), {})
+    (tmp_path / "out").mkdir()
+    (command,) = re.findall(r"`(xopt decoder[^`]*--genai checkpoint)`", page)
+    outcome = runner(capsys)(*command.split()[1:])
+    assert outcome.code == 0, outcome
+    assert "GroupQueryAttention in 2 of 2 layers" in outcome.out
+    assert "203 → 32" in outcome.out
+
+
 def test_a_decoder_and_its_configuration(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,6 +180,11 @@ def test_names_of_sizes_that_are_equal_in_a_run(tmp_path: Path) -> None:
             "does not feed the input 'weights'",
         ),
         ("int64[b,s] ids, int64[b] kind, {past}", "{out}", "one input of token ids"),
+        (
+            "int64[b,s] ids, int64[b] kind, {past}",
+            "{out}, float[b,9] extra",
+            "has the inputs 'ids', 'kind' and the outputs 'logits', 'extra', besides the KV cache",
+        ),
         ("int64[b,s] ids", "float[b,s,9] logits", "needs a KV cache"),
         ("int64[b,s] ids, {past}", "float[b,s,9] logits", "needs a KV cache"),
         (
@@ -214,6 +240,20 @@ def test_settings_of_other_types(name: str, value: object, is_nested: bool, tmp_
         config_of(model_of(), folder_with(tmp_path, **settings), "m.onnx")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value).removeprefix(str(tmp_path))) < 250
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "size"),
+    [("num_hidden_layers", 4, 1), ("num_key_value_heads", 8, 2), ("vocab_size", 32000, 9)],
+)
+def test_the_folder_of_another_model(
+    name: str, number: int, size: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config_of(model_of(), folder_with(tmp_path, **{name: size}), "model.onnx")
+    assert caplog.messages == []
+    config_of(model_of(), folder_with(tmp_path, **{name: number}), "model.onnx")
+    (warning,) = caplog.messages
+    assert f"config.json: {name} is {number}, the model has {size}; if it belongs to" in warning
 
 
 def test_a_number_of_tokens_that_nothing_tells(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import xoptim
 from tests.support import parse, types
-from xoptim.integrations.onnxsim import in_place_of_onnxsim
+from xoptim.integrations.onnxsim import POSITIONAL, in_place_of_onnxsim
 
 TEXT = "agraph (float[2,3] x) => (float[2,3] y) { t = Transpose(x) u = Transpose(t) y = Relu(u) }"
 UNVERIFIED = "agraph (float[2,3] x) => (float[2,3] y) { a = Abs(x) n = Neg(a) y = Log(n) }"
@@ -95,12 +95,42 @@ def test_what_would_change_the_model_is_refused(name: str, value: object) -> Non
         assert simplify(parse(TEXT), **{name: None})[1]
 
 
+def test_arguments_by_position_count() -> None:
+    with in_place_of_onnxsim(), pytest.raises(ValueError, match="support overwrite_input_shapes"):
+        simplify(parse(TEXT), 0, True, False, {"x": [1, 3]})
+
+
+def test_arguments_without_effect_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    with in_place_of_onnxsim():
+        simplify(parse(TEXT), 0, True, dynamic_input_shape=False, skip_shape_inference=True)
+        simplify(parse(TEXT), skipped_optimizers=[], initializers_as_constants=True)
+        assert caplog.messages == []
+        simplify(parse(TEXT), perform_optimization=False, skip_constant_folding=True)
+    message = "xoptim in place of onnxsim ignores perform_optimization, skip_constant_folding"
+    assert caplog.messages == [message]
+
+
+def test_tolerances_of_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def optimizes(model: onnx.ModelProto, *_: object, **settings: Any) -> onnx.ModelProto:
+        seen.append(settings["verify"])
+        return model
+
+    monkeypatch.setattr(xoptim, "optimize", optimizes)
+    with in_place_of_onnxsim():
+        simplify(parse(TEXT), 3, check_rtol=0.1, check_atol=0.2)
+        simplify(parse(TEXT), 3)
+    assert [(checks.rtol, checks.atol) for checks in seen] == [(0.1, 0.2), (None, None)]
+
+
 def test_onnxsim_takes_the_same_arguments() -> None:
     if importlib.util.find_spec("onnxsim") is None:
         pytest.skip("there is no onnxsim")
     real = importlib.import_module("onnxsim").simplify
     names = [*inspect.signature(real).parameters]
     assert names[:2] == ["model", "check_n"]
+    assert tuple(names[2:16]) == POSITIONAL
     assert {"input_data", "dynamic_input_shape", "overwrite_input_shapes"} <= {*names}
     found, ok = real(parse(TEXT), check_n=1)
     assert isinstance(found, onnx.ModelProto)

@@ -86,6 +86,15 @@ def test_a_product_of_two_parts_errs_less() -> None:
     assert around(models[1]) == set()
 
 
+def test_the_calibration_logs_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """onnxruntime would warn of the weights that were split, and of constants of no use."""
+    model = product()
+    model.graph.initializer.append(numpy_helper.from_array(np.zeros(3, np.float32), "unread"))
+    found = quantize_static(model, [numbers(0)], 8, ("n0",))
+    assert "Removing initializer" not in capfd.readouterr().err
+    assert "unread" not in {tensor.name for tensor in found.graph.initializer}
+
+
 def test_columns_of_matrices_have_scales_of_their_own() -> None:
     found = quantize_static(product(), [numbers(0)], 8)
     scales = [tensor for tensor in found.graph.initializer if tensor.name == "w_scale"]

@@ -65,7 +65,9 @@ def test_each_plugin_is_a_target() -> None:
 
 def test_how_to_install() -> None:
     assert targets.named("qnn").install == "pip install 'xoptim[qnn]'"
-    assert targets.named("cuda").install == "pip install onnxruntime-gpu"
+    assert targets.named("cuda").install == (
+        "pip uninstall onnxruntime && pip install onnxruntime-gpu"
+    )
     assert targets.named("coreml").install == ""
     assert targets.named("cpu").is_installed
     assert targets.named("nnapi").is_installed

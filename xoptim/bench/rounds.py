@@ -283,6 +283,7 @@ class ModelTimes(JsonResult):
 
 _MIN_SPREAD: Final = 0.1  # of the median
 _PRECISE: Final = 0.02  # half of an interval, as a share of the ratio
+_MAX_ADVISED_SECONDS: Final = 7200.0  # of a longer measurement, which nobody would wait for
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +410,10 @@ def _need(report: BenchReport) -> str:
     half = max(halves)
     if half <= _PRECISE:
         return f"ratios are still precise to {half:.1%}"
-    longer = f"xopt bench --seconds {report.options.seconds * (half / _PRECISE) ** 2:.0f}"
+    seconds = report.options.seconds * (half / _PRECISE) ** 2
+    if seconds > _MAX_ADVISED_SECONDS:
+        return f"ratios are precise to {half:.1%} only; measure again on an idle machine"
+    longer = f"xopt bench --seconds {seconds:.0f}"
     return f"ratios are precise to {half:.1%}; an idle machine or `{longer}` gives {_PRECISE:.1%}"
 
 

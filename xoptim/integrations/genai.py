@@ -1,6 +1,7 @@
 """Decoders for onnxruntime-genai: what it feeds them, and the configuration that it reads."""
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import ModelError
 from xoptim.facts.json_values import read_json_object
 from xoptim.facts.protos import fed_inputs
-from xoptim.facts.words import shortened
+from xoptim.facts.words import abridged, listed, shortened
 from xoptim.graph.atomic_write import write_derived
 from xoptim.verification.errors import ChoiceError
 
@@ -31,6 +32,7 @@ PATTERNS: Final = (
 )
 """The patterns that write attention as onnxruntime-genai runs it."""
 _CONTEXT: Final = ("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length")
+_LOGGER: Final = logging.getLogger("xoptim")
 _INTEGERS: Final = (TensorProto.INT32, TensorProto.INT64)
 _SAMPLING: Final[Mapping[str, Any]] = {
     "do_sample": False,
@@ -117,7 +119,8 @@ def ports_of(model: onnx.ModelProto) -> Ports:
     if len(tokens) != 1 or len(masks) > 1 or len(positions) > 1 or len(logits) != 1:
         raise ModelError(
             "onnxruntime-genai needs one input of token ids, at most one attention mask, at most "
-            "one input of position ids, and one output of logits"
+            "one input of position ids, and one output of logits; the model has the inputs "
+            f"{_listed(integers)} and the outputs {_listed(logits)}, besides the KV cache"
         )
     counts = {len(ports) for ports in pairs}
     if len(counts) > 1 or not caches or len(caches) != len(pairs[0]) + len(pairs[1]):
@@ -208,6 +211,7 @@ def config_of(model: onnx.ModelProto, folder: Path, filename: str) -> dict[str, 
         )
     if not scores[-1].isdecimal() and "vocab_size" not in settings:
         raise ChoiceError(f"{folder / 'config.json'} has no vocab_size, the number of tokens")
+    _warn_of_another_model(ports, settings, folder)
     first_end = end[0] if isinstance(end, list) else end
     head = {
         "type": "decoder",
@@ -223,6 +227,24 @@ def config_of(model: onnx.ModelProto, folder: Path, filename: str) -> dict[str, 
         "model": {**head, "decoder": _decoder(ports, settings, filename)},
         "search": search,
     }
+
+
+def _warn_of_another_model(ports: Ports, settings: Mapping[str, Any], folder: Path) -> None:
+    """Log sizes of ``config.json`` that are not those of the model: the file may belong to another
+    model, and its tokens and context length as well.
+    """
+    sizes = {
+        ("num_hidden_layers", "n_layer"): str(len(ports.keys)),
+        ("num_key_value_heads",): _dims(ports.keys[0])[1],
+        ("vocab_size",): _dims(ports.logits)[-1],
+    }
+    for names, size in sizes.items():
+        expected = _first(settings, names, None)
+        if expected is not None and size.isdecimal() and int(size) != expected:
+            text = f"{names[0]} is {shortened(json.dumps(expected))}, the model has {size}"
+            reason = "if it belongs to another model, its token ids and context length do as well"
+            _LOGGER.warning("%s: %s; %s", folder / "config.json", text, reason)
+            return
 
 
 def _decoder(ports: Ports, settings: Mapping[str, Any], filename: str) -> dict[str, Any]:
@@ -392,6 +414,10 @@ def _numbered(ports: Sequence[onnx.ValueInfoProto]) -> str:
             f"the KV cache is not named by layer, from 0 in order: {', '.join(names[:3])}"
         )
     return template
+
+
+def _listed(ports: Sequence[onnx.ValueInfoProto]) -> str:
+    return listed([abridged(port.name) for port in ports])
 
 
 def _rank(port: onnx.ValueInfoProto) -> int:

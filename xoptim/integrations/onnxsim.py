@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import onnx
 
 import xoptim
-from xoptim.integrations.stand_ins import standing_in
+from xoptim.integrations.stand_ins import refuse, standing_in, warn_of_ignored
 
 if TYPE_CHECKING:
     from xoptim import OptimizationOptions
@@ -21,6 +21,28 @@ _UNSUPPORTED: Final = (
     *("custom_rewriter", "function_rewrite_rules", "extra_optimizers"),
 )
 """Arguments of ``simplify`` that change the model in ways that callers rely on."""
+
+_HONORED: Final = frozenset(
+    {"input_data", "output_path", "check_rtol", "check_atol", "skip_shape_inference"}
+)
+"""Arguments that have their effect here; skipped inference of shapes is never seen in a result."""
+
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "perform_optimization": True,
+    "initializers_as_constants": True,
+    "import_custom_schemas": True,
+    "input_fill": "random",
+    "gemm_fusion_backend": "ort_cpu",
+}
+"""Defaults of arguments that have another one than None or False."""
+
+POSITIONAL: Final = (
+    *("perform_optimization", "skip_fuse_bn", "overwrite_input_shapes", "test_input_shapes"),
+    *("skipped_optimizers", "skip_constant_folding", "skip_shape_inference", "input_data"),
+    *("dynamic_input_shape", "custom_lib", "include_subgraph", "unused_output"),
+    *("tensor_size_threshold", "mutable_initializer"),
+)
+"""Arguments after ``check_n`` that callers may give by position, in the order of onnxsim 0.8."""
 
 
 @contextmanager
@@ -33,22 +55,25 @@ def in_place_of_onnxsim(
     verified, with the values of ``input_data`` if there are any, and may be used if it was found
     equal.
     ``output_path`` is written. Arguments that change inputs, outputs or the operator set raise
-    `ValueError`: use `xoptim.prepare`, or ``opset`` here. Other arguments have no effect. onnxsim
-    need not be installed.
+    `ValueError`: use `xoptim.prepare`, or ``opset`` here. One warning names other arguments, which
+    have no effect. onnxsim need not be installed.
 
     Args:
         options: of the optimization.
         **changes: as for `xoptim.optimize`, such as ``patterns="default+onnxruntime"``.
     """
 
-    def simplify(model: Any, check_n: int = 0, *_: Any, **arguments: Any) -> Any:
-        for name in _UNSUPPORTED:
-            if arguments.get(name):
-                raise ValueError(f"xoptim in place of onnxsim does not support {name}")
+    def simplify(model: Any, check_n: int = 0, *positional: Any, **arguments: Any) -> Any:
+        arguments |= dict(zip(POSITIONAL, positional, strict=False))
+        refuse("onnxsim", {name: arguments.get(name) for name in _UNSUPPORTED})
+        warn_of_ignored("onnxsim", _ignored(arguments))
         settings: OptimizeChanges = {**changes}
         if check_n and "verify" not in settings:
-            feeds = arguments.get("input_data") or {}
-            settings["verify"] = xoptim.VerificationOptions(feeds=feeds)
+            settings["verify"] = xoptim.VerificationOptions(
+                feeds=arguments.get("input_data") or {},
+                rtol=arguments.get("check_rtol"),
+                atol=arguments.get("check_atol"),
+            )
         proto = model if isinstance(model, onnx.ModelProto) else onnx.load(model)
         result, is_equal = _optimized(proto, options, settings)
         if arguments.get("output_path"):
@@ -57,6 +82,14 @@ def in_place_of_onnxsim(
 
     with standing_in("onnxsim", simplify=simplify):
         yield
+
+
+def _ignored(arguments: Mapping[str, Any]) -> list[str]:
+    return [
+        name
+        for name, value in arguments.items()
+        if name not in (*_HONORED, *_UNSUPPORTED) and (value or None) != _DEFAULTS.get(name)
+    ]
 
 
 def _optimized(

@@ -1,13 +1,16 @@
 """Modules that stand for other packages while a block runs."""
 
+import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 from unittest.mock import patch
 
 import xoptim
+
+_LOGGER: Final = logging.getLogger("xoptim")
 
 
 @contextmanager
@@ -22,3 +25,21 @@ def standing_in(name: str, **functions: Callable[..., Any]) -> Iterator[None]:
     module.__version__ = f"xoptim {xoptim.__version__}"  # type: ignore[attr-defined]
     with patch.dict(sys.modules, {name: module}):
         yield
+
+
+def refuse(package: str, arguments: Mapping[str, Any]) -> None:
+    """Raise `ValueError` for the first argument with a true value.
+
+    Args:
+        package: the package that xoptim stands for.
+        arguments: values by what they are called in the message.
+    """
+    for name, value in arguments.items():
+        if value:
+            raise ValueError(f"xoptim in place of {package} does not support {name}")
+
+
+def warn_of_ignored(package: str, names: Sequence[str]) -> None:
+    """Name arguments without effect in one warning, if there are any."""
+    if names:
+        _LOGGER.warning("xoptim in place of %s ignores %s", package, ", ".join(sorted(names)))

@@ -68,12 +68,16 @@ class Unfolded(JsonResult):
         operators: number of nodes by operator.
         size: bytes that folding them would add.
         allowed: bytes that folding may add.
+        used: bytes of these that folding had added when it refused the last node.
+        copies: number of nodes for which there was room, but whose operands stay in the model.
     """
 
     __json__ = JsonForm("operators bytes=size allowed_bytes=allowed")
     operators: dict[str, int]
     size: int
     allowed: int
+    used: int = 0
+    copies: int = 0
 
 
 class Growth:
@@ -91,6 +95,8 @@ class Growth:
             _MIN_NARROW if self.no_copies else _MIN_NARROW_ALWAYS if self.allowed == 0 else None
         )
         self._refused: dict[Node, int] = {}
+        self._copies: set[Node] = set()  # refused nodes that would fit
+        self._used = 0  # `added` at the last refusal of another node
         # Whether large results are postponed: many small constants let more patterns match than a
         # large one of as many bytes
         self.postpones_large = False
@@ -120,13 +126,20 @@ class Growth:
         ):
             self._refused.pop(node, None)
             return True
-        self._refused[node] = delta
+        self.refuse(node, delta)
+        if self.added + delta <= self.allowed:
+            self._copies.add(node)
         self.has_postponed |= self.postpones_large
         return False
 
-    def refuse(self, node: Node, delta: int) -> None:
-        """Count a node that stays because its result is too large."""
+    def refuse(self, node: Node, delta: int, expanded: int = 0) -> None:
+        """Count a node that stays because its result is too large.
+
+        ``expanded``: bytes by which repeating constants grow when the file is written.
+        """
         self._refused[node] = delta
+        self._copies.discard(node)
+        self._used = max(0, self.added + expanded)
 
     def unfolded(self) -> Unfolded | None:
         """The nodes that were refused and are still in the model, ``None`` when there is none."""
@@ -137,6 +150,8 @@ class Growth:
             dict(sorted(Counter(node.op_type for node in sizes).items())),
             sum(sizes.values()),
             self.allowed,
+            self._used,
+            len(self._copies & sizes.keys()),
         )
 
 
@@ -215,6 +230,16 @@ class NoteGrowth(Step):
             )
             entries.add(key=_ENTRY, value=text)
         return 0
+
+
+def expanded_bytes(model: Model) -> int:
+    """Bytes by which the repeating constants of a model grow when the file is written."""
+    return sum(
+        tensor.nbytes - tensor.stored_bytes
+        for graph in model.graphs()
+        for tensor in graph.initializers.values()
+        if isinstance(tensor, ExpandedTensor)
+    )
 
 
 def write_expanded(model: Model, limit: int | None) -> dict[Node, int]:

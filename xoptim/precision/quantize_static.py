@@ -15,6 +15,7 @@ import onnx
 from onnx import numpy_helper
 
 from xoptim.facts.lazy import lazy_module
+from xoptim.facts.protos import proto_reads
 from xoptim.match.quantization import Range
 from xoptim.verification.session import Value
 
@@ -67,6 +68,7 @@ def quantize_static(
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     ranges = {**ranges, **_split(copy, split, ranges)}
+    _drop_unread_constants(copy)
     with _quiet(), tempfile.TemporaryDirectory(prefix="xopt-") as folder:
         config = qnn.get_qnn_qdq_config(
             copy,
@@ -136,6 +138,15 @@ def _split(
     del model.graph.node[:]
     model.graph.node.extend(copies)
     return new_ranges
+
+
+def _drop_unread_constants(model: onnx.ModelProto) -> None:
+    """Remove constants that no node reads: the sessions of the calibration log each of them."""
+    read = {name for node in model.graph.node for name in proto_reads(node)}
+    read.update(value.name for value in (*model.graph.input, *model.graph.output))
+    kept = [tensor for tensor in model.graph.initializer if tensor.name in read]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept)
 
 
 def _of_8_bits(numbers: np.ndarray, axis: int) -> np.ndarray:

@@ -95,10 +95,13 @@ class Target:
 
     @property
     def install(self) -> str:
-        """The command that installs its provider; empty where nothing is to be installed."""
+        """The command that installs its provider; empty where nothing is to be installed.
+
+        A build of onnxruntime has the files of the package ``onnxruntime``, and replaces it.
+        """
         if self.plugin is not None:
             return self.plugin.install
-        return f"pip install {self.package}" if self.package else ""
+        return f"pip uninstall onnxruntime && pip install {self.package}" if self.package else ""
 
     @property
     def is_installed(self) -> bool:

@@ -18,6 +18,7 @@ def test_apply(xopt: Xopt, at: str) -> None:
     outcome = xopt("apply", "model.onnx", "TransposeTranspose", "--at", at, "-o", "out.onnx")
     assert outcome.code == 0, outcome
     assert re.search(r"equal on cpu: \d+ runs", outcome.out)
+    assert "opset" not in outcome.out
     assert "Transpose" not in types_in("out.onnx")
     assert types_in("out.onnx").count("Not") == 3  # nothing else is done
     onnx.checker.check_model("out.onnx", full_check=True)
@@ -39,6 +40,7 @@ def test_apply_as_json(xopt: Xopt) -> None:
     assert found["patterns"] == {"TransposeTranspose": 1}
     assert (found["written"], found["nodes_before"], found["nodes_after"]) == (["out.onnx"], 3, 1)
     assert (found["exactness"], found["verification"]) == ("exact", [])
+    assert found["opset_before"] == found["opset_after"] > 0
 
 
 def test_apply_where_it_does_not_match(xopt: Xopt) -> None:
