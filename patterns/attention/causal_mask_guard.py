@@ -1,3 +1,5 @@
+from onnx import TensorProto
+
 from xoptim.facts.dims import is_nonnegative
 from xoptim.match import (
     ANY,
@@ -27,6 +29,7 @@ class CausalMaskGuardPattern(EasyPatternOptimization):
        attention mask as an input, that needs `--assume 'ones(attention_mask)'`.
     2. there may be fewer keys than queries, so that the first queries see none.
     3. the guard may give z a larger shape.
+    4. the mask is not Boolean: of a mask that is added to scores, the sum counts no keys.
     """
 
     exactness = "exact"
@@ -39,6 +42,8 @@ class CausalMaskGuardPattern(EasyPatternOptimization):
         return g.op.Where(g.op.Less(count, one), c, z)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        if g.try_infer_type(m.mask) != TensorProto.BOOL:  # (4)
+            return self.none(m.nodes[0], msg="the mask is not Boolean")
         shape = g.try_infer_shape(m.mask)
         if shape is None or len(shape) != _RANK:  # (1)
             return self.none(m.nodes[0], msg="the mask is not known to have rank 4")

@@ -50,8 +50,15 @@ def test_all_layers_read_one_guard() -> None:
             "m = Cast <to = 1> (mask)", "both = And(mask, hidden) m = Cast <to = 1> (both)"
         ),
         graph_of(c="float[2,1,1,1,1] c = {0, 0}"),
+        graph_of(
+            CAUSAL.replace("mask = Uns", "seen = Uns") + "mask = Where(seen, c, low) ",
+            c="float c = {0}, float low = {-1e30}",
+        ),
     ],
-    ids=["strictly earlier keys", "later keys", "two keys", "hidden keys", "a larger result"],
+    ids=[
+        *("strictly earlier keys", "later keys", "two keys", "hidden keys", "a larger result"),
+        "a mask of numbers",
+    ],
 )
 def test_guards_that_may_matter_stay(changed: str) -> None:
     after = optimize(parse(changed.replace("=> (float[b,2,n,4] y)", "=> (y)")))
