@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 from onnx import TensorProto
+from onnx.numpy_helper import to_array
 
 from xoptim.facts.assumptions import SizeFact
 from xoptim.facts.dims import Dim, named, substitute
@@ -66,6 +67,9 @@ def is_finite(graph: Graph, name: str, depth: int = _MAX_DEPTH) -> bool:
             TensorProto.FLOAT16,
             TensorProto.BFLOAT16,
         )
+    if node.op_type == "ConstantOfShape":
+        fill = node.attribute.get("value")
+        return not isinstance(fill, TensorProto) or bool(np.isfinite(to_array(fill)).all())
     return has_trait("", node.op_type, Trait.KEEPS_FINITE) and all(
         is_finite(scope, operand, depth - 1) for operand in operands
     )
