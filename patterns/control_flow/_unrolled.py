@@ -117,12 +117,18 @@ def write_states(
     for name, place in places.items():
         g.op.Gather(sequence, np.array(place), axis=0, outputs=[name])
     for stack in stacks:
-        result = stack.nodes[-1].output[0]
-        if stack.axis:
-            perm = [1, 0, 2] if stack.axis == 1 else [1, 2, 0]
-            g.op.Transpose(sequence, perm=perm, outputs=[result])
-        else:
-            g.op.Identity(sequence, outputs=[result])
+        write_stack(g, sequence, stack.axis, stack.nodes[-1].output[0])
+
+
+def write_stack(g: PatternRewriter, sequence: str, axis: int, result: str) -> None:
+    """The states after all steps, of shape (steps, batch, hidden size), with the steps along an
+    axis.
+    """
+    if axis:
+        perm = [1, 0, 2] if axis == 1 else [1, 2, 0]
+        g.op.Transpose(sequence, perm=perm, outputs=[result])
+    else:
+        g.op.Identity(sequence, outputs=[result])
 
 
 def tensor_of(g: PatternRewriter, steps: Steps, count: int) -> str:

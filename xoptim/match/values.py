@@ -13,6 +13,7 @@ from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.graph.walk import reads
 from xoptim.operators.registry import Trait, has_trait
 
 _MAX_DEPTH: Final = 24
@@ -86,6 +87,6 @@ def not_known_finite(graph: Graph, nodes: Sequence[Node | None]) -> str:
     matched = [node for node in nodes if node is not None]
     produced = {name for node in matched for name in node.output}
     operands = dict.fromkeys(
-        name for node in matched for name in node.input if name and name not in produced
+        name for node in matched for name in reads(node) if name not in produced
     )
     return next((name for name in operands if not is_finite(graph, name)), "")
