@@ -36,20 +36,20 @@ class Chain:
         return sorted(nodes, key=lambda node: node.label)
 
 
-def chain_of(g: GraphView, last: Cell, read: Read) -> Chain | None:
-    """The longest chain that ends with a cell; ``None`` where the cell before has other weights."""
+def weights_before(g: GraphView, last: Cell, read: Read) -> Weights | None:
+    """The weights of a cell if it reads the state of another cell; ``None`` otherwise."""
     for state in last.states():
         own = weights_of(last, state)
         before = read(g, state) if own is not None and state else None
         if own is None or before is None or before.memory != last.memory_before:
             continue
-        chain = _chain(g, last, own[0], read)
-        if len(chain.cells) > 1:
-            return chain
+        if _step(before, own[0]) is not None:
+            return own[0]
     return None
 
 
-def _chain(g: GraphView, last: Cell, weights: Weights, read: Read) -> Chain:
+def chain_of(g: GraphView, last: Cell, weights: Weights, read: Read) -> Chain:
+    """The longest chain of cells with some weights that ends with a cell."""
     cells, inputs = list[Cell](), list[tuple[Source, str]]()
     cell: Cell | None = last
     hidden, memory = last.hidden, last.memory

@@ -20,8 +20,8 @@ from xoptim.match import (
 
 from .._nodes import is_op
 from .._shapes import may_be_empty
-from ._cells import Cell, read_gru, read_lstm, read_rnn
-from ._recurrent import Chain, chain_of, initial_state, operands
+from ._cells import Cell, Weights, read_gru, read_lstm, read_rnn
+from ._recurrent import Chain, chain_of, initial_state, operands, weights_before
 from ._unrolled import (
     Stack,
     Steps,
@@ -33,7 +33,6 @@ from ._unrolled import (
     write_states,
 )
 
-_MIN_STEPS: Final = 2
 _MAX_BATCH: Final = 16
 """Most sequences for which the kernel of GRU is faster."""
 _MAX_ALONE: Final = 256
@@ -73,17 +72,15 @@ class _UnrolledRecurrent(PatternOptimization):
     operator: ClassVar[str]
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        chain = None
-        for hidden in self.results(g, node):
-            cell = self.cell(g, hidden)
-            chain = None if cell is None else chain_of(g, cell, self.cell)
-            if chain is not None:
-                break
-        if chain is None or len(chain.cells) < _MIN_STEPS:  # (1)
+        cells = [cell for name in self.results(g, node) if (cell := self.cell(g, name)) is not None]
+        pairs = [(cell, weights_before(g, cell, self.cell)) for cell in cells]
+        last, weights = next((pair for pair in pairs if pair[1] is not None), (None, None))
+        if last is None or weights is None:  # (1)
             return self.none(node, msg="no cell whose state comes from a cell with equal weights")
-        if _continues(g, chain):  # (2)
+        if _continues(g, last.hidden, weights):  # (2)
             return self.none(node, msg="a later step reads the state")
-        hidden = chain.cells[-1].hidden
+        chain = chain_of(g, last, weights, self.cell)
+        hidden = last.hidden
         shape = g.try_infer_shape(hidden)
         is_float = g.try_infer_type(hidden) == TensorProto.FLOAT
         if shape is None or len(shape) != 2 or not is_float or not runs(g, self.operator, hidden):
@@ -166,12 +163,12 @@ def _is_state(g: GraphView, name: str, shape: Shape) -> bool:
     return own == shape or (own in (shape[1:], (1, *shape[1:])) and g.opsets.get("", 0) >= 8)
 
 
-def _continues(g: GraphView, chain: Chain) -> bool:
+def _continues(g: GraphView, hidden: str, weights: Weights) -> bool:
     """Whether the last state is multiplied by the weights of states once more."""
-    last, weights = chain.cells[-1].hidden, {block.name for block in chain.weights.states}
-    readers = list(g.next_nodes(last))
+    names = {block.name for block in weights.states}
+    readers = list(g.next_nodes(hidden))
     readers += [node for reader in readers if is_op(reader, "Concat") for node in _below(g, reader)]
-    return any(is_op(node, "MatMul", "Gemm") and node.input[1] in weights for node in readers)
+    return any(is_op(node, "MatMul", "Gemm") and node.input[1] in names for node in readers)
 
 
 def _below(g: GraphView, node: Node) -> list[Node]:
