@@ -4,6 +4,7 @@ from functools import partial
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import is_op
+from .._shapes import unstretched
 
 _FIRST_END = -(1 << 31)
 """A Slice by steps of -1 that ends here or before takes the first element as well."""
@@ -16,17 +17,18 @@ class ReversedRecurrentPattern(PatternOptimization):
 
     What: runs through the steps in the other direction in place of reversing the input, and the
     results of all steps, which may be squeezed first. TensorFlow writes the second direction of a
-    bidirectional layer this way.
+    bidirectional layer this way, also with a ReverseSequence of full lengths.
     Why: two nodes less, in 0.9 to 1.0 of the time: saves two copies (64 steps of 64 numbers, 64
-    states).
+    states). In place of ReverseSequence, measured 0.97 to 1.02 of the time.
     Refuses when:
-    1. the input is not reversed along its first axis by a Slice.
+    1. the input is not reversed along its first axis by a Slice, or by a ReverseSequence whose
+       lengths are all known to be that of the axis.
     2. the layer is bidirectional, has lengths of sequences, or the batch as its first axis.
     3. something reads the results of all steps in their order.
     """
 
     anchors = ("LSTM", "GRU", "RNN")
-    near = ("Slice",)
+    near = ("Slice", "ReverseSequence")
     min_opset = 11
     radius = 4
 
@@ -58,11 +60,19 @@ class ReversedRecurrentPattern(PatternOptimization):
         "{ t = Slice(x, a, e, z, a) "
         'p, h = GRU <hidden_size = 2, direction = "reverse"> (t, w, r) }',
         "{ p, h = GRU <hidden_size = 2> (x, w, r) }",
+        "agraph (float[5,2,3] x, float[1,8,3] w, float[1,8,2] r) => (float[5,2,2] y) "
+        "<int64[2] l = {5, 5}, int64[1] o = {1}> { t = ReverseSequence <time_axis = 0, "
+        "batch_axis = 1> (x, l) p = LSTM <hidden_size = 2> (t, w, r) q = Squeeze(p, o) "
+        "y = ReverseSequence <time_axis = 0, batch_axis = 1> (q, l) }",
+        '<int64[1] o = {1}> { p = LSTM <hidden_size = 2, direction = "reverse"> (x, w, r) '
+        "y = Squeeze(p, o) }",
     )
 
 
 def _reverses(g: GraphView, node: Node) -> bool:
     """Whether a node reverses the first axis, and does nothing else."""
+    if is_op(node, "ReverseSequence"):
+        return not node.get_attribute("time_axis", 0) and _are_full(g, *node.input)
     if not is_op(node, "Slice"):
         return False
     starts, ends, axes, steps = (
@@ -72,6 +82,17 @@ def _reverses(g: GraphView, node: Node) -> bool:
     if not isinstance(ends, list) or not rank or len(ends) != 1 or ends[0] > _FIRST_END:
         return False
     return starts == [-1] and steps == [-1] and axes in (None, [0], [-rank])
+
+
+def _are_full(g: GraphView, name: str, lengths: str) -> bool:
+    """Whether all lengths of sequences are the size of the first axis of a tensor."""
+    shape, constant = g.try_infer_shape(name), g.get_computed_constant(lengths)
+    if not shape:
+        return False
+    if constant is not None:
+        return isinstance(shape[0], int) and bool((constant == shape[0]).all())
+    data = g.info(unstretched(g, lengths) or lengths).data
+    return bool(data) and all(size == shape[0] for size in data or ())
 
 
 def _readers(g: GraphView, name: str) -> list[tuple[Node, ...]] | None:

@@ -32,6 +32,14 @@ def test_what_follows_from_finite_inputs() -> None:
     assert is_finite(model.graph, "g")
 
 
+def test_filled_tensors_are_finite_if_their_number_is() -> None:
+    model = load(
+        "agraph (int64[1] n) => (float[k] y) { a = ConstantOfShape(n) "
+        "b = ConstantOfShape <value = float[1] {-inf}> (n) y = Add(a, b) }"
+    )
+    assert [name for name in "ab" if is_finite(model.graph, name)] == ["a"]
+
+
 def test_names_in_functions_are_not_inputs() -> None:
     model = load(
         'agraph (float[n] x) => (float[n] y) { y = local.f(x) } <domain: "local", opset_import: [""'

@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 from onnx import TensorProto
+from onnx.numpy_helper import to_array
 
 from xoptim.facts.assumptions import SizeFact
 from xoptim.facts.dims import Dim, named, substitute
@@ -12,6 +13,7 @@ from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.graph.walk import reads
 from xoptim.operators.registry import Trait, has_trait
 
 _MAX_DEPTH: Final = 24
@@ -66,6 +68,9 @@ def is_finite(graph: Graph, name: str, depth: int = _MAX_DEPTH) -> bool:
             TensorProto.FLOAT16,
             TensorProto.BFLOAT16,
         )
+    if node.op_type == "ConstantOfShape":
+        fill = node.attribute.get("value")
+        return not isinstance(fill, TensorProto) or bool(np.isfinite(to_array(fill)).all())
     return has_trait("", node.op_type, Trait.KEEPS_FINITE) and all(
         is_finite(scope, operand, depth - 1) for operand in operands
     )
@@ -82,6 +87,6 @@ def not_known_finite(graph: Graph, nodes: Sequence[Node | None]) -> str:
     matched = [node for node in nodes if node is not None]
     produced = {name for node in matched for name in node.output}
     operands = dict.fromkeys(
-        name for node in matched for name in node.input if name and name not in produced
+        name for node in matched for name in reads(node) if name not in produced
     )
     return next((name for name in operands if not is_finite(graph, name)), "")

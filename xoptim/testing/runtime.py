@@ -38,7 +38,7 @@ Some kernels never end on a window without elements.
 _MAX_SESSIONS = 8
 """Number of sessions, the most recent ones, that the other process keeps."""
 _GONE = "gone"
-_CRASHED = "onnxruntime crashes"
+CRASHED = "onnxruntime crashes"
 _MAX_BYTES = 8 * 10**9
 """Memory of the process: tensors of 2^31 numbers are refused, and not filled."""
 
@@ -139,7 +139,7 @@ class Runtime:
             return ask(process, question)
         except GONE:
             self.stop()
-            return f"{_CRASHED} (exit status {process.returncode})"
+            return f"{CRASHED} (exit status {process.returncode})"
 
 
 def serve() -> None:
@@ -152,7 +152,7 @@ def serve() -> None:
     resolve_providers(("cpu",))  # imports onnxruntime, once for all copies
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keeps other output out of the replies
-    if not continue_in_copy(lambda status: _send(answers, f"{_CRASHED} (exit status {status})")):
+    if not continue_in_copy(lambda status: _send(answers, f"{CRASHED} (exit status {status})")):
         return
     status = 1
     try:

@@ -9,7 +9,12 @@ from xoptim import optimize
 
 _VECTORS = (
     "int64[1] a = {-1}, int64[1] e = {-9223372036854775807}, int64[1] z = {0}, int64[1] o = {1}, "
-    "int32[2] lengths = {5, 3}, int64[1] few = {-3}"
+    "int32[2] lengths = {5, 3}, int64[1] few = {-3}, int64[2] full = {5, 5}, "
+    "int64[2] partial = {5, 3}, int64[1] second = {2}, int64[5] twos = {2, 2, 2, 2, 2}"
+)
+_COMPUTED = (
+    "d = Shape(x) steps = Slice(d, z, o, z) two = Slice(d, o, second, z) "
+    "computed = Expand(steps, two)"
 )
 _REVERSED = "t = Slice(x, a, e, z, a)"
 
@@ -45,6 +50,19 @@ def after_pattern(nodes: str, outputs: str = "y") -> onnx.ModelProto:
             ["LSTM", "Squeeze"],
         ),
         (f"{_REVERSED} p, y = LSTM <hidden_size = 2> (t, w, r)", "float[1,2,2] y", ["LSTM"]),
+        (
+            "t = ReverseSequence <batch_axis = 1, time_axis = 0> (x, full) "
+            "p, y = LSTM <hidden_size = 2> (t, w, r)",
+            "float[1,2,2] y",
+            ["LSTM"],
+        ),
+        (
+            f"{_COMPUTED} t = ReverseSequence <batch_axis = 1, time_axis = 0> (x, computed) "
+            "p = LSTM <hidden_size = 2> (t, w, r) q = Squeeze(p, o) "
+            "y = ReverseSequence <batch_axis = 1, time_axis = 0> (q, computed)",
+            "float[5,2,2] y",
+            ["LSTM", "Squeeze"],
+        ),
     ],
 )
 def test_the_direction_changes(nodes: str, outputs: str, expected: list[str]) -> None:
@@ -56,6 +74,16 @@ def test_the_direction_changes(nodes: str, outputs: str, expected: list[str]) ->
     [
         # results in their order, a Slice of some steps or of another axis, lengths, two directions
         (f"{_REVERSED} y = LSTM <hidden_size = 2> (t, w, r)", "float[5,1,2,2] y"),
+        (
+            "t = ReverseSequence <batch_axis = 1, time_axis = 0> (x, partial) "
+            "p, y = LSTM <hidden_size = 2> (t, w, r)",
+            "float[1,2,2] y",
+        ),
+        (
+            "t = ReverseSequence <batch_axis = 0, time_axis = 1> (x, twos) "
+            "p, y = LSTM <hidden_size = 2> (t, w, r)",
+            "float[1,2,2] y",
+        ),
         ("t = Slice(x, a, few, z, a) p, y = LSTM <hidden_size = 2> (t, w, r)", "float[1,2,2] y"),
         ("t = Slice(x, a, e, o, a) p, y = LSTM <hidden_size = 2> (t, w, r)", "float[1,2,2] y"),
         (
@@ -69,4 +97,17 @@ def test_the_direction_changes(nodes: str, outputs: str, expected: list[str]) ->
     ],
 )
 def test_others_stay(nodes: str, outputs: str) -> None:
-    assert types(after_pattern(nodes.replace("'", '"'), outputs))[0] == "Slice"
+    assert types(after_pattern(nodes.replace("'", '"'), outputs))[0] in ("ReverseSequence", "Slice")
+
+
+@pytest.mark.parametrize(("start", "is_full"), [("z", True), ("o", False)])
+def test_lengths_may_be_the_symbolic_size_of_the_axis(start: str, is_full: bool) -> None:
+    end = "o" if is_full else "second"
+    model = parse(
+        f"agraph (float[s,b,3] x, float[1,8,3] w, float[1,8,2] r) => (float[1,b,2] y) <{_VECTORS}> "
+        f"{{ d = Shape(x) steps = Slice(d, {start}, {end}, z) two = Slice(d, o, second, z) "
+        "l = Expand(steps, two) t = ReverseSequence <batch_axis = 1, time_axis = 0> (x, l) "
+        "p, y = LSTM <hidden_size = 2> (t, w, r) }"
+    )
+    after = optimize(model, patterns="ReversedRecurrent", strict=True)
+    assert ("ReverseSequence" not in types(after)) == is_full

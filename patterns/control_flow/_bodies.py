@@ -1,0 +1,153 @@
+"""Loops and Scans whose body is one step of a recurrence."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from xoptim.facts.dims import Dim
+from xoptim.match import GraphView, Node
+
+from .._nodes import is_op
+from ._cycles import Cycle, copy_source
+
+_RANK: Final = 3
+"""The rank of a tensor of steps."""
+
+
+class StepInput(NamedTuple):
+    """The tensor through which a Loop or a Scan goes.
+
+    Attributes:
+        tensor: of shape (steps, batch, features), or (batch, steps, features).
+        axis: the axis of the steps.
+        is_reversed: whether the last step comes first.
+        steps, batch: dimensions.
+    """
+
+    tensor: str
+    axis: int
+    is_reversed: bool
+    steps: Dim
+    batch: Dim
+
+
+class Stacked(NamedTuple):
+    """The states after all steps.
+
+    Attributes:
+        name: a result of the Loop or Scan, or of a ConcatFromSequence after it.
+        axis: the axis of the steps.
+        nodes: the ConcatFromSequence, if there is one.
+    """
+
+    name: str
+    axis: int
+    nodes: Sequence[Node] = ()
+
+
+def input_of(g: GraphView, loop: Cycle, name: str) -> StepInput | None:
+    """The tensor of which a value in the body is one step; ``None`` if it is not a step of each
+    iteration in turn.
+    """
+    if loop.first_input:
+        node = loop.body.producer(name)
+        if not is_op(node, "Gather") or node.input[1] != loop.body.inputs[0]:
+            return None
+        tensor, axis, is_reversed = node.input[0], node.get_attribute("axis", 0), False
+        own = {*loop.body.inputs, *(output for n in loop.body.nodes for output in n.output)}
+        if tensor in own or not _goes_on(g, loop):
+            return None
+    else:
+        tensors = loop.node.input[loop.count :]
+        if len(tensors) != 1 or name != loop.body.inputs[loop.count]:
+            return None
+        tensor, attribute = tensors[0], loop.node.attribute
+        axis = (attribute.get("scan_input_axes") or [0])[0]
+        is_reversed = bool((attribute.get("scan_input_directions") or [0])[0])
+    shape = g.try_infer_shape(tensor)
+    if shape is None or len(shape) != _RANK or axis % _RANK > 1:
+        return None
+    axis %= _RANK
+    if loop.first_input and _count(g, loop) != shape[axis]:
+        return None
+    return StepInput(tensor, axis, is_reversed, shape[axis], shape[1 - axis])
+
+
+def _count(g: GraphView, loop: Cycle) -> Dim | None:
+    """The number of iterations that a Loop has."""
+    data = g.info(loop.node.input[0]).data if loop.node.input[0] else None
+    count: Any = data[0] if data else g.get_constant_scalar(loop.node.input[0])
+    return count
+
+
+def _goes_on(g: GraphView, loop: Cycle) -> bool:
+    """Whether no condition ends a Loop."""
+    first, last = loop.node.input[1], loop.body.outputs[0]
+    begins = not first or bool(g.get_constant_scalar(first))
+    is_copy = copy_source(loop.body, last) == loop.body.inputs[1]
+    return begins and (is_copy or bool(g.inside(loop.body).get_constant_scalar(last)))
+
+
+def stacks_after(
+    g: GraphView, loop: Cycle, hidden: str, states: Mapping[int, str], is_reversed: bool
+) -> list[Stacked] | None:
+    """The states after all steps that a Loop or a Scan returns.
+
+    ``None`` if it returns something else, apart from the states after the last step.
+
+    Args:
+        g: the graph.
+        loop: the Loop or Scan.
+        hidden: the state after a step, in the body.
+        states: the results that are states, by their places.
+        is_reversed: whether the last step comes first.
+    """
+    stacks, attribute = list[Stacked](), loop.node.attribute
+    axes = attribute.get("scan_output_axes") or [0] * len(loop.stacks())
+    directions = attribute.get("scan_output_directions") or [0] * len(loop.stacks())
+    for place, result in enumerate(loop.node.output):
+        if place in states or not result or not g.is_used(result):
+            continue
+        source = copy_source(loop.body, loop.body.outputs[loop.first_output + place])
+        if place < loop.count:
+            own = _sequence(g, loop, place, source, hidden)
+            if own is None:
+                return None
+            stacks += own
+            continue
+        number = place - loop.count
+        if source != hidden or bool(directions[number]) != is_reversed:
+            return None
+        stacks.append(Stacked(result, axes[number] % _RANK))
+    return stacks
+
+
+def _sequence(
+    g: GraphView, loop: Cycle, place: int, source: str, hidden: str
+) -> list[Stacked] | None:
+    """The tensors that are made of a sequence to which each iteration adds its state."""
+    insert = loop.body.producer(source)
+    first = g.node_before(loop.node.input[loop.first_input + place])
+    if not is_op(insert, "SequenceInsert") or not is_op(first, "SequenceEmpty"):
+        return None
+    state = loop.body.inputs[loop.first_input + place]
+    if len(insert.input) != 2 or insert.input[0] != state:
+        return None
+    inside, name = g.inside(loop.body), copy_source(loop.body, insert.input[1])
+    unsqueeze = loop.body.producer(name)
+    axes = None
+    if is_op(unsqueeze, "Unsqueeze"):
+        axes, name = inside.get_argument(unsqueeze, "axes"), unsqueeze.input[0]
+    result = loop.node.output[place]
+    readers = [*g.next_nodes(result)]
+    if copy_source(loop.body, name) != hidden or not g.is_used_only_by(result, *readers):
+        return None
+    stacks = list[Stacked]()
+    for reader in readers:
+        if not is_op(reader, "ConcatFromSequence"):
+            return None
+        axis = reader.get_attribute("axis") % _RANK
+        is_new = bool(reader.get_attribute("new_axis", 0))
+        if is_new != (axes is None) or (axes is not None and axes != [axis]):
+            return None
+        stacks.append(Stacked(reader.output[0], axis, [reader]))
+    return stacks

@@ -1,0 +1,267 @@
+"""Sums of matrix products and biases, from which recurrent cells compute their gates."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from xoptim.match import GraphView, Node
+
+from .._nodes import axis_of, is_op, size_along
+from .._parts import part_of, position_of
+from .._shapes import uniform_value, unstretched
+
+_TENSOR: Final = 3
+"""The rank of a tensor of steps."""
+_MAX_BIAS: Final = 1 << 20
+"""Constants of more elements are not read as biases."""
+_MAX_SUMMANDS: Final = 32
+Columns = tuple[str, int, int]
+"""A matrix, and the first and the last but one of some of its columns."""
+
+
+class Source(NamedTuple):
+    """A matrix of shape (batch, features): a result, or a position of a tensor of rank 3.
+
+    Attributes:
+        name: the matrix, or the tensor.
+        axis: the axis of the tensor along which the position counts; -1 for a matrix.
+        place: the position.
+    """
+
+    name: str
+    axis: int = -1
+    place: int = -1
+
+
+class Block(NamedTuple):
+    """Rows and columns of a constant matrix.
+
+    Attributes:
+        name: the matrix.
+        is_transposed: whether its rows are the outputs and its columns the features.
+        features: the first of the features, and the position after the last one.
+        outputs: the same for the outputs.
+    """
+
+    name: str
+    is_transposed: bool
+    features: tuple[int, int]
+    outputs: tuple[int, int]
+
+
+class Term(NamedTuple):
+    """The product of a matrix and a block of weights.
+
+    Attributes:
+        source: where the matrix comes from.
+        name: the matrix, or what an Expand makes it from; empty where the products of all steps are
+            computed at once.
+        block: the weights.
+    """
+
+    source: Source
+    name: str
+    block: Block
+
+
+@dataclass
+class Sum:
+    """A matrix that is a sum.
+
+    Attributes:
+        terms: products by weights.
+        bias: the sum of all constants, one number for each column.
+        others: the summands that are something else.
+    """
+
+    terms: list[Term] = field(default_factory=list)
+    bias: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    others: list[Columns] = field(default_factory=list)
+
+
+def is_zero(g: GraphView, name: str) -> bool:
+    """Whether all elements of a result are known to be 0."""
+    value = uniform_value(g, name)
+    return value is not None and not value.any()
+
+
+def source_of(g: GraphView, name: str) -> Source:
+    """Where a matrix comes from: a position of a tensor of rank 3, or nowhere else."""
+    node = g.node_before(name)
+    drops = is_op(node, "Gather")
+    if is_op(node, "Squeeze"):
+        axes, rank = g.get_argument(node, "axes"), g.info(node.input[0]).rank
+        if not isinstance(axes, list) or len(axes) != 1 or rank != _TENSOR:
+            return Source(name)
+        axis = axes[0] % rank
+        tensor, start, _ = part_of(g, node.input[0], axis)
+        if tensor != node.input[0]:
+            return Source(tensor, axis, start)
+        node = g.node_before(tensor)
+    position = position_of(g, node) if is_op(node, "Gather") else None
+    if position is None or position.drops != drops or node is None:
+        return Source(name)
+    if g.info(node.input[0]).rank != _TENSOR:
+        return Source(name)
+    return Source(node.input[0], position.axis, position.place)
+
+
+class SumReader:
+    """Reads sums.
+
+    Attributes:
+        nodes: the nodes that compute what was read, in no order.
+    """
+
+    def __init__(self, g: GraphView) -> None:
+        self._g = g
+        self.nodes: dict[Node, None] = {}
+
+    def columns(self, name: str) -> Columns | None:
+        """The columns of another matrix that a matrix holds, or its own ones; ``None`` if the
+        number of columns is unknown.
+        """
+        if not isinstance(size_along(self._g, name, 1), int):
+            return None
+        source, start, end = part_of(self._g, name, 1)
+        while name != source:
+            node = self._g.node_before(name)
+            assert node is not None
+            self.nodes[node] = None
+            name = node.input[0]
+        return source, start, end
+
+    def read(self, name: str) -> Sum | None:
+        """The sum that a matrix of known size is; ``None`` if a bias is not one for each column."""
+        columns = self.columns(name)
+        return None if columns is None else self.read_columns(columns)
+
+    def read_columns(self, columns: Columns) -> Sum | None:
+        """The same for some columns of a matrix."""
+        total = Sum(bias=np.zeros(columns[2] - columns[1]))
+        pending = [columns]
+        for _ in range(_MAX_SUMMANDS):
+            if not pending:
+                return total
+            summands = self._summands(pending.pop(), total)
+            if summands is None:
+                return None
+            pending += summands
+        return None
+
+    def _summands(self, columns: Columns, total: Sum) -> list[Columns] | None:
+        """Add a summand to a sum; returns the summands that it consists of itself.
+
+        ``None`` if it is a constant that is no bias.
+        """
+        g, (name, start, end) = self._g, columns
+        if g.is_constant(name):
+            bias = self._bias(*columns)
+            if bias is not None:
+                total.bias = total.bias + bias
+            return None if bias is None else []
+        node = g.node_before(name)
+        if is_op(node, "Split", "Slice") and isinstance(size_along(g, name, 1), int):
+            source, first, _ = part_of(g, name, 1)
+            if source != name:
+                self.columns(name)
+                return [(source, first + start, first + end)]
+        if is_op(node, "Add") and self._keeps_columns(node):
+            self.nodes[node] = None
+            return [(operand, start, end) for operand in node.input]
+        if is_op(node, "MatMul", "Gemm"):
+            product = self._product(node, start, end)
+            if product is not None:
+                total.terms += product
+                self.nodes[node] = None
+                return [(name, start, end) for name in node.input[2:] if name]
+        if is_op(node, "Gather") and self._all_steps(node, start, end, total):
+            return []
+        total.others.append(columns)
+        return []
+
+    def _keeps_columns(self, node: Node) -> bool:
+        """Whether the operands that are not constant have as many columns as the sum."""
+        size = size_along(self._g, node.output[0], 1)
+        varying = [name for name in node.input if not self._g.is_constant(name)]
+        return isinstance(size, int) and all(
+            self._g.info(name).rank == 2 and size_along(self._g, name, 1) == size
+            for name in varying
+        )
+
+    def _bias(self, name: str, start: int, end: int) -> np.ndarray | None:
+        """One number for each column of a constant whose rows are equal."""
+        shape = self._g.static_shape(name)
+        if shape is None or len(shape) > 2 or np.prod(shape, dtype=int) > _MAX_BIAS:
+            return None
+        array = self._g.get_computed_constant(name)
+        if array is None or not array.size:
+            return None
+        rows = array.reshape(-1, shape[-1] if shape else 1)
+        if (rows != rows[0]).any():
+            return None
+        row = rows[0].astype(np.float64)
+        return np.full(end - start, row[0]) if row.size == 1 else row[start:end]
+
+    def _product(self, node: Node, start: int, end: int) -> list[Term] | None:
+        """The terms of a MatMul, or of a Gemm without its summand: several for a Concat."""
+        g = self._g
+        is_gemm = node.op_type == "Gemm"
+        if is_gemm and (
+            node.get_attribute("transA", 0)
+            or node.get_attribute("alpha", 1.0) != 1
+            or (len(node.input) > 2 and node.get_attribute("beta", 1.0) != 1)
+        ):
+            return None
+        x, weights = node.input[:2]
+        if not g.is_constant(weights) or g.info(weights).rank != 2 or g.info(x).rank != 2:
+            return None
+        is_transposed = is_gemm and bool(node.get_attribute("transB", 0))
+        terms, first = list[Term](), 0
+        for name in self._side_by_side(x):
+            size = size_along(g, name, 1)
+            if not isinstance(size, int):
+                return None
+            block = Block(weights, is_transposed, (first, first + size), (start, end))
+            first += size
+            if not is_zero(g, name):
+                terms.append(Term(source_of(g, name), unstretched(g, name) or name, block))
+        return terms
+
+    def _side_by_side(self, name: str) -> Iterator[str]:
+        """The matrices that a matrix consists of."""
+        node = self._g.node_before(name)
+        if not is_op(node, "Concat") or axis_of(self._g, node) != 1:
+            yield name
+            return
+        self.nodes[node] = None
+        for operand in node.input:
+            yield from self._side_by_side(operand)
+
+    def _all_steps(self, gather: Node, start: int, end: int, total: Sum) -> bool:
+        """Add a step of the products of all steps to a sum; returns whether it is that."""
+        g, position = self._g, position_of(self._g, gather)
+        name, biases = gather.input[0], list[np.ndarray]()
+        if position is None or not position.drops or position.axis > 1:
+            return False
+        while is_op(node := g.node_before(name), "Add"):
+            constants = [operand for operand in node.input if g.is_constant(operand)]
+            bias = self._bias(constants[0], start, end) if len(constants) == 1 else None
+            if bias is None:
+                return False
+            biases.append(bias)
+            (name,) = (operand for operand in node.input if operand not in constants)
+        if not is_op(node, "MatMul"):
+            return False
+        x, weights = node.input
+        size = size_along(g, x, 2)
+        if g.info(x).rank != _TENSOR or g.info(weights).rank != 2 or not isinstance(size, int):
+            return False
+        if not g.is_constant(weights):
+            return False
+        block = Block(weights, False, (0, size), (start, end))
+        total.terms.append(Term(Source(x, position.axis, position.place), "", block))
+        total.bias = total.bias + sum(biases)
+        return True
