@@ -4,8 +4,7 @@ from xoptim.facts.shapes import normalized
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Constant, Scalar, Symbol
 
-from .._channels import per_channel
-from .._folding import Array, constant, rounded
+from .._folding import Array
 from .._shapes import may_be_empty
 from .normalization_formula import _DistanceFormula
 
@@ -50,12 +49,7 @@ class ChannelLayerNormalizationPattern(_DistanceFormula):
             return self.none(m.nodes[0], msg="there are several images, or few channels")
         if reason := may_be_empty(g, shape):  # (1)
             return self.none(m.nodes[0], msg=reason)
-        scale = constant(g, m.scale)
-        factors, shift = (per_channel(g, name, 4, channels) for name in (m.scale, m.bias))
-        if scale.size != channels:  # (5)
-            return self.none(m.nodes[-1], msg="scale or bias is not one value per channel")
-        factors, shift = rounded(factors, scale.dtype), rounded(shift, scale.dtype, terms=())  # (5)
-        return self.has_number(g, m) and m.derive(factors=factors, shift=shift)  # (3) (4)
+        return self.has_channels(g, m, 4, channels) and self.has_number(g, m)  # (3) (4) (5)
 
     def apply_pattern(  # type: ignore[override]
         self, g: PatternRewriter, x: str, factors: Array, shift: Array, number: float
