@@ -1,12 +1,9 @@
 """Fused operators of diffusion models that were optimized for CUDA."""
 
-from typing import Any
-
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
-from xoptim.match.trace import Optional, Symbol
+from xoptim.match.trace import Symbol
 
 from .._shapes import broadcasts_to
-from ._layouts import channels_first, channels_last
 from ._lowering import ATTENTION_FLOATS, _Lowering
 
 
@@ -82,49 +79,10 @@ class LowerBiasSplitGeluPattern(_LowerDiffusion):
             "h = com.microsoft.Gelu(r) y = Mul(l, h) }",
         ),
         Example(
-            "agraph (float[n,s,6] x, float[6] b) => (float[n,s,3] y) "
+            "agraph (float[n,s,4] x, float[4] b) => (float[n,s,2] y) "
             "{ y = com.microsoft.BiasSplitGelu(x, b) }",
-            "<int64[2] s = {3, 3}> { t = Add(x, b) l, r = Split <axis = -1> (t, s) "
+            "<int64[2] s = {2, 2}> { t = Add(x, b) l, r = Split <axis = -1> (t, s) "
             "h = Gelu(r) y = Mul(l, h) }",
             opset=20,
         ),
-    )
-
-
-class LowerNhwcConvPattern(_LowerDiffusion):
-    """com.microsoft.NhwcConv(x, w, bias) → Transpose(Conv(Transpose(x), w, bias))
-
-    What: the standard operator, with the channels moved to axis 1 and back by Transpose.
-    Refuses when:
-    1. the type is not float32 or float16 (checked by the matcher).
-    2. the rank is unknown.
-    """
-
-    derives = ("rank",)
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, bias: Optional) -> Symbol:
-        return g.op.NhwcConv(x, w, bias, domain="com.microsoft", attributes=g.capture("written"))
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        rank = g.info(m.x).rank or 0
-        if rank < 3:  # (2)
-            return self.none(m.nodes[0], msg="the rank is unknown")
-        return m.derive(rank=rank)
-
-    def apply_pattern(
-        self, g: PatternRewriter, x: str, w: str, bias: str, rank: int, written: dict[str, Any]
-    ) -> str:
-        result = g.op.Conv(channels_first(g, x, rank), w, bias or None, **written)
-        return channels_last(g, result, rank)
-
-    examples = Example.pairs(
-        "agraph (float[n,h,w,2] x, float[3,2,3,3] k, float[3] b) => (float[n,i,j,3] y) { y = "
-        "com.microsoft.NhwcConv <pads = [1, 1, 1, 1], strides = [1, 2]> (x, k, b) }",
-        "{ t = Transpose <perm = [0, 3, 1, 2]> (x) "
-        "c = Conv <pads = [1, 1, 1, 1], strides = [1, 2]> (t, k, b) "
-        "y = Transpose <perm = [0, 2, 3, 1]> (c) }",
-        "agraph (float[n,h,w,4] x, float[4,1,1,1] k) => (float[n,h,w,4] y) { y = "
-        "com.microsoft.NhwcConv <group = 4> (x, k) }",
-        "{ t = Transpose <perm = [0, 3, 1, 2]> (x) c = Conv <group = 4> (t, k) "
-        "y = Transpose <perm = [0, 2, 3, 1]> (c) }",
     )

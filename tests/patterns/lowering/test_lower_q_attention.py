@@ -25,14 +25,15 @@ def test_each_form(columns: int, padding: str, zeros: str, unidirectional: int) 
     )
     rng = np.random.default_rng(0)
     scale = 0.01 * rng.random(columns) if columns > 1 else np.array(0.01)
-    for name, array in {
+    arrays: dict[str, np.ndarray] = {
         "w": rng.integers(-120, 120, (16, 24)).astype(np.int8),
         "b": rng.standard_normal(24).astype(np.float32),
         "s": np.array(0.02, np.float32),
         "t": scale.astype(np.float32),
         "u": np.array(120, np.uint8),
         "v": np.zeros(scale.shape, np.int8),
-    }.items():
+    }
+    for name, array in arrays.items():
         model.graph.initializer.append(numpy_helper.from_array(array, name))
     feeds = {
         "x": rng.integers(0, 255, (2, 5, 16)).astype(np.uint8),
