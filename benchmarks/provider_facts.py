@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -133,9 +133,12 @@ def _merged(cases: Sequence[Case]) -> onnx.ModelProto:
     return merged
 
 
-def asked(target: Target) -> dict[str, list[str]]:
-    """The versions of each operator that a provider takes, as ranges of operator sets."""
-    cases = [*node_tests(), *examples()]
+def asked(target: Target, only: Collection[str]) -> dict[str, list[str]]:
+    """The versions of each operator that a provider takes, as ranges of operator sets.
+
+    ``only`` names operators; all are asked for when it is empty.
+    """
+    cases = [case for case in (*node_tests(), *examples()) if not only or case.label in only]
     versions: dict[str, set[int]] = defaultdict(set)
     for opset in range(_NEWEST, _OLDEST - 1, -1):
         by_imports: dict[tuple[tuple[str, int], ...], list[Case]] = defaultdict(list)
@@ -180,9 +183,11 @@ def _range(start: int, end: int) -> str:
     return f"{start}" if start == end else f"{start}-{end}"
 
 
-def differences(name: str, old: OperatorTable, new: OperatorTable) -> Iterator[str]:
-    """The lines that say how two tables of a target differ."""
-    for label in sorted(old.operators.keys() | new.operators.keys()):
+def differences(
+    name: str, old: OperatorTable, new: OperatorTable, only: Collection[str]
+) -> Iterator[str]:
+    """The lines that say how two tables of a target differ, in some operators or in all."""
+    for label in sorted(only or old.operators.keys() | new.operators.keys()):
         before, after = old.operators.get(label), new.operators.get(label)
         if before != after:
             yield f"{name}: {label}: {_shown(before)} -> {_shown(after)}"
@@ -198,7 +203,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--write", action="store_true", help="write the tables that differ")
+    parser.add_argument("--only", default="", help="operators to ask for, separated by commas")
     options = parser.parse_args()
+    only = set(filter(None, options.only.split(",")))
+    if only and options.write:
+        parser.error("--write needs the answers for all operators: leave out --only")
     tables = read_tables()
     now = documented_here()
     target = named("webgpu")
@@ -206,11 +215,11 @@ def main() -> None:
         assert target.plugin is not None
         plugin = f"{target.plugin.package} {target.version}"
         origin = f"{plugin} with onnxruntime {onnxruntime.__version__}, asked"
-        now["webgpu"] = OperatorTable(origin, TODAY, asked(target))
+        now["webgpu"] = OperatorTable(origin, TODAY, asked(target, only))
     else:
         print(f"webgpu: nothing asked, its provider is not installed: {target.install}")
     for name, table in now.items():
-        lines = list(differences(name, tables[name], table))
+        lines = list(differences(name, tables[name], table, only if name == "webgpu" else set()))
         print("\n".join(lines) or f"{name}: as {table.origin} states it")
     if options.write:
         write_tables({**tables, **now})
