@@ -210,3 +210,72 @@ class LowerContribRangePattern(_LowerOtherDomain):
         "<float d = {1}> { y = Range(s, l, d) }",
         ranges=(("s", 0, 3), ("l", 4, 9), ("d", 1, 2)),
     )
+
+
+class LowerContribUniquePattern(_LowerOtherDomain):
+    """com.microsoft.Unique(x) → Unique(x, sorted=0)
+
+    What: the same results; the standard operator has the first positions as well, which are not
+    read.
+    Refuses when:
+    1. x is not a vector of floats (checked by the matcher).
+    """
+
+    min_opset = 11
+    operand_types = {"x": frozenset((TensorProto.FLOAT,))}  # (1)
+    operand_ranks = {"x": 1}  # (1)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
+        return g.op.Unique(x, domain="com.microsoft", outputs=g.variadic("results"))
+
+    def apply_pattern(self, g: PatternRewriter, x: str, results: tuple[str, ...]) -> Any:
+        values, _, places, counts = g.op.Unique(x, sorted=0, outputs=4)
+        return (values, places, counts)[: len(results)]
+
+    examples = Example.only(
+        "agraph (float[n] x) => (float[k] y, int64[n] i, int64[k] c) { "
+        "y, i, c = com.microsoft.Unique(x) }",
+        "{ y, f, i, c = Unique <sorted = 0> (x) }",
+        ranges=(("x", 0, 3),),
+    )
+
+
+class LowerConvTransposeWithDynamicPadsPattern(_LowerOtherDomain):
+    """com.microsoft.ConvTransposeWithDynamicPads(x, w, pads, bias) → ConvTranspose(x, w, bias)
+
+    What: constant pads are an attribute of the standard operator.
+    Refuses when:
+    1. the pads are not constant, or auto_pad is set.
+    2. the tensors are not float (checked by the matcher).
+    """
+
+    exactness = "rounding"
+    operand_types = {"x": frozenset((TensorProto.FLOAT,))}  # (2)
+    derives = ("attributes",)
+
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, w: Symbol, pads: Optional, bias: Optional
+    ) -> Symbol:
+        return g.op.ConvTransposeWithDynamicPads(
+            *(x, w, pads, bias), domain="com.microsoft", attributes=g.capture("written")
+        )
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        pads = g.get_computed_constant(m.pads) if m.pads else np.zeros(0, np.int64)
+        if pads is None or m.written.get("auto_pad", "NOTSET") != "NOTSET":  # (1)
+            return self.none(m.nodes[0], msg="the pads are not constant, or auto_pad is set")
+        widths = {"pads": pads.reshape(-1).tolist()} if pads.size else {}
+        # An empty list stands for the default.
+        written = {name: value for name, value in m.written.items() if value != []}
+        return m.derive(attributes={**written, **widths})
+
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, w: str, bias: str, attributes: dict[str, Any], **m: Any
+    ) -> str:
+        return g.op.ConvTranspose(x, w, bias or None, **attributes)
+
+    examples = Example.only(
+        "agraph (float[n,2,h] x, float[2,3,3] w, float[3] b) => (float[n,3,i] y) <int64[2] p = {1, "
+        "0}> { y = com.microsoft.ConvTransposeWithDynamicPads <strides = [2]> (x, w, p, b) }",
+        "{ y = ConvTranspose <strides = [2], pads = [1, 0]> (x, w, b) }",
+    )
