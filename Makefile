@@ -11,7 +11,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks lab docs setup.py
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-loaded test-old-cpu check-figures check quick test-torch test-recipes test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses batteries pairs mutation gate lint lock format types docs site release image nightly nightly-shard coverage coverage-of-change workarounds workflows oldest bench performance new-pattern clean
+.PHONY: help demo test test-loaded test-old-cpu check-figures provider-facts check quick test-torch test-recipes test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses batteries pairs mutation gate lint lock format types docs site release image nightly nightly-shard coverage coverage-of-change workarounds workflows oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -73,6 +73,11 @@ check-figures: $(VENV)/.test ## compare the measured pages and the table of kern
 	$(BIN)/python -m benchmarks.operators --check
 	$(BIN)/python -m tests.facts.kernels --check
 	$(BIN)/python -m lab.conformance --check
+
+# FACTS=--write writes the tables that differ.
+provider-facts: $(VENV)/.test ## ask the installed providers which operators they take, and compare the answers with the tables of targets (FACTS=--write: write them)
+	-$(BIN)/python -m tests.facts.kernels --check
+	$(BIN)/python -W ignore -m benchmarks.provider_facts $(FACTS)
 
 check: lint ## check style and types, and run the tests that are not slow
 	@$(MAKE) --no-print-directory --jobs=2 types quick  # mypy has one process: the tests use the other cores

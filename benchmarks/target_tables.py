@@ -3,21 +3,24 @@
     npm pack onnxruntime-web && tar xzf onnxruntime-web-*.tgz
     python -m benchmarks.target_tables package/docs 1.30.0
 
-The tables of Core ML and NNAPI come with the installed onnxruntime. Only names and versions are
-taken over.
+The tables of Core ML and NNAPI come with the installed onnxruntime, the table of WebNN with the
+package. Only names and versions are taken over. `benchmarks.provider_facts` writes the table of
+WebGPU.
 """
 
 import argparse
+import datetime
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import onnxruntime
 
+TODAY: Final = datetime.datetime.now(datetime.UTC).date().isoformat()
 OUT: Final = Path(__file__).parents[1] / "xoptim" / "targets" / "tables.toml"
 _WEB: Final = re.compile(r"^\| (\w+) \|(.*?)\|")
 _SET: Final = re.compile(r"([\w.]+)\(([^)]*)\)")
@@ -45,47 +48,74 @@ def mobile(text: str) -> Iterator[tuple[str, list[str]]]:
             yield (name if row[1] == "ai.onnx" else f"{row[1]}::{name}"), []
 
 
+class OperatorTable(NamedTuple):
+    """The operators of a target: where the table comes from, when it was written, and the ranges of
+    operator sets of each operator.
+    """
+
+    origin: str
+    date: str
+    operators: Mapping[str, Sequence[str]]
+
+
+def documented_here() -> dict[str, OperatorTable]:
+    """The tables of Core ML and NNAPI in the installed onnxruntime."""
+    helpers = resources.files("onnxruntime.tools.mobile_helpers")
+    origin = f"onnxruntime {onnxruntime.__version__}"
+    return {
+        name: OperatorTable(
+            origin, TODAY, joined(mobile((helpers / file).read_text(encoding="utf-8")))
+        )
+        for name, file in (
+            ("coreml", "coreml_supported_mlprogram_ops.md"),
+            ("nnapi", "nnapi_supported_ops.md"),
+        )
+    }
+
+
+def joined(rows: Iterable[tuple[str, Sequence[str]]]) -> dict[str, list[str]]:
+    """The ranges of each operator, of which a table may have several rows."""
+    operators: dict[str, list[str]] = {}
+    for operator, ranges in rows:
+        operators.setdefault(operator, []).extend(ranges)
+    return operators
+
+
+def read_tables() -> dict[str, OperatorTable]:
+    """The tables of the file, by target."""
+    tables = tomllib.loads(OUT.read_text(encoding="utf-8"))
+    return {
+        name: OperatorTable(table["origin"], table["date"], table["operators"])
+        for name, table in tables.items()
+    }
+
+
+def write_tables(tables: Mapping[str, OperatorTable]) -> None:
+    """Write the file."""
+    lines = [
+        "# Operators and ranges of operator sets that targets support; [] stands for any version.",
+        "# `make provider-facts` compares coreml, nnapi and webgpu with what is installed,",
+        "# `python -m benchmarks.target_tables` writes webnn out of the package onnxruntime-web.",
+    ]
+    for name, table in tables.items():
+        lines += ["", f"[{name}]", f'origin = "{table.origin}"', f'date = "{table.date}"']
+        lines.append(f"[{name}.operators]")
+        lines += [
+            f'"{operator}" = {json.dumps(list(ranges))}'
+            for operator, ranges in sorted(table.operators.items())
+        ]
+    OUT.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     """Read the tables, and write the file."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("docs", type=Path, help="folder of webgpu-operators.md and the like")
+    parser.add_argument("docs", type=Path, help="folder of webnn-operators.md")
     parser.add_argument("version", help="version of onnxruntime-web")
-    given = parser.parse_args()
-    helpers = resources.files("onnxruntime.tools.mobile_helpers")
-    tables = {
-        name: (
-            f"onnxruntime-web {given.version}",
-            web((given.docs / f"{name}-operators.md").read_text(encoding="utf-8")),
-        )
-        for name in ("webgpu", "webnn")
-    }
-    for name, file in (
-        ("coreml", "coreml_supported_mlprogram_ops.md"),
-        ("nnapi", "nnapi_supported_ops.md"),
-    ):
-        tables[name] = (
-            f"onnxruntime {onnxruntime.__version__}",
-            mobile((helpers / file).read_text(encoding="utf-8")),
-        )
-    lines = [
-        "# Operators and ranges of operator sets as documented; [] stands for any version.",
-        "# `python -m benchmarks.target_tables` writes webgpu, webnn, coreml and nnapi, and keeps "
-        "the others.",
-    ]
-    kept = tomllib.loads(OUT.read_text(encoding="utf-8"))
-    others = {name: table for name, table in kept.items() if name not in tables}
-    written = {
-        **tables,
-        **{name: (each["origin"], each["operators"].items()) for name, each in others.items()},
-    }
-    for name, (origin, rows) in written.items():
-        lines += ["", f"[{name}]", f'origin = "{origin}"', f"[{name}.operators]"]
-        merged: dict[str, list[str]] = {}
-        for operator, ranges in rows:
-            merged.setdefault(operator, []).extend(ranges)
-        for operator, ranges in sorted(merged.items()):
-            lines.append(f'"{operator}" = {json.dumps(ranges)}')
-    OUT.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    options = parser.parse_args()
+    text = (options.docs / "webnn-operators.md").read_text(encoding="utf-8")
+    table = OperatorTable(f"onnxruntime-web {options.version}", TODAY, joined(web(text)))
+    write_tables({**read_tables(), "webnn": table, **documented_here()})
 
 
 if __name__ == "__main__":

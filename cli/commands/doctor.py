@@ -133,7 +133,9 @@ def _print_installation(installation: Diagnosis, settings: str | None) -> None:
 
 
 def _state(target: TargetState) -> str:
-    """Version and devices of a target, or why it cannot be used."""
+    """Version and devices of a target, or why it cannot be used; the origin of a table."""
+    if target.table:
+        return f"{target.device} of {target.table}"
     if not target.fault:
         return f"version {target.version}, {target.device}" if target.version else target.device
     return f"version {target.version}, but {target.fault}" if target.version else target.fault

@@ -17,6 +17,7 @@ from xoptim.api.preparing import Source
 from xoptim.diagnose.explanation import JsonForm, JsonResult, within
 from xoptim.targets import Failing, PlacedNode, Target, every as every_target, named, place
 from xoptim.targets.bisect import smallest_failing
+from xoptim.targets.tables import table_of
 from xoptim.verification import ProviderUnavailable, library_file
 
 from ..exit_codes import DIFFERENT, UNAVAILABLE
@@ -259,6 +260,9 @@ def _print_placement(
         for (operator, reason, advice), count in counts.most_common():
             rows.add(operator, str(count), reason, advice)
         rows.print(console)
+        table = table_of(answer.target.name) if placement.source == "table" else None
+        if table is not None:
+            console.print(f"the table is of {table}", highlight=False, soft_wrap=True)
 
 
 def _failing_lines(answer: _Answer, placement: Placement) -> Iterator[str]:

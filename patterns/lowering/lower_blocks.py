@@ -13,12 +13,17 @@ from .._folding import Array, constant
 from ._lowering import _Lowering
 
 _TYPES: Final = {
+    (2, True): TensorProto.INT4,
+    (2, False): TensorProto.UINT4,
     (4, True): TensorProto.INT4,
     (4, False): TensorProto.UINT4,
     (8, True): TensorProto.INT8,
     (8, False): TensorProto.UINT8,
 }
 BITS: Final = (4, 8)
+"""The numbers of bits of all operators with block-wise quantized weights."""
+_ROW_BITS: Final = (2, *BITS)
+"""The numbers of bits of those with rows of blocks."""
 _ATTRIBUTES: Final = {"bits", "block_size", "gather_axis", "quantize_axis"}
 _EXACT: Final = (0, 1)
 """Levels of accuracy with which the kernels compute in 32-bit floats."""
@@ -36,7 +41,8 @@ class LowerGatherBlockQuantizedPattern(_LowerBlocks):
     block_size=b), i)
 
     What: stores the integers of 4 or 8 bits as a matrix of their own type, which is signed without
-    zero points. The embedding is dequantized before rows are read, as Gather reads no int4.
+    zero points; integers of 2 bits are stored in 4. The embedding is dequantized before rows are
+    read, as Gather reads no int4.
     Why: only ONNX Runtime's own providers run the operator; OpenVINO and others support block-wise
     quantization by DequantizeLinear.
     Refuses when:
@@ -67,13 +73,14 @@ class LowerGatherBlockQuantizedPattern(_LowerBlocks):
             table.ndim == 2 and scales.ndim == 2 and g.try_infer_type(m.w) == TensorProto.UINT8
         )
         is_usual = (
-            written["gather_axis"] == 0
+            written["gather_axis"] in (0, -2)
             and written["quantize_axis"] in (1, -1)
             and written.keys() == _ATTRIBUTES
         )
-        if not is_matrix or not is_usual or bits not in BITS:  # (2)
+        if not is_matrix or not is_usual or bits not in _ROW_BITS:  # (2)
             return self.none(
-                node, msg="the data is not a constant 4- or 8-bit matrix in blocks along its rows"
+                node,
+                msg="the data is not a constant 2-, 4- or 8-bit matrix in blocks along its rows",
             )
         columns = table.shape[1] * 8 // bits
         if scales.shape != (len(table), columns // block) or columns % block:  # (2)
@@ -122,12 +129,12 @@ class LowerMatMulNBitsPattern(_LowerBlocks):
     """com.microsoft.MatMulNBits(x, w, s, z) → MatMul(x, DequantizeLinear(w, s, z, block_size=b))
 
     What: stores the integers of 4 or 8 bits as a matrix of their own type, which is signed without
-    zero points.
+    zero points; integers of 2 bits are stored in 4.
     Why: only ONNX Runtime's own providers run the operator; OpenVINO and others support block-wise
     quantization by DequantizeLinear.
     Refuses when:
     1. the weights, scales or zero points are not constant.
-    2. the integers do not have 4 or 8 bits, or a row does not consist of whole blocks.
+    2. the integers do not have 2, 4 or 8 bits, or a row does not consist of whole blocks.
     3. the types are not float, or zero points are not integers.
     4. the operator may quantize x (`accuracy_level`), which MatMul does not do.
     5. the rank of x is unknown or 1, or the bias is not as long as a row of the result.
@@ -153,8 +160,10 @@ class LowerMatMulNBitsPattern(_LowerBlocks):
                 node, msg="accuracy_level allows the kernel to quantize the activations"
             )
         bits, block, terms, columns = (written[name] for name in ("bits", "block_size", "K", "N"))
-        if bits not in BITS or terms % block:  # (2)
-            return self.none(node, msg="bits is not 4 or 8, or K is not a multiple of block_size")
+        if bits not in _ROW_BITS or terms % block:  # (2)
+            return self.none(
+                node, msg="bits is not 2, 4 or 8, or K is not a multiple of block_size"
+            )
         kinds = [g.try_infer_type(name) for name in (m.w, m.s, m.z) if name]
         # (3)
         if kinds[:2] != [TensorProto.UINT8, TensorProto.FLOAT] or kinds[2:] not in (
@@ -207,16 +216,15 @@ class LowerMatMulNBitsPattern(_LowerBlocks):
 
 
 def unpacked(rows: Array, bits: int, count: int) -> Array:
-    """The first ``count`` integers of each row of bytes; the lower half of a byte comes first."""
-    if bits == 8:
-        return rows[:, :count]
-    pairs = np.stack([rows & 15, rows >> 4], axis=-1)
-    return pairs.reshape(len(rows), -1)[:, :count]
+    """The first ``count`` integers of each row of bytes; the lowest bits of a byte come first."""
+    mask = (1 << bits) - 1
+    parts = np.stack([(rows >> shift) & mask for shift in range(0, 8, bits)], axis=-1)
+    return parts.reshape(len(rows), -1)[:, :count]
 
 
 def stored(integers: Array, bits: int, *, is_centred: bool) -> Array:
-    """Integers in a type of ``bits`` bits; with ``is_centred``, for operators without zero points,
-    in a signed type with 0 for the middle.
+    """Integers in a type of ``bits`` bits, or of 4 for 2 bits; with ``is_centred``, for operators
+    without zero points, in a signed type with 0 for the middle.
     """
     dtype = numpy_dtype(_TYPES[bits, is_centred])
     shifted = integers.astype(np.int16) - (1 << (bits - 1)) if is_centred else integers

@@ -5,10 +5,10 @@ from typing import Any
 from onnx import TensorProto
 
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
-from xoptim.match.trace import Variadic
+from xoptim.match.trace import Optional, Variadic
 
 from ._layouts import channels_first, channels_last
-from ._lowering import _Lowering
+from ._lowering import ATTENTION_FLOATS, _Lowering
 
 
 class _LowerChannelsLast(_Lowering):
@@ -83,4 +83,37 @@ class LowerContribQLinearConvPattern(_LowerChannelsLast):
         "com.microsoft.QLinearConv(x, s, u, w, s, u, t, v) }",
         "<float a = {0.25}, float b = {2}, uint8 c = {128}, uint8 d = {3}, uint8[2,2,1,2] e = {10, "
         "200, 130, 7, 128, 255, 0, 90}> { y = QLinearConv(x, a, c, e, a, c, b, d) }",
+    )
+
+
+class LowerNhwcConvPattern(_LowerChannelsLast):
+    """com.microsoft.NhwcConv(x, w, bias) → Transpose(Conv(Transpose(x), w, bias))
+
+    Why: ONNX Runtime runs the operator on CUDA only; its optimizer for diffusion models writes it.
+    Refuses when:
+    1. the rank is unknown.
+    2. the type is not float32 or float16 (checked by the matcher).
+    """
+
+    operand_types = {"x": ATTENTION_FLOATS}  # (2)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, bias: Optional) -> Symbol:
+        return g.op.NhwcConv(x, w, bias, domain="com.microsoft", attributes=g.capture("written"))
+
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, w: str, bias: str, rank: int, written: dict[str, Any]
+    ) -> str:
+        result = g.op.Conv(channels_first(g, x, rank), w, bias or None, **written)
+        return channels_last(g, result, rank)
+
+    examples = Example.pairs(
+        "agraph (float[n,h,w,2] x, float[3,2,3,3] k, float[3] b) => (float[n,i,j,3] y) { y = "
+        "com.microsoft.NhwcConv <pads = [1, 1, 1, 1], strides = [1, 2]> (x, k, b) }",
+        "{ t = Transpose <perm = [0, 3, 1, 2]> (x) "
+        "c = Conv <pads = [1, 1, 1, 1], strides = [1, 2]> (t, k, b) "
+        "y = Transpose <perm = [0, 2, 3, 1]> (c) }",
+        "agraph (float[n,h,w,4] x, float[4,1,1,1] k) => (float[n,h,w,4] y) { y = "
+        "com.microsoft.NhwcConv <group = 4> (x, k) }",
+        "{ t = Transpose <perm = [0, 3, 1, 2]> (x) c = Conv <group = 4> (t, k) "
+        "y = Transpose <perm = [0, 2, 3, 1]> (c) }",
     )

@@ -50,7 +50,7 @@ class LowerContribAttentionPattern(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node, shape = m.nodes[0], g.try_infer_shape(m.x) or ()
-        if len({g.try_infer_type(name) for name in (m.x, m.w, m.b, m.mask) if name}) > 1:  # (1)
+        if not self.has_types(g, m):  # (1)
             return self.none(node, msg="the types differ")
         if any(m.written.get(name) for name in ("do_rotary", "past_present_share_buffer")):  # (4)
             return self.none(node, msg="do_rotary or past_present_share_buffer is set")
@@ -68,24 +68,34 @@ class LowerContribAttentionPattern(_Lowering):
         padding = g.try_infer_shape(m.padding) if m.padding else (shape[0], keys)
         if padding == (shape[0],):  # lengths, which become padding of that form
             padding = (shape[0], keys)
-        mask = (g.try_infer_shape(m.mask) or ()) if m.mask else (1, 1, shape[1], keys)
+        name = m.get("mask")
+        mask = (g.try_infer_shape(name) or ()) if name else (1, 1, shape[1], keys)
         if padding != (shape[0], keys) or len(mask) != 4 or mask[2:] != (shape[1], keys):  # (3)
             return self.none(
                 node, msg="the padding mask or the attention bias has an unsupported shape"
             )
         return m.derive(widths=widths)
 
+    def has_types(self, g: GraphView, m: Match) -> bool:
+        """Whether the types of the operands fit together."""
+        return len({g.try_infer_type(name) for name in (m.x, m.w, m.b, m.mask) if name}) == 1
+
+    def projected(self, g: PatternRewriter, x: str, w: str, **m: Any) -> str:
+        """The product of x and w, as floats."""
+        return g.op.MatMul(x, w)
+
     def apply_pattern(
         self, g: PatternRewriter, x: str, w: str, b: str, widths: list[int], **m: Any
     ) -> Any:
-        packed = g.op.Split(g.op.Add(g.op.MatMul(x, w), b), split=widths, axis=-1, outputs=3)
+        total = g.op.Add(self.projected(g, x, w, **m), b)
+        packed = g.op.Split(total, split=widths, axis=-1, outputs=3)
         past = ["", ""]
         if m["past"]:
             past = [g.op.Gather(m["past"], np.array(place), axis=0) for place in (0, 1)]
         padding = m["padding"]
         if padding and g.has_rank(padding) and g.get_rank(padding) == 1:
             padding = _padding(g, padding, x, m["past"])
-        extra = ExtraOperands("", padding, m["mask"], *past)
+        extra = ExtraOperands("", padding, m.get("mask", ""), *past)
         y, k, v = multi_head(g, packed, extra, m["heads"], widths, m["written"])
         if len(m["results"]) < 2:
             return y

@@ -1,10 +1,12 @@
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from onnx import TensorProto
 
+from xoptim.facts.shapes import Shape
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
+from .._shapes import may_be_empty
 from ._lowering import _Lowering
 
 _LINEAR: Final = (None, "bilinear", "linear")
@@ -15,10 +17,19 @@ _SPATIAL: Final = 2
 class _Form(NamedTuple):
     """How positions become pixels: the shape of the image, and the attributes of the operator."""
 
-    shape: tuple[int, int, int, int]
+    shape: Shape
     is_linear: bool
     padding: str
     is_aligned: bool
+
+
+class _Side(NamedTuple):
+    """The length of one side of the image, and the position of its last pixel: numbers, or results
+    of operators where the length is dynamic.
+    """
+
+    length: float | str
+    last: float | str
 
 
 class LowerGridSamplePattern(_Lowering):
@@ -26,14 +37,16 @@ class LowerGridSamplePattern(_Lowering):
 
     What: computes the positions in pixels, and gathers the channels of the nearest pixel, or of
     four pixels, which are multiplied by their weights. Padding by zeros is a border of zeros around
-    the image, to which positions outside are moved; other positions are clipped or reflected.
+    the image, to which positions outside are moved; other positions are clipped or reflected. Where
+    the image has a dynamic size, the positions are computed from its Shape.
     Why: RT-DETR, D-FINE and other detectors use the operator, which WebGPU lacks from operator set
     20 on, and many compilers for NPUs lack.
     Refuses when:
     1. the type is not float (checked by the matcher).
-    2. the image or the grid does not have rank 4 with known sizes, or the image is empty.
+    2. the image or the grid does not have rank 4, the number of channels is unknown, or the image
+       may be empty, unless zeros are around it.
     3. the interpolation is cubic.
-    4. positions are reflected at a line of pixels, of which there is only one.
+    4. positions are reflected at a line of pixels, of which there may be only one.
     """
 
     exactness = "finite"  # positions that are not finite
@@ -50,41 +63,43 @@ class LowerGridSamplePattern(_Lowering):
         return g.op.GridSample(x, grid, **captured)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        node, shape, grid = m.nodes[0], g.static_shape(m.x), g.static_shape(m.grid)
+        node, shape, grid = m.nodes[0], g.try_infer_shape(m.x), g.try_infer_shape(m.grid)
         if shape is None or grid is None or len(shape) != 4 or len(grid) != 4:  # (2)
-            return self.none(node, msg="the shapes are unknown, or do not have rank 4")
-        if 0 in shape or grid[3] != _SPATIAL or grid[0] != shape[0]:  # (2)
-            return self.none(node, msg="the image is empty, or the grid does not fit")
+            return self.none(node, msg="the shapes do not have rank 4")
+        if not isinstance(shape[1], int) or grid[3] != _SPATIAL or grid[0] != shape[0]:  # (2)
+            return self.none(node, msg="the channels are unknown, or the grid does not fit")
         padding = m.padding_mode or "zeros"
         if padding not in _PADDINGS or m.mode not in (*_LINEAR, "nearest"):  # (3)
             return self.none(node, msg="the interpolation is cubic")
+        if 0 in shape:  # (2)
+            return self.none(node, msg="the image is empty")
+        if padding != "zeros" and (reason := may_be_empty(g, shape[2:])):  # (2)
+            return self.none(node, msg=reason)
         is_aligned = bool(m.align_corners)
-        if padding == "reflection" and is_aligned and 1 in shape[2:]:  # (4)
-            return self.none(node, msg="positions are reflected at a single line of pixels")
-        n, c, h, w = shape
-        return m.derive(form=_Form((n, c, h, w), m.mode in _LINEAR, padding, is_aligned))
+        lines = [size for size in shape[2:] if isinstance(size, int) and size > 1]
+        if padding == "reflection" and is_aligned and len(lines) < _SPATIAL:  # (4)
+            return self.none(node, msg="positions may be reflected at a single line of pixels")
+        return m.derive(form=_Form(shape, m.mode in _LINEAR, padding, is_aligned))
 
     def apply_pattern(self, g: PatternRewriter, x: str, grid: str, form: _Form) -> str:
-        n, c, h, w = form.shape
         image = g.op.Transpose(x, perm=[0, 2, 3, 1])
         if form.padding == "zeros":
             image = g.op.Pad(image, np.array([0, 1, 1, 0, 0, 1, 1, 0], np.int64))
-            h, w = h + 2, w + 2
-        rows = g.op.Reshape(image, np.array([n * h * w, c], np.int64))
+        rows = g.op.Reshape(image, _rows_shape(form))
         columns, lines = (
-            _pixels(g, g.op.Gather(grid, np.array(axis), axis=3), size, form)
-            for axis, size in ((0, form.shape[3]), (1, form.shape[2]))
+            _pixels(g, g.op.Gather(grid, np.array(place), axis=3), _side(g, x, axis, form), form)
+            for place, axis in ((0, 3), (1, 2))
         )
-        first = np.arange(0, n * h * w, h * w, dtype=np.int32).reshape(n, 1, 1)
+        width, first = _steps(g, x, form)
         result = None
         for line, height in lines:
-            start = g.op.Mul(line, np.array(w, np.int32))
-            start = g.op.Add(start, first) if n > 1 else start
-            for column, width in columns:
+            start = g.op.Mul(line, width)
+            start = start if first is None else g.op.Add(start, first)
+            for column, breadth in columns:
                 pixel = g.op.Gather(rows, g.op.Add(start, column), axis=0)
                 if not form.is_linear:
                     return g.op.Transpose(pixel, perm=[0, 3, 1, 2])
-                term = g.op.Mul(pixel, g.op.Unsqueeze(g.op.Mul(height, width), axes=[3]))
+                term = g.op.Mul(pixel, g.op.Unsqueeze(g.op.Mul(height, breadth), axes=[3]))
                 result = term if result is None else g.op.Add(result, term)
         return g.op.Transpose(result, perm=[0, 3, 1, 2])
 
@@ -123,44 +138,102 @@ class LowerGridSamplePattern(_Lowering):
     )
 
 
-def _pixels(g: PatternRewriter, x: str, size: int, form: _Form) -> list[tuple[str, str]]:
+def _padded(form: _Form) -> int:
+    """The number of lines of zeros around the image."""
+    return 2 if form.padding == "zeros" else 0
+
+
+def _rows_shape(form: _Form) -> np.ndarray:
+    """The shape of all pixels of all images, one per row."""
+    n, c, h, w = form.shape
+    border = _padded(form)
+    if isinstance(n, int) and isinstance(h, int) and isinstance(w, int):
+        return np.array([n * (h + border) * (w + border), c], np.int64)
+    return np.array([-1, c], np.int64)
+
+
+def _side(g: PatternRewriter, x: str, axis: int, form: _Form) -> _Side:
+    """The length of the image along an axis."""
+    size = form.shape[axis]
+    if isinstance(size, int):
+        return _Side(float(size), float(size - 1))
+    length = g.op.Cast(_length(g, x, axis), to=TensorProto.FLOAT)
+    return _Side(length, g.op.Sub(length, 1.0))
+
+
+def _length(g: PatternRewriter, x: str, axis: int) -> str:
+    """The length of an axis as a scalar of 64 bits."""
+    return g.op.Squeeze(g.op.Shape(x, start=axis, end=axis + 1), axes=[0])
+
+
+def _steps(g: PatternRewriter, x: str, form: _Form) -> tuple[Any, Any]:
+    """The number of rows from one line of pixels to the next, and the first row of each image, of
+    shape (batch, 1, 1); ``None`` for one image.
+    """
+    n, _, h, w = form.shape
+    border = _padded(form)
+    if isinstance(n, int) and isinstance(h, int) and isinstance(w, int):
+        size = (h + border) * (w + border)
+        first = np.arange(0, n * size, size, dtype=np.int32).reshape(n, 1, 1) if n > 1 else None
+        return np.array(w + border, np.int32), first
+    height, width = (_length(g, x, axis) for axis in (2, 3))
+    if border:
+        height, width = (g.op.Add(length, border) for length in (height, width))
+    step = g.op.Cast(width, to=TensorProto.INT32)
+    if n == 1:
+        return step, None
+    images = g.op.Range(np.array(0), _length(g, x, 0), np.array(1))
+    firsts = g.op.Mul(images, g.op.Mul(height, width))
+    column = g.op.Reshape(g.op.Cast(firsts, to=TensorProto.INT32), np.array([-1, 1, 1], np.int64))
+    return step, column
+
+
+def _pixels(g: PatternRewriter, x: str, side: _Side, form: _Form) -> list[tuple[str, str]]:
     """The indices of the pixels along one axis, and their weights, for positions from -1 to 1."""
     if form.is_aligned:
-        place = g.op.Mul(g.op.Div(g.op.Add(x, 1.0), 2.0), float(size - 1))
+        place = g.op.Mul(g.op.Div(g.op.Add(x, 1.0), 2.0), side.last)
     else:
-        scaled = g.op.Mul(g.op.Add(x, 1.0), float(size))
+        scaled = g.op.Mul(g.op.Add(x, 1.0), side.length)
         place = g.op.Div(g.op.Sub(scaled, 1.0), 2.0)
     if not form.is_linear:
-        rounded = _inside(g, g.op.Round(place), size, form)
-        return [(_index(g, rounded, size, form), "")]
-    place = _inside(g, place, size, form)
+        rounded = _inside(g, g.op.Round(place), side, form)
+        return [(_index(g, rounded, side, form), "")]
+    place = _inside(g, place, side, form)
     low = g.op.Floor(place)
     high = g.op.Add(low, 1.0)
     return [
-        (_index(g, low, size, form), g.op.Sub(high, place)),
-        (_index(g, high, size, form), g.op.Sub(place, low)),
+        (_index(g, low, side, form), g.op.Sub(high, place)),
+        (_index(g, high, side, form), g.op.Sub(place, low)),
     ]
 
 
-def _inside(g: PatternRewriter, place: str, size: int, form: _Form) -> str:
+def _inside(g: PatternRewriter, place: str, side: _Side, form: _Form) -> str:
     """Positions in pixels, clipped to the image or reflected at its edges."""
     if form.padding == "border":
-        return g.op.Clip(place, min=0.0, max=float(size - 1))
+        return _clipped(g, place, 0.0, side.last)
     if form.padding == "zeros":
         return place
     # The edges of the image are the centers of pixels, or lie half a pixel outside of them.
     low = 0.0 if form.is_aligned else -0.5
-    length = size - 1 - 2 * low
+    length = side.last if form.is_aligned else side.length
+    turn = g.op.Mul(length, 2.0) if isinstance(length, str) else 2 * length
     distance = g.op.Abs(g.op.Sub(place, low))
-    turns = g.op.Floor(g.op.Div(distance, 2 * length))
-    rest = g.op.Sub(distance, g.op.Mul(turns, 2 * length))
-    return g.op.Add(g.op.Min(rest, g.op.Sub(2 * length, rest)), low)
+    turns = g.op.Floor(g.op.Div(distance, turn))
+    rest = g.op.Sub(distance, g.op.Mul(turns, turn))
+    return g.op.Add(g.op.Min(rest, g.op.Sub(turn, rest)), low)
 
 
-def _index(g: PatternRewriter, place: str, size: int, form: _Form) -> str:
+def _index(g: PatternRewriter, place: str, side: _Side, form: _Form) -> str:
     """A whole number as an index, of the image with its border if that is padded."""
     if form.padding == "zeros":
-        clipped = g.op.Add(g.op.Clip(place, min=-1.0, max=float(size)), 1.0)
+        clipped = g.op.Add(_clipped(g, place, -1.0, side.length), 1.0)
     else:
-        clipped = g.op.Clip(place, min=0.0, max=float(size - 1))
+        clipped = _clipped(g, place, 0.0, side.last)
     return g.op.Cast(clipped, to=TensorProto.INT32)
+
+
+def _clipped(g: PatternRewriter, place: str, low: float, high: float | str) -> str:
+    """Positions from a number to another one, which may be computed."""
+    if isinstance(high, str):
+        return g.op.Min(g.op.Max(place, low), high)
+    return g.op.Clip(place, min=low, max=high)

@@ -164,7 +164,8 @@ class LowerInstanceNormalizationPattern(_LowerNormalization):
     """InstanceNormalization(x, scale, bias) → (x - mean) / √(variance + epsilon) · scale + bias
 
     What: writes the formula with ReduceMean over all axes after the second, Sub, Mul, Sqrt and Div;
-    16-bit floats are computed in 32 bits, as in the operator.
+    16-bit floats are computed in 32 bits, as in the operator. A scale of 1 with a bias of 0 is not
+    written.
     Why: some runtimes lack the operator, or a kernel of it for a type or rank.
     Refuses when:
     1. the type is unknown (checked by the matcher).
@@ -174,7 +175,7 @@ class LowerInstanceNormalizationPattern(_LowerNormalization):
 
     min_opset = 7
     operand_types = {"x": COMPUTED}  # (1)
-    derives = ("rank", "dtype", "number")
+    derives = ("rank", "dtype", "number", "is_plain")
 
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, scale: Constant, bias: Constant
@@ -189,7 +190,8 @@ class LowerInstanceNormalizationPattern(_LowerNormalization):
         for name in (m.scale, m.bias):  # (3)
             rounded(doubles(g, name), constant(g, name).dtype, terms=())
         number = g.get_attribute(m.nodes[0], "epsilon")
-        return m.derive(rank=rank, dtype=g.try_infer_type(m.x), number=number)
+        is_plain = bool((doubles(g, m.scale) == 1).all() and (doubles(g, m.bias) == 0).all())
+        return m.derive(rank=rank, dtype=g.try_infer_type(m.x), number=number, is_plain=is_plain)
 
     def apply_pattern(
         self,
@@ -200,9 +202,12 @@ class LowerInstanceNormalizationPattern(_LowerNormalization):
         rank: int,
         dtype: int,
         number: float,
+        is_plain: bool,
     ) -> str:
         axes = list(range(2 - rank, 0))
         normal = divided(g, centered(g, widened(g, x, dtype), axes), axes, number)
+        if is_plain:
+            return narrowed(g, normal, dtype)
         factor, shift = (along_channels(g, widened(g, name, dtype), rank) for name in (scale, bias))
         return narrowed(g, g.op.Add(g.op.Mul(normal, factor), shift), dtype)
 
@@ -321,8 +326,7 @@ class LowerGroupNormalizationPattern(_LowerNormalization):
     in groups
 
     What: Reshape makes an axis of the groups, and an axis of the numbers of a group, along which
-    they are normalized; 16-bit floats are computed in 32 bits, as in the operator. The deprecated
-    operator of sets 18 to 20 is not lowered.
+    they are normalized; 16-bit floats are computed in 32 bits, as in the operator.
     Why: many runtimes lack the operator.
     Refuses when:
     1. the type is unknown, or has 64 bits: the operator computes in 32 (checked by the matcher).
@@ -331,6 +335,7 @@ class LowerGroupNormalizationPattern(_LowerNormalization):
     """
 
     min_opset = 21
+    priority = 1  # after `LowerGroupNormalizationToInstance`, which writes fewer nodes
     operand_types = {"x": COMPUTED - {TensorProto.DOUBLE}}  # (1)
     derives = ("dtype", "back", "number")
 

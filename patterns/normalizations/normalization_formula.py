@@ -111,6 +111,15 @@ class _DistanceFormula(_NormalizationFormula):
         )
         return g.op.Add(g.op.Mul(x, factor), g.op.Sub(bias, g.op.Mul(mean, factor)))
 
+    def has_channels(self, g: GraphView, m: Match, rank: int, channels: int) -> bool | None:
+        """Derive ``factors`` and ``shift`` of each channel from the constants scale and bias."""
+        scale = constant(g, m.scale)
+        factors, shift = (per_channel(g, name, rank, channels) for name in (m.scale, m.bias))
+        if scale.size != channels:
+            return self.none(m.nodes[-1], msg="scale or bias is not one value per channel")
+        factors, shift = rounded(factors, scale.dtype), rounded(shift, scale.dtype, terms=())
+        return m.derive(factors=factors, shift=shift)
+
 
 class _LayerNormalization(_DistanceFormula):
     """The formulas of LayerNormalization.
@@ -269,15 +278,10 @@ class InstanceNormalizationPattern(_DistanceFormula):
             return self.none(m.nodes[0], msg="the mean is not over all axes after the channels")
         if reason := may_be_empty(g, shape[2:]):  # (1)
             return self.none(m.nodes[0], msg=reason)
-        channels, scale = shape[1], constant(g, m.scale)
+        channels = shape[1]
         if not isinstance(channels, int):  # (1)
             return self.none(m.nodes[0], msg="the number of channels is unknown")
-        # (4)
-        factors, shift = (per_channel(g, name, len(shape), channels) for name in (m.scale, m.bias))
-        if scale.size != channels:  # (4)
-            return self.none(m.nodes[-1], msg="scale or bias is not one value per channel")
-        factors, shift = rounded(factors, scale.dtype), rounded(shift, scale.dtype, terms=())  # (4)
-        return self.has_number(g, m) and m.derive(factors=factors, shift=shift)
+        return self.has_channels(g, m, len(shape), channels) and self.has_number(g, m)  # (4)
 
     def apply_pattern(  # type: ignore[override]
         self, g: PatternRewriter, x: str, factors: Array, shift: Array, number: float

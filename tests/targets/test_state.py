@@ -7,6 +7,7 @@ import pytest
 from tests.plugged import CRASH, fake_package, needs
 from xoptim import targets
 from xoptim.targets import state_of
+from xoptim.targets.tables import table_of
 from xoptim.verification.plugins import PLUGINS, Plugin
 
 MISSING = Plugin(
@@ -17,6 +18,8 @@ MISSING = Plugin(
 def test_a_table() -> None:
     found = state_of(targets.named("webnn"))
     assert (found.installed, found.device, found.fault, found.version) == (True, "by table", "", "")
+    assert found.table == str(table_of("webnn"))
+    assert state_of(targets.named("cpu")).table == ""
 
 
 def test_a_provider_that_is_not_installed() -> None:

@@ -1,3 +1,5 @@
+import datetime
+
 import pytest
 
 from tests.support import parse
@@ -21,6 +23,7 @@ def test_tables_have_many_operators(name: str, count: int) -> None:
     assert {"Add", "MatMul", "Softmax"} <= table.operators.keys()
     assert all(first <= last for ranges in table.operators.values() for first, last in ranges)
     assert table.origin.startswith("onnxruntime")
+    assert datetime.date.fromisoformat(table.date).year >= 2026
 
 
 def test_targets_without_a_table() -> None:
@@ -53,3 +56,12 @@ def test_the_newest_set_of_an_operator() -> None:
     }
     assert all(isinstance(last, int) for last in limited.values())
     assert limits_of("webnn", "Add", "") is None
+
+
+def test_what_webgpu_answered() -> None:
+    """Its provider has kernels of LSTM and GRU below operator set 22, and none of Det."""
+    table = table_of("webgpu")
+    assert table is not None
+    assert "asked" in table.origin
+    assert limits_of("webgpu", "LSTM", "") == limits_of("webgpu", "GRU", "") == 21
+    assert "Det" not in table.operators

@@ -8,6 +8,7 @@ from typing import Final
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.json_results import JsonResult
 from xoptim.targets.process import Question, ask
+from xoptim.targets.tables import table_of
 from xoptim.targets.target import Target
 
 _PATIENCE: Final = 60.0  # seconds to load a library and list devices
@@ -25,6 +26,8 @@ class TargetState(JsonResult):
         device: kinds of devices that the provider finds; ``by table`` where nothing can be asked.
         fault: why the target cannot be used, with what to do; empty when it can.
         install: the command that installs the execution provider.
+        table: where the table of supported operators comes from, with version and date; empty where
+            the provider is asked.
     """
 
     name: str
@@ -34,11 +37,13 @@ class TargetState(JsonResult):
     device: str
     fault: str
     install: str
+    table: str = ""
 
 
 def state_of(target: Target, *, software_device: bool = False) -> TargetState:
     """The state of a target; its library is loaded in a process of its own."""
     device = fault = ""
+    table = table_of(target.name) if target.table else None
     if target.table:
         device = "by table"
     elif not target.is_installed:
@@ -53,6 +58,7 @@ def state_of(target: Target, *, software_device: bool = False) -> TargetState:
         device,
         fault,
         target.install,
+        "" if table is None else str(table),
     )
 
 

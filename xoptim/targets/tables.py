@@ -1,4 +1,6 @@
-"""Tables of operators that targets support, as documentation lists them: not verified."""
+"""Tables of operators that targets support, as documentation lists them or as a provider answered:
+not verified.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,17 @@ class Table:
 
     Attributes:
         origin: where the table comes from, with the version.
+        date: when it was written, as ``2026-11-29``.
         operators: ranges of versions of the operator set, first and last, by label; empty for any
             version.
     """
 
     origin: str
+    date: str
     operators: Mapping[str, tuple[tuple[int, int], ...]]
+
+    def __str__(self) -> str:
+        return f"{self.origin}, {self.date}"
 
     def objection(self, node: ListedNode) -> str:
         """Why the table does not have the operator of a node, empty when it does."""
@@ -50,7 +57,7 @@ def table_of(target: str) -> Table | None:
     if table is None:
         return None
     operators = {name: tuple(map(_range, texts)) for name, texts in table["operators"].items()}
-    return Table(table["origin"], operators)
+    return Table(table["origin"], table["date"], operators)
 
 
 def limits_of(target: str, op_type: str, domain: str) -> int | None:

@@ -19,6 +19,7 @@ from xoptim.system.machine import (
     limit_processor_time,
     start_python,
 )
+from xoptim.verification.contrib_functions import with_contrib_functions
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.protos import with_definitions
 from xoptim.verification.remote import GONE, ask
@@ -54,6 +55,11 @@ class Loaded(NamedTuple):
     outputs: tuple[str, ...]
 
 
+def _runnable(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with local functions for operators that onnxruntime lacks on CPUs."""
+    return with_definitions(with_contrib_functions(model))
+
+
 class Runtime:
     """The other process, started at its first use and again after it ended."""
 
@@ -67,7 +73,7 @@ class Runtime:
 
         Several checks of one model follow each other, so the last answers are kept.
         """
-        data = model if isinstance(model, bytes) else with_definitions(model).SerializeToString()
+        data = model if isinstance(model, bytes) else _runnable(model).SerializeToString()
         if data not in self._recent:
             self._count += 1
             answer = self._ask(([self._count], data, []))

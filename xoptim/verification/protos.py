@@ -15,6 +15,7 @@ from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, byte_size
 from xoptim.facts.errors import XoptimError
+from xoptim.facts.operators import short_name
 from xoptim.facts.protos import (
     FUNCTIONS_SINCE,
     copy_fields,
@@ -31,6 +32,7 @@ from xoptim.graph.names import repeated
 from xoptim.graph.stored import is_unsettled
 from xoptim.operators.registry import OPERATORS
 from xoptim.system.reading import open_file
+from xoptim.verification.contrib_functions import with_contrib_functions
 
 ModelLike: TypeAlias = "onnx.ModelProto | str | os.PathLike[str]"
 TYPE_ATTRIBUTES: Final = frozenset(
@@ -107,12 +109,17 @@ def pack_definitions(model: onnx.ModelProto) -> list[str]:
 
 
 def read_defined(
-    model: ModelLike, base_dir: Path | None, libraries: Sequence[str]
+    model: ModelLike,
+    base_dir: Path | None,
+    libraries: Sequence[str],
+    providers: Sequence[str] = ("cpu",),
 ) -> tuple[onnx.ModelProto, Path | None]:
     """As `read_proto`; without libraries of operators, custom operators are local functions where a
-    pack defines them.
+    pack defines them, and so are contrib operators without a kernel on CPUs that only run there.
     """
     proto, folder = read_proto(model, base_dir)
+    if all(short_name(provider) == "cpu" for provider in providers):
+        proto = with_contrib_functions(proto)
     return (proto if libraries else with_definitions(proto)), folder
 
 
@@ -201,13 +208,14 @@ def loadable_copy(
 
     ``None`` when the copy would be the same.
 
-    In the copy, names of nodes are unique, custom operators that a pack describes are local
-    functions, and external data is where this system finds it.
+    In the copy, names of nodes are unique, custom operators that a pack describes and contrib
+    operators without a kernel on CPUs are local functions, and external data is where this system
+    finds it.
     """
     try:
         proto, folder = read_proto(model, base_dir)
         names = repeated([node.name for node in _nodes(proto)])
-        copy = with_definitions(proto)
+        copy = with_definitions(with_contrib_functions(proto))
         if copy is proto:
             tensors = stored_tensors(proto)
             if not names and not any(is_unsettled(tensor, folder) for tensor in tensors):

@@ -428,7 +428,9 @@ def read_original(
     Raises `LoadError` when it cannot be read, or its local functions expand to too many nodes.
     """
     try:
-        proto, base_dir = read_defined(model, options.original_dir, options.custom_op_libs)
+        proto, base_dir = read_defined(
+            model, options.original_dir, options.custom_op_libs, options.providers
+        )
         size = expanded_size(proto) if proto.functions else 0
     except ModelError as error:
         raise LoadError(str(error)) from error

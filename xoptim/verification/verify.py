@@ -21,6 +21,7 @@ from xoptim.graph.assumed import (
     unused,
     unused_text,
 )
+from xoptim.verification.contrib_functions import contrib_functions
 from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunError
 from xoptim.verification.judge import Judge, judge
 from xoptim.verification.judge_sections import judge_in_sections
@@ -159,6 +160,10 @@ def _qualified(
     if defined and not options.custom_op_libs:
         text = f"{', '.join(sorted(defined))}: ran by the reference implementation of a pack"
         report = replace(report, notes=(*report.notes, text))
+    functions = sorted({name for proto in protos for name in contrib_functions(proto)})
+    if functions:
+        text = f"{', '.join(functions)}: ran by definition, as CPUs have no kernel"
+        report = replace(report, notes=(*report.notes, text))
     output = random_output(original) if report.ok else ""
     if output:
         text = f"{output}; both models drew the same numbers"
@@ -179,7 +184,7 @@ def _name_of(original: ModelLike, optimized: ModelLike) -> str:
 def _read(model: ModelLike, options: VerificationOptions) -> tuple[Located | None, str]:
     """The optimized model; ``None``, and the reason, when it cannot be read."""
     try:
-        read = read_defined(model, options.optimized_dir, options.custom_op_libs)
+        read = read_defined(model, options.optimized_dir, options.custom_op_libs, options.providers)
     except ModelError as error:
         return None, str(error)
     return Located(*read), ""
