@@ -114,8 +114,9 @@ CONTRIB_REASONS: dict[str, dict[str, str]] = {
             "BiasDropout BitmaskBiasDropout BitmaskDropout Sampling"
         ),
         "not described yet": (
-            "GatedRelativePositionBias MatMulBnb4 MatMulFpQ4 PackedAttention "
-            "PackedMultiHeadAttention SparseAttention SparseToDenseMatMul"
+            "CropAndResize ExpandDims GatedRelativePositionBias GatherND MatMulBnb4 MatMulFpQ4 "
+            "PackedAttention PackedMultiHeadAttention Pad Range SparseAttention "
+            "SparseToDenseMatMul"
         ),
     },
 }

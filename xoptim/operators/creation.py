@@ -34,7 +34,7 @@ from xoptim.operators.inference.values import (
     values,
 )
 from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, Results
-from xoptim.operators.registry import Trait, counts, infers, register
+from xoptim.operators.registry import Trait, counts, infers, register, steers, takes
 
 _RANDOM: Final = (
     "RandomNormal",
@@ -48,6 +48,13 @@ register(Trait.RANDOM, *_RANDOM)
 register(Trait.NON_DETERMINISTIC, *_RANDOM)
 register(Trait.NON_DETERMINISTIC, "Sampling", domain="com.microsoft")
 register(Trait.MEASURES, "Shape", "Size")
+register(Trait.BOUNDS, "Range")
+register(Trait.BOUNDS, "Range", domain="com.microsoft")
+takes({0: "count"}, "ConstantOfShape")
+takes({0: "zero", 1: "count", 2: "one"}, "Range")
+takes({0: "zero", 1: "count", 2: "one"}, "Range", domain="com.microsoft")
+steers(0, "ConstantOfShape", "EyeLike", "Range")
+steers(0, "Range", domain="com.microsoft")
 counts("Constant", "ConstantOfShape", "Range", "Shape", "Size")(no_operations)
 
 _SINGLE = {

@@ -17,7 +17,17 @@ from xoptim.operators.inference.arguments import dtype_of, place_of
 from xoptim.operators.inference.shared import like_first, like_first_operand
 from xoptim.operators.inference.values import INTEGERS, pairwise, valued, values, wrapped
 from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, Results
-from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
+from xoptim.operators.registry import (
+    Trait,
+    carries,
+    costs,
+    counts,
+    describes,
+    infers,
+    kinks,
+    register,
+    takes,
+)
 
 _ELEMENTWISE: Final = (
     *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil"),
@@ -29,12 +39,37 @@ _ELEMENTWISE: Final = (
 register(Trait.ELEMENTWISE, *_ELEMENTWISE)
 register(Trait.SAME_SHAPE, *_ELEMENTWISE, "CastLike", "Dropout")
 register(Trait.KEEPS_FINITE, "Abs", "Relu", "Sigmoid", "Tanh")
+register(
+    Trait.ROUNDS,
+    *("Cos", "Elu", "Erf", "Exp", "Gelu", "Log", "Mish", "Reciprocal", "Selu", "Sigmoid", "Sin"),
+    *("Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh"),
+)
+register(Trait.ROUNDS, "BiasGelu", "Gelu", "QuickGelu", domain="com.microsoft")
 # The last elements of a tensor are computed without vector instructions. (Exp and Tanh are not
 # listed: for them, that matters in float64 only.)
 register(
     Trait.ROUNDS_BY_POSITION,
     *("Acos", "Asin", "Atan", "Celu", "Cos", "Elu", "Log", "Mish", "Selu", "Sin", "Softplus"),
 )
+register(Trait.BOUNDS, "Clip")
+register(
+    Trait.UNEVEN,
+    *("Abs", "Cast", "Celu", "Clip", "Elu", "HardSigmoid", "HardSwish", "Not", "Reciprocal"),
+    *("Round", "Shrink", "Sign", "ThresholdedRelu"),
+)
+register(Trait.TIES, "Round")
+kinks("Clip", "min", "max")
+kinks("Exp", 80.0)  # beyond 88.7, the result is infinite in float32
+kinks("HardSigmoid", 2.5)
+kinks("HardSwish", 3.0)
+kinks("Shrink", "lambd", "bias")
+kinks("Softplus", 20.0)
+kinks("ThresholdedRelu", "alpha")
+takes({0: "mask"}, "Not")
+takes({0: "positive"}, "Log", "Sqrt")
+takes({0: "unit"}, "Acos", "Asin", "Atanh")
+takes({1: "zero"}, "Dropout")
+carries("Cast", "CastLike", "Clip", "Dropout")
 register(Trait.NON_DETERMINISTIC, "Dropout")
 register(
     Trait.NON_DETERMINISTIC,

@@ -10,9 +10,12 @@ from xoptim.operators.concatenation import joined
 from xoptim.operators.inference.arguments import dtype_of, integer, shape_of, shapes
 from xoptim.operators.inference.shared import broadcast_operands, like_first
 from xoptim.operators.protocols import NodeContext, NodeView, Results
-from xoptim.operators.registry import Trait, describes, infers, register
+from xoptim.operators.registry import Trait, describes, infers, register, takes
 
 register(Trait.SAME_SHAPE, "DequantizeLinear", "QuantizeLinear")
+takes({1: "positive"}, "DequantizeLinear", "QuantizeLinear")
+register(Trait.ROUNDS, "DequantizeLinear")
+register(Trait.ROUNDS, "DequantizeLinear", domain="com.microsoft")
 
 
 @infers("QuantizeLinear")

@@ -26,11 +26,25 @@ from xoptim.operators.inference.arguments import (
 from xoptim.operators.inference.shared import like_first_operand, scalar_result
 from xoptim.operators.inference.values import INTEGERS, RANGES, Values, valued, values
 from xoptim.operators.protocols import NodeContext, NodeView, Results
-from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
+from xoptim.operators.registry import (
+    Trait,
+    carries,
+    costs,
+    counts,
+    describes,
+    infers,
+    register,
+    takes,
+)
 
 register(Trait.REDUCES, *REDUCTIONS)
 register(Trait.ARG_REDUCES, *ARG_REDUCTIONS)
 register(Trait.SAME_SHAPE, "CumSum")
+register(Trait.TIES, *ARG_REDUCTIONS)
+takes({1: "axes"}, *REDUCTIONS)
+takes({1: "zero"}, "CumSum", "CumProd")
+carries("ReduceMax", "ReduceMin")
+register(Trait.ROUNDS, *(name for name in REDUCTIONS if name not in ("ReduceMax", "ReduceMin")))
 costs(CostKind.REDUCED, *REDUCTIONS)
 counts(*REDUCTIONS, *ARG_REDUCTIONS, "CumSum")(one_per_operand_element)
 
