@@ -13,6 +13,7 @@ from xoptim.facts.dtypes import element_type
 from xoptim.facts.protos import is_external
 from xoptim.facts.shapes import Info
 from xoptim.operators.costs import no_operations
+from xoptim.operators.definitions import defines
 from xoptim.operators.evaluate.kernel_table import LARGEST_RESULT, ints, kernel, required
 from xoptim.operators.inference.arguments import (
     dim_of,
@@ -56,6 +57,13 @@ takes({0: "zero", 1: "count", 2: "one"}, "Range", domain="com.microsoft")
 steers(0, "ConstantOfShape", "EyeLike", "Range")
 steers(0, "Range", domain="com.microsoft")
 counts("Constant", "ConstantOfShape", "Range", "Shape", "Size")(no_operations)
+defines("""
+    Size (x) => (y)
+    {
+        shape = Shape (x)
+        y = ReduceProd <keepdims = 0> (shape)
+    }
+""")
 
 _SINGLE = {
     "value_int": TensorProto.INT64,

@@ -74,6 +74,7 @@ class Operator:
     operand_kinds: Mapping[int, OperandKind | Indices | Lengths] = field(default_factory=dict)
     carried: Collection[int] = ()  # operands whose numbers the results hold, see `carries`
     steered_from: int | None = None  # the first operand that decides sizes, see `steers`
+    body: str = ""  # its definition in simpler operators, see `xoptim.operators.definitions`
     # Of custom operators: a function with the same results, and what a call looks like
     definition: onnx.FunctionProto | None = None
     schema: onnx.defs.OpSchema | None = None
