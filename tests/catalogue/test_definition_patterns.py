@@ -10,6 +10,7 @@ from tests.support import parse
 from xoptim import explain, installed_patterns, optimize, select, use_operators, verify
 from xoptim.catalogue import discovery
 from xoptim.operators import Operator
+from xoptim.proof.proving import prove_models
 from xoptim.verification.double import in_doubles
 from xoptim.verification.landmarks import landmarks
 from xoptim.verification.protos import with_definitions
@@ -103,6 +104,12 @@ def test_it_is_computed_in_float64() -> None:
     x = np.linspace(-6, 6, 40).reshape(10, 4)
     (y,) = Session(double.proto).run({"x": x})
     assert np.array_equal(y, x * np.clip(x * 0.125 + 0.5, 0, 1))  # type: ignore[arg-type]
+
+
+def test_a_proof_reads_the_definition() -> None:
+    other = NODES.replace("y = Mul(u, x)", "v = Mul(u, x) w = Neg(v) y = Neg(w)")
+    for text, is_proved in ((other, True), (other.replace("0.125", "0.25"), False)):
+        assert prove_models(model(CALL), model(text)).is_proved == is_proved
 
 
 def test_numbers_are_fed_where_it_changes_its_form() -> None:

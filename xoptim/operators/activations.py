@@ -1,10 +1,25 @@
 """Definitions of activations, those of onnxruntime included, and where they change their form."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from xoptim.operators.definitions import defines
-from xoptim.operators.registry import kinks
+from xoptim.operators.registry import Trait, kinks, register
 
+PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("Relu", "Sigmoid", "Tanh", "Softplus", "Softsign"), ()),
+    **dict.fromkeys(("LeakyRelu", "Elu", "ThresholdedRelu"), ("alpha",)),
+    "HardSigmoid": ("alpha", "beta"),
+    "Selu": ("alpha", "gamma"),
+    "Clip": ("min", "max"),
+}
+"""The attributes of each activation, in the order in which a fused operator takes them."""
+
+register(
+    Trait.HAS_BODY,
+    *("Celu", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "PRelu", "Selu"),
+    *("Shrink", "Softplus", "Softsign", "SwiGLU", "Swish", "ThresholdedRelu"),
+)
 kinks("HardSigmoid", 2.5)
 kinks("HardSwish", 3.0)
 kinks("Shrink", "lambd", "bias")

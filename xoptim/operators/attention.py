@@ -33,6 +33,9 @@ register(
     "SparseAttention",
     domain="com.microsoft",
 )
+register(Trait.KEEPS_FLOAT16, "RotaryEmbedding")
+register(Trait.KEEPS_FLOAT16, "RotaryEmbedding", domain="com.microsoft")
+register(Trait.HAS_BODY, "RotaryEmbedding")
 register(Trait.ROUNDS, "Attention")
 register(Trait.ROUNDS, "Attention", "MultiHeadAttention", domain="com.microsoft")
 takes({3: Indices(1, 0)}, "RotaryEmbedding")

@@ -64,6 +64,10 @@ register(Trait.ROUNDS, "Add", "Div", "Mul", "Pow", "Sub", "Sum")
 register(Trait.BOUNDS, "Add", "Max", "Min", "Mod", "Sub", "Where")
 register(Trait.UNEVEN, "Div", "Max", "Min", "Mod", "Where")
 register(Trait.TIES, "Equal", "GreaterOrEqual", "LessOrEqual")
+register(
+    Trait.KEEPS_FLOAT16, "Add", "Div", "Max", "Mean", "Min", "Mul", "PRelu", "Sub", "Sum", "Where"
+)
+register(Trait.KEEPS_NUMBER, "Max", "Min")
 takes({0: "positive"}, "Pow")
 takes({1: "positive"}, "Div", "Mod")
 takes({1: "one"}, "BitShift")

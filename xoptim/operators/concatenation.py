@@ -42,6 +42,7 @@ from xoptim.operators.registry import (
 register(Trait.MOVES, "Split")
 register(Trait.VARIADIC, "Concat", "Split")
 register(Trait.KEEPS_FINITE, "Concat", "Split")
+register(Trait.KEEPS_FLOAT16, "Concat", "Split")
 carries("Concat", operands=ALL_OPERANDS)
 carries("Split")
 costs(CostKind.COPIED, "Concat", "Split")

@@ -61,6 +61,14 @@ register(
 register(Trait.TIES, "Round")
 kinks("Clip", "min", "max")
 kinks("Exp", 80.0)  # beyond 88.7, the result is infinite in float32
+register(
+    Trait.KEEPS_FLOAT16,
+    *("Abs", "Celu", "Clip", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "IsNaN"),
+    *("LeakyRelu", "Mish", "Neg", "Relu", "Selu", "Sigmoid", "Softplus", "Softsign", "Swish"),
+    *("Tanh", "ThresholdedRelu"),
+)
+register(Trait.KEEPS_FLOAT16, "BiasGelu", "FastGelu", "Gelu", "QuickGelu", domain="com.microsoft")
+register(Trait.KEEPS_NUMBER, "Cast", "CastLike", "Ceil", "Clip", "Floor", "Relu", "Round")
 takes({0: "mask"}, "Not")
 takes({0: "positive"}, "Log", "Sqrt")
 takes({0: "unit"}, "Acos", "Asin", "Atanh")

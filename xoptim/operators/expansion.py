@@ -35,6 +35,8 @@ from xoptim.operators.registry import Trait, carries, counts, describes, registe
 register(Trait.MOVES, "Expand", "Tile")
 register(Trait.KEEPS_FINITE, "Expand", "Tile")
 counts("Expand", "Tile", "Pad")(no_operations)
+register(Trait.KEEPS_FLOAT16, "Expand", "Pad", "Tile")
+register(Trait.KEEPS_NUMBER, "Expand", "Tile")
 takes({1: "one"}, "Expand", "Tile")
 takes({1: "one", 3: "axes"}, "Pad")
 takes({1: "one"}, "Pad", domain="com.microsoft")

@@ -31,6 +31,7 @@ from xoptim.operators.protocols import Indices, NodeContext, NodeView, Results
 from xoptim.operators.registry import Trait, counts, describes, infers, register, steers, takes
 
 register(Trait.KEEPS_FINITE, "DepthToSpace", "SpaceToDepth")
+register(Trait.KEEPS_FLOAT16, "DepthToSpace", "Resize", "SpaceToDepth")
 register(Trait.ROUNDS, "Resize")
 register(Trait.BOUNDS, "NonMaxSuppression")
 takes({1: "unit"}, "GridSample")

@@ -36,6 +36,18 @@ register(
     "Softmax",
 )
 register(Trait.ROUNDS, "SkipLayerNormalization", domain="com.microsoft")
+register(
+    Trait.KEEPS_FLOAT16,
+    *("BatchNormalization", "GroupNormalization", "InstanceNormalization", "LRN"),
+    *("LayerNormalization", "LogSoftmax", "RMSNormalization", "SimplifiedLayerNormalization"),
+    "Softmax",
+)
+register(
+    Trait.KEEPS_FLOAT16,
+    *("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
+    domain="com.microsoft",
+)
+register(Trait.HAS_BODY, "GroupNormalization", "MeanVarianceNormalization")
 register(Trait.TIES, "Hardmax")
 takes({1: Indices(0, 1)}, "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
 _EMBEDDED: Final = {0: Indices(2, 0), 1: Indices(4, 0)}

@@ -14,6 +14,15 @@ from xoptim.operators.protocols import NodeContext, NodeView, Results
 from xoptim.operators.registry import Trait, describes, infers, register, takes
 
 register(Trait.SAME_SHAPE, "DequantizeLinear", "QuantizeLinear")
+register(Trait.INTEGER_KERNEL, "ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul")
+register(
+    Trait.INTEGER_KERNEL,
+    *("DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulNBits"),
+    *("QAttention", "QGemm", "QLinearAdd", "QLinearAveragePool", "QLinearConcat"),
+    *("QLinearGlobalAveragePool", "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid"),
+    *("QLinearSoftmax", "QLinearWhere"),
+    domain="com.microsoft",
+)
 takes({1: "positive"}, "DequantizeLinear", "QuantizeLinear")
 register(Trait.ROUNDS, "DequantizeLinear")
 register(Trait.ROUNDS, "DequantizeLinear", domain="com.microsoft")

@@ -47,6 +47,8 @@ from xoptim.operators.registry import (
 
 register(Trait.MOVES, "Slice")
 register(Trait.KEEPS_FINITE, "Slice")
+register(Trait.KEEPS_FLOAT16, "Slice")
+register(Trait.KEEPS_NUMBER, "Slice")
 register(Trait.BOUNDS, "Slice")
 kinks("Slice", "starts", "ends")
 takes({1: "zero", 2: "all", 3: "axes", 4: "one"}, "Slice")
