@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, get_args
 
 import onnx
 
@@ -73,15 +73,15 @@ class Operator:
     axes: AxesRule | None = None  # where the axes of the results come from
     cost: CostKind | None = None  # what a node does with each element
     operations: Operations | None = None  # how many operations a node takes
+    # Of custom operators: a function with the same results, and what a call looks like
+    definition: onnx.FunctionProto | None = None
+    schema: onnx.defs.OpSchema | None = None
     kinks: tuple[float | str, ...] = ()  # where it changes its form, see `kinks`
     # The values that suit an operand, by its position; a missing one takes any number
     operand_kinds: Mapping[int, OperandKind | Indices | Lengths] = field(default_factory=dict)
     carried: Collection[int] = ()  # operands whose numbers the results hold, see `carries`
     steered_from: int | None = None  # the first operand that decides sizes, see `steers`
-    body: str = ""  # its definition in simpler operators, see `xoptim.operators.definitions`
-    # Of custom operators: a function with the same results, and what a call looks like
-    definition: onnx.FunctionProto | None = None
-    schema: onnx.defs.OpSchema | None = None
+    body: str = ""  # of others: the text of a definition, see `xoptim.operators.definitions`
 
 
 OPERATORS: Final[dict[OperatorKey, Operator]] = {}
@@ -259,11 +259,14 @@ def add_operators(operators: Mapping[str, Operator]) -> None:
     """Add facts about custom operators, by names such as ``acme::Foo``.
 
     Raises `ValueError` when a name is not that of a custom operator, when another pack describes
-    it, or when its definition or its schema has another name; and `RecursionError` when a
-    definition calls itself.
+    it, when its definition or its schema has another name, or when an operand is of an unknown
+    kind; and `RecursionError` when a definition calls itself.
     """
     rows = {_key(name): operator for name, operator in operators.items()}
     for key, operator in rows.items():
+        for kind in operator.operand_kinds.values():
+            if not isinstance(kind, (Indices, Lengths)) and kind not in get_args(OperandKind):
+                raise ValueError(f"{'::'.join(key)} has an operand of an unknown kind, {kind!r}")
         for stated in (operator.definition, operator.schema):
             if stated is not None and (stated.domain, stated.name) != key:
                 raise ValueError(f"{'::'.join(key)} describes {stated.domain}::{stated.name}")
