@@ -64,7 +64,10 @@ def own_operators() -> Iterator[None]:
     facts_operators._CUSTOM_DOMAINS.clear()
     facts_operators.add_schemas([])
     for entry in list(registry()):
-        if isinstance(entry.item, type) and entry.item.__module__ == "xoptim.match.by_definition":
+        if (
+            isinstance(entry.item, type)
+            and entry.item.__module__ == "xoptim.match.pack_definitions"
+        ):
             registry().remove(entry)
     discovery.use_pack.cache_clear()
 

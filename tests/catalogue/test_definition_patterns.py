@@ -35,10 +35,28 @@ Halves (x) => (y) { a, b = Split <axis = -1, num_outputs = 2> (x) s = Sigmoid(b)
 BRANCH = """<domain: "acme", opset_import: ["": 14]>
 Choice (c, x) => (y) { y = If (c) <then_branch = t () => (a) { a = Neg(x) },
 else_branch = e () => (b) { b = Abs(x) }> }"""
+START = '<domain: "acme", opset_import: ["": 12]> '
+TEXTS = [
+    "Noise (x) => (y) { r = RandomNormalLike(x) y = Add(x, r) }",
+    "First (x, z) => (y) { y = Neg(x) }",
+    "Same (x) => (x) { y = Neg(x) }",
+    "Words <k: int = 2> (x) => (y) { c = Constant <value_int: int = @k> () y = Pow(x, c) }",
+    "Soft (x) => (y) { y = Softmax(x) }",
+    "Bent <a: float = 0.1> (x) => (y) { t = LeakyRelu <alpha: float = @a> (x) "
+    "y = Elu <alpha: float = @a> (t) }",
+]
 OPERATORS = {
     "acme::Gate": Operator(definition=onnx.parser.parse_function(GATE), kinks=(2.0,)),
     "acme::Halves": Operator(definition=onnx.parser.parse_function(SPLIT)),
     "acme::Choice": Operator(definition=onnx.parser.parse_function(BRANCH)),
+    **{
+        f"acme::{text.split()[0]}": Operator(
+            definition=onnx.parser.parse_function(
+                f'<domain: "acme", opset_import: ["": 12]> {text}'
+            )
+        )
+        for text in TEXTS
+    },
 }
 HEAD = "agraph (float[n,4] x) => (float[n,4] y)"
 CALL = f"{HEAD} {{ y = acme.Gate <slope = 0.125> (x) }}"
@@ -90,12 +108,32 @@ def test_the_definition_is_recognized() -> None:
     assert nodes(optimize(model(halves), patterns=["FuseAcmeHalves"])) == ["Halves"]
 
 
+def test_an_attribute_that_is_used_twice() -> None:
+    text = f"{HEAD} {{ t = LeakyRelu <alpha = 0.25> (x) y = Elu <alpha = 0.25> (t) }}"
+    for other, count in ((text, 1), (text.replace("= 0.25> (t)", "= 0.5> (t)"), 2)):
+        fused = optimize(parse(other, 12, domains={"acme": 1}), patterns=["FuseAcmeBent"])
+        assert len(fused.graph.node) == count
+
+
+def test_an_operator_set_with_another_meaning() -> None:
+    """Softmax works along the last axis from operator set 13 on, along all axes before."""
+    call = f"{HEAD} {{ y = acme.Soft(x) }}"
+    for opset, written in ((12, ["Softmax"]), (18, ["Soft"])):
+        model_of_set = parse(call, opset, domains={"acme": 1})
+        assert nodes(optimize(model_of_set, patterns=["LowerAcmeSoft"])) == written
+        formula = parse(f"{HEAD} {{ y = Softmax(x) }}", opset, domains={"acme": 1})
+        is_fused = nodes(optimize(formula, patterns=["FuseAcmeSoft"])) == ["Soft"]
+        assert is_fused == (opset == 12)
+
+
 def test_neither_is_in_a_preset() -> None:
     for preset in ("default", "onnxruntime", "finite", "approximate"):
         assert not any("Acme" in pattern.name() for pattern in select(preset))
     assert [pattern.name() for pattern in select("FuseAcmeGate")] == ["FuseAcmeGate"]
     assert "FuseAcmeGate" not in installed_patterns(), "it belongs to the operators in use"
-    assert not any("Choice" in pattern.name() for pattern in select("all+lower")), "a subgraph"
+    names = {pattern.name() for pattern in select("all+lower") if "Acme" in pattern.name()}
+    operators = {name.partition("Acme")[2] for name in names}
+    assert operators == {"Gate", "Halves", "Soft", "Bent"}, "the others have no plain nodes"
 
 
 def test_it_is_computed_in_float64() -> None:

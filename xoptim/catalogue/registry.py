@@ -24,7 +24,7 @@ from xoptim.catalogue.entries import (
 )
 from xoptim.catalogue.query import Item, Name, Query, Word, class_of
 from xoptim.facts.errors import UnknownPatternError
-from xoptim.match.by_definition import definition_patterns
+from xoptim.match.pack_definitions import definition_patterns
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import Rewrite
 from xoptim.operators.registry import OPERATORS

@@ -4,15 +4,16 @@ Only the definition is stated, by the family of the operator or by a pack.
 """
 
 import math
-import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Final, NamedTuple
+from itertools import count
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from onnx import FunctionProto, TensorProto
 
+from xoptim.facts.attributes import same_attribute
 from xoptim.facts.dtypes import Exactness
-from xoptim.facts.protos import inner_graphs
 from xoptim.match.create import AT_RUN_TIME
 from xoptim.match.definitions import DefinitionStep, constant_of, definition_with, write_nodes
 from xoptim.match.easy import EasyPatternOptimization, Match
@@ -157,12 +158,12 @@ class FusionByDefinition(_ByDefinition):
         """The nodes of the definition."""
         body = self.defined().body
         values: dict[str, Any] = {"": None, **{name: g.symbol(name) for name in body.input}}
-        factors = _factors(body)
+        uses, factors = _Uses(), _factors(body)
         for step in definition_with(body, _Parameter).steps:
             if step.op_type == "Constant":
-                values[step.outputs[0]] = _constant(g, step, factors)
+                values[step.outputs[0]] = _constant(g, step, uses, factors)
             else:
-                results = _call(g, step, [values[name] for name in step.inputs])
+                results = _call(g, step, [values[name] for name in step.inputs], uses)
                 named = results if isinstance(results, tuple) else (results,)
                 values.update(zip(step.outputs, named, strict=True))
         results = tuple(values[name] for name in body.output)
@@ -172,19 +173,18 @@ class FusionByDefinition(_ByDefinition):
         """Refuse numbers that do not fit the attributes of the operator."""
         operator = self.defined()
         attributes, factors = dict[str, Any](), _factors(operator.body)
-        for name in operator.attributes:
-            value = _value(g, m, name)
-            is_number = isinstance(value, (int, float))
-            is_huge = is_number and not abs(value) < _LARGEST
-            is_tiny = name in factors and not abs(value) * _LARGEST > 1
-            if (
-                value is None
-                or is_huge
-                or is_tiny
-                or (isinstance(value, float) and not fits(g, m[operator.body.input[0]], value))
-            ):
-                return self.none(m.nodes[-1], msg=f"{value} is out of range for {name}")
-            attributes[name] = value
+        for name, default in operator.attributes.items():
+            values = _values(g, m, name) or [default]
+            first = values[0]
+            if not all(same_attribute(first, value) for value in values):
+                return self.none(m.nodes[-1], msg=f"several values of {name}")
+            is_number = isinstance(first, (int, float))
+            is_huge = is_number and not abs(first) < _LARGEST
+            is_tiny = name in factors and not abs(first) * _LARGEST > 1
+            is_rounded = is_number and not fits(g, m[operator.body.input[0]], first)
+            if first is None or is_huge or is_tiny or is_rounded:
+                return self.none(m.nodes[-1], msg=f"{first} is out of range for {name}")
+            attributes[name] = first
         return m.derive(attributes=attributes)
 
     def apply_pattern(self, g: PatternRewriter, attributes: dict[str, Any], **m: Any) -> Any:
@@ -196,13 +196,22 @@ class FusionByDefinition(_ByDefinition):
         )
 
 
+_Uses: TypeAlias = Counter[tuple[str, str]]
+"""The number of uses of each attribute of the operator, as a constant and as an attribute."""
+
+
 class _Parameter(NamedTuple):
     """Stands for the value of an attribute of the operator."""
 
     name: str
 
 
-def _constant(g: PatternBuilder, step: DefinitionStep, factors: Collection[str]) -> Any:
+def _constant(
+    g: PatternBuilder,
+    step: DefinitionStep,
+    uses: _Uses,
+    factors: Collection[str],
+) -> Any:
     """The operand that matches a Constant, ``None`` for a factor of 1 that is not written."""
     (value,) = step.attributes.values()
     if not isinstance(value, _Parameter):
@@ -210,7 +219,7 @@ def _constant(g: PatternBuilder, step: DefinitionStep, factors: Collection[str])
         return array.item() if array.ndim == 0 else array
     if value.name in factors and not g.option(_option(value.name)):
         return None
-    return g.symbol(value.name, Scalar)
+    return g.symbol(_use(value.name, "constant", uses), Scalar)
 
 
 def _option(parameter: str) -> str:
@@ -218,14 +227,23 @@ def _option(parameter: str) -> str:
     return f"{parameter} is written"
 
 
-def _call(g: PatternBuilder, step: DefinitionStep, operands: Sequence[Any]) -> Any:
+def _use(parameter: str, kind: str, uses: _Uses) -> str:
+    """The name under which a use of an attribute of the operator is captured."""
+    uses[parameter, kind] += 1
+    return f"{parameter} {kind} {uses[parameter, kind]}"
+
+
+def _call(g: PatternBuilder, step: DefinitionStep, operands: Sequence[Any], uses: _Uses) -> Any:
     """The results of a node of the definition."""
     if step.op_type in ("Add", "Mul", "Div") and operands[1] is None:
         return operands[0]
-    if step.op_type == "Div" and operands[0] == 1 and g.option("as Reciprocal"):
+    is_inverse = step.op_type == "Div" and isinstance(operands[0], float) and operands[0] == 1
+    if is_inverse and g.option("as Reciprocal"):
         return g.op.Reciprocal(operands[1])
     attributes = {
-        name: g.capture(value.name) if isinstance(value, _Parameter) else value
+        name: g.capture(_use(value.name, "attribute", uses))
+        if isinstance(value, _Parameter)
+        else value
         for name, value in step.attributes.items()
     }
     return g.op[step.op_type](
@@ -233,13 +251,16 @@ def _call(g: PatternBuilder, step: DefinitionStep, operands: Sequence[Any]) -> A
     )
 
 
-def _value(g: GraphView, m: Match, parameter: str) -> Any:
-    """The value of an attribute of the operator in a match."""
-    if not m.get(_option(parameter), True):
-        return 1.0
-    value = m[parameter]
-    is_operand = isinstance(value, str) and g.is_constant(value)
-    return g.get_constant_scalar(value) if is_operand else value
+def _values(g: GraphView, m: Match, parameter: str) -> list[Any]:
+    """The values of an attribute of the operator in a match, one for each use."""
+    values: list[Any] = [] if m.get(_option(parameter), True) else [1.0]
+    for kind in ("constant", "attribute"):
+        for number in count(1):
+            value = m.get(f"{parameter} {kind} {number}")
+            if value is None:
+                break
+            values.append(g.get_constant_scalar(value) if kind == "constant" else value)
+    return values
 
 
 def _factors(body: FunctionProto) -> set[str]:
@@ -254,59 +275,3 @@ def _factors(body: FunctionProto) -> set[str]:
         else:
             others.update(node.input)
     return {name for constant, name in places.items() if constant not in others}
-
-
-def definition_patterns(domain: str, op_type: str) -> list[type[EasyPatternOptimization]]:
-    """The patterns that follow from the definition of a custom operator.
-
-    ``LowerAcmeGlu`` writes the nodes of the definition of ``acme::Glu``, ``FuseAcmeGlu`` recognizes
-    them.
-
-    Empty for an operator without a definition, or with subgraphs in it.
-    """
-    operator = defined(domain, op_type)
-    if operator is None or any(True for _ in inner_graphs(operator.body.node)):
-        return []
-    label = "".join(part[:1].upper() + part[1:] for part in (*re.split(r"\W+", domain), op_type))
-    call, nodes = f"{domain}.{op_type}({', '.join(operator.body.input)})", _shown(operator.body)
-    opset = next((entry.version for entry in operator.body.opset_import if not entry.domain), 1)
-    fields = {"operator": op_type, "domain": domain, "min_opset": opset, "__module__": __name__}
-    lower = {"__doc__": _LOWER_DOC.format(call=call, nodes=nodes)}
-    fuse = {
-        "__doc__": _FUSE_DOC.format(call=call, nodes=nodes),
-        "phase": "target",
-        "produces": (domain,),
-    }
-    return [
-        type(f"Lower{label}Pattern", (LoweringByDefinition,), {**fields, **lower}),
-        type(f"Fuse{label}Pattern", (FusionByDefinition,), {**fields, **fuse}),
-    ]
-
-
-_LOWER_DOC: Final = """{call} → {nodes}
-
-    What: writes the nodes of the definition that a pack states.
-    Why: only the runtime of the pack has a kernel of the operator.
-    Refuses when:
-    1. an attribute is computed, infinite or NaN.
-    """
-_FUSE_DOC: Final = """{nodes} → {call}
-
-    What: recognizes the nodes of the definition that a pack states.
-    Why: the runtime of the pack has a kernel of the operator.
-    Refuses when:
-    1. a number does not fit the attribute.
-    """
-
-
-def _shown(body: FunctionProto) -> str:
-    """The results of a definition as expressions."""
-    shown: dict[str, str] = {}
-    for step in definition_with(body, _Parameter).steps:
-        if step.op_type == "Constant":
-            (value,) = step.attributes.values()
-            text = value.name if isinstance(value, _Parameter) else str(constant_of(step).tolist())
-        else:
-            text = f"{step.op_type}({', '.join(shown.get(name, name) for name in step.inputs)})"
-        shown.update(dict.fromkeys(step.outputs, text))
-    return ", ".join(shown.get(name, name) for name in body.output)
