@@ -35,7 +35,11 @@ register(
     *("LayerNormalization", "LogSoftmax", "RMSNormalization", "SimplifiedLayerNormalization"),
     "Softmax",
 )
-register(Trait.ROUNDS, "SkipLayerNormalization", domain="com.microsoft")
+register(
+    Trait.ROUNDS,
+    *("SimplifiedLayerNormalization", "SkipLayerNormalization"),
+    domain="com.microsoft",
+)
 register(
     Trait.KEEPS_FLOAT16,
     *("BatchNormalization", "GroupNormalization", "InstanceNormalization", "LRN"),
