@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, helper, numpy_helper, parser
+from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, helper, numpy_helper
 
 from xoptim.facts.operators import has_kernel
 from xoptim.facts.protos import standard_domain
-from xoptim.operators.definitions import DefinedOperator, defined
+from xoptim.operators.definitions import DefinedOperator, defined, defined_operator
 
 _SCALES_OF_CHANNELS: Final = 21
 """The first operator set whose GroupNormalization has a scale for each channel, and not for each
@@ -31,131 +31,120 @@ section 6.2.2.
 """
 
 
-_FLOAT: Final = "= Constant <value_float: float = @{0}> () {0} = Cast <to = 11> ({0}_f)"
-
-
-def _number(name: str, value: float) -> str:
-    return f"{name} = Constant <value = double {{{value!r}}}> () "
-
-
-def _attributes(*names: str) -> str:
-    return "".join(f"{name}_f {_FLOAT.format(name)} " for name in names)
-
-
-_ZERO_ONE: Final = _number("zero", 0.0) + _number("one", 1.0)
-_SNAPPED: Final = (
-    _number("sixty", 60.0)
-    + _number("least", 1e-5)
-    + "al = Mul(alpha, sixty) ar = Round(al) ad = Sub(al, ar) aa = Abs(ad) near = Less(aa, least)"
-    " aq = Div(ar, sixty)" + " slope = Where(near, aq, alpha) "
-)
-"""A slope close to a multiple of 1/60 is that multiple: HardSwish computes with 1/6, which an
-attribute rounds.
-"""
-_HALF: Final = _number("half", 0.5) + _number("one", 1.0)
-
-
 def _erf() -> str:
     """The error function as a Chebyshev series, summed by Clenshaw's recurrence: a Scan with one
     step per coefficient.
     """
     first, *others = _ERFC
     listed = ", ".join(map(repr, reversed(others)))
-    constants = (
-        _ZERO_ONE
-        + _number("two", 2.0)
-        + _number("four", 4.0)
-        + _number("half", 0.5)
-        + _number("first", first)
-    )
-    return (
-        constants
-        + f"c = Constant <value = double[{len(others)}] {{{listed}}}> () z = Abs(x) z2 = Add(two,"
-        " z) t = Div(two, z2) t4 = Mul(four, t) ty = Sub(t4, two) d0 = Mul(t, zero) d, b = Scan"
-        " <num_scan_inputs = 1, body = step (double[] di, double[] bi, double ci) => (double[]"
-        " dn, double[] bn) { m = Mul(ty, di) n = Sub(m, bi) dn = Add(n, ci) bn = Identity(di)"
-        " }> (d0, d0, c) g = Mul(ty, d) i = Add(first, g) j = Mul(half, i) k = Sub(j, b) zz ="
-        " Mul(z, z) l = Sub(k, zz) o = Exp(l) erfc = Mul(t, o) pos = Sub(one, erfc) sg = Sign(x)"
-        " y = Mul(sg, pos)"
-    )
+    return f"""
+        Erf (x) => (y)
+        {{
+            zero = Constant <value_float = 0.0> ()
+            half = Constant <value_float = 0.5> ()
+            one = Constant <value_float = 1.0> ()
+            two = Constant <value_float = 2.0> ()
+            four = Constant <value_float = 4.0> ()
+            first = Constant <value = double {{{first}}}> ()
+            others = Constant <value = double[{len(others)}] {{{listed}}}> ()
+            z = Abs(x) z2 = Add(two, z) t = Div(two, z2)
+            t4 = Mul(four, t) ty = Sub(t4, two) d0 = Mul(t, zero)
+            d, b = Scan <
+                num_scan_inputs = 1,
+                body = step (double[] di, double[] bi, double ci) => (double[] dn, double[] bn) {{
+                    m = Mul(ty, di) n = Sub(m, bi) dn = Add(n, ci) bn = Identity(di)
+                }}
+            > (d0, d0, others)
+            g = Mul(ty, d) i = Add(first, g) j = Mul(half, i) k = Sub(j, b)
+            zz = Mul(z, z) l = Sub(k, zz) o = Exp(l) erfc = Mul(t, o)
+            pos = Sub(one, erfc) sg = Sign(x) y = Mul(sg, pos)
+        }}
+    """
 
 
-def _group_normalization(scaled: str) -> str:
+def _group_normalization(version: int, scaled: str) -> str:
     """GroupNormalization without the cancellation in onnxruntime's kernel, which subtracts the
     square of the mean.
 
     ``scaled`` names the length of scale and bias: the number of groups (``gs``) or channels
     (``cs``).
     """
-    return (
-        _attributes("epsilon")
-        + "g = Constant <value_int: int = @num_groups> () zero = Constant <value_int = 0> () first"
-        " = Constant <value_ints = [0]> () axis = Constant <value_ints = [1]> () last = Constant"
-        " <value_ints = [-1]> () gs = Unsqueeze(g, first) s = Shape(x) cs = Shape <start = 1,"
-        " end = 2> (x) split = Concat <axis = 0> (first, gs, last) r = Reshape(x, split) m ="
-        " ReduceMean(r, last) d = Sub(r, m) q = Mul(d, d) v = ReduceMean(q, last) e = Add(v,"
-        f" epsilon) w = Sqrt(e) n = Div(d, w) rows = Concat <axis = 0> (first, {scaled}, last) h"
-        " = Reshape(n, rows) scales = Unsqueeze(scale, axis) biases = Unsqueeze(bias, axis) k ="
-        " Mul(h, scales) b = Add(k, biases) y = Reshape(b, s)"
-    )
+    return f"""
+        GroupNormalization{version} <num_groups: int, epsilon: float = 1e-05>
+            (x, scale, bias) => (y)
+        {{
+            epsilon = Constant <value_float: float = @epsilon> ()
+            g = Constant <value_int: int = @num_groups> ()
+            first = Constant <value_ints = [0]> ()
+            axis = Constant <value_ints = [1]> ()
+            last = Constant <value_ints = [-1]> ()
+            gs = Unsqueeze(g, first) s = Shape(x) cs = Shape <start = 1, end = 2> (x)
+            split = Concat <axis = 0> (first, gs, last) r = Reshape(x, split)
+            m = ReduceMean(r, last) d = Sub(r, m) q = Mul(d, d) v = ReduceMean(q, last)
+            e = Add(v, epsilon) w = Sqrt(e) n = Div(d, w)
+            rows = Concat <axis = 0> (first, {scaled}, last) h = Reshape(n, rows)
+            scales = Unsqueeze(scale, axis) biases = Unsqueeze(bias, axis)
+            k = Mul(h, scales) b = Add(k, biases) y = Reshape(b, s)
+        }}
+    """
 
 
-_GROUPED: Final = "<num_groups: int, epsilon: float = 1e-05> (x, scale, bias) => (y)"
-_BODIES: Final[Mapping[str, tuple[str, Callable[[], str]]]] = {
-    # the standard defines no simpler form
-    "Erf": ("Erf (x) => (y)", _erf),
-    # the definition has 1/6 in 32 bits, and so has an alpha that other operators are written with
-    "HardSigmoid": (
-        "HardSigmoid <alpha: float = 0.2, beta: float = 0.5> (x) => (y)",
-        lambda: (
-            _attributes("alpha", "beta")
-            + _ZERO_ONE
-            + _SNAPPED
-            + "m = Mul(x, slope) a = Add(m, beta) l = Max(a, zero) y = Min(l, one)"
-        ),
-    ),
-    "HardSwish": (
-        "HardSwish (x) => (y)",
-        lambda: (
-            _HALF
-            + _number("zero", 0.0)
-            + _number("six", 6.0)
-            + "d = Div(x, six) a = Add(d, half) l = Max(a, zero) g = Min(l, one) y = Mul(x, g)"
-        ),
-    ),
+_TEXTS: Final[Mapping[str, str]] = {
+    "Erf": _erf(),  # the standard defines no simpler form
+    # The definition has 1/6 in 32 bits, and so has an alpha that other operators are written with:
+    # an alpha close to a multiple of 1/60 is that multiple.
+    "HardSigmoid": """
+        HardSigmoid <alpha: float = 0.2, beta: float = 0.5> (x) => (y)
+        {
+            zero = Constant <value_float = 0.0> ()
+            one = Constant <value_float = 1.0> ()
+            sixty = Constant <value_float = 60.0> ()
+            least = Constant <value = double {1e-5}> ()
+            alpha = Constant <value_float: float = @alpha> ()
+            beta = Constant <value_float: float = @beta> ()
+            al = Mul(alpha, sixty) ar = Round(al) ad = Sub(al, ar) aa = Abs(ad)
+            near = Less(aa, least) aq = Div(ar, sixty) slope = Where(near, aq, alpha)
+            m = Mul(x, slope) a = Add(m, beta) l = Max(a, zero) y = Min(l, one)
+        }
+    """,
+    "HardSwish": """
+        HardSwish (x) => (y)
+        {
+            zero = Constant <value_float = 0.0> ()
+            half = Constant <value_float = 0.5> ()
+            one = Constant <value_float = 1.0> ()
+            six = Constant <value_float = 6.0> ()
+            d = Div(x, six) a = Add(d, half) l = Max(a, zero) g = Min(l, one) y = Mul(x, g)
+        }
+    """,
     # these depend on shapes
-    "Hardmax": (
-        "Hardmax <axis: int = -1> (x) => (y)",
-        lambda: (
-            "i = ArgMax <axis: int = @axis, keepdims = 0> (x) s = Shape(x) "
-            "a = Constant <value_int: int = @axis> () "
-            + "d = Gather(s, a) v = Constant <value = int64[2] {0, 1}> () o = OneHot <axis: int ="
-            " @axis> (i, d, v) " + "y = Cast <to = 11> (o)"
-        ),
-    ),
-    "GlobalAveragePool": (
-        "GlobalAveragePool (x) => (y)",
-        lambda: (
-            "s = Shape(x) z = Constant <value_ints = [0]> () two = Constant <value_ints = [2]> () "
-            "minus = Constant <value_ints = [-1]> () nc = Slice(s, z, two) "
-            "flat = Concat <axis = 0> (nc, minus) r = Reshape(x, flat) "
-            "t = ReduceSum <keepdims = 1> (r, two) rs = Shape(r) n = Gather(rs, two) "
-            "f = Cast <to = 11> (n) m = Div(t, f) rank = Shape(s) rest = Sub(rank, two) "
-            "ones = ConstantOfShape <value = int64[1] {1}> (rest) "
-            "back = Concat <axis = 0> (nc, ones) y = Reshape(m, back)"
-        ),
-    ),
-    "GroupNormalization18": (
-        f"GroupNormalization18 {_GROUPED}",
-        lambda: _group_normalization("gs"),
-    ),
-    "GroupNormalization21": (
-        f"GroupNormalization21 {_GROUPED}",
-        lambda: _group_normalization("cs"),
-    ),
+    "Hardmax": """
+        Hardmax <axis: int = -1> (x) => (y)
+        {
+            i = ArgMax <axis: int = @axis, keepdims = 0> (x) s = Shape(x)
+            a = Constant <value_int: int = @axis> () d = Gather(s, a)
+            v = Constant <value = int64[2] {0, 1}> () o = OneHot <axis: int = @axis> (i, d, v)
+            y = Cast <to = 11> (o)
+        }
+    """,
+    "GlobalAveragePool": """
+        GlobalAveragePool (x) => (y)
+        {
+            z = Constant <value_ints = [0]> ()
+            two = Constant <value_ints = [2]> ()
+            minus = Constant <value_ints = [-1]> ()
+            s = Shape(x) nc = Slice(s, z, two) flat = Concat <axis = 0> (nc, minus)
+            r = Reshape(x, flat) t = ReduceSum <keepdims = 1> (r, two) rs = Shape(r)
+            n = Gather(rs, two) f = Cast <to = 11> (n) m = Div(t, f)
+            rank = Shape(s) rest = Sub(rank, two)
+            ones = ConstantOfShape <value = int64[1] {1}> (rest)
+            back = Concat <axis = 0> (nc, ones) y = Reshape(m, back)
+        }
+    """,
+    "GroupNormalization18": _group_normalization(18, "gs"),
+    "GroupNormalization21": _group_normalization(21, "cs"),
 }
-"""The signature and the nodes of each function that is not the definition of its operator, by name.
-"""
+"""The text of each function that is not the definition of its operator, by name."""
 _INEXACT: Final = ("Sigmoid",)
 """Operators whose kernels for double lose digits of small results."""
 
@@ -168,8 +157,8 @@ def replacement(node: NodeProto, opset: int) -> FunctionProto | None:
         domain, op_type = _MICROSOFT, "FastGelu" if is_tanh else "Gelu"
     if domain == "" and op_type == "GroupNormalization":
         op_type += "18" if opset < _SCALES_OF_CHANNELS else "21"
-    if domain == "" and op_type in _BODIES:
-        return _function(*_BODIES[op_type], opset)
+    if domain == "" and op_type in _TEXTS:
+        return _definition(defined_operator(_TEXTS[op_type]), domain, len(node.input), opset)
     operator = defined(domain, op_type) if domain in ("", _MICROSOFT) else None
     if operator is None:
         return None
@@ -177,11 +166,6 @@ def replacement(node: NodeProto, opset: int) -> FunctionProto | None:
     if has_double is not False and op_type not in _INEXACT:
         return None
     return _definition(operator, domain, len(node.input), opset)
-
-
-def _function(signature: str, body: Callable[[], str], opset: int) -> FunctionProto:
-    head = f'<domain: "{DOMAIN}", opset_import: ["" : {opset}]> '
-    return parser.parse_function(f"{head}{signature} {{ {body()} }}")
 
 
 def _definition(operator: DefinedOperator, domain: str, operands: int, opset: int) -> FunctionProto:
