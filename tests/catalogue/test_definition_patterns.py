@@ -50,11 +50,7 @@ OPERATORS = {
     "acme::Halves": Operator(definition=onnx.parser.parse_function(SPLIT)),
     "acme::Choice": Operator(definition=onnx.parser.parse_function(BRANCH)),
     **{
-        f"acme::{text.split()[0]}": Operator(
-            definition=onnx.parser.parse_function(
-                f'<domain: "acme", opset_import: ["": 12]> {text}'
-            )
-        )
+        f"acme::{text.split()[0]}": Operator(definition=onnx.parser.parse_function(START + text))
         for text in TEXTS
     },
 }
@@ -124,6 +120,19 @@ def test_an_operator_set_with_another_meaning() -> None:
         formula = parse(f"{HEAD} {{ y = Softmax(x) }}", opset, domains={"acme": 1})
         is_fused = nodes(optimize(formula, patterns=["FuseAcmeSoft"])) == ["Soft"]
         assert is_fused == (opset == 12)
+
+
+def test_a_local_function_of_the_same_name() -> None:
+    """Its calls follow the function, unless it has the definition of the pack."""
+    header = '<domain: "acme", opset_import: ["": 18]>'
+    other = model(f"{CALL} {header} Gate <slope: float = 1.0> (x) => (y) {{ y = Neg(x) }}")
+    assert nodes(optimize(other, patterns=["LowerAcmeGate"])) == ["Gate"]
+    apart = model(NODES)
+    apart.functions.extend(other.functions)
+    assert len(nodes(optimize(apart, patterns=["FuseAcmeGate"]))) == 4
+    same = model(CALL)
+    same.functions.append(onnx.parser.parse_function(GATE))
+    assert len(nodes(optimize(same, patterns=["LowerAcmeGate"]))) == 4
 
 
 def test_neither_is_in_a_preset() -> None:

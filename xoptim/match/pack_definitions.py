@@ -41,7 +41,12 @@ def definition_patterns(domain: str, op_type: str) -> list[type[EasyPatternOptim
 
 class _PackLowering(LoweringByDefinition):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Refuse operator sets in which an operator of the definition has another form."""
+        """Refuse calls of a local function of another definition, and operator sets in which an
+        operator of the definition has another form.
+        """
+        graph = m.nodes[0].graph
+        if graph is None or (self.domain, self.operator) in graph.model.hidden_operators:
+            return self.none(m.nodes[0], msg="a local function of the model hides the operator")
         if not _has_form_of(self.defined().body, g.main_opset):
             return self.none(m.nodes[0], msg=_OTHER_FORM)
         return super().validate_mapping(g, m)
@@ -65,6 +70,7 @@ _LOWER_DOC: Final = """{call} → {nodes}
     Refuses when:
     1. an attribute is computed, infinite or NaN.
     2. an operator of the definition has another form in the operator set of the model.
+    3. a local function of the model has the name of the operator, and another definition.
     """
 _FUSE_DOC: Final = """{nodes} → {call}
 
