@@ -1,7 +1,6 @@
 """Operators of onnxruntime that compute an activation on the way."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 from onnx import TensorProto
@@ -16,17 +15,9 @@ from xoptim.match import (
     runs,
 )
 from xoptim.match.trace import Optional, Symbol
+from xoptim.operators.activations import PARAMETERS as PARAMETERS
 
 from ._nodes import is_op
-
-PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("Relu", "Sigmoid", "Tanh", "Softplus", "Softsign"), ()),
-    **dict.fromkeys(("LeakyRelu", "Elu", "ThresholdedRelu"), ("alpha",)),
-    "HardSigmoid": ("alpha", "beta"),
-    "Selu": ("alpha", "gamma"),
-    "Clip": ("min", "max"),
-}
-"""The attributes of each activation, in the order in which a fused operator takes them."""
 
 
 class _FusedActivation(EasyPatternOptimization):

@@ -12,11 +12,11 @@ from typing import Any, Final, TypeAlias
 
 import ml_dtypes
 import numpy as np
-from onnx import TensorProto
 
 from xoptim.facts.dtypes import element_type, is_float, is_integer, tolerance
 from xoptim.facts.errors import Declined
 from xoptim.match import GraphView
+from xoptim.match.by_definition import fits as fits
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -229,10 +229,3 @@ def scaled(g: GraphView, like: str, factor: float, name: str, *, division: bool 
     if not fits(g, like, value):
         raise Declined("a factor would lose precision as a float32 attribute")
     return value
-
-
-def fits(g: GraphView, like: str, *values: float) -> bool:
-    """Whether attributes keep the digits of numbers that are used with the type of a result."""
-    return g.try_infer_type(like) != TensorProto.DOUBLE or all(
-        float(np.float32(value)) == value for value in values
-    )

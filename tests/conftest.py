@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.share import is_slow_in_share
 from xoptim.catalogue import discovery
+from xoptim.catalogue.registry import registry
 from xoptim.facts import operators as facts_operators
 from xoptim.operators.registry import OPERATORS
 from xoptim.verification.session_settings import SessionSettings, session_options
@@ -62,7 +63,13 @@ def own_operators() -> Iterator[None]:
             )
     facts_operators._CUSTOM_DOMAINS.clear()
     facts_operators.add_schemas([])
-    discovery._use_operators.cache_clear()
+    for entry in list(registry()):
+        if (
+            isinstance(entry.item, type)
+            and entry.item.__module__ == "xoptim.match.pack_definitions"
+        ):
+            registry().remove(entry)
+    discovery.use_pack.cache_clear()
 
 
 _BRIEFLY = {

@@ -43,12 +43,9 @@ if TYPE_CHECKING:
         global_rewriter as global_rewriter,
     )
     from xoptim.batching.running import batch as batch
-    from xoptim.catalogue.discovery import (
-        installed_patterns as installed_patterns,
-        use_operators as use_operators,
-    )
+    from xoptim.catalogue.discovery import installed_patterns as installed_patterns
     from xoptim.catalogue.query import Query as Query
-    from xoptim.catalogue.registry import register as register
+    from xoptim.catalogue.registry import register as register, use_operators as use_operators
     from xoptim.catalogue.selection import resolve as resolve, select as select
     from xoptim.diagnose.each import Replayed as Replayed, replay as replay
     from xoptim.diagnose.explanation import (

@@ -74,8 +74,10 @@ def list_command(name: str | None, choices: _ListChoices) -> None:
     """List the patterns, or describe the pattern NAME."""
     if name is not None:
         reason = f"with {name}, which describes a pattern"
-        words = (*names_of(SelectionOfAll), "proved", "tags", "as_json")
-        refuse_idle(dict.fromkeys(words, reason))
+        words = {*names_of(SelectionOfAll), "proved", "tags", "as_json"}
+        if not choices.selection.selects_more:
+            words.discard("include")  # of packs whose operators have patterns
+        refuse_idle(dict.fromkeys(sorted(words), reason))
         _describe_all(name)
         return
     patterns = sorted(choices.selection.selected(), key=lambda pattern: pattern.name())

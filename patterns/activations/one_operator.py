@@ -199,38 +199,6 @@ class MaxReluPattern(_OneOperator):
     )
 
 
-class SigmoidExpPattern(_OneOperator):
-    """1 / (1 + Exp(-x)) → Sigmoid(x)
-
-    What: one operator instead of four.
-    Why: measured 1.8 times faster on onnxruntime's CPU provider.
-    Refuses when:
-    1. the type is float16: Exp would overflow where the result is not yet negligible.
-    2. the provider has no kernel of Sigmoid for the type.
-
-    Approximate: onnxruntime's Sigmoid has an error of about 1e-7, and is 0 below -18: a logarithm
-    or a division then differs.
-    """
-
-    exactness = "approximate"
-    min_opset = 7
-    operand_types = {"x": FLOATS - {TensorProto.FLOAT16}}  # (1)
-    kernels = {"Sigmoid": "x"}  # (2)
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        shifted = g.op.Add(g.op.Exp(g.op.Neg(x)), 1.0)
-        return g.op.Div(1.0, shifted) if g.option("division") else g.op.Reciprocal(shifted)
-
-    examples = Example.pairs(
-        "agraph (float[n] x) => (float[n] y) <float one = {1}> { n = Neg(x) e = Exp(n) "
-        "s = Add(one, e) y = Div(one, s) }",
-        "{ y = Sigmoid(x) }",
-        "agraph (float[n] x) => (float[n] y) <float o = {1}> { n = Neg(x) e = Exp(n) "
-        "s = Add(e, o) y = Reciprocal(s) }",
-        "{ y = Sigmoid(x) }",
-    )
-
-
 class SoftplusExpPattern(_OneOperator):
     """Relu(x) + Log(1 + Exp(-Abs(x))) → Softplus(x)
 
@@ -267,59 +235,6 @@ class SoftplusExpPattern(_OneOperator):
         _after,
         f"{_start} <float one = {{1}}, float t = {{20}}> {{ {_torch} }}",
         _after,
-    )
-
-
-class SoftsignAbsPattern(_OneOperator):
-    """x / (1 + Abs(x)) → Softsign(x)
-
-    What: one operator instead of three.
-    Why: measured 1.8 times faster on onnxruntime's CPU provider.
-    Refuses when:
-    1. the provider has no kernel of Softsign for the type.
-    """
-
-    min_opset = 7
-    kernels = {"Softsign": "x"}  # (1)
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        return g.op.Div(x, g.op.Add(g.op.Abs(x), 1.0))
-
-    examples = Example.only(
-        "agraph (float[a,b] x) => (float[a,b] y) <float one = {1}> { a = Abs(x) s = Add(one, a) "
-        "y = Div(x, s) }",
-        "{ y = Softsign(x) }",
-    )
-
-
-class ThresholdedReluPattern(_OneOperator):
-    """Where(x > t, x, 0) → ThresholdedRelu(x, alpha=t)
-
-    What: one operator instead of two.
-    Why: measured 3.3 times faster on onnxruntime's CPU provider.
-    Refuses when:
-    1. the provider has no kernel of ThresholdedRelu for the type.
-    2. the threshold is not finite, or does not fit the attribute.
-    """
-
-    min_opset = 10
-    kernels = {"ThresholdedRelu": "x"}  # (1)
-    derives = ("attributes",)
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol, t: Scalar) -> Symbol:
-        # both forms give 0 for NaN
-        return g.op.Where(g.op.Greater(x, t), x, 0.0)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        threshold = float(g.get_constant_scalar(m.t) or 0)
-        if not abs(threshold) < 1e30 or not fits(g, m.x, threshold):  # (2)
-            return self.none(m.nodes[0], msg=f"the threshold {threshold} is out of range for alpha")
-        return m.derive(attributes={"alpha": threshold})
-
-    examples = Example.only(
-        "agraph (float[a,b] x) => (float[a,b] y) <float t = {0.5}, float zero = {0}> "
-        "{ c = Greater(x, t) y = Where(c, x, zero) }",
-        "{ y = ThresholdedRelu <alpha = 0.5> (x) }",
     )
 
 
@@ -383,42 +298,4 @@ class HardSigmoidMulPattern(_OneOperator):
         "agraph (float[a,b] x) => (float[a,b] y) { "
         "t = HardSigmoid <alpha = 0.1666667, beta = 0.5> (x) y = Mul(x, t) }",
         "{ y = HardSwish(x) }",
-    )
-
-
-class QuickGeluPattern(_OneOperator):
-    """x · Sigmoid(alpha · x) → com.microsoft.QuickGelu(x, alpha)
-
-    What: one operator instead of two or three; with alpha = 1, the formula is Swish, for which
-    onnxruntime has no kernel.
-    Why: measured 1.5 to 2.4 times faster on onnxruntime's CPU provider for alpha = 1, no slower for
-    other factors.
-    Refuses when:
-    1. the provider has no kernel of QuickGelu for the type.
-    2. alpha is not a number, or does not fit the attribute.
-    """
-
-    phase = "target"
-    priority = 7  # after patterns that change layouts, which do not pass contrib operators
-    min_opset = 7
-    produces = ("com.microsoft",)
-    tags = ("onnxruntime",)
-    kernels = {"com.microsoft::QuickGelu": "x"}  # (1)
-    derives = ("attributes",)
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol, alpha: Scalar) -> Symbol:
-        return g.op.Mul(x, g.op.Sigmoid(g.op.Mul(x, alpha) if g.option("multiple") else x))  # (2)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        factor = float(g.get_constant_scalar(m.alpha) or 0) if m.multiple else 1.0
-        if not (1e-30 < abs(factor) < 1e30 and fits(g, m.x, factor)):  # (2)
-            return self.none(m.nodes[-1], msg="the factor is out of range for alpha")
-        return m.derive(attributes={"alpha": factor})
-
-    examples = Example.pairs(
-        "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { t = Mul(c, x) s = Sigmoid(t) "
-        "y = Mul(x, s) }",
-        "{ y = com.microsoft.QuickGelu <alpha = 1.5> (x) }",
-        "agraph (float[a,b] x) => (float[a,b] y) { s = Sigmoid(x) y = Mul(s, x) }",
-        "{ y = com.microsoft.QuickGelu <alpha = 1.0> (x) }",
     )

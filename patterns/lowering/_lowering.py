@@ -5,9 +5,9 @@ from typing import ClassVar, Final
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import Exactness
-from xoptim.match import EasyPatternOptimization, PatternRewriter
+from xoptim.match import EasyPatternOptimization
+from xoptim.match.by_definition import HALVES as HALVES, narrowed as narrowed, widened as widened
 
-HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 COMPUTED: Final = frozenset((*HALVES, TensorProto.FLOAT, TensorProto.DOUBLE))
 """The floating-point types that operators compute with."""
 WIDE_FLOATS: Final = frozenset((TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16))
@@ -26,20 +26,6 @@ class _Lowering(EasyPatternOptimization):
 
     phase = "lower"
     exactness: ClassVar[Exactness] = "rounding"
-
-
-def widened(g: PatternRewriter, x: str, dtype: int) -> str:
-    """The numbers in float32 where ``dtype`` has 16 bits, in which sums would overflow."""
-    if dtype not in HALVES:
-        return x
-    return g.op.Cast(x, to=TensorProto.FLOAT)
-
-
-def narrowed(g: PatternRewriter, x: str, dtype: int) -> str:
-    """The inverse of `widened`."""
-    if dtype not in HALVES:
-        return x
-    return g.op.Cast(x, to=dtype)
 
 
 def axes_from(axis: int, rank: int | None) -> list[int] | None:

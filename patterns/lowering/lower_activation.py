@@ -5,13 +5,13 @@ from typing import Any
 from onnx import TensorProto
 
 from xoptim.match import Example, GraphView, Match, PatternRewriter
+from xoptim.match.by_definition import LoweringByDefinition
 
 from .._shapes import broadcasts_to
-from ._formula import _Formula
 from ._lowering import COMPUTED, narrowed, widened
 
 
-class _LowerActivation(_Formula):
+class _LowerActivation(LoweringByDefinition):
     """An activation.
 
     What: 16-bit floats are computed in 32 bits, as in the operator.
@@ -22,7 +22,7 @@ class _LowerActivation(_Formula):
     """
 
     min_opset = 9
-    operand_types = {"x": COMPUTED}  # (1)
+    operand_types = {"x": COMPUTED}  # (1); the base class checks attributes (2)
     is_wide = True
 
 
@@ -30,21 +30,7 @@ class LowerCeluPattern(_LowerActivation):
     """Celu(x, alpha) → Relu(x) + alpha · (Exp(Min(x, 0) / alpha) - 1)"""
 
     min_opset = 12
-    definition = """
-        Celu <alpha: float = 1.0> (x) => (y)
-        {
-            zero = Constant <value_float = 0.0> ()
-            one = Constant <value_float = 1.0> ()
-            alpha = Constant <value_float: float = @alpha> ()
-            negative = Min (x, zero)
-            exponent = Div (negative, alpha)
-            power = Exp (exponent)
-            curve = Sub (power, one)
-            positive = Relu (x)
-            scaled = Mul (curve, alpha)
-            y = Add (positive, scaled)
-        }
-        """
+    operator = "Celu"
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = Celu <alpha = 2.0> (x) }",
@@ -59,20 +45,7 @@ class LowerCeluPattern(_LowerActivation):
 class LowerEluPattern(_LowerActivation):
     """Elu(x, alpha) → Relu(x) + alpha · (Exp(Min(x, 0)) - 1)"""
 
-    definition = """
-        Elu <alpha: float = 1.0> (x) => (y)
-        {
-            zero = Constant <value_float = 0.0> ()
-            one = Constant <value_float = 1.0> ()
-            alpha = Constant <value_float: float = @alpha> ()
-            negative = Min (x, zero)
-            power = Exp (negative)
-            curve = Sub (power, one)
-            positive = Relu (x)
-            scaled = Mul (curve, alpha)
-            y = Add (positive, scaled)
-        }
-        """
+    operator = "Elu"
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = Elu <alpha = 0.5> (x) }",
@@ -87,16 +60,7 @@ class LowerEluPattern(_LowerActivation):
 class LowerHardSigmoidPattern(_LowerActivation):
     """HardSigmoid(x, alpha, beta) → Clip(alpha · x + beta, 0, 1)"""
 
-    definition = """
-        HardSigmoid <alpha: float = 0.2, beta: float = 0.5> (x) => (y)
-        {
-            alpha = Constant <value_float: float = @alpha> ()
-            beta = Constant <value_float: float = @beta> ()
-            scaled = Mul (x, alpha)
-            line = Add (scaled, beta)
-            y = Clip <min = 0.0, max = 1.0> (line)
-        }
-        """
+    operator = "HardSigmoid"
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = HardSigmoid(x) }",
@@ -114,17 +78,7 @@ class LowerHardSwishPattern(_LowerActivation):
 
     # ONNX defines the operator with 1/6 in 32 bits, for all types.
     min_opset = 14
-    definition = """
-        HardSwish (x) => (y)
-        {
-            sixth = Constant <value_float = 0.16666667> ()
-            half = Constant <value_float = 0.5> ()
-            scaled = Mul (x, sixth)
-            line = Add (scaled, half)
-            clipped = Clip <min = 0.0, max = 1.0> (line)
-            y = Mul (x, clipped)
-        }
-        """
+    operator = "HardSwish"
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = HardSwish(x) }",
@@ -145,20 +99,7 @@ class LowerMishPattern(_LowerActivation):
     """
 
     min_opset = 18
-    definition = """
-        Mish (x) => (y)
-        {
-            twenty = Constant <value_float = 20.0> ()
-            two = Constant <value_float = 2.0> ()
-            small = Min (x, twenty)
-            e = Exp (small)
-            e_2 = Add (e, two)
-            n = Mul (e, e_2)
-            n_2 = Add (n, two)
-            fraction = Div (n, n_2)
-            y = Mul (x, fraction)
-        }
-        """
+    operator = "Mish"
 
     examples = Example.only(
         "agraph (float[a,b] x) => (float[a,b] y) { y = Mish(x) }",
@@ -180,15 +121,7 @@ class LowerPReluPattern(_LowerActivation):
     operand_types = {"x": COMPUTED}  # (1)
     is_wide = False
     # Relu(x) + slope · Min(x, 0) would be NaN for x > 0 and an infinite slope.
-    definition = """
-        PRelu (x, slope) => (y)
-        {
-            zero = Constant <value_float = 0.0> ()
-            is_negative = Less (x, zero)
-            product = Mul (x, slope)
-            y = Where (is_negative, product, x)
-        }
-        """
+    operator = "PRelu"
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not broadcasts_to(g, m.slope, m.x):  # (2)
@@ -206,25 +139,7 @@ class LowerPReluPattern(_LowerActivation):
 class LowerSeluPattern(_LowerActivation):
     """Selu(x, alpha, gamma) → gamma · (Relu(x) + alpha · (Exp(Min(x, 0)) - 1))"""
 
-    definition = """
-        Selu <
-            alpha: float = 1.67326319217681884765625,
-            gamma: float = 1.05070102214813232421875
-        > (x) => (y)
-        {
-            zero = Constant <value_float = 0.0> ()
-            one = Constant <value_float = 1.0> ()
-            alpha = Constant <value_float: float = @alpha> ()
-            gamma = Constant <value_float: float = @gamma> ()
-            negative = Min (x, zero)
-            power = Exp (negative)
-            curve = Sub (power, one)
-            positive = Relu (x)
-            scaled = Mul (curve, alpha)
-            elu = Add (positive, scaled)
-            y = Mul (elu, gamma)
-        }
-        """
+    operator = "Selu"
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = Selu(x) }",
@@ -272,23 +187,7 @@ class LowerSoftplusPattern(_LowerActivation):
     small u; 16-bit floats are computed in 32 bits, as in the operator.
     """
 
-    definition = """
-        Softplus (x) => (y)
-        {
-            one = Constant <value_float = 1.0> ()
-            distance = Abs (x)
-            negative = Neg (distance)
-            u = Exp (negative)
-            w = Add (u, one)
-            rounded = Sub (w, one)
-            lost = Sub (u, rounded)
-            positive = Relu (x)
-            logarithm = Log (w)
-            correction = Div (lost, w)
-            corrected = Add (logarithm, correction)
-            y = Add (positive, corrected)
-        }
-        """
+    operator = "Softplus"
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = Softplus(x) }",
@@ -304,15 +203,7 @@ class LowerSoftplusPattern(_LowerActivation):
 class LowerSoftsignPattern(_LowerActivation):
     """Softsign(x) → x / (1 + Abs(x))"""
 
-    definition = """
-        Softsign (x) => (y)
-        {
-            one = Constant <value_float = 1.0> ()
-            distance = Abs (x)
-            divisor = Add (distance, one)
-            y = Div (x, divisor)
-        }
-        """
+    operator = "Softsign"
 
     examples = Example.only(
         "agraph (float[a,b] x) => (float[a,b] y) { y = Softsign(x) }",
@@ -324,15 +215,7 @@ class LowerSwishPattern(_LowerActivation):
     """Swish(x, alpha) → x · Sigmoid(alpha · x)"""
 
     min_opset = 24
-    definition = """
-        Swish <alpha: float = 1.0> (x) => (y)
-        {
-            alpha = Constant <value_float: float = @alpha> ()
-            scaled = Mul (x, alpha)
-            gate = Sigmoid (scaled)
-            y = Mul (x, gate)
-        }
-        """
+    operator = "Swish"
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = Swish(x) }",
@@ -348,15 +231,7 @@ class LowerThresholdedReluPattern(_LowerActivation):
     """ThresholdedRelu(x, alpha) → Where(x > alpha, x, 0)"""
 
     min_opset = 10
-    definition = """
-        ThresholdedRelu <alpha: float = 1.0> (x) => (y)
-        {
-            zero = Constant <value_float = 0.0> ()
-            alpha = Constant <value_float: float = @alpha> ()
-            is_above = Greater (x, alpha)
-            y = Where (is_above, x, zero)
-        }
-        """
+    operator = "ThresholdedRelu"
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = ThresholdedRelu(x) }",

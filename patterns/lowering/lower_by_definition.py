@@ -5,8 +5,8 @@ from typing import Final
 from onnx import TensorProto
 
 from xoptim.match import Example, PatternBuilder, Symbol
+from xoptim.match.by_definition import LoweringByDefinition
 
-from ._formula import _Formula
 from ._lowering import WIDE_FLOATS
 
 _SIGNED: Final = frozenset(
@@ -14,7 +14,7 @@ _SIGNED: Final = frozenset(
 )
 
 
-class _LowerByDefinition(_Formula):
+class _LowerByDefinition(LoweringByDefinition):
     """An operator on numbers.
 
     Why: some runtimes lack the operator.
@@ -38,15 +38,7 @@ class LowerAbsPattern(_LowerByDefinition):
 
     min_opset = 12
     operand_types = {"x": frozenset((TensorProto.INT32, TensorProto.INT64))}  # (1)
-    definition = """
-        Abs (x) => (y)
-        {
-            number = Constant <value_int = 0> ()
-            zero = CastLike (number, x)
-            negative = Sub (zero, x)
-            y = Max (x, negative)
-        }
-        """
+    operator = "Abs"
 
     examples = Example.pairs(
         "agraph (int32[a] x) => (int32[a] y) { y = Abs(x) }",
@@ -99,14 +91,7 @@ class LowerCeilPattern(_LowerByDefinition):
     """
 
     min_opset = 6
-    definition = """
-        Ceil (x) => (y)
-        {
-            negative = Neg (x)
-            floor = Floor (negative)
-            y = Neg (floor)
-        }
-        """
+    operator = "Ceil"
 
     examples = Example.pairs(
         "agraph (float[a] x) => (float[a] y) { y = Ceil(x) }",
@@ -131,30 +116,7 @@ class LowerDynamicQuantizeLinearPattern(_LowerByDefinition):
     min_opset = 13
     max_opset = 27
     operand_types = {"x": frozenset((TensorProto.FLOAT,))}  # (1)
-    definition = """
-        DynamicQuantizeLinear (x) => (y, scale, zero_point)
-        {
-            zero = Constant <value_float = 0.0> ()
-            one = Constant <value_float = 1.0> ()
-            steps = Constant <value_float = 255.0> ()
-            zero_of_x = CastLike (zero, x)
-            one_of_x = CastLike (one, x)
-            max = ReduceMax <keepdims = 0> (x)
-            highest = Max (max, zero)
-            min = ReduceMin <keepdims = 0> (x)
-            lowest = Min (min, zero)
-            span = Sub (highest, lowest)
-            is_zero = Equal (span, zero)
-            step = Div (span, steps)
-            scale = Where (is_zero, one_of_x, step)
-            offset = Div (lowest, scale)
-            place = Sub (zero_of_x, offset)
-            clipped = Clip <min = 0.0, max = 255.0> (place)
-            rounded = Round (clipped)
-            zero_point = Cast <to = 2> (rounded)
-            y = QuantizeLinear (x, scale, zero_point)
-        }
-        """
+    operator = "DynamicQuantizeLinear"
 
     examples = Example.pairs(
         "agraph (float[n,4] x) => (uint8[n,4] y, float s, uint8 z) { "
@@ -175,23 +137,7 @@ class LowerRoundPattern(_LowerByDefinition):
     1. the numbers are not floats of 16, 32 or 64 bits.
     """
 
-    definition = """
-        Round (x) => (y)
-        {
-            one_half = Constant <value_float = 0.5> ()
-            floor = Floor (x)
-            rest = Sub (x, floor)
-            half = Mul (floor, one_half)
-            half_floor = Floor (half)
-            is_odd = Greater (half, half_floor)
-            is_half = Equal (rest, one_half)
-            is_middle = And (is_half, is_odd)
-            is_above = Greater (rest, one_half)
-            is_up = Or (is_above, is_middle)
-            step = CastLike (is_up, x)
-            y = Add (floor, step)
-        }
-        """
+    operator = "Round"
 
     _formula = (
         "f = Floor(x) d = Sub(x, f) p = Mul(f, h) q = Floor(p) o = Greater(p, q) e = Equal(d, h) "
@@ -223,21 +169,7 @@ class LowerSignPattern(_LowerByDefinition):
             (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64)
         )
     }  # (1)
-    definition = """
-        Sign (x) => (y)
-        {
-            zero = Constant <value_int = 0> ()
-            one = Constant <value_int = 1> ()
-            minus_one = Constant <value_int = -1> ()
-            zero_of_x = CastLike (zero, x)
-            one_of_x = CastLike (one, x)
-            minus_one_of_x = CastLike (minus_one, x)
-            is_negative = Less (x, zero_of_x)
-            negative = Where (is_negative, minus_one_of_x, x)
-            is_positive = Greater (x, zero_of_x)
-            y = Where (is_positive, one_of_x, negative)
-        }
-        """
+    operator = "Sign"
 
     examples = Example.pairs(
         "agraph (float[a] x) => (float[a] y) { y = Sign(x) }",
@@ -260,13 +192,7 @@ class LowerSizePattern(_LowerByDefinition):
 
     exactness = "exact"
     operand_types = {}
-    definition = """
-        Size (x) => (y)
-        {
-            shape = Shape (x)
-            y = ReduceProd <keepdims = 0> (shape)
-        }
-        """
+    operator = "Size"
 
     examples = Example.pairs(
         "agraph (float[n,4] x) => (int64 y) { y = Size(x) }",

@@ -1,17 +1,17 @@
 """The Gaussian error linear unit, exactly and by its approximations, spelled out."""
 
-import math
 from typing import Any
 
 from onnx import TensorProto
 
-from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
-from xoptim.match.trace import Optional, Symbol
+from xoptim.match import Example, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match.by_definition import LoweringByDefinition
+from xoptim.operators.definitions import defined
 
-from ._lowering import COMPUTED, _Lowering, narrowed, widened
+from ._lowering import COMPUTED
 
 
-class _LowerGelu(_Lowering):
+class _LowerGelu(LoweringByDefinition):
     """An operator of ``x``, to which a bias may be added.
 
     What: 16-bit floats are computed in 32 bits, as in the operator.
@@ -22,31 +22,9 @@ class _LowerGelu(_Lowering):
     """
 
     min_opset = 7
+    domain = "com.microsoft"
     operand_types = {"x": COMPUTED - {TensorProto.DOUBLE}}  # (1)
-    derives = ("dtype",)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        return m.derive(dtype=g.try_infer_type(m.x))
-
-
-def by_erf(g: PatternRewriter, x: str) -> str:
-    """0.5 · x · (1 + Erf(x / √2))."""
-    shifted = g.op.Add(g.op.Erf(g.op.Mul(x, math.sqrt(0.5))), 1.0)
-    return g.op.Mul(g.op.Mul(x, 0.5), shifted)
-
-
-def by_tanh(g: PatternRewriter, x: str) -> str:
-    """0.5 · x · (1 + Tanh(√(2 / π) · (x + 0.044715 · x³))), as x · (√(2 / π) + 0.0357 · x²)."""
-    root = math.sqrt(2 / math.pi)
-    slope = g.op.Add(g.op.Mul(g.op.Mul(x, x), 0.044715 * root), root)
-    shifted = g.op.Add(g.op.Tanh(g.op.Mul(x, slope)), 1.0)
-    return g.op.Mul(g.op.Mul(x, 0.5), shifted)
-
-
-def with_bias(g: PatternRewriter, x: str, bias: str, dtype: int) -> str:
-    """The sum of the operand and the bias, if there is one, in at least 32 bits."""
-    wide = widened(g, x, dtype)
-    return g.op.Add(wide, widened(g, bias, dtype)) if bias else wide
+    is_wide = True
 
 
 class LowerGeluPattern(_LowerGelu):
@@ -57,16 +35,18 @@ class LowerGeluPattern(_LowerGelu):
     """
 
     min_opset = 9
+    operator = "Gelu"
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+    def match_pattern(self, g: PatternBuilder) -> Symbol:
+        x = g.symbol("x")
         if g.option("contrib"):
-            return g.op.Gelu(x, domain="com.microsoft")
+            return g.op.Gelu(x, domain=self.domain)
         return g.op.Gelu(x, approximate=g.capture("approximate", optional=True))
 
-    def apply_pattern(self, g: PatternRewriter, x: str, approximate: Any, dtype: int) -> str:
-        wide = widened(g, x, dtype)
-        form = by_tanh if approximate == "tanh" else by_erf
-        return narrowed(g, form(g, wide), dtype)
+    def apply_pattern(self, g: PatternRewriter, values: dict[str, Any], **m: Any) -> Any:
+        operator = defined(self.domain, "FastGelu" if m.get("approximate") == "tanh" else "Gelu")
+        assert operator is not None
+        return self.written(g, operator.body, values, {"bias": "", **m})
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = Gelu(x) }",
@@ -90,12 +70,7 @@ class LowerBiasGeluPattern(_LowerGelu):
     """com.microsoft.BiasGelu(x, b) → 0.5 · z · (1 + Erf(z / √2)) with z = x + b"""
 
     min_opset = 9
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol, b: Symbol) -> Symbol:
-        return g.op.BiasGelu(x, b, domain="com.microsoft")
-
-    def apply_pattern(self, g: PatternRewriter, x: str, b: str, dtype: int) -> str:
-        return narrowed(g, by_erf(g, with_bias(g, x, b, dtype)), dtype)
+    operator = "BiasGelu"
 
     examples = Example.only(
         "agraph (float[a,4] x, float[4] b) => (float[a,4] y) { y = com.microsoft.BiasGelu(x, b) }",
@@ -109,11 +84,8 @@ class LowerFastGeluPattern(_LowerGelu):
     x + b
     """
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, b: Optional) -> Symbol:
-        return g.op.FastGelu(x, b, domain="com.microsoft")
-
-    def apply_pattern(self, g: PatternRewriter, x: str, b: str, dtype: int) -> str:
-        return narrowed(g, by_tanh(g, with_bias(g, x, b, dtype)), dtype)
+    operator = "FastGelu"
+    optional = ("bias",)
 
     examples = Example.pairs(
         "agraph (float[a,4] x, float[4] b) => (float[a,4] y) { y = com.microsoft.FastGelu(x, b) }",
@@ -136,15 +108,7 @@ class LowerQuickGeluPattern(_LowerGelu):
     2. the factor is infinite or NaN.
     """
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        alpha = g.capture("alpha", lambda v: v is None or math.isfinite(v), optional=True)  # (2)
-        return g.op.QuickGelu(x, domain="com.microsoft", alpha=alpha)
-
-    def apply_pattern(self, g: PatternRewriter, x: str, alpha: float | None, dtype: int) -> str:
-        wide = widened(g, x, dtype)
-        factor = 1.702 if alpha is None else alpha
-        argument = wide if factor == 1 else g.op.Mul(wide, factor)
-        return narrowed(g, g.op.Mul(wide, g.op.Sigmoid(argument)), dtype)
+    operator = "QuickGelu"  # (2)
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { y = com.microsoft.QuickGelu(x) }",

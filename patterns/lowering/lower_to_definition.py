@@ -1,6 +1,7 @@
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match.definitions import Definition, write_nodes
 
-from ._definitions import Definition, definition_of, write_nodes
+from ._definitions import definition_of
 
 
 class LowerToDefinitionPattern(PatternOptimization):

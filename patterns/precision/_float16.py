@@ -8,6 +8,7 @@ from onnx import TensorProto
 from xoptim.facts.operators import convertible_places, has_kernel
 from xoptim.match import GraphView, Node, PatternRewriter
 from xoptim.match.quantization import MASK
+from xoptim.operators.registry import OPERATORS, Trait
 
 from .._folding import Array, constant
 from .._nodes import is_op
@@ -24,81 +25,12 @@ SUMS: Final = (
     "com.microsoft::MultiHeadAttention",
 )
 """The expensive operators, for which others are computed in float16 as well."""
-OTHERS: Final = (
-    "Abs",
-    "Add",
-    "AveragePool",
-    "BatchNormalization",
-    "Celu",
-    "Clip",
-    "Concat",
-    "DepthToSpace",
-    "Div",
-    "Elu",
-    "Erf",
-    "Expand",
-    "Flatten",
-    "Gather",
-    "GatherElements",
-    "GatherND",
-    "Gelu",
-    "GlobalAveragePool",
-    "GlobalMaxPool",
-    "GroupNormalization",
-    "HardSigmoid",
-    "HardSwish",
-    "Identity",
-    "InstanceNormalization",
-    "IsNaN",
-    "LRN",
-    "LayerNormalization",
-    "LeakyRelu",
-    "LogSoftmax",
-    "Max",
-    "MaxPool",
-    "Mean",
-    "Min",
-    "Mish",
-    "Mul",
-    "Neg",
-    "PRelu",
-    "Pad",
-    "RMSNormalization",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceMin",
-    "ReduceSum",
-    "Relu",
-    "Reshape",
-    "Resize",
-    "RotaryEmbedding",
-    "Selu",
-    "Sigmoid",
-    "SimplifiedLayerNormalization",
-    "Slice",
-    "Softmax",
-    "Softplus",
-    "Softsign",
-    "SpaceToDepth",
-    "Split",
-    "Squeeze",
-    "Sub",
-    "Sum",
-    "Swish",
-    "Tanh",
-    "ThresholdedRelu",
-    "Tile",
-    "Transpose",
-    "Trilu",
-    "Unsqueeze",
-    "Where",
-    "com.microsoft::BiasGelu",
-    "com.microsoft::FastGelu",
-    "com.microsoft::Gelu",
-    "com.microsoft::QuickGelu",
-    "com.microsoft::RotaryEmbedding",
-    "com.microsoft::SkipLayerNormalization",
-    "com.microsoft::SkipSimplifiedLayerNormalization",
+OTHERS: Final = tuple(
+    sorted(
+        f"{domain}::{op_type}" if domain else op_type
+        for (domain, op_type), operator in OPERATORS.items()
+        if Trait.KEEPS_FLOAT16 in operator.traits
+    )
 )
 """Operators that are computed in float16 around `SUMS`.
 

@@ -101,3 +101,18 @@ def test_a_word_that_is_no_pack_of_operators(xopt: Xopt) -> None:
     error = xopt("stats", "model.onnx", "--include", "acne").error
     assert error == "no installed pack 'acne' describes operators; did you mean 'acme'?"
     assert "unknown pattern, tag or preset 'acne'" in xopt("model.onnx", "--include", "acne").error
+
+
+def test_the_patterns_of_a_definition_are_listed_and_described(xopt: Xopt) -> None:
+    names = [line.split()[0] for line in xopt("list", "--include", "acme").out.splitlines() if line]
+    assert {"FuseAcmeTwice", "LowerAcmeTwice"} <= {*names}
+    text = xopt("list", "FuseAcmeTwice", "--include", "acme").out
+    assert "Add(x, x) → acme.Twice(x)" in text
+    refused = xopt("list", "FuseAcmeTwice", "--include", "casts")
+    assert "--include has no effect with FuseAcmeTwice" in refused.err
+
+
+def test_a_definition_is_written(xopt: Xopt) -> None:
+    words = ("--include", "acme", "--include", "LowerAcmeTwice")
+    assert xopt("model.onnx", "-q", *words).code == 0
+    assert [node.op_type for node in onnx.load("model.opt.onnx").graph.node] == ["Add", "Neg"]

@@ -57,6 +57,11 @@ def test_a_description_belongs_to_its_operator() -> None:
         add_operators({"acme::Twice": Operator()})
 
 
+def test_a_kind_of_operand_that_does_not_exist() -> None:
+    with pytest.raises(ValueError, match="acme::Rows has an operand of an unknown kind, 'indices'"):
+        add_operators({"acme::Rows": Operator(operand_kinds={1: "indices"})})  # type: ignore[dict-item]
+
+
 def test_a_model_gets_the_definitions_that_it_needs() -> None:
     model = parse(CALL, domains={"acme": 1}, ir_version=7)
     assert with_definitions(model) is model

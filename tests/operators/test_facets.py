@@ -114,8 +114,9 @@ CONTRIB_REASONS: dict[str, dict[str, str]] = {
             "BiasDropout BitmaskBiasDropout BitmaskDropout Sampling"
         ),
         "not described yet": (
-            "GatedRelativePositionBias MatMulBnb4 MatMulFpQ4 PackedAttention "
-            "PackedMultiHeadAttention SparseAttention SparseToDenseMatMul"
+            "CropAndResize ExpandDims GatedRelativePositionBias GatherND MatMulBnb4 MatMulFpQ4 "
+            "PackedAttention PackedMultiHeadAttention Pad Range SparseAttention "
+            "SparseToDenseMatMul"
         ),
     },
 }
@@ -164,13 +165,14 @@ def test_each_contrib_operator_has_the_facet_or_a_reason(facet: str) -> None:
 
 def test_the_table() -> None:
     """Print the facets of each operator."""
-    lines = [f"{'operator':<40}{'  '.join(FACETS)}"]
+    facets = (*FACETS, "body", "kinks", "operand_kinds", "carried")
+    lines = [f"{'operator':<40}{'  '.join(facets)}"]
     for domain, op_types in (("", standard()), (MICROSOFT, contrib())):
         for op_type in op_types:
             found = known(domain, op_type)
             cells = (
-                ("x" if getattr(found, facet) is not None else ".").center(len(facet))
-                for facet in FACETS
+                ("." if getattr(found, facet) in (None, "", (), {}) else "x").center(len(facet))
+                for facet in facets
             )
             traits = ", ".join(sorted(trait.name.lower() for trait in found.traits))
             name = f"{domain}.{op_type}" if domain else op_type

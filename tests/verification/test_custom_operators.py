@@ -7,9 +7,12 @@ import pytest
 
 from tests.support import parse
 from xoptim import optimize, verify
-from xoptim.operators import Operator, like
+from xoptim.operators import Indices, Lengths, Operator, Trait, like
 from xoptim.operators.registry import add_operators
 from xoptim.verification.errors import LoadError
+from xoptim.verification.input_kinds import input_kinds
+from xoptim.verification.landmarks import landmarks, steers
+from xoptim.verification.noise import noisy_graph
 from xoptim.verification.protos import read_defined
 from xoptim.verification.session import Session
 
@@ -105,3 +108,43 @@ def test_the_verdict_says_whose_implementation_ran() -> None:
     for before, after in ((first, second), (second, first), (first, first)):
         assert verify(before, after).notes == (text,)
     assert verify(second, second).notes == ()
+
+
+def test_rounding_that_a_pack_states_is_part_of_the_noise() -> None:
+    add_operators({"acme::Soft": Operator(traits={Trait.ROUNDS}), "acme::Softmax": Operator()})
+    for name, nodes in (("Soft", ["Soft", "Mul"]), ("Softmax", ["Softmax"])):
+        noisy, _ = noisy_graph(model(f"y = acme.{name}(x)"))
+        assert [node.op_type for node in noisy.graph.node] == nodes
+
+
+def test_numbers_at_which_an_operator_of_a_pack_changes_its_form() -> None:
+    bounding = Operator(traits={Trait.BOUNDS})
+    add_operators({"acme::Bend": Operator(kinks=(7.0, "limit")), "acme::Cap": bounding})
+    assert landmarks(model("y = acme.Bend <limit = 2.5, slope = 4.5> (x)")).all == (2.5, 7.0)
+    capped = parse(
+        "agraph (float[n,4] x) => (float[n,4] y) <float c = {5}> { y = acme.Cap(x, c) }",
+        domains=ACME,
+    )
+    assert landmarks(capped).all == (5.0,)
+
+
+def test_operands_that_a_pack_describes() -> None:
+    add_operators(
+        {
+            "acme::Rows": Operator(operand_kinds={1: Indices(0, "axis"), 2: Lengths(0, 1)}),
+            "acme::Hold": Operator(carried=(0,)),
+            "acme::Choose": Operator(operand_kinds={0: "mask"}, steered_from=0),
+        }
+    )
+    text = "t = acme.Hold(i) u = acme.Rows <axis = 1> (s, t, k) v = acme.Choose(m) y = Add(u, v)"
+    rows = model(text, "float[n,9] s, int64[n] i, int64[n] k, float[n,4] m")
+    kinds = input_kinds(rows, {"i": 7, "k": 7, "m": 1, "s": 1})
+    assert {name: kind.kind for name, kind in kinds.items()} == {
+        "i": "index",
+        "k": "length",
+        "m": "mask",
+        "s": "free",
+    }
+    assert (kinds["i"].limits, kinds["k"].limits) == ([(9, 0)], [(9, -1)])
+    assert steers(rows)
+    assert not steers(model("y = acme.Hold(x)"))

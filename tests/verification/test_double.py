@@ -291,3 +291,22 @@ def test_the_largest_number_of_the_type_stays_the_largest(dtype: Any, name: str)
     (narrow,) = Session(model).run({"x": x})
     assert isinstance(narrow, np.ndarray)
     np.testing.assert_array_equal(np.isfinite(narrow), np.isfinite(found))
+
+
+def test_an_attribute_of_a_local_function_keeps_its_value() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 18, "own" : 1]> g (float[4] x) => (float[4] y)
+    { y = own.Scale <factor = 0.5> (x) }
+    <domain: "own", opset_import: ["" : 18]> Scale <factor: float = 2.0> (x) => (y)
+    { c = Constant <value_float: float = @factor> () y = Mul(x, c) }"""
+    x = np.arange(4, dtype=np.float32)
+    assert np.array_equal(run_double(onnx.parser.parse_model(text), x=x), x / 2)
+
+
+def test_an_omitted_bias_is_not_added() -> None:
+    text = "agraph (float[9] x, float[9] b) => (float[9] y) {{ y = com.microsoft.FastGelu({}) }}"
+    x, zero = np.linspace(-3, 3, 9).astype(np.float32), np.zeros(9, np.float32)
+    alone, added = (
+        run_double(parse(text.format(operands), domains=DOMAINS), x=x, b=zero)
+        for operands in ("x", "x, b")
+    )
+    assert np.array_equal(alone, added)

@@ -84,18 +84,13 @@ def operator_packs() -> dict[str, EntryPoint]:
     return {pack.name: pack for pack in reversed(packs)}
 
 
-def use_operators(*packs: str) -> None:
-    """Use the custom operators that installed packs describe, until the process ends.
-
-    Call it before the models are loaded. Raises `UnknownPatternError` when no pack of a name
-    describes operators, and `PatternError` when what it describes cannot be used.
-    """
-    for pack in packs:
-        _use_operators(pack)
-
-
 @cache
-def _use_operators(pack: str) -> None:
+def use_pack(pack: str) -> None:
+    """Use the custom operators that an installed pack describes, until the process ends.
+
+    Raises `UnknownPatternError` when no pack of this name describes operators, and `PatternError`
+    when what it describes cannot be used.
+    """
     installed_packs = operator_packs()
     if pack not in installed_packs:
         hint = meant(pack, installed_packs)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TypeVar
 
-from xoptim.catalogue.discovery import InstalledPattern, installed, installed_patterns
+from xoptim.catalogue.discovery import InstalledPattern, installed, installed_patterns, use_pack
 from xoptim.catalogue.entries import (
     POSITIONS,
     PRESETS,
@@ -24,8 +24,10 @@ from xoptim.catalogue.entries import (
 )
 from xoptim.catalogue.query import Item, Name, Query, Word, class_of
 from xoptim.facts.errors import UnknownPatternError
+from xoptim.match.pack_definitions import definition_patterns
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import Rewrite
+from xoptim.operators.registry import OPERATORS
 
 _LOGGER = logging.getLogger("xoptim")
 _NONE: Mapping[str, Entry] = MappingProxyType({})
@@ -276,7 +278,31 @@ def _registered(patterns: Mapping[str, InstalledPattern]) -> Registry:
         # a broken third-party pack must not break the optimizer
         except (TypeError, ValueError, UnknownPatternError) as error:
             _LOGGER.warning("pattern %s of %s is skipped: %s", name, item.__module__, error)
+    _add_defined(result)
     return result
+
+
+def use_operators(*packs: str) -> None:
+    """Use the custom operators that installed packs describe, until the process ends.
+
+    Call it before the models are loaded. An operator with a definition has two patterns, in no
+    preset but ``all``: ``LowerAcmeGlu`` writes the definition of ``acme::Glu``, and ``FuseAcmeGlu``
+    recognizes it. Raises `UnknownPatternError` when no pack of a name describes operators, and
+    `PatternError` when what it describes cannot be used.
+    """
+    for pack in packs:
+        use_pack(pack)
+    if packs and _PRINCIPAL:
+        _add_defined(_PRINCIPAL[0][1])
+
+
+def _add_defined(result: Registry) -> None:
+    """Add the patterns of custom operators with definitions."""
+    for (domain, op_type), operator in OPERATORS.items():
+        patterns = definition_patterns(domain, op_type) if operator.definition else []
+        for pattern in patterns:
+            if result.get(pattern.name()) is None:
+                result.add(entry_for(pattern, "extra"))
 
 
 def compile_patterns() -> None:

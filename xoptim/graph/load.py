@@ -28,6 +28,7 @@ from xoptim.graph.model import Function, Model
 from xoptim.graph.names import repeated
 from xoptim.graph.propagate import declared_values, infer_graph
 from xoptim.operators.inference.types import type_proto_to_info
+from xoptim.operators.registry import operator_of
 from xoptim.system.collection import collection_paused
 from xoptim.system.reading import read_file
 
@@ -120,6 +121,13 @@ def load_model(
         raise ModelError(f"the model is damaged: {text!r} is not UTF-8") from error
 
 
+def _hides_operator(function: onnx.FunctionProto) -> bool:
+    """Whether a local function has the name of an operator that has another definition."""
+    definition = operator_of(function.domain, function.name).definition
+    is_other = definition is not None and definition != function
+    return function.domain in KNOWN_DOMAINS or is_other
+
+
 def _load(
     proto: onnx.ModelProto, base_dir: Path | None, infer: bool, assumptions: Assumptions
 ) -> Model:
@@ -130,9 +138,7 @@ def _load(
         assumed_sizes(assumptions, dynamic_dims(proto)),
     )
     copy_fields(proto, model.shell, ("graph", "functions"))
-    model.hidden_operators = {
-        (f.domain, f.name) for f in proto.functions if f.domain in KNOWN_DOMAINS
-    }
+    model.hidden_operators = {(f.domain, f.name) for f in proto.functions if _hides_operator(f)}
     for function in proto.functions:
         model.functions.append(load_function(model, function))
     _check_recursion(model)

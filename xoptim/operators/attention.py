@@ -21,8 +21,8 @@ from xoptim.operators.inference.arguments import (
     shape_of,
 )
 from xoptim.operators.inference.shared import like, like_first
-from xoptim.operators.protocols import NodeContext, NodeView, Results
-from xoptim.operators.registry import Trait, counts, infers, register
+from xoptim.operators.protocols import Indices, NodeContext, NodeView, Results
+from xoptim.operators.registry import Trait, counts, infers, register, takes
 
 register(Trait.SUMS_PRODUCTS, "Attention")
 register(
@@ -33,6 +33,16 @@ register(
     "SparseAttention",
     domain="com.microsoft",
 )
+register(Trait.KEEPS_FLOAT16, "RotaryEmbedding")
+register(Trait.KEEPS_FLOAT16, "RotaryEmbedding", domain="com.microsoft")
+register(Trait.HAS_BODY, "RotaryEmbedding")
+register(Trait.ROUNDS, "Attention")
+register(Trait.ROUNDS, "Attention", "MultiHeadAttention", domain="com.microsoft")
+takes({3: Indices(1, 0)}, "RotaryEmbedding")
+takes({1: Indices(2, 0)}, "RotaryEmbedding", domain="com.microsoft")
+takes({3: "mask"}, "Attention", domain="com.microsoft")
+takes({4: "mask"}, "MultiHeadAttention", domain="com.microsoft")
+takes({5: "mask"}, "QAttention", domain="com.microsoft")
 
 
 def heads_of(ctx: NodeContext, info: Info | None, heads: int | None) -> Shape | None:

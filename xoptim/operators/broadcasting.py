@@ -39,7 +39,17 @@ from xoptim.operators.inference.values import (
     wrapped,
 )
 from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, NodeView, Results
-from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
+from xoptim.operators.registry import (
+    Trait,
+    carries,
+    costs,
+    counts,
+    describes,
+    infers,
+    register,
+    steers,
+    takes,
+)
 
 _BROADCASTING: Final = (
     *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Sum", "Mean", "Where"),
@@ -50,6 +60,19 @@ register(Trait.BROADCASTS, *_BROADCASTING)
 register(Trait.BROADCASTS_SECOND, "PRelu")
 register(Trait.SAME_SHAPE, "PRelu")
 register(Trait.COMPARES, "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+register(Trait.ROUNDS, "Add", "Div", "Mul", "Pow", "Sub", "Sum")
+register(Trait.BOUNDS, "Add", "Max", "Min", "Mod", "Sub", "Where")
+register(Trait.UNEVEN, "Div", "Max", "Min", "Mod", "Where")
+register(Trait.TIES, "Equal", "GreaterOrEqual", "LessOrEqual")
+register(
+    Trait.KEEPS_FLOAT16, "Add", "Div", "Max", "Mean", "Min", "Mul", "PRelu", "Sub", "Sum", "Where"
+)
+register(Trait.KEEPS_NUMBER, "Max", "Min")
+takes({0: "positive"}, "Pow")
+takes({1: "positive"}, "Div", "Mod")
+takes({1: "one"}, "BitShift")
+carries("Where", operands=(1, 2))
+steers(1, "BitShift", "Div", "Mod")
 register(Trait.COMMUTATIVE, "Add", "Mul", "And", "Or", "Xor", "Equal", "Max", "Min", "Sum", "Mean")
 register(Trait.COMMUTATIVE, "BitwiseAnd", "BitwiseOr", "BitwiseXor")
 register(Trait.ASSOCIATIVE, "Add", "Mul", "And", "Or", "Xor", "Max", "Min", "Sum")

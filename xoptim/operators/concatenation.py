@@ -28,11 +28,23 @@ from xoptim.operators.inference.values import (
     values,
 )
 from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, NodeView, Results
-from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
+from xoptim.operators.registry import (
+    ALL_OPERANDS,
+    Trait,
+    carries,
+    costs,
+    counts,
+    describes,
+    infers,
+    register,
+)
 
 register(Trait.MOVES, "Split")
 register(Trait.VARIADIC, "Concat", "Split")
 register(Trait.KEEPS_FINITE, "Concat", "Split")
+register(Trait.KEEPS_FLOAT16, "Concat", "Split")
+carries("Concat", operands=ALL_OPERANDS)
+carries("Split")
 costs(CostKind.COPIED, "Concat", "Split")
 counts("Concat", "Split")(no_operations)
 

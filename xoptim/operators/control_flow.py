@@ -21,9 +21,11 @@ from xoptim.operators.inference.arguments import (
 from xoptim.operators.inference.union import Invariant, common, item_of
 from xoptim.operators.inference.values import values
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, counts, infers, register
+from xoptim.operators.registry import Trait, counts, infers, register, steers, takes
 
 register(Trait.OWNS_GRAPHS, *sorted(GRAPH_OPERATORS))
+takes({0: "count", 1: "one"}, "Loop")
+steers(0, "Loop")
 # the nodes of their bodies are counted
 counts("If", "Loop", "Scan")(no_operations)
 

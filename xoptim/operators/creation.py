@@ -13,6 +13,7 @@ from xoptim.facts.dtypes import element_type
 from xoptim.facts.protos import is_external
 from xoptim.facts.shapes import Info
 from xoptim.operators.costs import no_operations
+from xoptim.operators.definitions import defines
 from xoptim.operators.evaluate.kernel_table import LARGEST_RESULT, ints, kernel, required
 from xoptim.operators.inference.arguments import (
     dim_of,
@@ -34,7 +35,7 @@ from xoptim.operators.inference.values import (
     values,
 )
 from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, Results
-from xoptim.operators.registry import Trait, counts, infers, register
+from xoptim.operators.registry import Trait, counts, infers, register, steers, takes
 
 _RANDOM: Final = (
     "RandomNormal",
@@ -48,7 +49,21 @@ register(Trait.RANDOM, *_RANDOM)
 register(Trait.NON_DETERMINISTIC, *_RANDOM)
 register(Trait.NON_DETERMINISTIC, "Sampling", domain="com.microsoft")
 register(Trait.MEASURES, "Shape", "Size")
+register(Trait.BOUNDS, "Range")
+register(Trait.BOUNDS, "Range", domain="com.microsoft")
+takes({0: "count"}, "ConstantOfShape")
+takes({0: "zero", 1: "count", 2: "one"}, "Range")
+takes({0: "zero", 1: "count", 2: "one"}, "Range", domain="com.microsoft")
+steers(0, "ConstantOfShape", "EyeLike", "Range")
+steers(0, "Range", domain="com.microsoft")
 counts("Constant", "ConstantOfShape", "Range", "Shape", "Size")(no_operations)
+defines("""
+    Size (x) => (y)
+    {
+        shape = Shape (x)
+        y = ReduceProd <keepdims = 0> (shape)
+    }
+""")
 
 _SINGLE = {
     "value_int": TensorProto.INT64,

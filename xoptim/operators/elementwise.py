@@ -12,12 +12,23 @@ from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.shapes import Info
 from xoptim.operators.axes import unchanged_axes
 from xoptim.operators.costs import CostKind, no_operations, one_per_element
+from xoptim.operators.definitions import defines
 from xoptim.operators.evaluate.kernel_table import is_number, kernel, required, without_nan
 from xoptim.operators.inference.arguments import dtype_of, place_of
 from xoptim.operators.inference.shared import like_first, like_first_operand
 from xoptim.operators.inference.values import INTEGERS, pairwise, valued, values, wrapped
 from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, Results
-from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
+from xoptim.operators.registry import (
+    Trait,
+    carries,
+    costs,
+    counts,
+    describes,
+    infers,
+    kinks,
+    register,
+    takes,
+)
 
 _ELEMENTWISE: Final = (
     *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil"),
@@ -29,12 +40,40 @@ _ELEMENTWISE: Final = (
 register(Trait.ELEMENTWISE, *_ELEMENTWISE)
 register(Trait.SAME_SHAPE, *_ELEMENTWISE, "CastLike", "Dropout")
 register(Trait.KEEPS_FINITE, "Abs", "Relu", "Sigmoid", "Tanh")
+register(
+    Trait.ROUNDS,
+    *("Cos", "Elu", "Erf", "Exp", "Gelu", "Log", "Mish", "Reciprocal", "Selu", "Sigmoid", "Sin"),
+    *("Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh"),
+)
+register(Trait.ROUNDS, "BiasGelu", "Gelu", "QuickGelu", domain="com.microsoft")
 # The last elements of a tensor are computed without vector instructions. (Exp and Tanh are not
 # listed: for them, that matters in float64 only.)
 register(
     Trait.ROUNDS_BY_POSITION,
     *("Acos", "Asin", "Atan", "Celu", "Cos", "Elu", "Log", "Mish", "Selu", "Sin", "Softplus"),
 )
+register(Trait.BOUNDS, "Clip")
+register(
+    Trait.UNEVEN,
+    *("Abs", "Cast", "Celu", "Clip", "Elu", "HardSigmoid", "HardSwish", "Not", "Reciprocal"),
+    *("Round", "Shrink", "Sign", "ThresholdedRelu"),
+)
+register(Trait.TIES, "Round")
+kinks("Clip", "min", "max")
+kinks("Exp", 80.0)  # beyond 88.7, the result is infinite in float32
+register(
+    Trait.KEEPS_FLOAT16,
+    *("Abs", "Celu", "Clip", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "IsNaN"),
+    *("LeakyRelu", "Mish", "Neg", "Relu", "Selu", "Sigmoid", "Softplus", "Softsign", "Swish"),
+    *("Tanh", "ThresholdedRelu"),
+)
+register(Trait.KEEPS_FLOAT16, "BiasGelu", "FastGelu", "Gelu", "QuickGelu", domain="com.microsoft")
+register(Trait.KEEPS_NUMBER, "Cast", "CastLike", "Ceil", "Clip", "Floor", "Relu", "Round")
+takes({0: "mask"}, "Not")
+takes({0: "positive"}, "Log", "Sqrt")
+takes({0: "unit"}, "Acos", "Asin", "Atanh")
+takes({1: "zero"}, "Dropout")
+carries("Cast", "CastLike", "Clip", "Dropout")
 register(Trait.NON_DETERMINISTIC, "Dropout")
 register(
     Trait.NON_DETERMINISTIC,
@@ -48,6 +87,86 @@ costs(CostKind.LIGHT, *_LIGHT)
 costs(CostKind.HEAVY, *(name for name in _ELEMENTWISE if name not in _LIGHT))
 counts(*(name for name in _ELEMENTWISE if name != "Cast"))(one_per_element)
 counts("Cast")(no_operations)
+
+defines("""
+    Abs (x) => (y)
+    {
+        number = Constant <value_int = 0> ()
+        zero = CastLike (number, x)
+        negative = Sub (zero, x)
+        y = Max (x, negative)
+    }
+""")
+defines("""
+    Ceil (x) => (y)
+    {
+        negative = Neg (x)
+        floor = Floor (negative)
+        y = Neg (floor)
+    }
+""")
+defines("""
+    Round (x) => (y)
+    {
+        one_half = Constant <value_float = 0.5> ()
+        floor = Floor (x)
+        rest = Sub (x, floor)
+        half = Mul (floor, one_half)
+        half_floor = Floor (half)
+        is_odd = Greater (half, half_floor)
+        is_half = Equal (rest, one_half)
+        is_middle = And (is_half, is_odd)
+        is_above = Greater (rest, one_half)
+        is_up = Or (is_above, is_middle)
+        step = CastLike (is_up, x)
+        y = Add (floor, step)
+    }
+""")
+defines("""
+    Sign (x) => (y)
+    {
+        zero = Constant <value_int = 0> ()
+        one = Constant <value_int = 1> ()
+        minus_one = Constant <value_int = -1> ()
+        zero_of_x = CastLike (zero, x)
+        one_of_x = CastLike (one, x)
+        minus_one_of_x = CastLike (minus_one, x)
+        is_negative = Less (x, zero_of_x)
+        negative = Where (is_negative, minus_one_of_x, x)
+        is_positive = Greater (x, zero_of_x)
+        y = Where (is_positive, one_of_x, negative)
+    }
+""")
+defines("""
+    Cosh (x) => (y)
+    {
+        half = Constant <value_float = 0.5> ()
+        negative = Neg (x)
+        power = Exp (x)
+        inverse = Exp (negative)
+        sum = Add (power, inverse)
+        y = Mul (sum, half)
+    }
+""")
+defines("""
+    Sinh (x) => (y)
+    {
+        half = Constant <value_float = 0.5> ()
+        negative = Neg (x)
+        power = Exp (x)
+        inverse = Exp (negative)
+        difference = Sub (power, inverse)
+        y = Mul (difference, half)
+    }
+""")
+defines("""
+    Tan (x) => (y)
+    {
+        sine = Sin (x)
+        cosine = Cos (x)
+        y = Div (sine, cosine)
+    }
+""")
 
 
 def _itself(value: Dim) -> Dim:

@@ -30,11 +30,20 @@ from xoptim.operators.inference.arguments import (
 )
 from xoptim.operators.inference.values import DATA_LIMIT, Values, dimension, valued
 from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, NodeView, Results
-from xoptim.operators.registry import Trait, counts, describes, register
+from xoptim.operators.registry import Trait, carries, counts, describes, register, steers, takes
 
 register(Trait.MOVES, "Expand", "Tile")
 register(Trait.KEEPS_FINITE, "Expand", "Tile")
 counts("Expand", "Tile", "Pad")(no_operations)
+register(Trait.KEEPS_FLOAT16, "Expand", "Pad", "Tile")
+register(Trait.KEEPS_NUMBER, "Expand", "Tile")
+takes({1: "one"}, "Expand", "Tile")
+takes({1: "one", 3: "axes"}, "Pad")
+takes({1: "one"}, "Pad", domain="com.microsoft")
+carries("Expand", "Pad", "Tile")
+carries("Pad", domain="com.microsoft")
+steers(1, "Expand", "Pad", "Tile")
+steers(1, "Pad", domain="com.microsoft")
 
 
 @infers_tensor("Expand")

@@ -27,10 +27,20 @@ from xoptim.operators.inference.arguments import (
     vector,
 )
 from xoptim.operators.inference.values import values
-from xoptim.operators.protocols import NodeContext, NodeView, Results
-from xoptim.operators.registry import Trait, counts, describes, infers, register
+from xoptim.operators.protocols import Indices, NodeContext, NodeView, Results
+from xoptim.operators.registry import Trait, counts, describes, infers, register, steers, takes
 
 register(Trait.KEEPS_FINITE, "DepthToSpace", "SpaceToDepth")
+register(Trait.KEEPS_FLOAT16, "DepthToSpace", "Resize", "SpaceToDepth")
+register(Trait.ROUNDS, "Resize")
+register(Trait.BOUNDS, "NonMaxSuppression")
+takes({1: "unit"}, "GridSample")
+takes({1: "unit"}, "GridSample", domain="com.microsoft")
+takes({2: "count", 3: "one"}, "NonMaxSuppression")
+takes({2: "one"}, "Resize")
+takes({2: Indices(0, 0)}, "RoiAlign")
+takes({2: Indices(0, 0)}, "CropAndResize", domain="com.microsoft")
+steers(1, "CenterCropPad", "Resize", "Upsample")
 counts("DepthToSpace", "SpaceToDepth")(no_operations)
 
 

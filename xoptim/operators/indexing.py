@@ -25,8 +25,26 @@ from xoptim.operators.inference.arguments import (
 )
 from xoptim.operators.inference.shared import like, same_shape
 from xoptim.operators.inference.values import dimension, valued, values
-from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, NodeView, Results
-from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
+from xoptim.operators.protocols import (
+    Array,
+    EvaluationNode,
+    Indices,
+    NodeContext,
+    NodeView,
+    Results,
+)
+from xoptim.operators.registry import (
+    Trait,
+    carries,
+    costs,
+    counts,
+    describes,
+    infers,
+    kinks,
+    register,
+    steers,
+    takes,
+)
 
 register(Trait.MOVES, "Gather")
 register(Trait.KEEPS_FINITE, "Gather")
@@ -35,6 +53,22 @@ register(Trait.SAME_SHAPE, "ScatterElements", "ScatterND")
 costs(CostKind.COPIED, "Gather", "GatherND")
 counts("Gather", "GatherND", "GatherElements", "ScatterND", "ScatterElements")(no_operations)
 counts("NonZero", "OneHot")(no_operations)
+register(Trait.KEEPS_FLOAT16, "Gather", "GatherElements", "GatherND")
+register(Trait.KEEPS_NUMBER, "TopK")
+register(Trait.BOUNDS, "OneHot", "TopK")
+register(Trait.TIES, "TopK", "Unique")
+kinks("TopK", "k")
+takes({1: Indices(0, "axis")}, "Gather", "GatherElements", "ScatterElements", "Scatter")
+takes({1: Indices(0, "all")}, "GatherND", "ScatterND")
+takes({1: Indices(0, "all")}, "GatherND", domain="com.microsoft")
+takes({1: Indices(0, "gather_axis")}, "GatherBlockQuantized", domain="com.microsoft")
+takes({0: "index", 1: "count"}, "OneHot")
+takes({1: "mask"}, "Compress")
+takes({1: "one"}, "TopK")
+carries("Compress", "Gather", "GatherElements", "GatherND")
+carries("GatherND", domain="com.microsoft")
+carries("ScatterElements", "ScatterND", operands=(0, 2))
+steers(1, "OneHot", "TopK")
 
 
 @shapes("GatherBlockQuantized", typed_by=(2,), operands=(0, 1), domain="com.microsoft")

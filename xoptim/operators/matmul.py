@@ -25,6 +25,8 @@ register(
     "TransposeMatMul",
     domain="com.microsoft",
 )
+register(Trait.ROUNDS, "Einsum", "Gemm", "MatMul")
+register(Trait.ROUNDS, "FusedMatMul", "MatMulNBits", domain="com.microsoft")
 costs(CostKind.MATMUL, "Gemm", "MatMul")
 
 

@@ -51,14 +51,44 @@ from xoptim.operators.inference.arguments import (
 )
 from xoptim.operators.inference.shared import like_first, like_first_operand
 from xoptim.operators.inference.values import valued
-from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, NodeView, Results
-from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
+from xoptim.operators.protocols import (
+    Array,
+    EvaluationNode,
+    Lengths,
+    NodeContext,
+    NodeView,
+    Results,
+)
+from xoptim.operators.registry import (
+    Trait,
+    carries,
+    costs,
+    counts,
+    describes,
+    infers,
+    register,
+    steers,
+    takes,
+)
 
 _VIEWS: Final = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 register(Trait.VIEW, *_VIEWS)
 register(Trait.MOVES, *_VIEWS, "Transpose")
 register(Trait.KEEPS_FINITE, *_VIEWS, "Transpose", "Trilu")
 register(Trait.SAME_SHAPE, "ReverseSequence", "Trilu")
+register(Trait.KEEPS_FLOAT16, *_VIEWS, "Transpose", "Trilu")
+register(Trait.KEEPS_NUMBER, *_VIEWS, "Transpose")
+register(Trait.BOUNDS, "Trilu")
+register(Trait.BOUNDS, "Trilu", domain="com.microsoft")
+takes({1: "keep"}, "Reshape")
+takes({1: "axes"}, "Squeeze", "Unsqueeze")
+takes({1: Lengths(0, "time_axis")}, "ReverseSequence")
+takes({1: "zero"}, "Trilu")
+takes({1: "zero"}, "ExpandDims", "Trilu", domain="com.microsoft")
+carries(*_VIEWS, "Transpose", "Trilu")
+carries("Trilu", domain="com.microsoft")
+steers(1, "Reshape", "Trilu")
+steers(1, "Trilu", domain="com.microsoft")
 # no Flatten: `xoptim.passes.repeated`, which reads these, never stacks it
 costs(CostKind.VIEW, "Identity", "Reshape", "Squeeze", "Unsqueeze")
 costs(CostKind.COPIED, "Transpose")

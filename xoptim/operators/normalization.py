@@ -1,6 +1,7 @@
 """Normalizations, and Softmax, LogSoftmax and Hardmax."""
 
 from dataclasses import replace
+from typing import Final
 
 from onnx import TensorProto
 
@@ -18,8 +19,8 @@ from xoptim.operators.axes import (
 from xoptim.operators.costs import passes
 from xoptim.operators.inference.arguments import dim_of, dtype_of, integer, known, shape_of, shapes
 from xoptim.operators.inference.shared import like, like_first, like_first_operand, same_shape
-from xoptim.operators.protocols import NodeContext, NodeView, Results
-from xoptim.operators.registry import Trait, counts, describes, infers, register
+from xoptim.operators.protocols import Indices, NodeContext, NodeView, Results
+from xoptim.operators.registry import Trait, counts, describes, infers, register, takes
 
 register(Trait.SOFTMAX, "Softmax", "LogSoftmax", "Hardmax")
 register(
@@ -28,6 +29,34 @@ register(
     *("LpNormalization", "LRN", "MeanVarianceNormalization", "RMSNormalization"),
     *("Softmax", "LogSoftmax", "Hardmax"),
 )
+register(
+    Trait.ROUNDS,
+    *("BatchNormalization", "GroupNormalization", "InstanceNormalization", "LRN"),
+    *("LayerNormalization", "LogSoftmax", "RMSNormalization", "SimplifiedLayerNormalization"),
+    "Softmax",
+)
+register(
+    Trait.ROUNDS,
+    *("SimplifiedLayerNormalization", "SkipLayerNormalization"),
+    domain="com.microsoft",
+)
+register(
+    Trait.KEEPS_FLOAT16,
+    *("BatchNormalization", "GroupNormalization", "InstanceNormalization", "LRN"),
+    *("LayerNormalization", "LogSoftmax", "RMSNormalization", "SimplifiedLayerNormalization"),
+    "Softmax",
+)
+register(
+    Trait.KEEPS_FLOAT16,
+    *("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
+    domain="com.microsoft",
+)
+register(Trait.HAS_BODY, "GroupNormalization", "MeanVarianceNormalization")
+register(Trait.TIES, "Hardmax")
+takes({1: Indices(0, 1)}, "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+_EMBEDDED: Final = {0: Indices(2, 0), 1: Indices(4, 0)}
+takes({**_EMBEDDED, 7: "mask", 8: Indices(3, 0)}, "EmbedLayerNormalization", domain="com.microsoft")
+takes(_EMBEDDED, "QEmbedLayerNormalization", domain="com.microsoft")
 counts("Softmax", "LogSoftmax")(passes(5))
 counts("LayerNormalization", "InstanceNormalization")(passes(7))
 counts("BatchNormalization")(passes(2))

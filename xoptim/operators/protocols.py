@@ -1,7 +1,7 @@
 """The views of a node that the facets of operators read, and the types of these facets."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -124,3 +124,43 @@ The outputs hold the bits that onnxruntime's CPU provider would compute. They ma
 the inputs: arrays are never written to. ``None`` means that the kernel declines: another evaluator
 has to compute the node.
 """
+
+
+OperandKind: TypeAlias = Literal[
+    "index",  # an integer from 0 to a limit
+    "mask",  # 0 or 1, at least one 1
+    "positive",  # well above 0 (a division of integers by 0 ends the process)
+    "unit",  # from -1 to 1
+    "zero",
+    "one",
+    "count",  # a few
+    "all",  # larger than any axis, such as the end of a Slice
+    "axes",  # 0, 1, 2, ...
+    "keep",  # -1, then ones: a target of a Reshape that fits a tensor of any size
+]
+"""The values of an operand with which an operator runs, and does something typical."""
+
+
+class Indices(NamedTuple):
+    """An operand of indices into another operand.
+
+    Attributes:
+        table: position of the operand that is indexed.
+        axis: the axis that is indexed: its number, the name of the attribute that holds the number,
+            or ``all``: the last axis of the indices has one index for each axis.
+    """
+
+    table: int = 0
+    axis: int | str = 0
+
+
+class Lengths(NamedTuple):
+    """An operand of lengths, from 1 to the size of an axis of another operand.
+
+    Attributes:
+        table: position of that operand.
+        axis: the number of the axis, or the name of the attribute that holds the number.
+    """
+
+    table: int = 0
+    axis: int | str = 0

@@ -7,12 +7,49 @@ from onnx import TensorProto
 from xoptim.facts.shapes import Info
 from xoptim.operators.axes import Axes, AxesView, AxisOperand, Shapes, axes_of_first, axis_within
 from xoptim.operators.concatenation import joined
+from xoptim.operators.definitions import defines
 from xoptim.operators.inference.arguments import dtype_of, integer, shape_of, shapes
 from xoptim.operators.inference.shared import broadcast_operands, like_first
 from xoptim.operators.protocols import NodeContext, NodeView, Results
-from xoptim.operators.registry import Trait, describes, infers, register
+from xoptim.operators.registry import Trait, describes, infers, register, takes
 
 register(Trait.SAME_SHAPE, "DequantizeLinear", "QuantizeLinear")
+register(Trait.INTEGER_KERNEL, "ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul")
+register(
+    Trait.INTEGER_KERNEL,
+    *("DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulNBits"),
+    *("QAttention", "QGemm", "QLinearAdd", "QLinearAveragePool", "QLinearConcat"),
+    *("QLinearGlobalAveragePool", "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid"),
+    *("QLinearSoftmax", "QLinearWhere"),
+    domain="com.microsoft",
+)
+takes({1: "positive"}, "DequantizeLinear", "QuantizeLinear")
+register(Trait.ROUNDS, "DequantizeLinear")
+register(Trait.ROUNDS, "DequantizeLinear", domain="com.microsoft")
+defines("""
+    DynamicQuantizeLinear (x) => (y, scale, zero_point)
+    {
+        zero = Constant <value_float = 0.0> ()
+        one = Constant <value_float = 1.0> ()
+        steps = Constant <value_float = 255.0> ()
+        zero_of_x = CastLike (zero, x)
+        one_of_x = CastLike (one, x)
+        max = ReduceMax <keepdims = 0> (x)
+        highest = Max (max, zero)
+        min = ReduceMin <keepdims = 0> (x)
+        lowest = Min (min, zero)
+        span = Sub (highest, lowest)
+        is_zero = Equal (span, zero)
+        step = Div (span, steps)
+        scale = Where (is_zero, one_of_x, step)
+        offset = Div (lowest, scale)
+        place = Sub (zero_of_x, offset)
+        clipped = Clip <min = 0.0, max = 255.0> (place)
+        rounded = Round (clipped)
+        zero_point = Cast <to = 2> (rounded)
+        y = QuantizeLinear (x, scale, zero_point)
+    }
+""")
 
 
 @infers("QuantizeLinear")

@@ -3,12 +3,14 @@
 from xoptim.facts.dims import Dim, exact_quotient
 from xoptim.facts.shapes import Info
 from xoptim.operators.inference.arguments import dim_of, dtype_of, fresh_shape, integer, known, text
-from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, infers, register
+from xoptim.operators.protocols import Lengths, NodeContext, Results
+from xoptim.operators.registry import Trait, infers, register, takes
 
 register(Trait.RECURRENT, "RNN", "GRU", "LSTM")
 register(Trait.SUMS_PRODUCTS, "RNN", "GRU", "LSTM")
+register(Trait.ROUNDS, "RNN", "GRU", "LSTM")
 register(Trait.SUMS_PRODUCTS, "DynamicQuantizeLSTM", domain="com.microsoft")
+takes({4: Lengths(0, "layout")}, "RNN", "GRU", "LSTM")
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}

@@ -26,11 +26,28 @@ from xoptim.operators.inference.arguments import (
 from xoptim.operators.inference.shared import like_first_operand, scalar_result
 from xoptim.operators.inference.values import INTEGERS, RANGES, Values, valued, values
 from xoptim.operators.protocols import NodeContext, NodeView, Results
-from xoptim.operators.registry import Trait, costs, counts, describes, infers, register
+from xoptim.operators.registry import (
+    Trait,
+    carries,
+    costs,
+    counts,
+    describes,
+    infers,
+    register,
+    takes,
+)
 
 register(Trait.REDUCES, *REDUCTIONS)
 register(Trait.ARG_REDUCES, *ARG_REDUCTIONS)
 register(Trait.SAME_SHAPE, "CumSum")
+register(Trait.KEEPS_FLOAT16, "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum")
+register(Trait.KEEPS_NUMBER, "ReduceMax", "ReduceMean", "ReduceMin")
+register(Trait.HAS_BODY, "ReduceL1", "ReduceLogSum")
+register(Trait.TIES, *ARG_REDUCTIONS)
+takes({1: "axes"}, *REDUCTIONS)
+takes({1: "zero"}, "CumSum", "CumProd")
+carries("ReduceMax", "ReduceMin")
+register(Trait.ROUNDS, *(name for name in REDUCTIONS if name not in ("ReduceMax", "ReduceMin")))
 costs(CostKind.REDUCED, *REDUCTIONS)
 counts(*REDUCTIONS, *ARG_REDUCTIONS, "CumSum")(one_per_operand_element)
 

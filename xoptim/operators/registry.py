@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, get_args
 
 import onnx
 
@@ -15,7 +15,7 @@ from xoptim.facts.schema import KNOWN_DOMAINS
 from xoptim.facts.shapes import Shape
 from xoptim.operators.axes import Axes, AxesRule, AxesView
 from xoptim.operators.costs import CostKind, Operations
-from xoptim.operators.protocols import Formula, Kernel, NodeView
+from xoptim.operators.protocols import Formula, Indices, Kernel, Lengths, NodeView, OperandKind
 
 OperatorKey: TypeAlias = tuple[str, str]
 """Domain and operator."""
@@ -38,6 +38,13 @@ class Trait(Enum):
     KEEPS_FINITE = "no NaN, infinity or -0 comes out where none goes in"
     SOFTMAX = "works along one axis since operator set 13, on a flattened operand before"
     COMPARES = "compares two operands element by element"
+    KEEPS_FLOAT16 = "computed in float16, its results stay in range and keep their digits"
+    BOUNDS = "a constant operand is a bound or a threshold, or moves numbers towards one"
+    UNEVEN = "treats 0 or large numbers in another way than moderate ones"
+    TIES = (
+        "it matters whether two numbers are equal, or whether a number is halfway between integers"
+    )
+    KEEPS_NUMBER = "of one number in all elements it makes this number, but for bounds or rounding"
     COMMUTATIVE = "the same bits for any order of two operands"
     ASSOCIATIVE = "a tree of such operators may be rearranged (but for rounding)"
     VARIADIC = "any number of operands or results"
@@ -46,8 +53,11 @@ class Trait(Enum):
     WINDOWS = "moves a window over an image"
     OWNS_GRAPHS = "has subgraphs"
     SUMS_PRODUCTS = "sums products of floating-point numbers, in an order that the kernel chooses"
+    INTEGER_KERNEL = "onnxruntime makes it of operators between QuantizeLinear and DequantizeLinear"
     RECURRENT = "runs a cell along a sequence"
     TREES = "evaluates trees that compare features with stored numbers"
+    ROUNDS = "rounds its results, so that kernels differ in the last digits"
+    HAS_BODY = "its function body in the ONNX standard says what it computes with real numbers"
     ROUNDS_BY_POSITION = "onnxruntime rounds elements at the end of a tensor differently"
     RANDOM = "makes random numbers"
     NON_DETERMINISTIC = "the same inputs need not give the same outputs"
@@ -66,6 +76,12 @@ class Operator:
     # Of custom operators: a function with the same results, and what a call looks like
     definition: onnx.FunctionProto | None = None
     schema: onnx.defs.OpSchema | None = None
+    kinks: tuple[float | str, ...] = ()  # where it changes its form, see `kinks`
+    # The values that suit an operand, by its position; a missing one takes any number
+    operand_kinds: Mapping[int, OperandKind | Indices | Lengths] = field(default_factory=dict)
+    carried: Collection[int] = ()  # operands whose numbers the results hold, see `carries`
+    steered_from: int | None = None  # the first operand that decides sizes, see `steers`
+    body: str = ""  # of others: the text of a definition, see `xoptim.operators.definitions`
 
 
 OPERATORS: Final[dict[OperatorKey, Operator]] = {}
@@ -195,15 +211,62 @@ def counts(*op_types: str, domain: str = "") -> Callable[[Operations], Operation
     return register_operations
 
 
+def kinks(op_type: str, *places: float | str, domain: str = "") -> None:
+    """Register numbers at which an operator changes its form; verification feeds numbers near them.
+
+    A kernel of Softplus, for example, returns the operand itself from 20 on. A text is the name of
+    an attribute that holds such numbers, as ``alpha`` of ThresholdedRelu does.
+    """
+    operator = record(domain, op_type)
+    assert not operator.kinks, f"two lists of kinks of {op_type}"
+    operator.kinks = places
+
+
+def takes(
+    kinds: Mapping[int, OperandKind | Indices | Lengths], *op_types: str, domain: str = ""
+) -> None:
+    """Register the values that suit operands, by their positions; verification feeds such values.
+
+    Gather, for example, takes indices within its first operand as its second one.
+    """
+    for op_type in op_types:
+        operator = record(domain, op_type)
+        assert not operator.operand_kinds, f"two lists of operand kinds of {op_type}"
+        operator.operand_kinds = kinds
+
+
+ALL_OPERANDS: Final = range(1 << 31)
+"""The positions of the operands of an operator that takes any number of them."""
+
+
+def carries(*op_types: str, operands: Collection[int] = (0,), domain: str = "") -> None:
+    """Register the operands whose numbers are those of the results: moved, selected, bounded or
+    converted. What a consumer wants of the result, verification feeds to such an operand.
+    """
+    for op_type in op_types:
+        record(domain, op_type).carried = operands
+
+
+def steers(operand: int, *op_types: str, domain: str = "") -> None:
+    """Register the first of the operands that may decide the size of a result, or end the process
+    if they are 0.
+    """
+    for op_type in op_types:
+        record(domain, op_type).steered_from = operand
+
+
 def add_operators(operators: Mapping[str, Operator]) -> None:
     """Add facts about custom operators, by names such as ``acme::Foo``.
 
     Raises `ValueError` when a name is not that of a custom operator, when another pack describes
-    it, or when its definition or its schema has another name; and `RecursionError` when a
-    definition calls itself.
+    it, when its definition or its schema has another name, or when an operand is of an unknown
+    kind; and `RecursionError` when a definition calls itself.
     """
     rows = {_key(name): operator for name, operator in operators.items()}
     for key, operator in rows.items():
+        for kind in operator.operand_kinds.values():
+            if not isinstance(kind, (Indices, Lengths)) and kind not in get_args(OperandKind):
+                raise ValueError(f"{'::'.join(key)} has an operand of an unknown kind, {kind!r}")
         for stated in (operator.definition, operator.schema):
             if stated is not None and (stated.domain, stated.name) != key:
                 raise ValueError(f"{'::'.join(key)} describes {stated.domain}::{stated.name}")

@@ -19,7 +19,16 @@ from xoptim.operators.inference.arguments import (
 from xoptim.operators.inference.shared import scalar_result
 from xoptim.operators.inference.union import common, common_to_all, item_of
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.registry import ALL_OPERANDS, Trait, carries, infers, register, steers, takes
+
+register(Trait.KEEPS_NUMBER, "OptionalGetElement", "SequenceAt")
+takes({1: "zero"}, "SequenceAt", "SequenceErase")
+takes({2: "zero"}, "SequenceInsert")
+takes({1: "one"}, "SplitToSequence")
+carries("ConcatFromSequence", "Optional", "OptionalGetElement", "SequenceAt", "SplitToSequence")
+carries("SequenceConstruct", operands=ALL_OPERANDS)
+carries("SequenceInsert", operands=(0, 1))
+steers(1, "SplitToSequence")
 
 
 def _sequence(element: Info | None) -> Info:

@@ -1,15 +1,24 @@
 """DFT, STFT, windows and the mel weight matrix."""
 
+from typing import Final
+
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, floor_div
 from xoptim.facts.shapes import Info, Shape, normalized
 from xoptim.operators.inference.arguments import dim_of, integer, known, scalar, shape_of, shapes
 from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import infers
+from xoptim.operators.registry import infers, steers, takes
+
+_WINDOWS: Final = ("BlackmanWindow", "HammingWindow", "HannWindow")
+takes({0: "count"}, *_WINDOWS)
+takes({1: "count", 2: "one"}, "DFT")
+takes({1: "one", 3: "count"}, "STFT")
+steers(0, "MelWeightMatrix", *_WINDOWS)
+steers(1, "DFT", "STFT")
 
 
-@infers("HannWindow", "HammingWindow", "BlackmanWindow")
+@infers(*_WINDOWS)
 def window_function(ctx: NodeContext) -> Results:
     """A vector with the length in the scalar input."""
     return [

@@ -33,10 +33,27 @@ from xoptim.operators.inference.arguments import (
 )
 from xoptim.operators.inference.values import valued
 from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, NodeView, Results
-from xoptim.operators.registry import Trait, costs, counts, describes, register
+from xoptim.operators.registry import (
+    Trait,
+    carries,
+    costs,
+    counts,
+    describes,
+    kinks,
+    register,
+    steers,
+    takes,
+)
 
 register(Trait.MOVES, "Slice")
 register(Trait.KEEPS_FINITE, "Slice")
+register(Trait.KEEPS_FLOAT16, "Slice")
+register(Trait.KEEPS_NUMBER, "Slice")
+register(Trait.BOUNDS, "Slice")
+kinks("Slice", "starts", "ends")
+takes({1: "zero", 2: "all", 3: "axes", 4: "one"}, "Slice")
+carries("Slice")
+steers(1, "Slice")
 costs(CostKind.COPIED, "Slice")
 counts("Slice")(no_operations)
 

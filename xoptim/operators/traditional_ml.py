@@ -16,15 +16,17 @@ from xoptim.operators.inference.arguments import (
     shapes,
 )
 from xoptim.operators.inference.shared import like_first, same_shape
-from xoptim.operators.protocols import NodeContext, Results
-from xoptim.operators.registry import Trait, infers, register
+from xoptim.operators.protocols import Indices, NodeContext, Results
+from xoptim.operators.registry import Trait, infers, kinks, register, takes
 
 DOMAIN: Final = "ai.onnx.ml"
-register(
-    Trait.TREES,
-    *("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"),
-    domain=DOMAIN,
-)
+_TREES: Final = ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor")
+register(Trait.TREES, *_TREES, domain=DOMAIN)
+for _name in _TREES:
+    kinks(_name, "nodes_values", "nodes_values_as_tensor", "nodes_splits", domain=DOMAIN)
+takes({1: Indices(0, -1)}, "ArrayFeatureExtractor", domain=DOMAIN)
+kinks("Binarizer", "threshold", domain=DOMAIN)
+kinks("Imputer", "replaced_value_float", "replaced_value_int64", domain=DOMAIN)
 _FLIPPED: Final[dict[int, int]] = {
     TensorProto.STRING: TensorProto.INT64,
     TensorProto.INT64: TensorProto.STRING,

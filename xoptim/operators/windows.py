@@ -36,6 +36,8 @@ register(Trait.WINDOWS, *sorted(WINDOWED - _CONTRIB))
 register(Trait.WINDOWS, *sorted(_CONTRIB), domain="com.microsoft")
 register(Trait.KEEPS_FINITE, "MaxPool")
 register(Trait.SUMS_PRODUCTS, "Conv", "ConvTranspose", "DeformConv")
+register(Trait.KEEPS_FLOAT16, "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool")
+register(Trait.ROUNDS, "AveragePool", "Conv", "ConvTranspose", "GlobalAveragePool", "LpPool")
 register(Trait.SUMS_PRODUCTS, "FusedConv", "NhwcFusedConv", domain="com.microsoft")
 counts("GlobalAveragePool", "GlobalMaxPool")(one_per_operand_element)
 

@@ -26,11 +26,13 @@ from xoptim.graph.propagate import infer_node
 from xoptim.graph.tensors import Tensor as StoredTensor
 from xoptim.graph.walk import all_nodes
 from xoptim.operators.inference.fallback import is_refused
+from xoptim.operators.registry import Trait, operators_with
 from xoptim.proof import denotations
 from xoptim.proof.calls import DENOTATIONS, Call, applied, captured_names
 from xoptim.proof.elements import Element, function
 from xoptim.proof.indices import RESERVED, Case, Impossible, Unproved, check_time, symbols_of
 from xoptim.proof.tensors import Indices, Tensor, integer_tensor, stored_tensor
+from xoptim.verification.protos import with_definitions
 
 assert denotations  # registers the denotations
 
@@ -43,14 +45,7 @@ _CAN_EXPAND: Final = (
 )
 _MAX_DEPTH: Final = 3
 """Maximal number of definitions within definitions."""
-DEFINED: Final = frozenset(
-    (
-        *("Celu", "Elu", "Gelu", "GroupNormalization", "HardSigmoid", "HardSwish"),
-        *("LeakyRelu", "MeanVarianceNormalization", "Mish", "PRelu", "ReduceL1"),
-        *("ReduceLogSum", "RotaryEmbedding", "Selu", "Shrink", "Softplus", "Softsign", "SwiGLU"),
-        *("Swish", "ThresholdedRelu"),
-    )
-)
+DEFINED: Final = operators_with(Trait.HAS_BODY)
 """Operators that are read by their function bodies, where numbers are read as real."""
 
 _FLAGS: Final = frozenset(
@@ -81,7 +76,7 @@ class Side:
         if copy.functions:
             copy = inliner.inline_local_functions(copy)
         if not is_exact:
-            copy = with_function_bodies(copy)
+            copy = with_function_bodies(_with_pack_definitions(copy))
         self.model = load_model(copy, infer=False, assumptions=assumptions)
         self.graph = self.model.graph
         if self.graph.overridable:
@@ -191,6 +186,19 @@ def _require_types(node: Node, operands: Sequence[Tensor | None]) -> None:
             continue
         if types.setdefault(formal.type_str, operand.dtype) != operand.dtype:
             raise Unproved(f"operands of {node.op_type} of several types")
+
+
+def _with_pack_definitions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the definitions of packs in place of custom operators."""
+    defined = with_definitions(model)
+    if defined is model:
+        return model
+    defaults = {(body.domain, body.name): body.attribute_proto for body in defined.functions}
+    for node in defined.graph.node:
+        written = {attribute.name for attribute in node.attribute}
+        missing = defaults.get((node.domain, node.op_type), ())
+        node.attribute.extend(default for default in missing if default.name not in written)
+    return inliner.inline_local_functions(defined, convert_version=True)
 
 
 def with_function_bodies(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -23,7 +23,7 @@ from xoptim.facts.protos import (
     standard_domain,
 )
 from xoptim.verification.double_conv import conv_function, is_conv, window_of
-from xoptim.verification.double_functions import DOMAIN, make_function, replacement
+from xoptim.verification.double_functions import DOMAIN, cast_reference, replacement
 from xoptim.verification.double_fused import split_operators
 from xoptim.verification.protos import (
     TYPE_ATTRIBUTES,
@@ -189,6 +189,8 @@ def _stored(node: NodeProto) -> TensorProto | None:
     if node.op_type != "Constant" or standard_domain(node.domain) or len(node.attribute) != 1:
         return None
     attribute = node.attribute[0]
+    if attribute.ref_attr_name:
+        return None
     if attribute.type == AttributeProto.TENSOR:
         return attribute.t
     if attribute.type == AttributeProto.FLOAT:
@@ -213,6 +215,13 @@ def _store_constants(graph: onnx.GraphProto) -> None:
         nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in remaining]
         del graph.node[:]
         graph.node.extend(nodes)
+
+
+def _cast_references(function: FunctionProto) -> None:
+    """Cast the constants of a function that are its attributes, of type float32, to double."""
+    nodes = [part for node in function.node for part in cast_reference(node)]
+    del function.node[:]
+    function.node.extend(nodes)
 
 
 def _all_nodes(model: onnx.ModelProto) -> list[NodeProto]:
@@ -272,24 +281,28 @@ def _widen_node(node: NodeProto, narrow: int, wide: int, base_dir: Path | None) 
 
 def _add_functions(model: onnx.ModelProto) -> None:
     """Let nodes whose operators have no kernel for double call functions."""
+    for function in model.functions:
+        _cast_references(function)
     functions: dict[str, FunctionProto] = {}
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 18)
     shapes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
-    for node in _all_nodes(model):
+    pending = _all_nodes(model)
+    while pending:
+        node = pending.pop()
         window = window_of(node, shapes.get(node.input[1])) if is_conv(node) else None
         if window is not None:
             functions.setdefault(window.name, conv_function(window, DOMAIN, opset))
             node.op_type, node.domain = window.name, DOMAIN
             del node.attribute[:]
             continue
-        name = replacement(node, opset)
-        if name is None:
+        body = replacement(node, opset)
+        if body is None:
             continue
-        functions.setdefault(name, make_function(name, opset))
-        node.op_type, node.domain = name, DOMAIN
-        names = {attribute.name for attribute in functions[name].attribute_proto} | set(
-            functions[name].attribute
-        )
+        if body.name not in functions:
+            functions[body.name] = body
+            pending += body.node
+        node.op_type, node.domain = body.name, DOMAIN
+        names = {*body.attribute, *(attribute.name for attribute in body.attribute_proto)}
         attributes = [attribute for attribute in node.attribute if attribute.name in names]
         copies = [
             AttributeProto.FromString(attribute.SerializeToString()) for attribute in attributes
@@ -298,11 +311,6 @@ def _add_functions(model: onnx.ModelProto) -> None:
         node.attribute.extend(copies)
     if functions:
         model.functions.extend(functions.values())
-        if (
-            any(name.startswith(("Gelu", "Fast", "Bias")) for name in functions)
-            and "Erf" not in functions
-        ):
-            model.functions.append(make_function("Erf", opset))
         model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
         for function in model.functions:
             if all(entry.domain != DOMAIN for entry in function.opset_import):

@@ -12,18 +12,13 @@ import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from xoptim.facts.protos import standard_domain
+from xoptim.operators.activations import PARAMETERS
 
 _DOMAIN: Final = "com.microsoft"
 _UNFUSED: Final[Mapping[str, str]] = {"FusedGemm": "Gemm", "FusedConv": "Conv"}
 _SMALLEST_SCALE: Final = 1e-4
 """The smallest scale of Attention that may be 1 / sqrt(head size)."""
 _PREFIX: Final = "activation_"
-_PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "LeakyRelu": ("alpha",),
-    "HardSigmoid": ("alpha", "beta"),
-    "Clip": ("min", "max"),
-}
-"""The names of the parameters that FusedConv lists."""
 
 
 def split_operators(graph: GraphProto) -> None:
@@ -109,7 +104,7 @@ def _without_activation(node: NodeProto) -> Iterator[NodeProto]:
 def _parameters(attributes: dict[str, Any], activation: str) -> dict[str, Any]:
     """The parameters of the activation, which are taken out of the attributes."""
     listed = attributes.pop(f"{_PREFIX}params", ())
-    values: dict[str, Any] = dict(zip(_PARAMETERS.get(activation, ()), listed, strict=False))
+    values: dict[str, Any] = dict(zip(PARAMETERS.get(activation, ()), listed, strict=False))
     for name in [name for name in attributes if name.startswith(_PREFIX)]:
         values[name.removeprefix(_PREFIX)] = attributes.pop(name)
     return values

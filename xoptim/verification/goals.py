@@ -38,12 +38,7 @@ _MAX_STEPS_OF_ALL: Final = 100_000
 _MAX_NUMBER: Final = (1 << 64) - 1
 _MAX_TABLE: Final = 4096  # elements of a constant that is read
 _COMPARISONS: Final = operators_with(Trait.COMPARES)
-_SAME: Final = frozenset((
-    "Cast", "CastLike", "Clip", "Ceil", "Expand", "Flatten", "Floor", "Identity", "Max", "Min",
-    "OptionalGetElement", "ReduceMax", "ReduceMean", "ReduceMin", "Relu", "Reshape", "Round",
-    "SequenceAt", "Slice", "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze",
-))  # fmt: skip
-"""Operators whose result has the same number in all elements if their first operand has."""
+_SAME: Final = operators_with(Trait.KEEPS_NUMBER)
 _EXTREMES: Final = ("ReduceMax", "ReduceMin")
 _KEEPING: Final = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 """Operators whose results have the numbers of their first operand."""

@@ -11,24 +11,16 @@ from onnx import NodeProto, TensorProto
 
 from xoptim.facts.dtypes import is_integer
 from xoptim.facts.protos import standard_domain
-from xoptim.operators.registry import Trait, operators_with
+from xoptim.operators.protocols import Indices, Lengths, OperandKind
+from xoptim.operators.registry import Trait, has_trait, operator_of, operators_with
 from xoptim.verification.dataflow import Dataflow, Use, attribute
 from xoptim.verification.relations import Relation, relation_of
 
 ValueKind: TypeAlias = Literal[
+    OperandKind,
     "free",  # anything of moderate size
-    "index",  # 0 to a limit
     "position",  # 0, 1, 2, ... along the last axis
-    "mask",  # 0 or 1, at least one 1
     "choice",  # one of the categories of the model
-    "positive",  # well above 0 (a division of integers by 0 ends the process)
-    "unit",  # within -1 and 1
-    "zero",
-    "one",
-    "count",  # a few
-    "all",  # larger than any axis
-    "axes",  # 0, 1, 2, ...
-    "keep",  # -1, then ones: a target that fits a tensor of any size
     "length",  # 1 to a limit
     "place",  # an index that may be negative, counted from the end
     "divisor",  # an integer of either sign, not 0
@@ -42,81 +34,7 @@ PREFERENCES: Final[frozenset[ValueKind]] = frozenset(
 OPERANDS: Final[frozenset[ValueKind]] = frozenset(("zero", "one", "count", "all", "axes", "keep"))
 """Kinds of values that decide what an operator does, such as the bounds of a Slice."""
 
-# Operators that pass on the values of an input, and of which inputs (None: any).
-TRANSPARENT: Final[dict[str, tuple[int, ...] | None]] = {
-    **dict.fromkeys(
-        (
-            "Cast", "CastLike", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Flatten",
-            "Transpose", "Slice", "Split", "Expand", "Tile", "Gather", "GatherElements", "GatherND",
-            "Clip", "Dropout", "Pad", "Compress", "Optional", "OptionalGetElement",
-            "ConcatFromSequence", "SequenceAt", "SplitToSequence", "Trilu", "ReduceMax",
-            "ReduceMin",
-        ),
-        (0,),
-    ),
-    "Concat": None,
-    "SequenceConstruct": None,
-    "Where": (1, 2),
-    "SequenceInsert": (0, 1),
-    "ScatterElements": (0, 2),
-    "ScatterND": (0, 2),
-}  # fmt: skip
-
-# (domain, operator, input): the input that it indexes, and the axis (an attribute, a number, or -1
-# for the last).
-INDEXES: Final[dict[tuple[str, str, int], tuple[int, str | int]]] = {
-    ("", "Gather", 1): (0, "axis"),
-    ("", "GatherElements", 1): (0, "axis"),
-    ("", "ScatterElements", 1): (0, "axis"),
-    ("", "Scatter", 1): (0, "axis"),
-    ("", "GatherND", 1): (0, "all"),
-    ("", "ScatterND", 1): (0, "all"),
-    ("", "RotaryEmbedding", 3): (1, 0),
-    ("", "SoftmaxCrossEntropyLoss", 1): (0, 1),
-    ("", "NegativeLogLikelihoodLoss", 1): (0, 1),
-    ("ai.onnx.ml", "ArrayFeatureExtractor", 1): (0, -1),
-    ("", "RoiAlign", 2): (0, 0),
-    ("com.microsoft", "RotaryEmbedding", 1): (2, 0),
-    ("com.microsoft", "CropAndResize", 2): (0, 0),
-    ("com.microsoft", "GatherND", 1): (0, "all"),
-    ("com.microsoft", "GatherBlockQuantized", 1): (0, "gather_axis"),
-    ("com.microsoft", "EmbedLayerNormalization", 0): (2, 0),
-    ("com.microsoft", "EmbedLayerNormalization", 1): (4, 0),
-    ("com.microsoft", "EmbedLayerNormalization", 8): (3, 0),
-    ("com.microsoft", "QEmbedLayerNormalization", 0): (2, 0),
-    ("com.microsoft", "QEmbedLayerNormalization", 1): (4, 0),
-}
-
-# (operator, input): the kind of value that makes sense there. The standard domain only.
-_SLOTS: Final[dict[tuple[str, int], ValueKind]] = {
-    ("Reshape", 1): "keep", ("Expand", 1): "one", ("Tile", 1): "one",
-    ("ConstantOfShape", 0): "count", ("TopK", 1): "one", ("Slice", 1): "zero", ("Slice", 2): "all",
-    ("Slice", 3): "axes", ("Slice", 4): "one", ("Pad", 1): "one", ("Pad", 3): "axes",
-    ("Resize", 2): "one", ("Range", 0): "zero", ("Range", 1): "count", ("Range", 2): "one",
-    ("OneHot", 1): "count", ("CumSum", 1): "zero", ("Trilu", 1): "zero", ("Loop", 0): "count",
-    ("Loop", 1): "one", ("SequenceAt", 1): "zero", ("SequenceErase", 1): "zero",
-    ("SequenceInsert", 2): "zero", ("Squeeze", 1): "axes", ("Unsqueeze", 1): "axes",
-    ("NonMaxSuppression", 2): "count", ("LSTM", 4): "length", ("GRU", 4): "length",
-    ("RNN", 4): "length", ("ReverseSequence", 1): "length", ("Compress", 1): "mask",
-    ("Sqrt", 0): "positive", ("Log", 0): "positive", ("Pow", 0): "positive", ("Div", 1): "positive",
-    ("Mod", 1): "positive", ("BitShift", 1): "one", ("Not", 0): "mask",
-    ("SplitToSequence", 1): "one", ("QuantizeLinear", 1): "positive",
-    ("DequantizeLinear", 1): "positive", ("Asin", 0): "unit", ("Acos", 0): "unit",
-    ("Atanh", 0): "unit", ("Dropout", 1): "zero", ("NonMaxSuppression", 3): "one",
-    ("CumProd", 1): "zero", ("DFT", 1): "count", ("DFT", 2): "one", ("STFT", 1): "one",
-    ("STFT", 3): "count", ("OneHot", 0): "index", ("GridSample", 1): "unit",
-    ("HannWindow", 0): "count", ("HammingWindow", 0): "count", ("BlackmanWindow", 0): "count",
-}  # fmt: skip
-_CONTRIB_SLOTS: Final[dict[tuple[str, int], ValueKind]] = {
-    ("GridSample", 1): "unit", ("ExpandDims", 1): "zero", ("Pad", 1): "one", ("Trilu", 1): "zero",
-    ("Range", 0): "zero", ("Range", 1): "count", ("Range", 2): "one", ("Attention", 3): "mask",
-    ("MultiHeadAttention", 4): "mask", ("EmbedLayerNormalization", 7): "mask",
-    ("QAttention", 5): "mask",
-}  # fmt: skip
-"""The same for the domain ``com.microsoft``."""
-_INDEXING: Final = operators_with(Trait.INDEXES)
 _COMPARISONS: Final = operators_with(Trait.COMPARES)
-_REDUCING: Final = operators_with(Trait.REDUCES)
 _CATEGORIES: Final = (
     "keys_strings", "keys_int64s", "cats_strings", "cats_int64s", "pool_strings", "pool_int64s",
     "classlabels_strings", "string_vocabulary", "int64_vocabulary",
@@ -217,34 +135,29 @@ def _kind(flow: Dataflow, use: Use, result: InputKind, offset: int) -> ValueKind
     if relation is not None:
         result.relation = relation
         return "boxes" if relation.is_preference else "related"
-    place = INDEXES.get((domain, node.op_type, slot))
-    if place is not None:
-        _limit(flow, use, place, result, offset)
-        result.wraps &= not domain and node.op_type in _INDEXING
+    kind = operator_of(domain, node.op_type).operand_kinds.get(slot)
+    if isinstance(kind, Indices):
+        _limit(flow, use, kind, result, offset)
+        result.wraps &= has_trait(domain, node.op_type, Trait.INDEXES)
         return "index"
     categories = _categories(node)
     if categories:
         result.choices += categories
         return "choice"
-    if domain:
-        return _CONTRIB_SLOTS.get((node.op_type, slot)) if domain == "com.microsoft" else None
-    kind = _SLOTS.get((node.op_type, slot)) or (
-        "axes" if slot == 1 and node.op_type in _REDUCING else None
-    )
+    if isinstance(kind, Lengths):
+        _limit(flow, use, kind, result, -1)
+        return "length"
     if kind == "index":
         depth = flow.constant(use.operand(1))
         limit = int(depth.item()) if depth is not None and depth.size == 1 else 1
         result.limits.append((limit, offset))
-    elif kind == "length":
-        time_axis = "time_axis" if node.op_type == "ReverseSequence" else "layout"
-        _limit(flow, use, (0, attribute(node, time_axis, 0)), result, -1)
-    elif kind is None and _is_mask_use(flow, use):
+    elif kind is None and not domain and _is_mask_use(flow, use):
         return "mask"
     return kind
 
 
 def _limit(
-    flow: Dataflow, use: Use, place: tuple[int, str | int], result: InputKind, offset: int
+    flow: Dataflow, use: Use, place: Indices | Lengths, result: InputKind, offset: int
 ) -> None:
     """Note the sizes of the axes that are indexed; a size that is unknown counts as 1."""
     table, axis = place
@@ -263,9 +176,9 @@ def _limit(
 def _step(flow: Dataflow, use: Use) -> int | None:
     """The number that a node adds to a value, ``None`` when it computes another function of it."""
     node, slot = use.node, use.slot
-    if node.op_type in TRANSPARENT:
-        slots = TRANSPARENT[node.op_type]
-        if slots is not None and slot not in slots:
+    carried = operator_of(standard_domain(node.domain), node.op_type).carried
+    if carried:
+        if slot not in carried:
             return None
         return None if _cast_target(node) in (TensorProto.BOOL, TensorProto.STRING) else 0
     if node.op_type not in ("Add", "Sub") or (node.op_type == "Sub" and slot == 1):

@@ -9,42 +9,19 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, NodeProto, numpy_helper
 
-from xoptim.facts.protos import every_node, fed_inputs, is_external, own_graphs, proto_reads
-from xoptim.operators.registry import Trait, operators_with
+from xoptim.facts.protos import (
+    every_node,
+    fed_inputs,
+    is_external,
+    own_graphs,
+    proto_reads,
+    standard_domain,
+)
+from xoptim.operators.registry import Trait, operator_of, operators_with
 
 _MAX_ELEMENTS: Final = 16  # elements of a constant that is read
 _MAX_NUMBERS: Final = 12  # of two models
 _LARGEST_BOUND: Final = float(np.finfo(np.float32).max) / 4  # larger ones mean an infinity
-_BOUNDING: Final = frozenset((
-    *operators_with(Trait.COMPARES), "Clip", "Min", "Max", "Mod", "Where", "Slice", "Range",
-    "TopK", "Trilu", "OneHot", "Sub", "Add", "NonMaxSuppression",
-))  # fmt: skip
-"""Operators whose constant operands are bounds, or move a number towards one."""
-_SPLITS: Final = ("nodes_values", "nodes_values_as_tensor", "nodes_splits")
-_ATTRIBUTES: Final[Mapping[str, tuple[str, ...]]] = {
-    **dict.fromkeys(sorted(operators_with(Trait.TREES, domain="ai.onnx.ml")), _SPLITS),
-    "Binarizer": ("threshold",),
-    "Imputer": ("replaced_value_float", "replaced_value_int64"),
-    "Clip": ("min", "max"),
-    "ThresholdedRelu": ("alpha",),
-    "Shrink": ("lambd", "bias"),
-    "TopK": ("k",),
-    "Slice": ("starts", "ends"),
-}
-_KINKS: Final[Mapping[str, tuple[float, ...]]] = {
-    "HardSigmoid": (2.5,),
-    "HardSwish": (3.0,),
-    "Softplus": (20.0,),
-    "Exp": (80.0,),
-}
-"""Numbers at which operators without constant operands change what they do."""
-_STEERING: Final[Mapping[str, int]] = {
-    "Range": 0, "Expand": 1, "Tile": 1, "ConstantOfShape": 0, "Reshape": 1, "Resize": 1,
-    "Upsample": 1, "OneHot": 1, "Pad": 1, "TopK": 1, "Loop": 0, "Slice": 1, "SplitToSequence": 1,
-    "CenterCropPad": 1, "DFT": 1, "STFT": 1, "Trilu": 1, "BlackmanWindow": 0, "HannWindow": 0,
-    "HammingWindow": 0, "MelWeightMatrix": 0, "EyeLike": 0, "Div": 1, "Mod": 1, "BitShift": 1,
-}  # fmt: skip
-"""The first of the operands that may decide the size of a result, or end the process if 0."""
 NARROW_LIMITS: Final[Mapping[int, tuple[int, ...]]] = {
     onnx.TensorProto.INT8: (127,),
     onnx.TensorProto.UINT8: (255,),
@@ -141,8 +118,11 @@ def _order(bound: _Bound) -> tuple[float, float]:
 def _numbers(model: onnx.ModelProto) -> Iterator[_Bound]:
     constants = _constants(model)
     for node in _nodes(model):
-        bounds = [_Bound(number, is_float=True) for number in _KINKS.get(node.op_type, ())]
-        if node.op_type in _BOUNDING:
+        operator = operator_of(standard_domain(node.domain), node.op_type)
+        bounds = [
+            _Bound(kink, is_float=True) for kink in operator.kinks if not isinstance(kink, str)
+        ]
+        if not operator.traits.isdisjoint((Trait.BOUNDS, Trait.COMPARES)):
             bounds += [bound for name in node.input for bound in constants.get(name, ())]
         if node.op_type == "Cast":
             bounds += [
@@ -150,7 +130,9 @@ def _numbers(model: onnx.ModelProto) -> Iterator[_Bound]:
                 for a in node.attribute
                 for number in NARROW_LIMITS.get(a.i, ())
             ]
-        bounds += _attributes(node)
+        bounds += [
+            bound for a in node.attribute if a.name in operator.kinks for bound in _stored(a)
+        ]
         yield from (
             bound
             for bound in bounds
@@ -177,16 +159,6 @@ def _words(model: onnx.ModelProto) -> Iterator[str]:
             yield from (
                 text.decode("utf-8", "replace") for text in tensor.string_data[:_MAX_ELEMENTS]
             )
-
-
-def _attributes(node: NodeProto) -> list[_Bound]:
-    names = _ATTRIBUTES.get(node.op_type, ())
-    return [
-        bound
-        for attribute in node.attribute
-        if attribute.name in names
-        for bound in _stored(attribute)
-    ]
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[NodeProto]:
@@ -242,7 +214,7 @@ def steers(model: onnx.ModelProto) -> bool:
 def _steers(nodes: list[NodeProto], dependent: set[str]) -> bool:
     """`steers` for nodes in order. ``dependent`` holds values that depend on inputs, and grows."""
     for node in nodes:
-        first = _STEERING.get(node.op_type)
+        first = operator_of(standard_domain(node.domain), node.op_type).steered_from
         if first is not None and dependent.intersection(node.input[first:]):
             return True
         for attribute in node.attribute:

@@ -12,7 +12,15 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, element_type, is_float, numpy_dtype
-from xoptim.facts.protos import UNLISTED_SINCE, fed_inputs, is_external, own_graphs, replace_items
+from xoptim.facts.protos import (
+    UNLISTED_SINCE,
+    fed_inputs,
+    is_external,
+    own_graphs,
+    replace_items,
+    standard_domain,
+)
+from xoptim.operators.registry import Trait, has_trait
 from xoptim.verification.protos import inferred_graph, light_copy, tensor_array
 from xoptim.verification.session import Value
 
@@ -28,17 +36,6 @@ _LONGEST_AXIS: Final = 1 << 16  # for which every index gets a factor of its own
 # of a result of static shape: fewer may be sizes that are computed as floats
 _MIN_ELEMENTS: Final = 8
 _FACTOR_TYPES: Final = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
-_ROUNDING_OPERATORS: Final = frozenset({
-    "Add", "Attention", "AveragePool", "BatchNormalization", "BiasGelu", "Conv", "ConvTranspose",
-    "Cos", "DequantizeLinear", "Div", "Einsum", "Elu", "Erf", "Exp", "FusedMatMul", "GRU", "Gelu",
-    "Gemm", "GlobalAveragePool", "GroupNormalization", "InstanceNormalization", "LRN", "LSTM",
-    "LayerNormalization", "Log", "LogSoftmax", "LpPool", "MatMul", "MatMulNBits", "Mish", "Mul",
-    "MultiHeadAttention", "Pow", "QuickGelu", "RMSNormalization", "RNN", "Reciprocal", "ReduceL1",
-    "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceProd", "ReduceSum",
-    "ReduceSumSquare", "Resize", "Selu", "Sigmoid", "SimplifiedLayerNormalization", "Sin",
-    "SkipLayerNormalization", "Softmax", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish",
-    "Tan", "Tanh",
-})  # fmt: skip
 
 
 def noisy_weights(
@@ -112,7 +109,8 @@ def _add_factors(
     for node, typed in zip(nodes, inferred.node, strict=True):
         for body, typed_body in zip(own_graphs(node), own_graphs(typed), strict=True):
             _add_factors(body, typed_body, factors)
-        kind = types.get(node.output[0]) if node.op_type in _ROUNDING_OPERATORS else None
+        rounds = has_trait(standard_domain(node.domain), node.op_type, Trait.ROUNDS)
+        kind = types.get(node.output[0]) if rounds else None
         ones = None if kind is None else _ones(kind)
         if ones is None:
             graph.node.append(node)

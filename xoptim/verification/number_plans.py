@@ -12,48 +12,10 @@ from xoptim.verification.runs import Feeding, Planning
 from xoptim.verification.session import Value
 from xoptim.verification.sized import SizedModel
 
-_UNEVEN: Final = frozenset(
-    (
-        *operators_with(Trait.COMPARES),
-        "Clip",
-        "Max",
-        "Min",
-        "Where",
-        "Sign",
-        "Mod",
-        "Abs",
-        "HardSigmoid",
-        "HardSwish",
-        "ThresholdedRelu",
-        "Celu",
-        "Elu",
-        "Shrink",
-        "Div",
-        "Reciprocal",
-        "Not",
-        "Cast",
-        "Round",
-    )
-)
-"""Operators that treat 0 or large numbers in another way than moderate ones."""
 _SPREADING: Final = frozenset(
     ("Conv", "ConvTranspose", "FusedConv", "QuantizeLinear", "DynamicQuantizeLinear")
 )
 """Operators that may spread NaN to any result on a GPU: convolutions mix all numbers of a tile."""
-_TYING: Final = frozenset(
-    (
-        "ArgMax",
-        "ArgMin",
-        "TopK",
-        "Equal",
-        "GreaterOrEqual",
-        "LessOrEqual",
-        "Round",
-        "Unique",
-        "Hardmax",
-    )
-)
-"""Operators for which it matters whether numbers are equal, or halves."""
 _COMPARING: Final = operators_with(Trait.COMPARES, Trait.ARG_REDUCES) | {"TopK"}
 """Operators for which the order of numbers matters."""
 _SPLITTING: Final = operators_with(Trait.TREES, domain="ai.onnx.ml")
@@ -117,7 +79,11 @@ class NumberPlans:
         if self._is_tiny:
             wide = feeding.styled("wide", Style(numbers="wide"))
             return [wide] * _TIMES + [far] * _TIMES
-        return [far] if self._has_any(_UNEVEN) else []
+        return (
+            [far]
+            if self._has_any(operators_with(Trait.COMPARES, Trait.UNEVEN, domain=None))
+            else []
+        )
 
     def _ties(self) -> list[Planning]:
         """Numbers that are often equal, where that matters."""
@@ -126,7 +92,7 @@ class NumberPlans:
         if self._is_tiny:
             may_tie = feeding.may_be_wide or bool(feeding.random)
             return [*([ties] * _TIMES), *self._arranged()] if may_tie else []
-        may_tie = feeding.may_be_wide and self._has_any(_TYING)
+        may_tie = feeding.may_be_wide and self._has_any(operators_with(Trait.TIES, domain=None))
         return [ties] if may_tie else []
 
     def _arranged(self) -> list[Planning]:

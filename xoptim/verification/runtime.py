@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 
 from xoptim.facts.protos import every_node
+from xoptim.operators.registry import Trait, operators_with
 from xoptim.verification.compare import Comparison, ComparisonRules, compare_values
 from xoptim.verification.errors import LoadError, ProviderUnavailable, RunError
 from xoptim.verification.further import TINY
@@ -29,22 +30,12 @@ from xoptim.verification.steady import unsteady_output
 _ROUNDING: Final = 0.005
 _ABSOLUTE: Final = 1e-6
 _MULTIPLE: Final = 4.0
-_INTEGER_KERNELS: Final = frozenset((
-    "ConvInteger", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulInteger",
-    "MatMulIntegerToFloat", "MatMulNBits", "QAttention", "QGemm", "QLinearAdd",
-    "QLinearAveragePool", "QLinearConcat", "QLinearConv", "QLinearGlobalAveragePool",
-    "QLinearLeakyRelu", "QLinearMatMul", "QLinearMul", "QLinearSigmoid", "QLinearSoftmax",
-    "QLinearWhere",
-))  # fmt: skip
-"""Operators on integers that onnxruntime makes of QuantizeLinear and DequantizeLinear."""
-
-
 _FUSIONS: Final = (
     "QDQSelectorActionTransformer",
     "DynamicQuantizeMatMulFusion",
     "MatMulIntegerToFloatFusion",
 )
-"""The optimizations of onnxruntime that write operators of `_INTEGER_KERNELS`."""
+"""The optimizations of onnxruntime that write operators with `Trait.INTEGER_KERNEL`."""
 
 
 class RuntimeOutcome(NamedTuple):
@@ -169,7 +160,7 @@ def integer_kernels(model: ModelLike, settings: SessionSettings, read: Located) 
             return []
     before = Counter(node.op_type for node in every_node(read.proto.graph.node))
     after = Counter(node.op_type for node in every_node(rewritten.graph.node))
-    return sorted(name for name in after - before if name in _INTEGER_KERNELS)
+    return sorted({*(after - before)} & operators_with(Trait.INTEGER_KERNEL, domain=None))
 
 
 class _Worst(NamedTuple):

@@ -1,7 +1,7 @@
 """Numbers with which a model compares sizes."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,8 +11,8 @@ from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.facts.shapes import Shape
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.operators.registry import Trait, has_trait, operators_with
-from xoptim.verification.input_kinds import INDEXES, TRANSPARENT
+from xoptim.operators.protocols import Indices
+from xoptim.operators.registry import ALL_OPERANDS, Trait, has_trait, operator_of, operators_with
 from xoptim.verification.landmarks import NARROW_LIMITS
 from xoptim.verification.sized import SizedModel
 
@@ -30,27 +30,11 @@ _MEASURING: Final = operators_with(Trait.MEASURES, Trait.ARG_REDUCES) | {"CumSum
 _SHIFTING: Final = frozenset(("Min", "Max", "Clip", "Range", "Add", "Sub", "Div", "Mod"))
 _COMPARING: Final = _SHIFTING | operators_with(Trait.COMPARES)
 """Operators that compare sizes with their other operands, or shift sizes before a comparison."""
-_CARRYING: Final = TRANSPARENT | dict.fromkeys(
-    (
-        *_SHIFTING,
-        "Mul",
-        "Neg",
-        "Abs",
-        "Floor",
-        "Ceil",
-        "Round",
-        "Log",
-        "Sum",
-        "ReduceSum",
-        "ReduceProd",
-        "If",
-        "Loop",
-        "Scan",
-    )
-)
-"""Operators whose results are sizes or positions when an operand is, and the operands that matter
-(``None``: any).
-"""
+_COMPUTING: Final = frozenset((
+    *_SHIFTING, "Mul", "Neg", "Abs", "Floor", "Ceil", "Round", "Log", "Sum", "ReduceSum",
+    "ReduceProd", "If", "Loop", "Scan",
+))  # fmt: skip
+"""Operators that compute sizes or positions from those of any operand."""
 _LIMITS: Final = ("min", "max", "local_window_size")
 """Attributes that bound sizes or values."""
 _Numbers: TypeAlias = Iterator[tuple[int, frozenset[str]]]
@@ -107,10 +91,8 @@ class _BoundSearch:
 
     def _walk(self, graph: Graph) -> _Numbers:
         for node in graph.nodes:
-            slots = _CARRYING.get(node.op_type)
-            operands = [
-                name for slot, name in enumerate(node.input) if slots is None or slot in slots
-            ]
+            slots = _slots(node)
+            operands = [name for slot, name in enumerate(node.input) if not slots or slot in slots]
             carried = frozenset().union(*map(self._followed, [graph] * len(operands), operands))
             for body in node.bodies.values():
                 self._sizes.update(dict.fromkeys(body.inputs, carried))
@@ -141,9 +123,7 @@ class _BoundSearch:
         is_call = (node.domain, node.op_type) in graph.model.function_operators()
         if node.op_type == "Log" and carried:
             return carried | _LOG
-        return (
-            carried if is_call or (not node.domain and node.op_type in _CARRYING) else frozenset()
-        )
+        return carried if is_call or (not node.domain and _slots(node)) else frozenset()
 
     def _compared(self, graph: Graph, node: Node, carried: frozenset[str]) -> _Numbers:
         """Numbers that a node compares with sizes."""
@@ -167,13 +147,11 @@ class _BoundSearch:
                     _symbols(graph.info_of(node.input[0]).shape or ()) if node.domain else carried,
                 )
         for slot, name in enumerate(node.input):
-            place = INDEXES.get((node.domain, node.op_type, slot))
-            if place is not None:
-                yield from self._indexed(graph, node, name, place)
+            kind = operator_of(node.domain, node.op_type).operand_kinds.get(slot)
+            if isinstance(kind, Indices):
+                yield from self._indexed(graph, node, name, kind)
 
-    def _indexed(
-        self, graph: Graph, node: Node, indices: str, place: tuple[int, str | int]
-    ) -> _Numbers:
+    def _indexed(self, graph: Graph, node: Node, indices: str, place: Indices) -> _Numbers:
         """Lengths of the axes that are indexed by positions, and constant positions along open
         axes.
         """
@@ -215,6 +193,12 @@ class _BoundSearch:
         if shape is not None and not any(operands) and len(node.input) > 2:
             followed = self._followed(graph, node.input[1]) | self._followed(graph, node.input[2])
             yield from ((length, followed) for length in shape if isinstance(length, int))
+
+
+def _slots(node: Node) -> Collection[int]:
+    """The operands whose sizes or positions are in the results."""
+    is_computing = node.op_type in _COMPUTING
+    return ALL_OPERANDS if is_computing else operator_of(node.domain, node.op_type).carried
 
 
 def _shaped(graph: Graph, node: Node) -> _Numbers:

@@ -9,6 +9,7 @@ from typing import Final
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import bits, is_float, is_signed_integer
+from xoptim.operators.activations import PARAMETERS
 from xoptim.proof.calls import Call, denotes, settled
 from xoptim.proof.denotations.arithmetic import of_numbers, of_reals
 from xoptim.proof.denotations.movement import number_of
@@ -172,9 +173,6 @@ def activation_of(
 ) -> Callable[[Element], Element] | None:
     """A function by the name of an activation, with its parameters; ``None`` for others."""
     numbers = [number_of(call, call.dtype(), value) for value in parameters]
-    count = _PARAMETERS.get(name)
-    if count != len(numbers):
-        return None
     first, second = (*numbers, ZERO, ZERO)[:2]
     table: dict[str, Callable[[Element], Element]] = {
         "": lambda a: a,
@@ -185,13 +183,4 @@ def activation_of(
         "Clip": lambda a: extreme(MINIMUM, extreme(MAXIMUM, a, first), second),
         "HardSigmoid": lambda a: extreme(MINIMUM, extreme(MAXIMUM, first * a + second, ZERO), ONE),
     }
-    return table[name]
-
-
-_PARAMETERS: Final = {
-    **dict.fromkeys(("", "Relu", "Sigmoid", "Tanh"), 0),
-    "LeakyRelu": 1,
-    "Clip": 2,
-    "HardSigmoid": 2,
-}
-"""The number of parameters of each activation."""
+    return table.get(name) if len(PARAMETERS.get(name, ())) == len(numbers) else None

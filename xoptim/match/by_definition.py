@@ -1,0 +1,277 @@
+"""Patterns that follow from the definition of an operator: they write its nodes, or recognize them.
+
+Only the definition is stated, by the family of the operator or by a pack.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from itertools import count
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+
+import numpy as np
+from onnx import FunctionProto, TensorProto
+
+from xoptim.facts.attributes import same_attribute
+from xoptim.facts.dtypes import Exactness
+from xoptim.match.create import AT_RUN_TIME
+from xoptim.match.definitions import DefinitionStep, constant_of, definition_with, write_nodes
+from xoptim.match.easy import EasyPatternOptimization, Match
+from xoptim.match.rewrite import Phase
+from xoptim.match.trace import Optional, PatternBuilder, Scalar, Symbol
+from xoptim.match.view import GraphView, PatternRewriter
+from xoptim.operators.definitions import DefinedOperator, defined, defined_operator
+
+HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_LARGEST: Final = 1e30
+"""Numbers of this magnitude and beyond may overflow as attributes, which have 32 bits."""
+
+
+class _ByDefinition(EasyPatternOptimization):
+    """A pattern about an operator with a definition.
+
+    Class attributes:
+        operator: the operator, whose definition its family states.
+        domain: the domain of the operator.
+        definition: the definition of a special case of an operator, in place of ``operator``.
+    """
+
+    exactness: ClassVar[Exactness] = "rounding"
+    operator: ClassVar[str] = ""
+    domain: ClassVar[str] = ""
+    definition: ClassVar[str] = ""
+
+    @classmethod
+    def defined(cls) -> DefinedOperator:
+        """The operator and its definition."""
+        if cls.definition:
+            return defined_operator(cls.definition)
+        operator = defined(cls.domain, cls.operator)
+        assert operator is not None, f"{cls.operator} has no definition"
+        return operator
+
+
+class LoweringByDefinition(_ByDefinition):
+    """An operator as the nodes of its definition.
+
+    With a definition without nodes, a subclass overrides `apply_pattern`.
+
+    Class attributes:
+        optional: the operands that may be omitted.
+        is_wide: whether 16-bit floats are computed in 32 bits.
+    """
+
+    phase: ClassVar[Phase] = "lower"
+    optional: ClassVar[tuple[str, ...]] = ()
+    is_wide: ClassVar[bool] = False
+    derives: ClassVar[tuple[str, ...]] = ("values",)
+
+    def match_pattern(self, g: PatternBuilder) -> Any:
+        """The operator, with all operands and attributes of its definition."""
+        operator = self.defined()
+        operands = [
+            g.symbol(name, Optional if name in self.optional else Symbol)
+            for name in operator.body.input
+        ]
+        attributes = {name: g.capture(name, optional=True) for name in operator.attributes}
+        return g.op[operator.op_type](
+            *operands, domain=self.domain, outputs=len(operator.body.output), **attributes
+        )
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Refuse attributes that are computed, infinite or NaN."""
+        values = {
+            name: default if m.get(name) in (None, []) else m[name]
+            for name, default in self.defined().attributes.items()
+        }
+        if AT_RUN_TIME in values.values():
+            return self.none(m.nodes[0], msg="an attribute is computed at run time")
+        if not all(math.isfinite(value) for value in values.values() if isinstance(value, float)):
+            # (2) of activations
+            return self.none(m.nodes[0], msg="an attribute is infinite or NaN")
+        return m.derive(values=values)
+
+    def apply_pattern(self, g: PatternRewriter, values: dict[str, Any], **m: Any) -> Any:
+        """Write the nodes of the definition."""
+        return self.written(g, self.defined().body, values, m)
+
+    def written(
+        self,
+        g: PatternRewriter,
+        body: FunctionProto,
+        values: Mapping[str, Any],
+        m: Mapping[str, Any],
+    ) -> tuple[str, ...]:
+        """Write the nodes of a definition, with the values of attributes and the operands."""
+        dtype = g.try_infer_type(m[body.input[0]]) if self.is_wide else 0
+        operands = {name: m[name] and widened(g, m[name], dtype) for name in body.input}
+        definition = definition_with(body, values.get)
+        results = write_nodes(
+            g,
+            definition.steps,
+            operands,
+            named=lambda step, _: g.unique_name(f"{step.op_type.lower()}_out"),
+            stored=_literal,
+        )
+        return tuple(narrowed(g, results[name], dtype) for name in definition.outputs)
+
+
+def _literal(step: DefinitionStep, array: np.ndarray) -> Any:
+    """A Constant as a number, which takes the type of the other operand; the constant of a CastLike
+    with its own type.
+    """
+    return array.item() if step.op_type == "Constant" else array
+
+
+def widened(g: PatternRewriter, x: str, dtype: int) -> str:
+    """The numbers in float32 where ``dtype`` has 16 bits, in which sums would overflow."""
+    if dtype not in HALVES:
+        return x
+    return g.op.Cast(x, to=TensorProto.FLOAT)
+
+
+def narrowed(g: PatternRewriter, x: str, dtype: int) -> str:
+    """The inverse of `widened`."""
+    if dtype not in HALVES:
+        return x
+    return g.op.Cast(x, to=dtype)
+
+
+def fits(g: GraphView, like: str, *values: float) -> bool:
+    """Whether attributes keep the digits of numbers that are used with the type of a result."""
+    return g.try_infer_type(like) != TensorProto.DOUBLE or all(
+        float(np.float32(value)) == value for value in values
+    )
+
+
+class FusionByDefinition(_ByDefinition):
+    """The nodes of an operator's definition as the operator.
+
+    An attribute of the operator is a constant of one element in the nodes. A factor of 1 may be
+    missing, and Reciprocal may compute a quotient 1 / x.
+    """
+
+    phase: ClassVar[Phase] = "specialize"
+    derives: ClassVar[tuple[str, ...]] = ("attributes",)
+
+    def match_pattern(self, g: PatternBuilder) -> Any:
+        """The nodes of the definition."""
+        body = self.defined().body
+        values: dict[str, Any] = {"": None, **{name: g.symbol(name) for name in body.input}}
+        uses, factors = _Uses(), _factors(body)
+        for step in definition_with(body, _Parameter).steps:
+            if step.op_type == "Constant":
+                values[step.outputs[0]] = _constant(g, step, uses, factors)
+            else:
+                results = _call(g, step, [values[name] for name in step.inputs], uses)
+                named = results if isinstance(results, tuple) else (results,)
+                values.update(zip(step.outputs, named, strict=True))
+        results = tuple(values[name] for name in body.output)
+        return results if len(results) > 1 else results[0]
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        """Refuse numbers that do not fit the attributes of the operator."""
+        operator = self.defined()
+        attributes, factors = dict[str, Any](), _factors(operator.body)
+        for name, default in operator.attributes.items():
+            values = _values(g, m, name) or [default]
+            first = values[0]
+            if not all(same_attribute(first, value) for value in values):
+                return self.none(m.nodes[-1], msg=f"several values of {name}")
+            is_number = isinstance(first, (int, float))
+            is_huge = is_number and not abs(first) < _LARGEST
+            is_tiny = name in factors and not abs(first) * _LARGEST > 1
+            is_rounded = is_number and not fits(g, m[operator.body.input[0]], first)
+            if first is None or is_huge or is_tiny or is_rounded:
+                return self.none(m.nodes[-1], msg=f"{first} is out of range for {name}")
+            attributes[name] = first
+        return m.derive(attributes=attributes)
+
+    def apply_pattern(self, g: PatternRewriter, attributes: dict[str, Any], **m: Any) -> Any:
+        """Write the operator."""
+        operator = self.defined()
+        operands = [m[name] for name in operator.body.input]
+        return g.op[operator.op_type](
+            *operands, domain=self.domain, outputs=len(operator.body.output), **attributes
+        )
+
+
+_Uses: TypeAlias = Counter[tuple[str, str]]
+"""The number of uses of each attribute of the operator, as a constant and as an attribute."""
+
+
+class _Parameter(NamedTuple):
+    """Stands for the value of an attribute of the operator."""
+
+    name: str
+
+
+def _constant(
+    g: PatternBuilder,
+    step: DefinitionStep,
+    uses: _Uses,
+    factors: Collection[str],
+) -> Any:
+    """The operand that matches a Constant, ``None`` for a factor of 1 that is not written."""
+    (value,) = step.attributes.values()
+    if not isinstance(value, _Parameter):
+        array = constant_of(step)
+        return array.item() if array.ndim == 0 else array
+    if value.name in factors and not g.option(_option(value.name)):
+        return None
+    return g.symbol(_use(value.name, "constant", uses), Scalar)
+
+
+def _option(parameter: str) -> str:
+    """The name of the choice whether a factor is written."""
+    return f"{parameter} is written"
+
+
+def _use(parameter: str, kind: str, uses: _Uses) -> str:
+    """The name under which a use of an attribute of the operator is captured."""
+    uses[parameter, kind] += 1
+    return f"{parameter} {kind} {uses[parameter, kind]}"
+
+
+def _call(g: PatternBuilder, step: DefinitionStep, operands: Sequence[Any], uses: _Uses) -> Any:
+    """The results of a node of the definition."""
+    if step.op_type in ("Add", "Mul", "Div") and operands[1] is None:
+        return operands[0]
+    is_inverse = step.op_type == "Div" and isinstance(operands[0], float) and operands[0] == 1
+    if is_inverse and g.option("as Reciprocal"):
+        return g.op.Reciprocal(operands[1])
+    attributes = {
+        name: g.capture(_use(value.name, "attribute", uses))
+        if isinstance(value, _Parameter)
+        else value
+        for name, value in step.attributes.items()
+    }
+    return g.op[step.op_type](
+        *operands, domain=step.domain, outputs=len(step.outputs), **attributes
+    )
+
+
+def _values(g: GraphView, m: Match, parameter: str) -> list[Any]:
+    """The values of an attribute of the operator in a match, one for each use."""
+    values: list[Any] = [] if m.get(_option(parameter), True) else [1.0]
+    for kind in ("constant", "attribute"):
+        for number in count(1):
+            value = m.get(f"{parameter} {kind} {number}")
+            if value is None:
+                break
+            values.append(g.get_constant_scalar(value) if kind == "constant" else value)
+    return values
+
+
+def _factors(body: FunctionProto) -> set[str]:
+    """The attributes that are constants of a definition, by which it multiplies or divides only."""
+    places: dict[str, str] = {}
+    others: set[str] = set()
+    for node in body.node:
+        if node.op_type == "Constant" and node.attribute[0].ref_attr_name:
+            places[node.output[0]] = node.attribute[0].ref_attr_name
+        elif node.op_type in ("Mul", "Div"):
+            others.update(node.input[:1])
+        else:
+            others.update(node.input)
+    return {name for constant, name in places.items() if constant not in others}

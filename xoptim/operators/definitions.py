@@ -1,0 +1,66 @@
+"""Definitions of operators in simpler ones, as function bodies in ONNX text.
+
+A family states the definition of an operator once. Lowerings write its nodes, fusions recognize
+them, and verification computes them in float64.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import onnx
+from onnx import FunctionProto
+
+from xoptim.facts.attributes import decode_attribute
+from xoptim.operators.registry import operator_of, record
+
+
+class DefinedOperator(NamedTuple):
+    """An operator with its definition.
+
+    Attributes:
+        op_type: the name of the operator.
+        attributes: its attributes, each with its default, ``None`` for none.
+        body: the definition: operands, results and nodes.
+    """
+
+    op_type: str
+    attributes: Mapping[str, Any]
+    body: FunctionProto
+
+
+def defines(text: str, domain: str = "") -> None:
+    """Register the definition of an operator, such as ``Swish <alpha: float = 1.0> (x) => (y)
+    { ... }``.
+
+    Constants that are numbers take the type of the other operand of their consumer; ``value =
+    double {0.7}`` keeps all digits. An Add is left out for an operand that is omitted. Attributes
+    that became operands in later operator sets may be written as attributes.
+    """
+    operator = record(domain, text.split(maxsplit=1)[0])
+    assert not operator.body, f"two definitions of {text.split(maxsplit=1)[0]}"
+    operator.body = text
+
+
+def defined(domain: str, op_type: str) -> DefinedOperator | None:
+    """An operator with its definition, which a pack may state too; ``None`` for one without."""
+    operator = operator_of(domain, op_type)
+    if operator.definition is not None:
+        return _defined(operator.definition)
+    return defined_operator(operator.body) if operator.body else None
+
+
+@cache
+def defined_operator(text: str) -> DefinedOperator:
+    """The operator that a text defines.
+
+    A text without braces defines an operator without nodes.
+    """
+    nodes = "" if "{" in text else "{}"
+    header = '<domain: "", opset_import: ["" : 1]>'
+    return _defined(onnx.parser.parse_function(f"{header} {text} {nodes}"))
+
+
+def _defined(body: FunctionProto) -> DefinedOperator:
+    defaults = {attribute.name: decode_attribute(attribute) for attribute in body.attribute_proto}
+    return DefinedOperator(body.name, {**dict.fromkeys(body.attribute), **defaults}, body)
