@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,11 +19,13 @@ from xoptim.proof.elements import Element
 from xoptim.proof.folded import Closeness, precision_of
 from xoptim.proof.grades import Grade
 from xoptim.proof.indices import (
+    CLOCK,
     DEADLINE,
     INDEX,
     Case,
     Impossible,
     IndexSplit,
+    OutOfTime,
     SignSplit,
     SizeSplit,
     Unproved,
@@ -67,7 +68,7 @@ class Proof:
         reason: why it is not proved; empty for a proof.
         premises: what is assumed, such as ``sizes are at least 1``.
         cases: number of cases that were compared.
-        seconds: duration.
+        seconds: CPU time.
         sides: elements of the first output in normal form: of the last case, or of the case in
             which they differ.
     """
@@ -101,7 +102,7 @@ def prove(
     Args:
         rewrite: the models of `xoptim.graph.fragment.side_by_side`, with equal inputs and outputs.
         assumptions: about the model of the rewrite.
-        seconds: the time after which it counts as only run.
+        seconds: the CPU time after which it counts as only run.
     """
     return prove_models(*rewrite, assumptions, seconds=seconds)
 
@@ -114,7 +115,7 @@ def prove_models(
     seconds: float = _MAX_SECONDS,
 ) -> Proof:
     """Prove that two models with the same inputs compute the same outputs; as `prove`."""
-    token = DEADLINE.set(time.monotonic() + seconds)
+    token = DEADLINE.set(CLOCK.get()() + seconds)
     try:
         return _best(before, after, assumptions)
     finally:
@@ -123,19 +124,22 @@ def prove_models(
 
 def _best(before: onnx.ModelProto, after: onnx.ModelProto, assumptions: Assumptions) -> Proof:
     """The proof of the strongest grade."""
-    start = time.monotonic()
+    start = CLOCK.get()()
     reason = ""
     for is_exact, unrolls in ((True, False), (False, False), (False, True)):
         attempt = _Attempt(before, after, assumptions, is_exact, unrolls=unrolls)
         try:
             with quietly():
                 attempt.run()
+        except OutOfTime as error:
+            reason = str(error)
+            break
         except Unproved as error:
             reason = str(error)
         except Exception as error:  # a denotation may raise anything for an invalid node
             reason = f"{type(error).__name__}: {error}"[:200]
         else:
-            taken = time.monotonic() - start
+            taken = CLOCK.get()() - start
             premises = (
                 "sizes are at least 1",
                 *assumptions.texts,
@@ -143,9 +147,7 @@ def _best(before: onnx.ModelProto, after: onnx.ModelProto, assumptions: Assumpti
                 *attempt.premises,
             )
             return Proof(attempt.grade, "", premises, attempt.compared, taken, attempt.sides)
-        if reason == "time":
-            break
-    taken = time.monotonic() - start
+    taken = CLOCK.get()() - start
     return Proof("only run", reason, (), attempt.compared, taken, attempt.sides)
 
 
