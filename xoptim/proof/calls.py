@@ -32,6 +32,13 @@ RING_TYPES: Final = frozenset(_WIDE | _NATURAL)
 """Integers whose sums, differences and products wrap around."""
 
 
+ReadBody: TypeAlias = Callable[[Graph, Sequence[Tensor], int], list[Tensor]]
+
+
+def _without_bodies(_body: Graph, _formals: Sequence[Tensor], _depth: int) -> list[Tensor]:
+    raise Unproved("a subgraph that is not read")
+
+
 @dataclass(slots=True)
 class Call:
     """A node with the tensors of its operands.
@@ -45,6 +52,9 @@ class Call:
         captured: what the subgraphs of the node read, by name.
         known: the integers of each input where they are known; the graph has those of the case that
             was read last.
+        read_body: the outputs of a subgraph, given the tensors of its inputs and the number of
+            loops around it.
+        depth: the number of loops around the node.
     """
 
     case: Case
@@ -54,6 +64,8 @@ class Call:
     results: Sequence[Info]
     captured: Sequence[Tensor] = ()
     known: Sequence[Sequence[Dim] | None] = ()
+    read_body: ReadBody = _without_bodies
+    depth: int = 0
 
     @property
     def opset(self) -> int:

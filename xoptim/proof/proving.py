@@ -330,9 +330,22 @@ class _Attempt:
 
 
 def _fallible(graph: Graph) -> Counter[str]:
-    """The number of nodes that fail for some values, by what fails."""
+    """The number of nodes that fail for some values, by what fails.
+
+    Those of subgraphs, which may never run, are counted apart.
+    """
+    kinds = Counter[str]()
+    for inner in graph.all_graphs():
+        suffix = "" if inner is graph else " in a subgraph"
+        kinds.update({f"{kind}{suffix}": n for kind, n in _fallible_of(inner).items()})
+    return kinds
+
+
+def _fallible_of(graph: Graph) -> Counter[str]:
     kinds = Counter[str]()
     for node in graph.nodes:
+        if not node.output:
+            continue
         info = graph.info_of(node.output[0])
         key = node.domain, node.op_type
         if not node.domain and node.op_type in _DIVIDING and is_integer(info.dtype):
