@@ -258,7 +258,7 @@ def applied(call: Call) -> list[Tensor]:
     is_single = len(node.output) == 1 and call.results[0].shape is not None
     if is_pointwise and is_single and not (rounds_by_place and call.case.is_exact):
         return [_pointwise(call)]
-    return _whole(call)
+    return as_whole(call)
 
 
 def _pointwise(call: Call) -> Tensor:
@@ -290,7 +290,11 @@ def pointwise_function(call: Call, without: Sequence[str] = ()) -> Callable[...,
     return compute
 
 
-def _whole(call: Call) -> list[Tensor]:
+def as_whole(call: Call, without: Sequence[str] = ()) -> list[Tensor]:
+    """The results as functions of whole tensors.
+
+    ``without``: attributes that do not count.
+    """
     args: list[Argument] = []
     ranks: list[int] = []
     for operand in (*call.operands, *call.captured):
@@ -305,7 +309,7 @@ def _whole(call: Call) -> list[Tensor]:
         ranks.pop()
     captures = tuple(captured_names(call.node))
     named = tuple(bool(name) for name in call.node.output)
-    key = (WHOLE, *call.key(), tuple(ranks), captures, named)
+    key = (WHOLE, *call.key(without), tuple(ranks), captures, named)
     return [
         _whole_result(call, place, (*key, place, info.dtype), args)
         for place, info in enumerate(call.results)

@@ -33,7 +33,7 @@ from xoptim.proof.calls import DENOTATIONS, Call, applied, captured_names
 from xoptim.proof.elements import Element, function
 from xoptim.proof.indices import RESERVED, Case, Impossible, Unproved, check_time, symbols_of
 from xoptim.proof.laws import dim_of
-from xoptim.proof.tensors import Indices, Tensor, integer_tensor, stored_tensor
+from xoptim.proof.tensors import Indices, Items, Tensor, integer_tensor, stored_tensor
 
 assert denotations  # registers the denotations
 
@@ -163,6 +163,8 @@ class _Reading:
         for name, tensor in zip(node.output, single, strict=False):
             if name:
                 self.values[name] = tensor
+                if isinstance(tensor, Items):
+                    continue
                 # The names of sizes that depend on values differ from those of the formula.
                 info = self.graph.info_of(name)
                 self.graph.learn(name, Info(tensor.dtype, tensor.shape, info.data))

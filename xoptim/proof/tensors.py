@@ -76,6 +76,18 @@ class Tensor:
         return Tensor(self.shape, dtype or self.dtype, lambda indices: change(self.at(indices)))
 
 
+class Items(Tensor):
+    """A sequence of tensors, which has no elements of its own."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        super().__init__((), 0, _unread)
+        self.tensors = tuple(tensors)
+
+
+def _unread(_indices: Indices) -> Element:
+    raise Unproved("an element of a sequence")
+
+
 def stored_tensor(array: np.ndarray[Any, Any], dtype: int, *, keeps_zeros: bool) -> Tensor:
     """The tensor of a constant; axes along which all elements are equal do not count.
 

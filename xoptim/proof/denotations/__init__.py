@@ -10,8 +10,10 @@ from xoptim.proof.denotations import (
     movement,
     padding,
     quantization,
+    recurrent,
     resizing,
     selection,
+    sequences,
     sums,
     windows,
 )
@@ -26,8 +28,10 @@ __all__ = [
     "movement",
     "padding",
     "quantization",
+    "recurrent",
     "resizing",
     "selection",
+    "sequences",
     "sums",
     "windows",
 ]
