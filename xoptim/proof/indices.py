@@ -210,11 +210,15 @@ class Case:
     ``is_exact``: only movement, integers and equal operators are understood, so equal elements
     have the same bits. Otherwise, floating-point numbers are read as real numbers.
     ``unrolls``: a sum of few terms is written term by term.
+    ``has_zeros``: some sizes are 0. All others are at least 1.
     """
 
-    def __init__(self, *, is_exact: bool, unrolls: bool = False) -> None:
+    def __init__(self, *, is_exact: bool, unrolls: bool = False, has_zeros: bool = False) -> None:
         self.is_exact = is_exact
         self.unrolls = unrolls
+        self.has_zeros = has_zeros
+        # nodes that may fail for empty operands, by what may fail
+        self.fragile = dict[str, set[int]]()
         self.extents: dict[str, Dim] = {}
         self.conditions: list[Dim] = []  # expressions that are at least 0
         self._serial = itertools.count()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 from collections import ChainMap, Counter
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +31,7 @@ from xoptim.operators.inference.types import type_proto_to_info
 from xoptim.proof import denotations
 from xoptim.proof.calls import DENOTATIONS, Call, applied, captured_names
 from xoptim.proof.elements import Element, function
+from xoptim.proof.empty import check_empty
 from xoptim.proof.indices import RESERVED, Case, Impossible, Unproved, check_time, symbols_of
 from xoptim.proof.laws import dim_of
 from xoptim.proof.tensors import Indices, Items, Tensor, integer_tensor, stored_tensor
@@ -95,12 +96,17 @@ class Side:
         self.inputs = {
             name: _input_info(name, info) for name, info in self.graph.declared_inputs.items()
         }
+        shapes = [info.shape or () for info in self.inputs.values()]
+        # whether a size of an input is 0
+        self.has_zeros = any(0 in shape for shape in shapes)
+        # the names of sizes that are 0 in some inputs that the model accepts
+        self.sizes = _sizes_from_zero(self.graph.declared_inputs, shapes)
 
     def outputs(self, case: Case, sizes: Mapping[str, Dim]) -> list[Tensor]:
         """The outputs, with ``sizes`` in place of names of sizes."""
         values: dict[str, Tensor] = {}
         for name, info in self.inputs.items():
-            sized = _replaced(info, sizes)
+            sized = _replaced(info, sizes, least=0 if case.has_zeros else 1)
             self.graph.learn(name, sized)
             values[name] = _input_tensor(name, sized)
         return _Reading(case, self.graph, values).outputs()
@@ -160,6 +166,8 @@ class _Reading:
         if tensors is None:
             tensors = applied(call)
         single = [tensors] if isinstance(tensors, Tensor) else tensors
+        if self.case.has_zeros:
+            check_empty(call, single, [name for name in node.input if not self._is_stored(name)])
         for name, tensor in zip(node.output, single, strict=False):
             if name:
                 self.values[name] = tensor
@@ -202,6 +210,9 @@ class _Reading:
         refused, _ = is_refused(node.to_proto(), node.opset, inputs, constant)
         if refused:
             raise Unproved(f"an invalid {node.op_type}")
+
+    def _is_stored(self, name: str) -> bool:
+        return not name or self.graph.tensor(name) is not None or self._is_listed(name)
 
     def _is_listed(self, name: str) -> bool:
         return self.graph.info_of(name).data is not None
@@ -333,6 +344,20 @@ def _is_hidden(size: Dim) -> bool:
     return isinstance(size, int) or is_anonymous(size)
 
 
+def _sizes_from_zero(inputs: Mapping[str, Info], shapes: Iterable[Shape]) -> list[str]:
+    """The names of the sizes of inputs that no assumption makes positive."""
+    declared = (size for info in inputs.values() for size in info.shape or ())
+    positive = {
+        name
+        for size in declared
+        if not isinstance(size, int)
+        for name in size.symbols
+        if not is_anonymous(size) and (size.symbol(name) or size).low not in (None, 0)
+    }
+    names = {name for shape in shapes for size in shape for name in symbols_of(size)}
+    return sorted(names - positive)
+
+
 def _count(shape: Shape) -> int | None:
     """The number of elements of a short vector or a scalar."""
     if not shape:
@@ -347,8 +372,8 @@ def _positive(size: Dim) -> Dim:
     Symbols of assumed multiples (``(n//8)``) keep their limits.
     """
     if isinstance(size, int):
-        if size < 1:
-            raise Unproved("a size of 0")
+        if size < 0:
+            raise Unproved("a negative size")
         return size
     if any(name.startswith(RESERVED) for name in size.symbols):
         raise Unproved("the name of a size")
@@ -362,11 +387,11 @@ def _positive(size: Dim) -> Dim:
     return substitute(size, values)
 
 
-def _replaced(info: Info, sizes: Mapping[str, Dim]) -> Info:
+def _replaced(info: Info, sizes: Mapping[str, Dim], least: int) -> Info:
     if not sizes or info.shape is None:
         return info
     shape = tuple(substitute(size, sizes) for size in info.shape)
-    if any(isinstance(size, int) and size < 1 for size in shape):
+    if any(isinstance(size, int) and size < least for size in shape):
         raise Impossible
     data = None if info.data is None else tuple(substitute(dim, sizes) for dim in info.data)
     return Info(info.dtype, shape, data)

@@ -1,11 +1,12 @@
-"""Prove that both sides of a rewrite compute the same, for all sizes from 1."""
+"""Prove that both sides of a rewrite compute the same, for all sizes from 1 or from 0."""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 import onnx
 
@@ -48,6 +49,10 @@ _READING: Final = {
 }
 """Operators that fail for an index out of range, and how many times they read."""
 _MAX_SECONDS: Final = 2.0
+SIZES_FROM: Final = ("sizes from 0", "sizes from 1")
+"""The first premise of a proof, by the smallest size that it covers."""
+_MAX_ZEROS: Final = 4
+"""Maximal number of names of sizes of which each may be 0."""
 _MAX_ENUMERATED: Final = 16
 """Maximal number of values of an index that are cases of their own."""
 
@@ -66,7 +71,8 @@ class Proof:
     Attributes:
         grade: how equal the two sides are.
         reason: why it is not proved; empty for a proof.
-        premises: what is assumed, such as ``sizes are at least 1``.
+        premises: what is assumed, such as ``sizes from 1``.
+        smallest_size: the sizes for which it is proved: from 0, or from 1.
         cases: number of cases that were compared.
         seconds: CPU time.
         sides: elements of the first output in normal form: of the last case, or of the case in
@@ -76,6 +82,7 @@ class Proof:
     grade: Grade
     reason: str = ""
     premises: tuple[str, ...] = ()
+    smallest_size: Literal[0, 1] = 1
     cases: int = 0
     seconds: float = 0.0
     sides: tuple[str, str] = ("", "")
@@ -139,16 +146,23 @@ def _best(before: onnx.ModelProto, after: onnx.ModelProto, assumptions: Assumpti
         except Exception as error:  # a denotation may raise anything for an invalid node
             reason = f"{type(error).__name__}: {error}"[:200]
         else:
-            taken = CLOCK.get()() - start
-            premises = (
-                "sizes are at least 1",
-                *assumptions.texts,
-                *attempt.before.premises,
-                *attempt.premises,
-            )
-            return Proof(attempt.grade, "", premises, attempt.compared, taken, attempt.sides)
+            return _proof_of(attempt, start)
     taken = CLOCK.get()() - start
-    return Proof("only run", reason, (), attempt.compared, taken, attempt.sides)
+    return Proof("only run", reason, (), 1, attempt.compared, taken, attempt.sides)
+
+
+def _proof_of(attempt: _Attempt, start: float) -> Proof:
+    """The proof that an attempt found, for sizes from 0 if they are covered."""
+    sides, compared = attempt.sides, attempt.compared
+    smallest: Literal[0, 1] = 0 if attempt.covers_zero() else 1
+    premises = (
+        SIZES_FROM[smallest],
+        *attempt.assumptions.texts,
+        *attempt.before.premises,
+        *attempt.premises,
+    )
+    taken = CLOCK.get()() - start
+    return Proof(attempt.grade, "", premises, smallest, compared, taken, sides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +176,10 @@ class _Branch:
     indices: tuple[Dim, ...] = ()
     extents: Mapping[str, Dim] = field(default_factory=dict)
     conditions: tuple[Dim, ...] = ()
+
+
+_ALL: Final = _Branch()
+"""The case of all sizes from 1."""
 
 
 class _Reading:
@@ -186,9 +204,11 @@ class _Reading:
 
     def _output(self, side: int, place: int) -> Tensor:
         if side not in self._outputs:
+            self.case.fragile.clear()
             self._outputs[side] = self._sides[side].outputs(self.case, self._sizes)
             # counted now: the facts of the graph are those of the case that was read last
             self._failures[side] = _fallible(self._sides[side].graph)
+            self._failures[side].update({k: len(v) for k, v in self.case.fragile.items()})
             if side == 1:
                 self._require_no_new_failure()
         return self._outputs[side][place]
@@ -236,8 +256,32 @@ class _Attempt:
         for place in range(len(self.before.graph.outputs)):
             self._compare_output(place)
 
-    def _compare_output(self, place: int) -> None:
-        pending = [_Branch()]
+    def covers_zero(self) -> bool:
+        """Whether the outputs are also equal where sizes are 0, one or several.
+
+        To be asked after `run`. All other sizes are at least 1 each time.
+        """
+        names = self.before.sizes
+        counts = range(1, len(names) + 1) if len(names) <= _MAX_ZEROS else ()
+        choices = (chosen for n in counts for chosen in itertools.combinations(names, n))
+        try:
+            with quietly():
+                for chosen in choices:
+                    self._compare_at_zero(dict.fromkeys(chosen, 0))
+        except Exception:  # as in `run`: it is not proved for 0
+            return False
+        return len(names) <= _MAX_ZEROS
+
+    def _compare_at_zero(self, sizes: Mapping[str, Dim]) -> None:
+        for place in range(len(self.before.graph.outputs)):
+            self._compare_output(place, _Branch(sizes), may_fail=True)
+
+    def _compare_output(self, place: int, start: _Branch = _ALL, *, may_fail: bool = False) -> None:
+        """Compare an output in all cases.
+
+        ``may_fail``: it is no reason against a proof that the original runs in none.
+        """
+        pending = [start]
         count = compared = 0
         while pending:
             case = pending.pop()
@@ -247,7 +291,7 @@ class _Attempt:
             new = self._compare_case(place, case)
             compared += new is None
             pending += new or ()
-        if not compared:
+        if not compared and not may_fail:
             raise Unproved("no case in which the original runs")
         self.compared += compared
 
@@ -292,9 +336,9 @@ class _Attempt:
         """The outputs in a case; cases that differ in their indices only share them."""
         key = frozenset(branch.sizes.items()), branch.conditions
         if key not in self._readings:
-            self._readings[key] = _Reading(
-                self.before, self.after, Case(is_exact=self.is_exact, unrolls=self.unrolls), branch
-            )
+            has_zeros = self.before.has_zeros or 0 in branch.sizes.values()
+            case = Case(is_exact=self.is_exact, unrolls=self.unrolls, has_zeros=has_zeros)
+            self._readings[key] = _Reading(self.before, self.after, case, branch)
         reading = self._readings[key]
         reading.case.extents.update(branch.extents)
         return reading

@@ -250,6 +250,8 @@ def reshaped(case: Case, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
     target = tuple(shape)
     if target == tensor.shape:
         return tensor
+    if 0 in target and 0 in tensor.shape:
+        return Tensor(target, tensor.dtype, _of_nothing)
     groups = _groups(target, tensor.shape)
 
     def read(indices: Indices) -> Element:
@@ -265,6 +267,10 @@ def reshaped(case: Case, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
         return tensor.at(place)
 
     return Tensor(target, tensor.dtype, read)
+
+
+def _of_nothing(_indices: Indices) -> Element:
+    raise Unproved("an element of an empty tensor")
 
 
 _Range: TypeAlias = tuple[int, int]
