@@ -107,6 +107,11 @@ FROM_ZERO: Final = (
      "t = Transpose(x) y = Gather <axis = 1> (t, i)"),
     ("(float[N,2] x) => (float[A,B] y) <int64[2] r = {0, -1}>", "y = Reshape(x, r)",
      "y = Identity(x)"),
+    ("(float[N,2] x, int64 n, bool c) => (float[A,B] y)",
+     "y = Loop(n, c, x) <body = b (int64 i, bool d, float[N,2] s) => (bool e, float[N,2] t) "
+     "{ e = Identity(d) o = Exp(s) t = Neg(o) }>",
+     "y = Loop(n, c, x) <body = b (int64 i, bool d, float[N,2] s) => (bool e, float[N,2] t) "
+     "{ o = Exp(s) t = Neg(o) e = Identity(d) }>"),
     ("(float[0,4] x, float[N,4] z) => (float[A,B] y)", "y = Concat <axis = 0> (x, z)",
      "y = Identity(z)"),
     ("(float[2] x) => (float[2] y)", "a = Neg(x) y = Neg(a)", "y = Identity(x)"),
@@ -122,6 +127,12 @@ FROM_ONE: Final = (
      "t = Transpose(x) y = ReduceMean <keepdims = 0> (t, a)"),
     ("(float[N] x) => (float[A] y) <int64[2] p = {1, 1}>",
      'a = Neg(x) y = Pad <mode = "edge"> (a, p)', 'b = Pad <mode = "edge"> (x, p) y = Neg(b)'),
+    # it ends the process in onnxruntime
+    ("(float[n,2] x, float[2] z) => (float[2] y)",
+     "y = Scan <num_scan_inputs = 1, body = b (float[2] s, float[2] u) => (float[2] t) "
+     "{ t = Add(s, u) }> (z, x)",
+     "y = Scan <num_scan_inputs = 1, body = b (float[2] s, float[2] u) => (float[2] t) "
+     "{ o = Add(s, u) t = Identity(o) }> (z, x)"),
     # only the result fails for 0
     ("(float[N,4] x) => (float[A,B] y) <int64[2] r = {0, -1}>", "y = Identity(x)",
      "y = Reshape(x, r)"),

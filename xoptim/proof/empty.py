@@ -12,8 +12,8 @@ from xoptim.proof.indices import Unproved
 from xoptim.proof.tensors import Tensor
 
 _ORT: Final = "com.microsoft"
-_CONTROL: Final[frozenset[OperatorKey]] = frozenset((("", "If"), ("", "Loop"), ("", "Scan")))
-"""Operators whose bodies are read, and whose loops may end before they begin."""
+_CONTROL: Final[frozenset[OperatorKey]] = frozenset((("", "If"), ("", "Loop")))
+"""Operators whose bodies are read. A Scan of nothing ends the process in ONNX Runtime."""
 SUMS: Final[frozenset[OperatorKey]] = frozenset(
     (
         *(("", name) for name in ("MatMul", "ReduceL1", "ReduceL2", "ReduceSum")),
