@@ -34,7 +34,13 @@ AnyModel = TypeVar("AnyModel")
 Listener = Callable[[OptimizationReport], object]
 
 
-class OptimizeChanges(OptimizationChanges, total=False):
+class ProvedChanges(OptimizationChanges, total=False):
+    """Fields of options, and whether rewrites are proved."""
+
+    prove: bool
+
+
+class OptimizeChanges(ProvedChanges, total=False):
     """The keyword arguments of `optimize`."""
 
     inline: bool
@@ -45,7 +51,7 @@ class OptimizeChanges(OptimizationChanges, total=False):
     target: str
 
 
-class FileChanges(OptimizationChanges, total=False):
+class FileChanges(ProvedChanges, total=False):
     """Keyword arguments of `optimize_file`."""
 
     precision: PrecisionOptions | None
@@ -71,7 +77,7 @@ def optimize(
     precision: PrecisionOptions | None = None,
     report: Listener | str | Path | None = None,
     target: str = "",
-    **changes: Unpack[OptimizationChanges],
+    **changes: Unpack[ProvedChanges],
 ) -> Any:
     """Optimize a model and return one of the same kind. The given model is left unchanged.
 
@@ -90,7 +96,9 @@ def optimize(
             every rewrite (``report="report.html"``, see `xoptim.report`).
         target: where the model will run, such as ``"webgpu"``: it is fitted to the target and, with
             ``verify``, verified there.
-        **changes: fields of `OptimizationOptions`, such as ``patterns="default+onnxruntime"``.
+        **changes: fields of `OptimizationOptions`, such as ``patterns="default+onnxruntime"``; and
+            ``prove``: prove each rewrite for all sizes, where that is possible. The report has the
+            proofs.
 
     Raises:
         ModelError: when the model cannot be read, or converted to the operator set.
@@ -103,10 +111,11 @@ def optimize(
         ProviderUnavailable, MissingLibraryError: when a provider or a library is not installed.
         LoadError, FeedError, RunError: when a model cannot be measured.
     """
+    prove = changes.pop("prove", False)
     settings = with_changes(OptimizationOptions, options, changes)
     job = JobOptions(
         optimization=replace(settings, target=target or settings.target),
-        verification=_plan(settings, verify, inline),
+        verification=_plan(settings, verify, inline, prove),
         precision=precision,
         keep_if_faster=_faster(settings, only_if_faster),
     )
@@ -151,7 +160,8 @@ def optimize_file(
             (``xoptim.weights``) name that file then.
         report: as for `optimize`.
         **changes: fields of `OptimizationOptions` to set, except ``target``, which ``options`` may
-            set; and ``precision`` as for `optimize`, which holds the weights of MatMuls in memory.
+            set; ``prove`` as for `optimize`; and ``precision``, which holds the weights of MatMuls
+            in memory.
 
     Raises:
         ModelError: when the model cannot be read, or a file cannot be written.
@@ -159,18 +169,18 @@ def optimize_file(
         UnknownPatternError, ChoiceError, ToleranceError, PatternError, ProviderUnavailable,
             MissingLibraryError: as for `optimize`.
     """
-    precision = changes.pop("precision", None)
+    precision, prove = changes.pop("precision", None), changes.pop("prove", False)
     settings = with_changes(OptimizationOptions, options, changes)
     with Draft(Path(target), external=external_data, share_weights=share_weights) as draft:
-        plan = replace(_plan(settings, verify, inline), draft=draft)
+        plan = replace(_plan(settings, verify, inline, prove), draft=draft)
         job = JobOptions(optimization=settings, verification=plan, precision=precision)
         return draft.commit(_result(local_file(source), report, job))
 
 
 def _plan(
-    options: OptimizationOptions, verify: bool | VerificationOptions, inline: bool
+    options: OptimizationOptions, verify: bool | VerificationOptions, inline: bool, prove: bool
 ) -> VerifyPlan:
-    """The plan of the verification."""
+    """The plan of the verification and of the proofs."""
     if not isinstance(verify, (bool, VerificationOptions)):
         raise TypeError(f"verify must be True, False or VerificationOptions, not {verify!r}")
     checks = (
@@ -179,7 +189,11 @@ def _plan(
         else VerificationOptions(providers=(options.provider,))
     )
     return VerifyPlan(
-        checks=checks, whole=verify is not False, bisect=not options.strict, inline=inline
+        checks=checks,
+        whole=verify is not False,
+        proves=prove,
+        bisect=not options.strict,
+        inline=inline,
     )
 
 
