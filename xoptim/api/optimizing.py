@@ -89,16 +89,14 @@ def optimize(
         inline: replace calls of local functions by their bodies first.
         verify: run both models in ONNX Runtime and compare; a pattern that changes results is
             dropped, with a warning.
-        only_if_faster: measure, and drop the groups of patterns that make it slower. Options set
-            the measurement.
+        only_if_faster: measure, as options say, and drop groups of patterns that make it slower.
         precision: quantize as ``xopt --precision`` does, within its tolerance.
         report: called with an `OptimizationReport`; or the file of a page with both graphs and
             every rewrite (``report="report.html"``, see `xoptim.report`).
         target: where the model will run, such as ``"webgpu"``: it is fitted to the target and, with
             ``verify``, verified there.
         **changes: fields of `OptimizationOptions`, such as ``patterns="default+onnxruntime"``; and
-            ``prove``: prove each rewrite for all sizes, where that is possible. The report has the
-            proofs.
+            ``prove=True``, which proves rewrites for all sizes: see ``proofs`` of the report.
 
     Raises:
         ModelError: when the model cannot be read, or converted to the operator set.
@@ -111,11 +109,10 @@ def optimize(
         ProviderUnavailable, MissingLibraryError: when a provider or a library is not installed.
         LoadError, FeedError, RunError: when a model cannot be measured.
     """
-    prove = changes.pop("prove", False)
-    settings = with_changes(OptimizationOptions, options, changes)
+    settings, prove = _settings(options, changes)
     job = JobOptions(
         optimization=replace(settings, target=target or settings.target),
-        verification=_plan(settings, verify, inline, prove),
+        verification=replace(_plan(settings, verify, inline), proves=prove),
         precision=precision,
         keep_if_faster=_faster(settings, only_if_faster),
     )
@@ -169,18 +166,26 @@ def optimize_file(
         UnknownPatternError, ChoiceError, ToleranceError, PatternError, ProviderUnavailable,
             MissingLibraryError: as for `optimize`.
     """
-    precision, prove = changes.pop("precision", None), changes.pop("prove", False)
-    settings = with_changes(OptimizationOptions, options, changes)
+    precision = changes.pop("precision", None)
+    settings, prove = _settings(options, changes)
     with Draft(Path(target), external=external_data, share_weights=share_weights) as draft:
-        plan = replace(_plan(settings, verify, inline, prove), draft=draft)
+        plan = replace(_plan(settings, verify, inline), proves=prove, draft=draft)
         job = JobOptions(optimization=settings, verification=plan, precision=precision)
         return draft.commit(_result(local_file(source), report, job))
 
 
+def _settings(
+    options: OptimizationOptions | None, changes: ProvedChanges
+) -> tuple[OptimizationOptions, bool]:
+    """The options with changes, and whether rewrites are proved."""
+    prove = changes.pop("prove", False)
+    return with_changes(OptimizationOptions, options, changes), prove
+
+
 def _plan(
-    options: OptimizationOptions, verify: bool | VerificationOptions, inline: bool, prove: bool
+    options: OptimizationOptions, verify: bool | VerificationOptions, inline: bool
 ) -> VerifyPlan:
-    """The plan of the verification and of the proofs."""
+    """The plan of the verification."""
     if not isinstance(verify, (bool, VerificationOptions)):
         raise TypeError(f"verify must be True, False or VerificationOptions, not {verify!r}")
     checks = (
@@ -189,11 +194,7 @@ def _plan(
         else VerificationOptions(providers=(options.provider,))
     )
     return VerifyPlan(
-        checks=checks,
-        whole=verify is not False,
-        proves=prove,
-        bisect=not options.strict,
-        inline=inline,
+        checks=checks, whole=verify is not False, bisect=not options.strict, inline=inline
     )
 
 

@@ -11,12 +11,12 @@ from typing import Final, Literal
 import onnx
 
 from xoptim.facts.assumptions import USUAL, Assumptions
-from xoptim.facts.dims import Dim, SymbolicDim, is_nonnegative, is_nonzero, substitute
-from xoptim.facts.dtypes import is_float, is_integer
-from xoptim.graph.graph import Graph
+from xoptim.facts.dims import Dim, SymbolicDim, substitute
+from xoptim.facts.dtypes import is_float
 from xoptim.graph.propagate import quietly
 from xoptim.proof.denotations.casts import without_last_rounding
 from xoptim.proof.elements import Element
+from xoptim.proof.failures import fallible
 from xoptim.proof.folded import Closeness, precision_of
 from xoptim.proof.grades import Grade
 from xoptim.proof.indices import (
@@ -38,16 +38,6 @@ from xoptim.proof.pieces import are_equal_in_pieces
 from xoptim.proof.tensors import Tensor
 
 _MAX_CASES: Final = 300
-_DIVIDING: Final = ("Div", "Mod")
-_READING: Final = {
-    ("", "Gather"): 1,
-    ("", "GatherElements"): 1,
-    ("", "GatherND"): 1,
-    ("ai.onnx.ml", "ArrayFeatureExtractor"): 1,
-    ("com.microsoft", "GatherBlockQuantized"): 1,
-    ("com.microsoft", "EmbedLayerNormalization"): 2,
-}
-"""Operators that fail for an index out of range, and how many times they read."""
 _MAX_SECONDS: Final = 2.0
 SIZES_FROM: Final = ("sizes from 0", "sizes from 1")
 """The first premise of a proof, by the smallest size that it covers."""
@@ -207,7 +197,7 @@ class _Reading:
             self.case.fragile.clear()
             self._outputs[side] = self._sides[side].outputs(self.case, self._sizes)
             # counted now: the facts of the graph are those of the case that was read last
-            self._failures[side] = _fallible(self._sides[side].graph)
+            self._failures[side] = fallible(self._sides[side].graph)
             self._failures[side].update({k: len(v) for k, v in self.case.fragile.items()})
             if side == 1:
                 self._require_no_new_failure()
@@ -371,40 +361,6 @@ class _Attempt:
         if self._dtypes:
             self.grade = "over real numbers, constants folded"
             self.premises = (*precision_of(self._dtypes).texts(self._width),)
-
-
-def _fallible(graph: Graph) -> Counter[str]:
-    """The number of nodes that fail for some values, by what fails.
-
-    Those of subgraphs, which may never run, are counted apart.
-    """
-    kinds = Counter[str]()
-    for inner in graph.all_graphs():
-        suffix = "" if inner is graph else " in a subgraph"
-        kinds.update({f"{kind}{suffix}": n for kind, n in _fallible_of(inner).items()})
-    return kinds
-
-
-def _fallible_of(graph: Graph) -> Counter[str]:
-    kinds = Counter[str]()
-    for node in graph.nodes:
-        if not node.output:
-            continue
-        info = graph.info_of(node.output[0])
-        key = node.domain, node.op_type
-        if not node.domain and node.op_type in _DIVIDING and is_integer(info.dtype):
-            divisors, stored = graph.info_of(node.input[1]).data, graph.tensor(node.input[1])
-            is_safe = stored is not None and bool(stored.numpy().all())
-            is_safe = is_safe or (divisors is not None and all(map(is_nonzero, divisors)))
-            kinds["an integer division"] += not is_safe
-        elif key in _READING:
-            indices = graph.info_of(node.input[1]).data
-            takes_negative = not node.domain
-            if indices is None or node.op_type != "Gather":
-                kinds["a read at an index"] += _READING[key]
-            if not takes_negative and not (indices and all(map(is_nonnegative, indices))):
-                kinds["a read at an index from the start"] += _READING[key]
-    return kinds
 
 
 def _require_same_shape(first: Tensor, second: Tensor) -> None:

@@ -35,9 +35,8 @@ def _inner(call: Call, x: Tensor) -> Call:
     shape = list(call.shape())
     if call.attribute("channels_last", 0):
         shape = [shape[0], shape[-1], *shape[1:-1]]
-    return replace(
-        call, operands=[x], results=[replace(call.results[0], dtype=x.dtype, shape=shape)]
-    )
+    result = replace(call.results[0], dtype=x.dtype, shape=tuple(shape))
+    return replace(call, operands=[x], results=[result])
 
 
 @denotes("QLinearGlobalAveragePool", domain=_ORT)
