@@ -202,3 +202,20 @@ def test_many_names_of_sizes() -> None:
     nodes = "a = Neg(x) y = Neg(a)", "y = Identity(x)"
     assert _proof(f"(float[{four}] x) => (float[{four}] y)", *nodes).smallest_size == 0
     assert _proof(f"(float[{five}] x) => (float[{five}] y)", *nodes).smallest_size == 1
+
+
+DIFFERENT: Final = (
+    ("(float[N,2] x) => (float[A,B] y) <int64 z = {0}, float[1,2] f = {0, 0}>",
+     "n = Size(x) c = Equal(n, z) y = If (c) <then_branch = t () => (float[A,B] p) "
+     "{ p = Identity(f) }, else_branch = e () => (float[A,B] q) { q = Neg(x) }>", "y = Neg(x)"),
+    ("(float[N,2] x) => (float[A] y) <int64[1] o = {0}, float[1] one = {1}>",
+     "n = Shape <end = 1> (x) p = Constant <value = int64[1] {1}> () m = Max(n, p) "
+     "y = Expand(one, m)", "n = Shape <end = 1> (x) y = Expand(one, n)"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("signature", "before", "after"), DIFFERENT)
+def test_what_differs_for_zero_is_not_proved(signature: str, before: str, after: str) -> None:
+    proof = _proof(signature, before, after)
+    assert not proof.is_proved
+    assert proof.reason.startswith("for sizes of 0, the "), proof.reason

@@ -48,10 +48,10 @@ _MAX_ENUMERATED: Final = 16
 
 
 class _Differ(Unproved):
-    """The elements of a case have different normal forms."""
+    """The outputs of a case have different normal forms, or different shapes."""
 
-    def __init__(self) -> None:
-        super().__init__("the normal forms differ")
+    def __init__(self, reason: str = "the normal forms differ") -> None:
+        super().__init__(reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +136,20 @@ def _best(before: onnx.ModelProto, after: onnx.ModelProto, assumptions: Assumpti
         except Exception as error:  # a denotation may raise anything for an invalid node
             reason = f"{type(error).__name__}: {error}"[:200]
         else:
-            return _proof_of(attempt, start)
+            try:
+                return _proof_of(attempt, start)
+            except _Differ as error:
+                reason = f"for sizes of 0, {error}"
+                break
     taken = CLOCK.get()() - start
     return Proof("only run", reason, (), 1, attempt.compared, taken, attempt.sides)
 
 
 def _proof_of(attempt: _Attempt, start: float) -> Proof:
-    """The proof that an attempt found, for sizes from 0 if they are covered."""
+    """The proof that an attempt found, for sizes from 0 if they are covered.
+
+    Raises `_Differ` where the outputs are found to differ for sizes of 0.
+    """
     sides, compared = attempt.sides, attempt.compared
     smallest: Literal[0, 1] = 0 if attempt.covers_zero() else 1
     premises = (
@@ -249,7 +256,8 @@ class _Attempt:
     def covers_zero(self) -> bool:
         """Whether the outputs are also equal where sizes are 0, one or several.
 
-        To be asked after `run`. All other sizes are at least 1 each time.
+        To be asked after `run`. All other sizes are at least 1 each time. Raises `_Differ` where
+        both models compute something, and not the same.
         """
         names = self.before.sizes
         counts = range(1, len(names) + 1) if len(names) <= _MAX_ZEROS else ()
@@ -258,6 +266,8 @@ class _Attempt:
             with quietly():
                 for chosen in choices:
                     self._compare_at_zero(dict.fromkeys(chosen, 0))
+        except _Differ:
+            raise
         except Exception:  # as in `run`: it is not proved for 0
             return False
         return len(names) <= _MAX_ZEROS
@@ -368,7 +378,7 @@ def _require_same_shape(first: Tensor, second: Tensor) -> None:
         raise Unproved("the element types differ")
     if first.shape != second.shape:
         texts = (f"[{', '.join(map(str, x.shape))}]" for x in (first, second))
-        raise Unproved(f"the shapes differ: {' and '.join(texts)}"[:200])
+        raise _Differ(f"the shapes differ: {' and '.join(texts)}"[:200])
 
 
 def _with_indices(branch: _Branch, place: int, tensor: Tensor) -> _Branch:
