@@ -127,6 +127,8 @@ def _summary(rows: Iterable[Row]) -> Iterator[str]:
     grades = Counter(row.proof.grade for row in rows)
     yield f"{len(rows)} rewrites, {len(rows) - len(unproved)} proved\n"
     yield from (f"{grades[grade]:6} {grade}\n" for grade in GRADES)
+    from_zero = sum(row.proof.is_proved and not row.proof.smallest_size for row in rows)
+    yield f"{from_zero:6} for sizes from 0\n"
     yield "reasons\n"
     yield from _listed(Counter(row.reason for row in unproved))
     yield "operators without a denotation that only one side has, or more often\n"

@@ -33,6 +33,7 @@ PROGRAMS = {
     "lab.discovery": ("--nodes 2 --seconds 0.5", "|---|"),
     "lab.discovery.mine": ("MODELS/tiny_bert.onnx --top 1", "nodes"),
     "lab.fuzzing.run": ("assumptions selection --runs 3", "selection: 3 inputs"),
+    "lab.proof_mutants": ("3", "only run"),
     "lab.properties": ("--seconds 0.5 --only mutants", "graphs"),
     "lab.proofs": ("examples --only TransposeTranspose", "rewrites, "),
     "lab.reach.models": ("MODELS", "Geometric means of nodes"),

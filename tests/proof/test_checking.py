@@ -190,3 +190,52 @@ def test_invalid_sides(tmp_path: Path) -> None:
     raw = empty.SerializeToString()
     check = files.check(Obligation(1, "P", "same bits", [], raw, raw))
     assert check.unmatched == ["1 P: IndexError: tuple index out of range"]
+
+
+BRANCH = """g (float[N,4] x, bool c) => (float[N,4] y) {
+    y = If (c) <then_branch = t () => (float[N,4] p) {
+        a = Transpose(x) b = Transpose(a) p = Neg(b) },
+    else_branch = e () => (float[N,4] q) { k = Abs(x) q = Exp(k) }> }"""
+LOOP = """g (float[N,4] x, int64 n) => (float[N,4] y) {
+    y = Loop (n, , x) <body = b (int64 i, bool d, float[N,4] s) => (bool e, float[N,4] t) {
+        e = Identity(d) a = Transpose(s) b = Transpose(a) t = Mul(b, x) }> }"""
+
+
+@pytest.mark.parametrize("model", [BRANCH, LOOP])
+def test_rewrites_in_subgraphs(tmp_path: Path, model: str) -> None:
+    files = Files(tmp_path, model, patterns="TransposeTranspose")
+    assert len(files.obligations) == 1
+    check = files.check(*files.obligations)
+    assert (check.grade, check.reason, check.unmatched) == ("same bits", "", [])
+    assert files.check().reason == "output 'y' is not found equal"
+
+
+NESTED = """g (float[N] x, int64 n) => (float[N] y) {
+    y = Loop (n, , x) <body = b (int64 i, bool d, float[N] s) => (bool e, float[N] t) {
+        e = Identity(d)
+        t = Loop (n, , x) <body = f (int64 j, bool g, float[N] u) => (bool h, float[N] v) {
+            h = Identity(g) v = Sub(u, OPERAND) }> }> }"""
+
+
+def test_values_of_a_loop_in_a_loop(tmp_path: Path) -> None:
+    """A rewrite that confuses the values of both loops is no link, whatever it claims."""
+    files = Files(tmp_path, NESTED.replace("OPERAND", "s"), patterns="TransposeTranspose")
+    onnx.save(parse(NESTED.replace("OPERAND", "u")), files.result)
+    inner = NESTED.partition("e = Identity(d)")[2].rpartition("}> }")[0].rpartition("}>")[0]
+    sides = [
+        f"(int64 n, float[N] x, float[N] s) => (float[N] t) {{ {inner.replace('OPERAND', x)} }}> }}"
+        for x in "ss"
+    ]
+    check = files.check(_obligation(*sides))
+    assert not check.is_proved
+    assert check.unmatched == ["9 Mine: a loop in a subgraph"]
+
+
+def test_a_wrong_rewrite_in_a_branch(tmp_path: Path) -> None:
+    files = Files(tmp_path, BRANCH, patterns="TransposeTranspose")
+    onnx.save(parse(BRANCH.replace("Exp(k)", "Exp(x)")), files.result)
+    lie = _obligation(
+        "(float[N,4] x) => (float[N,4] k) { k = Abs(x) }",
+        "(float[N,4] x) => (float[N,4] k) { k = Identity(x) }",
+    )
+    assert not files.check(lie).is_proved

@@ -25,7 +25,7 @@ def test_each_rewrite_has_a_grade() -> None:
     }
     assert observer.unproved == []
     assert observer.summary() == (
-        "2 of 2 rewrites proved for all sizes from 1: "
+        "2 of 2 rewrites proved for all sizes from 0: "
         "1 same bits, 1 over real numbers, constants folded"
     )
 
@@ -46,7 +46,7 @@ def test_json() -> None:
                 "result": "b",
                 "grade": "same bits",
                 "reason": "",
-                "premises": ["sizes are at least 1"],
+                "premises": ["sizes from 0"],
             }
         ],
         "passes": [],

@@ -34,7 +34,13 @@ AnyModel = TypeVar("AnyModel")
 Listener = Callable[[OptimizationReport], object]
 
 
-class OptimizeChanges(OptimizationChanges, total=False):
+class ProvedChanges(OptimizationChanges, total=False):
+    """Fields of options, and whether rewrites are proved."""
+
+    prove: bool
+
+
+class OptimizeChanges(ProvedChanges, total=False):
     """The keyword arguments of `optimize`."""
 
     inline: bool
@@ -45,7 +51,7 @@ class OptimizeChanges(OptimizationChanges, total=False):
     target: str
 
 
-class FileChanges(OptimizationChanges, total=False):
+class FileChanges(ProvedChanges, total=False):
     """Keyword arguments of `optimize_file`."""
 
     precision: PrecisionOptions | None
@@ -71,7 +77,7 @@ def optimize(
     precision: PrecisionOptions | None = None,
     report: Listener | str | Path | None = None,
     target: str = "",
-    **changes: Unpack[OptimizationChanges],
+    **changes: Unpack[ProvedChanges],
 ) -> Any:
     """Optimize a model and return one of the same kind. The given model is left unchanged.
 
@@ -83,14 +89,14 @@ def optimize(
         inline: replace calls of local functions by their bodies first.
         verify: run both models in ONNX Runtime and compare; a pattern that changes results is
             dropped, with a warning.
-        only_if_faster: measure, and drop the groups of patterns that make it slower. Options set
-            the measurement.
+        only_if_faster: measure, as options say, and drop groups of patterns that make it slower.
         precision: quantize as ``xopt --precision`` does, within its tolerance.
         report: called with an `OptimizationReport`; or the file of a page with both graphs and
             every rewrite (``report="report.html"``, see `xoptim.report`).
         target: where the model will run, such as ``"webgpu"``: it is fitted to the target and, with
             ``verify``, verified there.
-        **changes: fields of `OptimizationOptions`, such as ``patterns="default+onnxruntime"``.
+        **changes: fields of `OptimizationOptions`, such as ``patterns="default+onnxruntime"``; and
+            ``prove=True``, which proves rewrites for all sizes: see ``proofs`` of the report.
 
     Raises:
         ModelError: when the model cannot be read, or converted to the operator set.
@@ -103,10 +109,10 @@ def optimize(
         ProviderUnavailable, MissingLibraryError: when a provider or a library is not installed.
         LoadError, FeedError, RunError: when a model cannot be measured.
     """
-    settings = with_changes(OptimizationOptions, options, changes)
+    settings, prove = _settings(options, changes)
     job = JobOptions(
         optimization=replace(settings, target=target or settings.target),
-        verification=_plan(settings, verify, inline),
+        verification=replace(_plan(settings, verify, inline), proves=prove),
         precision=precision,
         keep_if_faster=_faster(settings, only_if_faster),
     )
@@ -151,7 +157,8 @@ def optimize_file(
             (``xoptim.weights``) name that file then.
         report: as for `optimize`.
         **changes: fields of `OptimizationOptions` to set, except ``target``, which ``options`` may
-            set; and ``precision`` as for `optimize`, which holds the weights of MatMuls in memory.
+            set; ``prove`` as for `optimize`; and ``precision``, which holds the weights of MatMuls
+            in memory.
 
     Raises:
         ModelError: when the model cannot be read, or a file cannot be written.
@@ -160,11 +167,19 @@ def optimize_file(
             MissingLibraryError: as for `optimize`.
     """
     precision = changes.pop("precision", None)
-    settings = with_changes(OptimizationOptions, options, changes)
+    settings, prove = _settings(options, changes)
     with Draft(Path(target), external=external_data, share_weights=share_weights) as draft:
-        plan = replace(_plan(settings, verify, inline), draft=draft)
+        plan = replace(_plan(settings, verify, inline), proves=prove, draft=draft)
         job = JobOptions(optimization=settings, verification=plan, precision=precision)
         return draft.commit(_result(local_file(source), report, job))
+
+
+def _settings(
+    options: OptimizationOptions | None, changes: ProvedChanges
+) -> tuple[OptimizationOptions, bool]:
+    """The options with changes, and whether rewrites are proved."""
+    prove = changes.pop("prove", False)
+    return with_changes(OptimizationOptions, options, changes), prove
 
 
 def _plan(

@@ -23,6 +23,7 @@ from xoptim.passes.growth import Unfolded
 if TYPE_CHECKING:
     from xoptim.diagnose.each import Disagreement
     from xoptim.diagnose.explanation import Explanation
+    from xoptim.proof.observer import ProofObserver
     from xoptim.verification.report import VerificationReport
     from xoptim.verification.session import Value
 
@@ -113,6 +114,7 @@ class OptimizationReport:
         unused_inputs: inputs of the result that nothing reads.
         dropped_inputs: inputs of the original that the option ``drop_unused_inputs`` removed.
         unguarded: assumptions for which the option ``guard`` could write no nodes.
+        proofs: the proofs of the rewrites; ``None`` if none were asked for.
     """
 
     rows: list[dict[str, Any]]
@@ -127,6 +129,7 @@ class OptimizationReport:
     unused_inputs: tuple[str, ...] = ()
     dropped_inputs: tuple[str, ...] = ()
     unguarded: tuple[str, ...] = ()
+    proofs: ProofObserver | None = None
 
     @property
     def changes(self) -> bool:
@@ -156,6 +159,7 @@ class OptimizationReport:
             ("exactness", self.exactness),
         ]
         figures += [("verification", report.summary()) for report in self.verification]
+        figures += [("proofs", self.proofs.summary())] if self.proofs is not None else []
         figures += [("dropped", str(culprit)) for culprit in self.dropped]
         rewrites = sorted(self.applied.items(), key=lambda item: (-item[1], item[0]))
         return _table(figures) + _table([(name, str(count)) for name, count in rewrites])

@@ -84,9 +84,12 @@ class VerifiedModel:
 
     @property
     def report(self) -> OptimizationReport:
-        """The report of the optimization and of its verification."""
+        """The report of the optimization, of its verification and of its proofs."""
         return replace(
-            self.builder.report(), verification=tuple(self.reports), dropped=tuple(self.dropped)
+            self.builder.report(),
+            verification=tuple(self.reports),
+            dropped=tuple(self.dropped),
+            proofs=self.proofs,
         )
 
     @property

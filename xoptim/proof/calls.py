@@ -32,6 +32,13 @@ RING_TYPES: Final = frozenset(_WIDE | _NATURAL)
 """Integers whose sums, differences and products wrap around."""
 
 
+ReadBody: TypeAlias = Callable[[Graph, Sequence[Tensor], int], list[Tensor]]
+
+
+def _without_bodies(_body: Graph, _formals: Sequence[Tensor], _depth: int) -> list[Tensor]:
+    raise Unproved("a subgraph that is not read")
+
+
 @dataclass(slots=True)
 class Call:
     """A node with the tensors of its operands.
@@ -45,6 +52,9 @@ class Call:
         captured: what the subgraphs of the node read, by name.
         known: the integers of each input where they are known; the graph has those of the case that
             was read last.
+        read_body: the outputs of a subgraph, given the tensors of its inputs and the number of
+            loops around it.
+        depth: the number of loops around the node.
     """
 
     case: Case
@@ -54,6 +64,8 @@ class Call:
     results: Sequence[Info]
     captured: Sequence[Tensor] = ()
     known: Sequence[Sequence[Dim] | None] = ()
+    read_body: ReadBody = _without_bodies
+    depth: int = 0
 
     @property
     def opset(self) -> int:
@@ -246,7 +258,7 @@ def applied(call: Call) -> list[Tensor]:
     is_single = len(node.output) == 1 and call.results[0].shape is not None
     if is_pointwise and is_single and not (rounds_by_place and call.case.is_exact):
         return [_pointwise(call)]
-    return _whole(call)
+    return as_whole(call)
 
 
 def _pointwise(call: Call) -> Tensor:
@@ -278,7 +290,11 @@ def pointwise_function(call: Call, without: Sequence[str] = ()) -> Callable[...,
     return compute
 
 
-def _whole(call: Call) -> list[Tensor]:
+def as_whole(call: Call, without: Sequence[str] = ()) -> list[Tensor]:
+    """The results as functions of whole tensors.
+
+    ``without``: attributes that do not count.
+    """
     args: list[Argument] = []
     ranks: list[int] = []
     for operand in (*call.operands, *call.captured):
@@ -293,7 +309,7 @@ def _whole(call: Call) -> list[Tensor]:
         ranks.pop()
     captures = tuple(captured_names(call.node))
     named = tuple(bool(name) for name in call.node.output)
-    key = (WHOLE, *call.key(), tuple(ranks), captures, named)
+    key = (WHOLE, *call.key(without), tuple(ranks), captures, named)
     return [
         _whole_result(call, place, (*key, place, info.dtype), args)
         for place, info in enumerate(call.results)

@@ -60,6 +60,8 @@ class Reader:
         self.values = values
         self.recomputable: list[tuple[Value, Value]] = []
         """Constants, each with what it may have been computed from."""
+        self.inner: dict[str, Value | None] = {}
+        """Values of subgraphs, by name; ``None`` for a name of several values."""
         self._hints = hints
         self._sizes = sizes
         self._reads_weights = reads_weights
@@ -190,6 +192,10 @@ class Reader:
             label = (*label, name, len(operands), len(body.inputs), len(body.outputs))
             inner = ChainMap[str, Value]({}, *_maps(scope))
             self.read(body, inner, depth + 1)
+            for own, value in inner.maps[0].items():
+                known = self.inner.setdefault(own, value)
+                if known is None or not known.is_same(value):
+                    self.inner[own] = None
             operands = [*operands, *(self._operand(inner, name) for name in body.outputs)]
         is_pair = len(operands) == 2 and None not in operands
         swaps = is_pair and is_commutative(node.op_type, node.domain)
@@ -239,6 +245,7 @@ class Chain:
         """Number of constants that were computed again, with equal bits."""
         self._reads_weights = reads_weights
         self.names: dict[str, Value] = {}
+        self._inner: dict[str, Value] = {}  # values of subgraphs, which are functions of its inputs
         self._read(model.graph, self.names, {})
         self.inputs = dict(model.graph.declared_inputs)
         self.outputs = {name: self.names[name] for name in model.graph.outputs}
@@ -267,22 +274,28 @@ class Chain:
         outputs = before.graph.outputs
         if declared != dict(after.graph.declared_inputs) or outputs != after.graph.outputs:
             raise Unproved("its sides have different inputs or outputs")
-        missing = next((name for name in declared if name not in self.names), None)
+        missing = next((name for name in declared if self._value(name) is None), None)
         if missing is not None:
             raise Unproved(f"the model has no {missing!r}")
         if before.graph.overridable or after.graph.overridable:
             raise Unproved("an input with a default")
-        operands = {name: self.names[name].root for name in declared}
+        if any(name not in self.names for name in declared) and _has_loops(before, after):
+            raise Unproved("a loop in a subgraph")
+        operands = {name: x.root for name in declared if (x := self._value(name)) is not None}
         sizes = bound_sizes(declared, {name: value.info for name, value in operands.items()})
         old = self._read(before.graph, {}, sizes, operands)
-        is_there = all(
-            name in self.names and self.names[name].is_same(old[name]) for name in outputs
-        )
+        values = ((self._value(name), old[name]) for name in outputs)
+        is_there = all(own is not None and own.is_same(value) for own, value in values)
         new = self._read(after.graph, {}, sizes, operands)
         for name in outputs if unites else ():
             self.values.unite(old[name], new[name])
-        self.names.update(new)
+        inside = any(name in self._inner and name not in self.names for name in outputs)
+        (self._inner if inside else self.names).update(new)
         return is_there
+
+    def _value(self, name: str) -> Value | None:
+        """The value of a name of the model, or of one of its subgraphs."""
+        return self.names.get(name) or self._inner.get(name)
 
     def _read(
         self,
@@ -291,14 +304,21 @@ class Chain:
         sizes: Mapping[str, Dim],
         operands: Mapping[str, Value] | None = None,
     ) -> dict[str, Value]:
-        hints = dict(self.names)  # the scope may be the same dictionary
+        hints = {**self._inner, **self.names}  # the scope may be the same dictionary
         reader = Reader(self.values, hints, sizes, reads_weights=self._reads_weights)
         reader.read(graph, scope, operands=operands)
+        self._inner.update((name, x) for name, x in reader.inner.items() if x is not None)
         pairs = [(value, hint) for value, hint in reader.recomputable if not value.is_same(hint)]
         for value, hint in recomputed(pairs):
             self.values.unite(value, hint)
             self.recomputed += 1
         return scope
+
+
+def _has_loops(*models: Model) -> bool:
+    """Whether models have subgraphs with inputs, whose values are those of no other subgraph."""
+    bodies = (graph for model in models for graph in model.graph.all_graphs())
+    return any(body.parent is not None and body.declared_inputs for body in bodies)
 
 
 def recomputed(pairs: Iterable[tuple[Value, Value]]) -> list[tuple[Value, Value]]:

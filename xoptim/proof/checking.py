@@ -28,7 +28,7 @@ from xoptim.proof.certificate import Certificate, CertificateError, Obligation, 
 from xoptim.proof.chain import Chain
 from xoptim.proof.grades import GRADES, Grade
 from xoptim.proof.indices import Unproved
-from xoptim.proof.proving import Proof, prove_models
+from xoptim.proof.proving import SIZES_FROM, Proof, prove_models
 
 _MAX_SECONDS: Final = 900.0
 """Time after which no more rewrites are proved."""
@@ -129,11 +129,13 @@ class _Check:
         grades = Counter(proof.grade for proof in proved)
         weakest = max((proof.grade for proof in proved), key=GRADES.index, default=GRADES[0])
         premises = dict.fromkeys(text for proof in proved for text in proof.premises)
+        # the passes between rewrites are not proved for sizes of 0
+        own = [text for text in premises if text not in SIZES_FROM]
         return CertificateCheck(
             "only run" if reason else weakest,
             reason,
             {grade: grades[grade] for grade in GRADES[:3]},
-            [*premises],
+            [*[SIZES_FROM[1]] * bool(proved), *own],
             unproved,
             self.unmatched,
             recomputed,

@@ -125,10 +125,10 @@ class Element:
         if len(self.terms) * len(other.terms) > _MAX_TERMS:
             raise Unproved("a large expression")
         check_time()
-        total = ZERO
-        for (left, a), (right, b) in itertools.product(self.terms.items(), other.terms.items()):
-            total = total + _product(opened(left), opened(right), a * b)
-        return total
+        pairs = itertools.product(self.terms.items(), other.terms.items())
+        return added(
+            _product(opened(left), opened(right), a * b) for (left, a), (right, b) in pairs
+        )
 
     def power(self, exponent: int) -> Element:
         """The product of this element with itself, or of its inverse."""
@@ -156,21 +156,21 @@ class Element:
         """The element with expressions in place of symbols."""
         if self.free.isdisjoint(values):
             return self
-        total = ZERO
+        parts: list[Element] = []
         for term, number in self.terms.items():
             bounds, powers = opened(term)
             extents = [(name, replaced(extent, values)) for name, extent in bounds]
             images = [(_image(base, values), exponent) for base, exponent in powers]
-            total = total + expanded(extents, images, number)
-        return total
+            parts.append(expanded(extents, images, number))
+        return added(parts)
 
     def summed(self, name: str, extent: Dim) -> Element:
         """The sum over an index from 0 to ``extent - 1``."""
-        total = ZERO
+        parts: list[Element] = []
         for term, number in self.terms.items():
             bounds, powers = opened(term)
-            total = total + _closed([(name, extent), *bounds], dict(powers), number)
-        return total
+            parts.append(_closed([(name, extent), *bounds], dict(powers), number))
+        return added(parts)
 
     def __repr__(self) -> str:
         return " + ".join(_text(term, number) for term, number in self.terms.items()) or "0"
@@ -198,7 +198,19 @@ def element(terms: Mapping[Term, Number]) -> Element:
         raise Unproved("a large expression")
     key = frozenset(rest.items())
     existing = ELEMENTS.find(key)
-    return ELEMENTS.add(key, Element(rest)) if existing is None else existing
+    if existing is None:
+        check_time()  # here, as all work of a proof makes elements
+        existing = ELEMENTS.add(key, Element(rest))
+    return existing
+
+
+def added(parts: Iterable[Element]) -> Element:
+    """The sum of elements."""
+    terms: dict[Term, Number] = {}
+    for part in parts:
+        for term, value in part.terms.items():
+            terms[term] = terms.get(term, 0) + value
+    return element(terms)
 
 
 _UNIT: Final[Term] = ((), ())
@@ -356,10 +368,10 @@ def expanded(
     for image, power in images:
         if isinstance(image, Element):
             dense = dense * image.power(power)
-    total = ZERO
-    for term, coefficient in dense.terms.items():
-        total = total + _product((bounds, loose), opened(term), value * coefficient)
-    return total
+    return added(
+        _product((bounds, loose), opened(term), value * coefficient)
+        for term, coefficient in dense.terms.items()
+    )
 
 
 def _product(left: Open, right: Open, value: Number) -> Element:

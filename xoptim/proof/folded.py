@@ -18,18 +18,18 @@ from xoptim.facts.dims import Dim
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.symbolic import SymbolicDim
 from xoptim.proof.elements import (
-    ZERO,
     Argument,
     Bounds,
     Element,
     Factor,
     Number,
     Powers,
+    added,
     canonical_term,
     closed,
     factor,
 )
-from xoptim.proof.indices import BOUND, Unproved, index_symbol, symbols_of
+from xoptim.proof.indices import BOUND, OutOfTime, Unproved, check_time, index_symbol, symbols_of
 from xoptim.proof.kinds import (
     COMPARISONS,
     CONSTANT,
@@ -104,6 +104,10 @@ class _Coefficient:
         return _free(self.powers).difference(name for name, _ in self.inner)
 
 
+_Skeleton: TypeAlias = dict[Any, list[_Coefficient]]
+"""The coefficients of an element by the products that they belong to."""
+
+
 @dataclass(slots=True)
 class Closeness:
     """Compares elements up to the rounding of constants.
@@ -120,6 +124,7 @@ class Closeness:
     dtypes: set[int] = field(default_factory=set)
     width: float = 0.0
     _met: dict[Any, list[Element]] = field(default_factory=dict)
+    _skeletons: dict[Element, _Skeleton] = field(default_factory=dict)
 
     def are_close(self, left: Element, right: Element) -> bool:
         """Whether two elements are equal up to the rounding of constants."""
@@ -127,15 +132,15 @@ class Closeness:
 
     def _settled(self, value: Element, outer: Extents) -> Element:
         """The element, whose functions have the arguments met before in place of close ones."""
-        result = ZERO
+        parts: list[Element] = []
         for (bounds, powers), number in value.terms.items():
             extents = {**outer, **dict(bounds)}
             images: dict[Factor, int] = {}
             for base, power in powers:
                 image = self._settled_factor(base, extents)
                 images[image] = images.get(image, 0) + power
-            result = result + closed(bounds, images, number)
-        return result
+            parts.append(closed(bounds, images, number))
+        return added(parts)
 
     def _settled_factor(self, base: Factor, extents: Extents) -> Factor:
         if _is_constant(base) or not _is_of_floats(base):
@@ -159,15 +164,23 @@ class Closeness:
     def _same(self, left: Element, right: Element, extents: Extents) -> bool:
         if left is right:
             return True
-        first, second = _by_skeleton(left), _by_skeleton(right)
+        check_time()
+        first, second = self._skeleton_of(left), self._skeleton_of(right)
         outer = {**self.extents, **extents}
         try:
             return all(
                 self._agree(first.get(key, []), second.get(key, []), {**outer, **_bounds(key)})
                 for key in {**first, **second}
             )
+        except OutOfTime:
+            raise
         except Unproved:
             return False
+
+    def _skeleton_of(self, value: Element) -> _Skeleton:
+        if value not in self._skeletons:
+            self._skeletons[value] = _by_skeleton(value)
+        return self._skeletons[value]
 
     def _agree(self, left: list[_Coefficient], right: list[_Coefficient], extents: Extents) -> bool:
         if Counter(left) == Counter(right):
@@ -216,9 +229,9 @@ def _bounds(key: tuple[Any, ...]) -> dict[str, Dim]:
     return dict(key[0])
 
 
-def _by_skeleton(value: Element) -> dict[Any, list[_Coefficient]]:
+def _by_skeleton(value: Element) -> _Skeleton:
     """The coefficients of the products of what is not constant."""
-    groups: dict[Any, list[_Coefficient]] = {}
+    groups: _Skeleton = {}
     for (bounds, powers), number in value.terms.items():
         rest = {base: power for base, power in powers if not _is_constant(base)}
         used = _free(rest.items())

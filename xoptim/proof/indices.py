@@ -10,8 +10,9 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import Final, Protocol, Self
 
 from xoptim.facts.dims import (
@@ -46,6 +47,13 @@ _MAX_CONDITIONS: Final = 8
 
 class Unproved(Exception):  # noqa: N818
     """A rewrite is not proved; the message is the reason."""
+
+
+class OutOfTime(Unproved):
+    """A proof takes longer than it may."""
+
+    def __init__(self) -> None:
+        super().__init__("time")
 
 
 class Impossible(Exception):  # noqa: N818
@@ -83,13 +91,15 @@ class SizeSplit(CaseSplit):
 
 
 DEADLINE: Final[ContextVar[float]] = ContextVar("DEADLINE", default=math.inf)
-"""The time (`time.monotonic`) at which a proof ends."""
+"""The time of the `CLOCK` at which a proof ends."""
+CLOCK: Final[ContextVar[Callable[[], float]]] = ContextVar("CLOCK", default=time.thread_time)
+"""What tells the time in seconds: that of the CPU, so other programs make no difference."""
 
 
 def check_time() -> None:
-    """Raise `Unproved` after the deadline."""
-    if time.monotonic() > DEADLINE.get():
-        raise Unproved("time")
+    """Raise `OutOfTime` after the deadline."""
+    if CLOCK.get()() > DEADLINE.get():
+        raise OutOfTime
 
 
 def multiple_of(name: str, divisor: int) -> dict[str, Dim]:
@@ -143,8 +153,11 @@ def symbols_of(dim: Dim) -> frozenset[str]:
 
     Raises `Unproved` for an expression that was too large.
     """
-    if isinstance(dim, int):
-        return frozenset()
+    return frozenset() if isinstance(dim, int) else _symbols_of(dim)
+
+
+@lru_cache(maxsize=1 << 14)
+def _symbols_of(dim: SymbolicDim) -> frozenset[str]:
     symbols = dim.symbols
     if any(name.startswith(_OPAQUE) for name in symbols):
         raise Unproved("an index or a size is too large an expression")
@@ -197,11 +210,15 @@ class Case:
     ``is_exact``: only movement, integers and equal operators are understood, so equal elements
     have the same bits. Otherwise, floating-point numbers are read as real numbers.
     ``unrolls``: a sum of few terms is written term by term.
+    ``has_zeros``: some sizes are 0. All others are at least 1.
     """
 
-    def __init__(self, *, is_exact: bool, unrolls: bool = False) -> None:
+    def __init__(self, *, is_exact: bool, unrolls: bool = False, has_zeros: bool = False) -> None:
         self.is_exact = is_exact
         self.unrolls = unrolls
+        self.has_zeros = has_zeros
+        # nodes that may fail for empty operands, by what may fail
+        self.fragile = dict[str, set[int]]()
         self.extents: dict[str, Dim] = {}
         self.conditions: list[Dim] = []  # expressions that are at least 0
         self._serial = itertools.count()
@@ -247,6 +264,7 @@ class Case:
         symbols_of(dim)
         pairs = (a + b for a, b in itertools.combinations(self.conditions[:_MAX_CONDITIONS], 2))
         for margin in (0, *self.conditions, *pairs):
+            check_time()
             if self._is_never_negative(dim - margin):
                 return True
             if self._is_never_negative(-dim - 1 - margin):

@@ -5,8 +5,8 @@ their denotations.
 from __future__ import annotations
 
 import inspect
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -20,18 +20,22 @@ from xoptim.facts.dtypes import is_float
 from xoptim.facts.protos import opset_versions
 from xoptim.facts.schema import attribute_defaults, schema
 from xoptim.facts.shapes import Info, Shape
+from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import infer_node
 from xoptim.graph.tensors import Tensor as StoredTensor
 from xoptim.graph.walk import all_nodes
 from xoptim.operators.inference.fallback import is_refused
+from xoptim.operators.inference.types import type_proto_to_info
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.proof import denotations
 from xoptim.proof.calls import DENOTATIONS, Call, applied, captured_names
 from xoptim.proof.elements import Element, function
+from xoptim.proof.empty import check_empty
 from xoptim.proof.indices import RESERVED, Case, Impossible, Unproved, check_time, symbols_of
-from xoptim.proof.tensors import Indices, Tensor, integer_tensor, stored_tensor
+from xoptim.proof.laws import dim_of
+from xoptim.proof.tensors import Indices, Items, Tensor, integer_tensor, stored_tensor
 from xoptim.verification.protos import with_definitions
 
 assert denotations  # registers the denotations
@@ -87,21 +91,49 @@ class Side:
         self.inputs = {
             name: _input_info(name, info) for name, info in self.graph.declared_inputs.items()
         }
+        shapes = [info.shape or () for info in self.inputs.values()]
+        # whether a size of an input is 0
+        self.has_zeros = any(0 in shape for shape in shapes)
+        # the names of sizes that are 0 in some inputs that the model accepts
+        self.sizes = _sizes_from_zero(self.graph.declared_inputs, shapes)
 
     def outputs(self, case: Case, sizes: Mapping[str, Dim]) -> list[Tensor]:
         """The outputs, with ``sizes`` in place of names of sizes."""
         values: dict[str, Tensor] = {}
         for name, info in self.inputs.items():
-            sized = _replaced(info, sizes)
+            sized = _replaced(info, sizes, least=0 if case.has_zeros else 1)
             self.graph.learn(name, sized)
             values[name] = _input_tensor(name, sized)
+        return _Reading(case, self.graph, values).outputs()
+
+
+class _Reading:
+    """A graph in one case, whose nodes are read in order.
+
+    Args:
+        case: the case.
+        graph: the graph, which knows the facts about its inputs.
+        values: the tensors of its inputs, and of the graphs around it.
+        depth: the number of loops around it.
+    """
+
+    def __init__(
+        self, case: Case, graph: Graph, values: MutableMapping[str, Tensor], depth: int = 0
+    ) -> None:
+        self.case = case
+        self.graph = graph
+        self.values = values
+        self.depth = depth
+
+    def outputs(self) -> list[Tensor]:
+        """The tensors of the outputs of the graph."""
         for name, stored in self.graph.initializers.items():
             self.graph.learn(name, stored.info())
         for node in self.graph.nodes:
-            self._read(case, node, values)
-        return [self._value(case, name, values) for name in self.graph.outputs]
+            self._read(node)
+        return [self._value(name) for name in self.graph.outputs]
 
-    def _read(self, case: Case, node: Node, values: dict[str, Tensor]) -> None:
+    def _read(self, node: Node) -> None:
         check_time()
         if node.op_type == "Constant" and not node.domain:
             stored = self.graph.tensor(node.output[0])
@@ -116,23 +148,51 @@ class Side:
         if all(self._is_listed(name) or not name for name in node.output):
             self._require_valid(node)
             return  # known integers
-        operands = [self._value(case, name, values) if name else None for name in node.input]
+        operands = [self._value(name) if name else None for name in node.input]
         _require_types(node, operands)
-        captured = [self._value(case, name, values) for name in captured_names(node)]
+        captured = [self._value(name) for name in captured_names(node)]
         # read now: the facts of the graph are those of the case that was read last
         known = [self.graph.info_of(name).data if name else None for name in node.input]
-        call = Call(case, self.graph, node, operands, results, captured, known)
+        call = Call(
+            self.case, self.graph, node, operands, results, captured, known, self._body, self.depth
+        )
         denotation = DENOTATIONS.get((node.domain, node.op_type))
-        tensors = None if denotation is None or node.bodies else denotation(call)
+        tensors = None if denotation is None else denotation(call)
         if tensors is None:
             tensors = applied(call)
         single = [tensors] if isinstance(tensors, Tensor) else tensors
+        if self.case.has_zeros:
+            check_empty(call, single, [name for name in node.input if not self._is_stored(name)])
         for name, tensor in zip(node.output, single, strict=False):
             if name:
-                values[name] = tensor
+                self.values[name] = tensor
+                if isinstance(tensor, Items):
+                    continue
                 # The names of sizes that depend on values differ from those of the formula.
                 info = self.graph.info_of(name)
                 self.graph.learn(name, Info(tensor.dtype, tensor.shape, info.data))
+
+    def _body(self, body: Graph, formals: Sequence[Tensor], depth: int) -> list[Tensor]:
+        """The outputs of a subgraph, whose inputs are these tensors."""
+        names = [*body.declared_inputs]
+        if body.overridable or len(names) != len(formals):
+            raise Unproved("the inputs of a subgraph")
+        own = {*names, *body.initializers, *(name for n in body.nodes for name in n.output)} - {""}
+        if any(name in self.values or _is_defined(self.graph, name) for name in own):
+            raise Unproved("a name that a subgraph defines again")
+        inner = ChainMap[str, Tensor]({}, self.values)
+        for name, tensor in zip(names, formals, strict=True):
+            dim = _index_of(tensor)
+            _require_declared(body.declared_inputs[name], tensor)
+            body.learn(name, Info(tensor.dtype, tensor.shape, None if dim is None else (dim,)))
+            inner[name] = tensor
+        outputs = _Reading(self.case, body, inner, depth).outputs()
+        source = None if body.source is None else body.source.output
+        if source is None or len(source) != len(outputs):
+            raise Unproved("a subgraph that was changed")
+        for value, tensor in zip(source, outputs, strict=True):
+            _require_declared(type_proto_to_info(value.type), tensor)
+        return outputs
 
     def _require_valid(self, node: Node) -> None:
         """Raise `Unproved` for a node that no runtime loads: its results have values anyway."""
@@ -146,15 +206,18 @@ class Side:
         if refused:
             raise Unproved(f"an invalid {node.op_type}")
 
+    def _is_stored(self, name: str) -> bool:
+        return not name or self.graph.tensor(name) is not None or self._is_listed(name)
+
     def _is_listed(self, name: str) -> bool:
         return self.graph.info_of(name).data is not None
 
-    def _value(self, case: Case, name: str, values: dict[str, Tensor]) -> Tensor:
-        if name not in values:
-            values[name] = self._constant(case, name)
-        return values[name]
+    def _value(self, name: str) -> Tensor:
+        if name not in self.values:
+            self.values[name] = self._constant(name)
+        return self.values[name]
 
-    def _constant(self, case: Case, name: str) -> Tensor:
+    def _constant(self, name: str) -> Tensor:
         info = self.graph.info_of(name)
         stored = self.graph.tensor(name)
         is_rounded = stored is not None and is_float(stored.dtype)
@@ -162,7 +225,30 @@ class Side:
             return integer_tensor(info.data, info.static_shape, info.dtype)
         if stored is None:
             raise Unproved(f"the value {name!r} is not computed")
-        return _stored(case, stored)
+        return _stored(self.case, stored)
+
+
+def _require_declared(declared: Info, tensor: Tensor) -> None:
+    """Raise `Unproved` where a subgraph declares another type or shape of an input or an output."""
+    if declared.dtype not in (0, None, tensor.dtype) or not declared.is_tensor:
+        raise Unproved("a subgraph that declares another type")
+    if declared.shape is None:
+        return
+    pairs = zip(declared.shape, tensor.shape, strict=False)
+    numbers = [(a, b) for a, b in pairs if isinstance(a, int) and isinstance(b, int)]
+    if len(declared.shape) != tensor.rank or any(a != b for a, b in numbers):
+        raise Unproved("a subgraph that declares another shape")
+
+
+def _is_defined(graph: Graph | None, name: str) -> bool:
+    """Whether a graph, or one around it, defines a name."""
+    return graph is not None and (graph.defines(name) or _is_defined(graph.parent, name))
+
+
+def _index_of(tensor: Tensor) -> Dim | None:
+    """The integer that a scalar is, ``None`` where it is not known as one."""
+    is_index = not tensor.rank and tensor.dtype in _INTEGERS
+    return dim_of(tensor.at(())) if is_index else None
 
 
 def _require_flags(node: Node) -> None:
@@ -266,6 +352,20 @@ def _is_hidden(size: Dim) -> bool:
     return isinstance(size, int) or is_anonymous(size)
 
 
+def _sizes_from_zero(inputs: Mapping[str, Info], shapes: Iterable[Shape]) -> list[str]:
+    """The names of the sizes of inputs that no assumption makes positive."""
+    declared = (size for info in inputs.values() for size in info.shape or ())
+    positive = {
+        name
+        for size in declared
+        if not isinstance(size, int)
+        for name in size.symbols
+        if not is_anonymous(size) and (size.symbol(name) or size).low not in (None, 0)
+    }
+    names = {name for shape in shapes for size in shape for name in symbols_of(size)}
+    return sorted(names - positive)
+
+
 def _count(shape: Shape) -> int | None:
     """The number of elements of a short vector or a scalar."""
     if not shape:
@@ -280,8 +380,8 @@ def _positive(size: Dim) -> Dim:
     Symbols of assumed multiples (``(n//8)``) keep their limits.
     """
     if isinstance(size, int):
-        if size < 1:
-            raise Unproved("a size of 0")
+        if size < 0:
+            raise Unproved("a negative size")
         return size
     if any(name.startswith(RESERVED) for name in size.symbols):
         raise Unproved("the name of a size")
@@ -295,11 +395,11 @@ def _positive(size: Dim) -> Dim:
     return substitute(size, values)
 
 
-def _replaced(info: Info, sizes: Mapping[str, Dim]) -> Info:
+def _replaced(info: Info, sizes: Mapping[str, Dim], least: int) -> Info:
     if not sizes or info.shape is None:
         return info
     shape = tuple(substitute(size, sizes) for size in info.shape)
-    if any(isinstance(size, int) and size < 1 for size in shape):
+    if any(isinstance(size, int) and size < least for size in shape):
         raise Impossible
     data = None if info.data is None else tuple(substitute(dim, sizes) for dim in info.data)
     return Info(info.dtype, shape, data)

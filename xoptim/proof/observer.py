@@ -130,12 +130,21 @@ class ProofObserver(JsonResult):
             f"{n} {grade}" for grade, n in counts.items() if n and grade in GRADES[:3]
         )
         noun = "steps" if self.passes else "rewrites"
-        text = f"{total - len(unproved)} of {total} {noun} proved for all sizes from 1"
+        text = f"{total - len(unproved)} of {total} {noun} proved for all sizes from {self._sizes}"
         if grades:
             text += f": {grades}"
         if unproved:
             text += f"; {len(unproved)} only run ({_first(unproved)})"
         return text
+
+    @property
+    def _sizes(self) -> str:
+        """The smallest size for which all is proved, and how much is also proved for 0."""
+        proved = [step for step in self.steps if step.proof.is_proved]
+        count = sum(step.proof.smallest_size == 0 for step in proved)
+        if count == len(proved) and not self.passes:
+            return "0"
+        return f"1, {count} of them from 0" if count else "1"
 
     def refusals(self) -> str:
         """The rewrites that were undone in one line; empty where there are none."""

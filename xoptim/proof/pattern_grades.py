@@ -8,22 +8,24 @@ from xoptim.proof.grades import Grade
 
 _NAMES: Final[Mapping[Grade, str]] = {
     "same bits": """
-        Cast CastLike CastMovementCast ConcatConcat ConcatGather ConcatOne ConcatSlice ConcatSplit
-        ConstantOfShapeCast DepthToSpace DequantizeLinearGather EqualAxisBroadcast
+        Cast CastLike CastMovementCast ConcatConcat ConcatEmpty ConcatGather ConcatOne ConcatSlice
+        ConcatSplit ConstantOfShapeCast DepthToSpace DequantizeLinearGather EqualAxisBroadcast
         EqualAxisElementwise Expand ExpandElementwise ExpandExpand ExtractorExtractor
         ExtractorsConcat FlattenReshape GatherContiguous GatherElements GatherGather GatherNDBatch
         GatherNDRows GatherSqueeze GatherUnsqueeze GatherVectorSqueeze GathersConcat GathersSplit
         IdentityClip IdentityExtractor IdentityFlatten IdentityGather IdentityPad IdentityResize
-        IdentitySlice IdentitySqueeze IdentityTile IdentityTranspose LowerAbs LowerAnd
+        IdentitySlice IdentitySqueeze IdentityTile IdentityTranspose IfCommon IfConstant
+        LoopInvariant LoopNever LoopOnce LoopState LoopUnroll LowerAbs LowerAnd
         LowerArrayFeatureExtractor LowerBooleanMovement LowerCastToBool LowerDepthToSpace
         LowerEyeLike LowerFlatten LowerIntegerMax LowerIntegerMin LowerIsNaN LowerMovedCast LowerNot
         LowerOr LowerPad LowerResize LowerScatterElements LowerScatterND LowerShapeSource LowerSize
         LowerSizesWithOnes LowerSpaceToDepth LowerSplit LowerSqueeze LowerTile LowerUnsqueeze
         LowerUpsample LowerXor MovementChain MovementsElementwise NearestResizeResize NeutralAnd
         NeutralOr NotCompare NotNot PadSlice Reshape ReshapeAllowzero ReshapeFlatten ReshapeReshape
-        ReshapeSplitSqueeze ReshapeSqueeze ScattersConcat ShapeBasedExpand ShapeBasedExpandBroadcast
-        ShapeBasedExpandSwap ShapeBasedSliceEnd ShapeConcat ShapeUnary ShapeVector SliceGather
-        SliceSlice SlicesConcat SlicesSplit SpaceToDepth SplitConcat SplitOne SqueezeSqueeze
+        ReshapeSplitSqueeze ReshapeSqueeze ScanOnce ScattersConcat SequenceConstructAt
+        SequenceConstructConcat ShapeBasedExpand ShapeBasedExpandBroadcast ShapeBasedExpandSwap
+        ShapeBasedSliceEnd ShapeConcat ShapeUnary ShapeVector SliceGather SliceSlice SlicesConcat
+        SlicesSplit SpaceToDepth SplitConcat SplitOne SplitToSequenceSequenceAt SqueezeSqueeze
         SqueezeUnsqueeze StridedSlicesConcat TransposeGather TransposeRegion TransposeReshape
         TransposeTranspose UniformBroadcast UnsqueezeBroadcast UnsqueezeElementwiseUnsqueeze
         UnsqueezeExpandReshape UnsqueezeGather UnsqueezeGatherReshape UnsqueezeOrSqueezeReshape
@@ -41,28 +43,29 @@ _NAMES: Final[Mapping[Grade, str]] = {
         GathersElementwise GemmAdd GemmMul GemmTranspose GemmZeroBias Idempotent IdentityReduce
         InstanceNormalization LayerNormalization LayerNormalizationOrt LayerNormalizationRow
         LeakyRelu LogSoftmaxExp LowerArgMin LowerAutoPadAveragePool LowerAutoPadConv
-        LowerAutoPadMaxPool LowerAveragePool LowerBiasGelu LowerCeil LowerCelu LowerCumSum
-        LowerDynamicQuantizeMatMul LowerEinsum LowerEinsumMany LowerEinsumOne LowerElu LowerExpand
-        LowerFusedConv LowerFusedGemm LowerFusedMatMul LowerGlobalAveragePool LowerGlobalMaxPool
-        LowerHardSigmoid LowerInstanceNormalizationRank LowerIsNaNWhere LowerKeepdims LowerLRN
-        LowerLayerNormalizationScale LowerLogSoftmax LowerMatMulInteger LowerMatMulIntegerToFloat
-        LowerMax LowerMean LowerMin LowerPRelu LowerQLinearAdd LowerQLinearConcat
-        LowerQLinearLeakyRelu LowerQLinearMul LowerQLinearSigmoid LowerQuickGelu LowerReduceL1
-        LowerReduceL2 LowerReduceLogSum LowerReduceLogSumExp LowerReduceMean LowerReduceMin
-        LowerReduceSumSquare LowerRowAveragePool LowerRowConv LowerRowConvTranspose LowerSelu
-        LowerShrink LowerSkipLayerNormalization LowerSkipSimplifiedLayerNormalization LowerSoftmax
-        LowerSoftplus LowerSoftsign LowerSum LowerSwish LowerThresholdedRelu LowerToDefinition
-        MatMulAdd MatMulIntegerToFloat MatMulNBits MaxConstants MaxMax MaxMin MaxRelu MulAttention
-        MulFusedMatMul MulGemm MulMinusOne MulMul MulMulMatMul MultiHeadAttention NegAdd NegNeg
-        NegSub NeutralAdd NeutralDiv NeutralMul NeutralPow NeutralSub NormalizationHeads NotWhere
-        PRelu PadAveragePool PadConv PadsAdd PowHalf PowTwo QLinear QLinearElement
-        QuantizeLinearToStandard QuickGelu RMSNormalizationToSimplified ReciprocalDiv ReciprocalMul
-        ReduceMaxSubSoftmax ReduceReduce ReduceReshape ReluClip ReluNegRelu ReluQuantizeLinear
-        ReshapeMatMulReshape RotaryEmbedding RotaryEmbeddingHeads RotaryEmbeddingPart
-        ShapeBasedExpandBroadcastMatMul SigmoidExp SimplifiedToRMSNormalization
-        SkipLayerNormalization SkipSimplifiedLayerNormalization SlicesUnsqueeze SoftmaxExp
-        SoftmaxLog SoftmaxReshape SoftsignAbs StackReduce SubNeg ThresholdedRelu
-        TransposeFusedMatMulB TransposeGemm TransposeMatMul TransposeMatMulReshape
+        LowerAutoPadMaxPool LowerAveragePool LowerBiasGelu LowerCeil LowerCelu
+        LowerContribQLinearConv LowerCumSum LowerDynamicQuantizeMatMul LowerEinsum LowerEinsumMany
+        LowerEinsumOne LowerElu LowerExpand LowerFusedConv LowerFusedGemm LowerFusedMatMul
+        LowerGlobalAveragePool LowerGlobalMaxPool LowerHardSigmoid LowerInstanceNormalizationRank
+        LowerIsNaNWhere LowerKeepdims LowerLRN LowerLayerNormalizationScale LowerLogSoftmax
+        LowerMatMulInteger LowerMatMulIntegerToFloat LowerMax LowerMean LowerMin LowerPRelu
+        LowerQLinearAdd LowerQLinearAveragePool LowerQLinearConcat LowerQLinearGlobalAveragePool
+        LowerQLinearLeakyRelu LowerQLinearMul LowerQLinearSigmoid LowerQLinearSoftmax
+        LowerQLinearWhere LowerQuickGelu LowerReduceL1 LowerReduceL2 LowerReduceLogSum
+        LowerReduceLogSumExp LowerReduceMean LowerReduceMin LowerReduceSumSquare LowerRowAveragePool
+        LowerRowConv LowerRowConvTranspose LowerSelu LowerShrink LowerSkipLayerNormalization
+        LowerSkipSimplifiedLayerNormalization LowerSoftmax LowerSoftplus LowerSoftsign LowerSum
+        LowerSwish LowerThresholdedRelu LowerToDefinition MatMulAdd MatMulIntegerToFloat MatMulNBits
+        MaxConstants MaxMax MaxMin MaxRelu MulAttention MulFusedMatMul MulGemm MulMinusOne MulMul
+        MulMulMatMul MultiHeadAttention NegAdd NegNeg NegSub NeutralAdd NeutralDiv NeutralMul
+        NeutralPow NeutralSub NormalizationHeads NotWhere PRelu PadAveragePool PadConv PadsAdd
+        PowHalf PowTwo QLinear QLinearElement QuantizeLinearToStandard QuickGelu
+        RMSNormalizationToSimplified ReciprocalDiv ReciprocalMul ReduceMaxSubSoftmax ReduceReduce
+        ReduceReshape ReluClip ReluNegRelu ReluQuantizeLinear ReshapeMatMulReshape RotaryEmbedding
+        RotaryEmbeddingHeads RotaryEmbeddingPart ShapeBasedExpandBroadcastMatMul SigmoidExp
+        SimplifiedToRMSNormalization SkipLayerNormalization SkipSimplifiedLayerNormalization
+        SlicesUnsqueeze SoftmaxExp SoftmaxLog SoftmaxReshape SoftsignAbs StackReduce SubNeg
+        ThresholdedRelu TransposeFusedMatMulB TransposeGemm TransposeMatMul TransposeMatMulReshape
         TransposeMatMulVector TransposeReduce TransposeRegionSum TriluMul VariadicOne WhereWhere
     """,
     "over real numbers, constants folded": """

@@ -249,6 +249,7 @@ def _is_possible(conditions: Sequence[_Condition]) -> bool:
     for term in terms:
         rows += _facts(term)
     for term in sorted(terms, key=order_of_term):
+        check_time()
         rows = _without(rows, term)
         if len(rows) > _MAX_INEQUALITIES:
             return True

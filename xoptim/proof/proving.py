@@ -1,30 +1,32 @@
-"""Prove that both sides of a rewrite compute the same, for all sizes from 1."""
+"""Prove that both sides of a rewrite compute the same, for all sizes from 1 or from 0."""
 
 from __future__ import annotations
 
-import time
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 import onnx
 
 from xoptim.facts.assumptions import USUAL, Assumptions
-from xoptim.facts.dims import Dim, SymbolicDim, is_nonnegative, is_nonzero, substitute
-from xoptim.facts.dtypes import is_float, is_integer
-from xoptim.graph.graph import Graph
+from xoptim.facts.dims import Dim, SymbolicDim, substitute
+from xoptim.facts.dtypes import is_float
 from xoptim.graph.propagate import quietly
 from xoptim.proof.denotations.casts import without_last_rounding
 from xoptim.proof.elements import Element
+from xoptim.proof.failures import fallible
 from xoptim.proof.folded import Closeness, precision_of
 from xoptim.proof.grades import Grade
 from xoptim.proof.indices import (
+    CLOCK,
     DEADLINE,
     INDEX,
     Case,
     Impossible,
     IndexSplit,
+    OutOfTime,
     SignSplit,
     SizeSplit,
     Unproved,
@@ -36,26 +38,20 @@ from xoptim.proof.pieces import are_equal_in_pieces
 from xoptim.proof.tensors import Tensor
 
 _MAX_CASES: Final = 300
-_DIVIDING: Final = ("Div", "Mod")
-_READING: Final = {
-    ("", "Gather"): 1,
-    ("", "GatherElements"): 1,
-    ("", "GatherND"): 1,
-    ("ai.onnx.ml", "ArrayFeatureExtractor"): 1,
-    ("com.microsoft", "GatherBlockQuantized"): 1,
-    ("com.microsoft", "EmbedLayerNormalization"): 2,
-}
-"""Operators that fail for an index out of range, and how many times they read."""
 _MAX_SECONDS: Final = 2.0
+SIZES_FROM: Final = ("sizes from 0", "sizes from 1")
+"""The first premise of a proof, by the smallest size that it covers."""
+_MAX_ZEROS: Final = 4
+"""Maximal number of names of sizes of which each may be 0."""
 _MAX_ENUMERATED: Final = 16
 """Maximal number of values of an index that are cases of their own."""
 
 
 class _Differ(Unproved):
-    """The elements of a case have different normal forms."""
+    """The outputs of a case have different normal forms, or different shapes."""
 
-    def __init__(self) -> None:
-        super().__init__("the normal forms differ")
+    def __init__(self, reason: str = "the normal forms differ") -> None:
+        super().__init__(reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +61,10 @@ class Proof:
     Attributes:
         grade: how equal the two sides are.
         reason: why it is not proved; empty for a proof.
-        premises: what is assumed, such as ``sizes are at least 1``.
+        premises: what is assumed, such as ``sizes from 1``.
+        smallest_size: the sizes for which it is proved: from 0, or from 1.
         cases: number of cases that were compared.
-        seconds: duration.
+        seconds: CPU time.
         sides: elements of the first output in normal form: of the last case, or of the case in
             which they differ.
     """
@@ -75,6 +72,7 @@ class Proof:
     grade: Grade
     reason: str = ""
     premises: tuple[str, ...] = ()
+    smallest_size: Literal[0, 1] = 1
     cases: int = 0
     seconds: float = 0.0
     sides: tuple[str, str] = ("", "")
@@ -101,7 +99,7 @@ def prove(
     Args:
         rewrite: the models of `xoptim.graph.fragment.side_by_side`, with equal inputs and outputs.
         assumptions: about the model of the rewrite.
-        seconds: the time after which it counts as only run.
+        seconds: the CPU time after which it counts as only run.
     """
     return prove_models(*rewrite, assumptions, seconds=seconds)
 
@@ -114,7 +112,7 @@ def prove_models(
     seconds: float = _MAX_SECONDS,
 ) -> Proof:
     """Prove that two models with the same inputs compute the same outputs; as `prove`."""
-    token = DEADLINE.set(time.monotonic() + seconds)
+    token = DEADLINE.set(CLOCK.get()() + seconds)
     try:
         return _best(before, after, assumptions)
     finally:
@@ -123,30 +121,45 @@ def prove_models(
 
 def _best(before: onnx.ModelProto, after: onnx.ModelProto, assumptions: Assumptions) -> Proof:
     """The proof of the strongest grade."""
-    start = time.monotonic()
+    start = CLOCK.get()()
     reason = ""
     for is_exact, unrolls in ((True, False), (False, False), (False, True)):
         attempt = _Attempt(before, after, assumptions, is_exact, unrolls=unrolls)
         try:
             with quietly():
                 attempt.run()
+        except OutOfTime as error:
+            reason = str(error)
+            break
         except Unproved as error:
             reason = str(error)
         except Exception as error:  # a denotation may raise anything for an invalid node
             reason = f"{type(error).__name__}: {error}"[:200]
         else:
-            taken = time.monotonic() - start
-            premises = (
-                "sizes are at least 1",
-                *assumptions.texts,
-                *attempt.before.premises,
-                *attempt.premises,
-            )
-            return Proof(attempt.grade, "", premises, attempt.compared, taken, attempt.sides)
-        if reason == "time":
-            break
-    taken = time.monotonic() - start
-    return Proof("only run", reason, (), attempt.compared, taken, attempt.sides)
+            try:
+                return _proof_of(attempt, start)
+            except _Differ as error:
+                reason = f"for sizes of 0, {error}"
+                break
+    taken = CLOCK.get()() - start
+    return Proof("only run", reason, (), 1, attempt.compared, taken, attempt.sides)
+
+
+def _proof_of(attempt: _Attempt, start: float) -> Proof:
+    """The proof that an attempt found, for sizes from 0 if they are covered.
+
+    Raises `_Differ` where the outputs are found to differ for sizes of 0.
+    """
+    sides, compared = attempt.sides, attempt.compared
+    smallest: Literal[0, 1] = 0 if attempt.covers_zero() else 1
+    premises = (
+        SIZES_FROM[smallest],
+        *attempt.assumptions.texts,
+        *attempt.before.premises,
+        *attempt.premises,
+    )
+    taken = CLOCK.get()() - start
+    return Proof(attempt.grade, "", premises, smallest, compared, taken, sides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +173,10 @@ class _Branch:
     indices: tuple[Dim, ...] = ()
     extents: Mapping[str, Dim] = field(default_factory=dict)
     conditions: tuple[Dim, ...] = ()
+
+
+_ALL: Final = _Branch()
+"""The case of all sizes from 1."""
 
 
 class _Reading:
@@ -184,9 +201,11 @@ class _Reading:
 
     def _output(self, side: int, place: int) -> Tensor:
         if side not in self._outputs:
+            self.case.fragile.clear()
             self._outputs[side] = self._sides[side].outputs(self.case, self._sizes)
             # counted now: the facts of the graph are those of the case that was read last
-            self._failures[side] = _fallible(self._sides[side].graph)
+            self._failures[side] = fallible(self._sides[side].graph)
+            self._failures[side].update({k: len(v) for k, v in self.case.fragile.items()})
             if side == 1:
                 self._require_no_new_failure()
         return self._outputs[side][place]
@@ -234,8 +253,35 @@ class _Attempt:
         for place in range(len(self.before.graph.outputs)):
             self._compare_output(place)
 
-    def _compare_output(self, place: int) -> None:
-        pending = [_Branch()]
+    def covers_zero(self) -> bool:
+        """Whether the outputs are also equal where sizes are 0, one or several.
+
+        To be asked after `run`. All other sizes are at least 1 each time. Raises `_Differ` where
+        both models compute something, and not the same.
+        """
+        names = self.before.sizes
+        counts = range(1, len(names) + 1) if len(names) <= _MAX_ZEROS else ()
+        choices = (chosen for n in counts for chosen in itertools.combinations(names, n))
+        try:
+            with quietly():
+                for chosen in choices:
+                    self._compare_at_zero(dict.fromkeys(chosen, 0))
+        except _Differ:
+            raise
+        except Exception:  # as in `run`: it is not proved for 0
+            return False
+        return len(names) <= _MAX_ZEROS
+
+    def _compare_at_zero(self, sizes: Mapping[str, Dim]) -> None:
+        for place in range(len(self.before.graph.outputs)):
+            self._compare_output(place, _Branch(sizes), may_fail=True)
+
+    def _compare_output(self, place: int, start: _Branch = _ALL, *, may_fail: bool = False) -> None:
+        """Compare an output in all cases.
+
+        ``may_fail``: it is no reason against a proof that the original runs in none.
+        """
+        pending = [start]
         count = compared = 0
         while pending:
             case = pending.pop()
@@ -245,7 +291,7 @@ class _Attempt:
             new = self._compare_case(place, case)
             compared += new is None
             pending += new or ()
-        if not compared:
+        if not compared and not may_fail:
             raise Unproved("no case in which the original runs")
         self.compared += compared
 
@@ -290,9 +336,9 @@ class _Attempt:
         """The outputs in a case; cases that differ in their indices only share them."""
         key = frozenset(branch.sizes.items()), branch.conditions
         if key not in self._readings:
-            self._readings[key] = _Reading(
-                self.before, self.after, Case(is_exact=self.is_exact, unrolls=self.unrolls), branch
-            )
+            has_zeros = self.before.has_zeros or 0 in branch.sizes.values()
+            case = Case(is_exact=self.is_exact, unrolls=self.unrolls, has_zeros=has_zeros)
+            self._readings[key] = _Reading(self.before, self.after, case, branch)
         reading = self._readings[key]
         reading.case.extents.update(branch.extents)
         return reading
@@ -327,33 +373,12 @@ class _Attempt:
             self.premises = (*precision_of(self._dtypes).texts(self._width),)
 
 
-def _fallible(graph: Graph) -> Counter[str]:
-    """The number of nodes that fail for some values, by what fails."""
-    kinds = Counter[str]()
-    for node in graph.nodes:
-        info = graph.info_of(node.output[0])
-        key = node.domain, node.op_type
-        if not node.domain and node.op_type in _DIVIDING and is_integer(info.dtype):
-            divisors, stored = graph.info_of(node.input[1]).data, graph.tensor(node.input[1])
-            is_safe = stored is not None and bool(stored.numpy().all())
-            is_safe = is_safe or (divisors is not None and all(map(is_nonzero, divisors)))
-            kinds["an integer division"] += not is_safe
-        elif key in _READING:
-            indices = graph.info_of(node.input[1]).data
-            takes_negative = not node.domain
-            if indices is None or node.op_type != "Gather":
-                kinds["a read at an index"] += _READING[key]
-            if not takes_negative and not (indices and all(map(is_nonnegative, indices))):
-                kinds["a read at an index from the start"] += _READING[key]
-    return kinds
-
-
 def _require_same_shape(first: Tensor, second: Tensor) -> None:
     if first.dtype != second.dtype:
         raise Unproved("the element types differ")
     if first.shape != second.shape:
         texts = (f"[{', '.join(map(str, x.shape))}]" for x in (first, second))
-        raise Unproved(f"the shapes differ: {' and '.join(texts)}"[:200])
+        raise _Differ(f"the shapes differ: {' and '.join(texts)}"[:200])
 
 
 def _with_indices(branch: _Branch, place: int, tensor: Tensor) -> _Branch:

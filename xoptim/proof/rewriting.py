@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeAlias
 
-from xoptim.proof.elements import LAWS, ZERO, Element, Factor, expanded, factor, opened
+from xoptim.proof.elements import LAWS, Element, Factor, added, expanded, factor, opened
 from xoptim.proof.kinds import SUM, WHOLE
 
 Change: TypeAlias = Callable[[Factor], Element | None]
@@ -31,12 +31,12 @@ def rewritten(value: Element, change: Change) -> Element:
 
     Operands that are read as a whole are not changed.
     """
-    total = ZERO
+    parts: list[Element] = []
     for term, number in value.terms.items():
         bounds, powers = opened(term)
         images = [(_changed(base, change), power) for base, power in powers]
-        total = total + expanded(bounds, images, number)
-    return total
+        parts.append(expanded(bounds, images, number))
+    return added(parts)
 
 
 def _changed(base: Factor, change: Change) -> Factor | Element:

@@ -76,6 +76,18 @@ class Tensor:
         return Tensor(self.shape, dtype or self.dtype, lambda indices: change(self.at(indices)))
 
 
+class Items(Tensor):
+    """A sequence of tensors, which has no elements of its own."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        super().__init__((), 0, _unread)
+        self.tensors = tuple(tensors)
+
+
+def _unread(_indices: Indices) -> Element:
+    raise Unproved("an element of a sequence")
+
+
 def stored_tensor(array: np.ndarray[Any, Any], dtype: int, *, keeps_zeros: bool) -> Tensor:
     """The tensor of a constant; axes along which all elements are equal do not count.
 
@@ -238,6 +250,8 @@ def reshaped(case: Case, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
     target = tuple(shape)
     if target == tensor.shape:
         return tensor
+    if 0 in target and 0 in tensor.shape:
+        return Tensor(target, tensor.dtype, _of_nothing)
     groups = _groups(target, tensor.shape)
 
     def read(indices: Indices) -> Element:
@@ -253,6 +267,10 @@ def reshaped(case: Case, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
         return tensor.at(place)
 
     return Tensor(target, tensor.dtype, read)
+
+
+def _of_nothing(_indices: Indices) -> Element:
+    raise Unproved("an element of an empty tensor")
 
 
 _Range: TypeAlias = tuple[int, int]

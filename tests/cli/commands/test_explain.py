@@ -505,12 +505,12 @@ def test_a_lowering_that_a_target_needs(xopt: Xopt, monkeypatch: pytest.MonkeyPa
 
 def test_examples_are_proved(xopt: Xopt) -> None:
     outcome = xopt("explain", "MatMulAddMul", "--prove")
-    premises = "(sizes are at least 1, constants within 8 * 2^-24)"
+    premises = "(sizes from 0, constants within 8 * 2^-24)"
     line = f"over real numbers, constants folded {premises}"
     assert (outcome.code, outcome.out) == (0, f"example 1: {line}\nexample 2: {line}\n")
     sides = xopt("explain", "TransposeTranspose", "--prove", "-v").out.splitlines()[:3]
     assert sides == [
-        "example 1: same bits (sizes are at least 1)",
+        "example 1: same bits (sizes from 0)",
         "    before Relu(x[i0, i1])",
         "    after  Relu(x[i0, i1])",
     ]

@@ -306,7 +306,7 @@ RUN_KEYS = {
 def test_proofs(xopt: Xopt) -> None:
     write(TRANSPOSES)
     outcome = xopt("model.onnx", *ONLY, "--prove")
-    line = "proofs        1 of 1 rewrites proved for all sizes from 1: 1 same bits"
+    line = "proofs        1 of 1 rewrites proved for all sizes from 0: 1 same bits"
     assert (outcome.code, line in outcome.out) == (0, True)
     proofs = xopt("model.onnx", *ONLY, "--prove", "--json").json["proofs"]
     assert proofs["grades"]["same bits"] == 1

@@ -36,14 +36,15 @@ def check(
     values = {**_feeds(model), **(feeds or {})}
     expected = run(model, values)
     numbers = Numbers(values, _one_node)
-    case = Case(is_exact=exact)
+    side = Side(model, USUAL, is_exact=exact)
+    case = Case(is_exact=exact, has_zeros=side.has_zeros)
     sizes: dict[str, Any] = {
         f"{name}[{place}]": int(number)
         for name, value in values.items()
         if value.dtype in (np.int64, np.int32) and value.ndim < 2
         for place, number in enumerate(value.ravel())
     }
-    tensors = Side(model, USUAL, is_exact=exact).outputs(case, sizes)
+    tensors = side.outputs(case, sizes)
     for tensor, result in zip(tensors, expected, strict=True):
         assert tensor.shape == result.shape
         assert numpy_dtype(tensor.dtype) == result.dtype

@@ -64,7 +64,18 @@ def reshape(call: Call) -> Tensor:
         # An expression that may be -1 or 0 has another meaning there.
         if not is_open and (wanted != size or not call.case.is_at_least_zero(wanted - 1)):
             raise Unproved("a Reshape to sizes that may not fit")
+    if -1 in target and 0 in shape:
+        _require_solvable(call, target, shape)
     return reshaped(call.case, call.operand(0), shape)
+
+
+def _require_solvable(call: Call, target: Sequence[Dim], shape: Sequence[Dim]) -> None:
+    """Raise where a size that is to be found is next to one of 0: any size would fit."""
+    others = [size for wanted, size in zip(target, shape, strict=True) if wanted != -1]
+    if 0 in others and call.array(1) is not None and not call.attribute("allowzero", 0):
+        raise Impossible
+    if 0 in others:
+        raise Unproved("a Reshape to a size that is not known")
 
 
 @denotes("Transpose")
@@ -254,6 +265,8 @@ def gather(call: Call) -> Tensor:
     axis = axis_within(call.attribute("axis", 0), x.rank)
     size = x.shape[axis]
     count = indices_of.rank
+    if size == 0 and all(call.case.is_at_least_zero(n - 1) for n in indices_of.shape):
+        raise Impossible  # all indices are out of range
     for position in call.dims(1) or ():
         is_before_end = call.case.decide(size - 1 - position)
         if not is_before_end or not call.case.decide(position + size):

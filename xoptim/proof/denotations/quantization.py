@@ -17,7 +17,7 @@ from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.proof.calls import Call, axis_within, denotes, pointwise_function, settled
 from xoptim.proof.denotations.functions import sigmoid_of
 from xoptim.proof.denotations.movement import joined, number_of
-from xoptim.proof.denotations.sums import collected, mean_over, multiplied
+from xoptim.proof.denotations.sums import collected, multiplied
 from xoptim.proof.denotations.windows import convolved
 from xoptim.proof.elements import ZERO, Element, inverse, number
 from xoptim.proof.indices import Case, Unproved
@@ -162,7 +162,7 @@ def conv_integer(call: Call) -> Tensor | None:
     return convolved(call, _shifted(call, 0, 2, 1), _shifted(call, 1, 3, 0))
 
 
-def _read(call: Call, place: int, axis: int = 1) -> Tensor:
+def read_quantized(call: Call, place: int, axis: int = 1) -> Tensor:
     """The real numbers of a quantized operand, its scale and its zero point."""
     x = call.operand(place)
     scale = along(call, x, call.operand(place + 1), axis, 0)
@@ -170,7 +170,7 @@ def _read(call: Call, place: int, axis: int = 1) -> Tensor:
     return elementwise(dequantized, parts, x.shape, scale.dtype)
 
 
-def _written(call: Call, x: Tensor, scale: int, zero: int) -> Tensor:
+def written(call: Call, x: Tensor, scale: int, zero: int) -> Tensor:
     """Real numbers, quantized by the scale and the zero point in two operands."""
     dtype = call.dtype()
     s = along(call, x, call.operand(scale), 1, 0)
@@ -183,8 +183,8 @@ def qlinear_matmul(call: Call) -> Tensor | None:
     """A quantized MatMul."""
     if call.case.is_exact:
         return None
-    result = multiplied(call.case, _read(call, 0, -2), _read(call, 3, -1))
-    return _written(call, result, 6, 7)
+    result = multiplied(call.case, read_quantized(call, 0, -2), read_quantized(call, 3, -1))
+    return written(call, result, 6, 7)
 
 
 @denotes("QLinearConv")
@@ -192,13 +192,21 @@ def qlinear_conv(call: Call) -> Tensor | None:
     """A quantized convolution, whose bias is quantized by the product of the scales."""
     if call.case.is_exact:
         return None
-    bias = None
-    if call.has(8):
-        b = call.operand(8)
-        scales = [along(call, b, call.operand(place), 0, 0) for place in (1, 4)]
-        bias = elementwise(lambda e, s, t: e * s * t, [b, *scales], b.shape, scales[0].dtype)
-    result = convolved(call, _read(call, 0), _read(call, 3, 0), bias)
-    return None if result is None else _written(call, result, 6, 7)
+    result = convolved(
+        call, read_quantized(call, 0), read_quantized(call, 3, 0), bias_of(call, 8, 0)
+    )
+    return None if result is None else written(call, result, 6, 7)
+
+
+def bias_of(call: Call, place: int, axis: int) -> Tensor | None:
+    """The real numbers of a bias, if there is one: its scale is the product of the scales of the
+    operands 0 and 3, of which the latter may be one per index of an axis.
+    """
+    if not call.has(place):
+        return None
+    b = call.operand(place)
+    scales = [along(call, b, call.operand(1), 0, 0), along(call, b, call.operand(4), axis, 0)]
+    return elementwise(lambda e, s, t: e * s * t, [b, *scales], b.shape, scales[0].dtype)
 
 
 @denotes("QLinearAdd", "QLinearMul", domain="com.microsoft")
@@ -207,9 +215,9 @@ def qlinear_arithmetic(call: Call) -> Tensor | None:
     if call.case.is_exact:
         return None
     is_sum = call.node.op_type == "QLinearAdd"
-    pair = [_read(call, 0), _read(call, 3)]
+    pair = [read_quantized(call, 0), read_quantized(call, 3)]
     result = elementwise(lambda a, b: a + b if is_sum else a * b, pair, call.shape(), pair[0].dtype)
-    return _written(call, result, 6, 7)
+    return written(call, result, 6, 7)
 
 
 @denotes("QLinearSigmoid", "QLinearLeakyRelu", domain="com.microsoft")
@@ -217,23 +225,14 @@ def qlinear_function(call: Call) -> Tensor | None:
     """A quantized activation."""
     if call.case.is_exact:
         return None
-    x = _read(call, 0)
+    x = read_quantized(call, 0)
     alpha = number_of(call, x.dtype, call.attribute("alpha", 0.01))
 
     def leaky(e: Element) -> Element:
         return e + comparison(LESS, x.dtype, e, ZERO) * (alpha * e - e)
 
     change = sigmoid_of if call.node.op_type == "QLinearSigmoid" else leaky
-    return _written(call, x.mapped(change), 3, 4)
-
-
-@denotes("QLinearGlobalAveragePool", domain="com.microsoft")
-def qlinear_global_average(call: Call) -> Tensor | None:
-    """A quantized mean over the pixels of an image."""
-    if call.case.is_exact or call.attribute("channels_last", 0):
-        return None
-    x = _read(call, 0)
-    return _written(call, mean_over(call.case, x, [*range(2, x.rank)]), 3, 4)
+    return written(call, x.mapped(change), 3, 4)
 
 
 @denotes("QLinearConcat", domain="com.microsoft")
@@ -241,9 +240,9 @@ def qlinear_concat(call: Call) -> Tensor | None:
     """A quantized Concat."""
     if call.case.is_exact:
         return None
-    parts = [_read(call, place) for place in range(2, len(call.operands), 3)]
+    parts = [read_quantized(call, place) for place in range(2, len(call.operands), 3)]
     axis = axis_within(call.attribute("axis"), parts[0].rank)
-    return _written(call, joined(call, parts, axis), 0, 1)
+    return written(call, joined(call, parts, axis), 0, 1)
 
 
 @denotes("MatMulIntegerToFloat", domain="com.microsoft")

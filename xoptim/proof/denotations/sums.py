@@ -347,13 +347,18 @@ def softmax(call: Call) -> Tensor | None:
     """Exponentials, divided by their sum along an axis."""
     if not is_covered(call, 0):
         return None
-    x = call.operand(0)
-    if call.opset >= _FLATTENS_BEFORE:
-        return _softmax_along(call.case, x, axis_within(call.attribute("axis", -1), x.rank))
-    axis = axis_within(call.attribute("axis", 1), x.rank)
-    flat = (product(x.shape[:axis]), product(x.shape[axis:]))
-    matrix = _softmax_along(call.case, reshaped(call.case, x, flat), 1)
-    return reshaped(call.case, matrix, x.shape)
+    flattens = call.opset < _FLATTENS_BEFORE
+    axis = call.attribute("axis", 1 if flattens else -1)
+    return softmax_of(call.case, call.operand(0), axis, flattens=flattens)
+
+
+def softmax_of(case: Case, x: Tensor, axis: int, *, flattens: bool) -> Tensor:
+    """Softmax along an axis, or along all axes from one on."""
+    place = axis_within(axis, x.rank)
+    if not flattens:
+        return _softmax_along(case, x, place)
+    flat = (product(x.shape[:place]), product(x.shape[place:]))
+    return reshaped(case, _softmax_along(case, reshaped(case, x, flat), 1), x.shape)
 
 
 @denotes("LogSoftmax")

@@ -1,0 +1,68 @@
+"""Recurrent operators: the same function of whole tensors, however a call of it is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from xoptim.facts.dtypes import is_float
+from xoptim.proof.calls import Call, as_whole, denotes
+from xoptim.proof.elements import ZERO, Element
+from xoptim.proof.indices import Unproved
+from xoptim.proof.tensors import Indices, Items, Tensor, require_equal
+
+_LENGTHS: Final = 4
+"""Place of the operand with the lengths of the sequences of a batch."""
+_STATES: Final = {"LSTM": (5, 6), "GRU": (5,), "RNN": (5,)}
+"""Places of the operands that are 0 where they are omitted: the first state of each sequence."""
+
+
+@denotes("LSTM", "GRU", "RNN")
+def recurrent(call: Call) -> list[Tensor] | None:
+    """A function of whole tensors, with the first states; over real numbers, a recurrence from the
+    end is one from the start on the opposite order.
+    """
+    x = call.operand(0)
+    places = _STATES[call.node.op_type]
+    if x.rank != 3 or not is_float(x.dtype) or call.opset < 7:
+        return None
+    operands = [*call.operands, *[None] * (max(places) + 1 - len(call.operands))]
+    for place in places:
+        if operands[place] is None:
+            operands[place] = _states(call, x)
+    direction = call.attribute("direction", "forward")
+    has_one = direction in ("forward", "reverse") and operands[_LENGTHS] is None
+    if call.case.is_exact or not has_one:
+        return as_whole(replace(call, operands=operands))
+    axis = 1 if call.attribute("layout", 0) else 0
+    if direction == "forward":
+        return as_whole(replace(call, operands=operands), ("direction",))
+    operands[0] = _reversed(x, axis)
+    results = as_whole(replace(call, operands=operands), ("direction",))
+    return [_reversed(results[0], axis), *results[1:]]
+
+
+def _states(call: Call, x: Tensor) -> Tensor:
+    """Zeros: a state of each direction and sequence."""
+    weights = call.operand(2)  # (directions, gates * hidden, hidden)
+    if isinstance(weights, Items) or weights.rank != 3:
+        raise Unproved("weights of another rank")
+    shape = [weights.shape[0], x.shape[1], weights.shape[2]]
+    if call.attribute("layout", 0):
+        shape = [x.shape[0], weights.shape[0], weights.shape[2]]
+    hidden = call.attribute("hidden_size")
+    if hidden is not None:
+        require_equal(weights.shape[2], hidden, or_one=False)
+    return Tensor(shape, x.dtype, lambda _: ZERO)
+
+
+def _reversed(x: Tensor, axis: int) -> Tensor:
+    """The elements in the opposite order along an axis."""
+    if not x.rank:  # an omitted result
+        return x
+
+    def read(indices: Indices) -> Element:
+        last = x.shape[axis] - 1
+        return x.at([*indices[:axis], last - indices[axis], *indices[axis + 1 :]])
+
+    return Tensor(x.shape, x.dtype, read)

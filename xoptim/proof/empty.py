@@ -1,0 +1,76 @@
+"""Operators with operands of size 0: which have a meaning, and which may fail in a runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from xoptim.facts.dims import Dim
+from xoptim.operators.registry import OperatorKey, Trait, operator_of
+from xoptim.proof.calls import Call
+from xoptim.proof.indices import Unproved
+from xoptim.proof.tensors import Tensor
+
+_ORT: Final = "com.microsoft"
+_CONTROL: Final[frozenset[OperatorKey]] = frozenset((("", "If"), ("", "Loop")))
+"""Operators whose bodies are read. A Scan of nothing ends the process in ONNX Runtime."""
+SUMS: Final[frozenset[OperatorKey]] = frozenset(
+    (
+        *(("", name) for name in ("MatMul", "ReduceL1", "ReduceL2", "ReduceSum")),
+        *(("", name) for name in ("ReduceSumSquare", "Gemm")),
+        *((_ORT, name) for name in ("FusedMatMul", "TransposeMatMul")),
+    )
+)
+"""Operators that sum, where a sum of nothing is 0."""
+JOINS: Final[frozenset[OperatorKey]] = frozenset(
+    ("", name)
+    for name in ("Concat", "ConstantOfShape", "Pad", "Shape", "Size", "SequenceConstruct")
+)
+"""Operators that do not read elements which are not there, although their results have elements."""
+MOVES: Final[frozenset[OperatorKey]] = frozenset(
+    ("", name)
+    for name in (
+        *("Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze"),
+        *("Tile", "Transpose", "Trilu", "Unsqueeze", "Softmax", "LogSoftmax", "CumSum"),
+        *("LayerNormalization", "LpNormalization", "RMSNormalization", "Clip", "SequenceAt"),
+        *("ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
+    )
+)
+"""Operators that ONNX Runtime runs on empty operands, whose results are empty."""
+
+
+def check_empty(call: Call, results: Sequence[Tensor], names: Sequence[str]) -> None:
+    """Raise `Unproved` where operands that are empty have no meaning; note what may fail.
+
+    Args:
+        call: the call.
+        results: its results.
+        names: the operands that are computed.
+    """
+    node = call.node
+    key = node.domain, node.op_type
+    if any(isinstance(size, int) and size < 0 for x in results for size in x.shape):
+        raise Unproved("a negative size")
+    pairs = zip(node.input, call.operands, strict=True)
+    operands = [x for name, x in pairs if name in names and x is not None]
+    if not any(_is_empty(x.shape) for x in (*operands, *call.captured)):
+        return
+    has_elements = any(name and not _is_empty(x.shape) for name, x in _named(call, results))
+    mirrors = key == ("", "Pad") and call.attribute("mode", "constant") != "constant"
+    if has_elements and (mirrors or key not in SUMS | JOINS | _CONTROL):
+        raise Unproved(f"{node.op_type} of nothing")
+    if not (_is_elementwise(key) or key in SUMS | JOINS | MOVES):
+        call.case.fragile.setdefault(f"{node.op_type} of nothing", set()).add(id(node))
+
+
+def _named(call: Call, results: Sequence[Tensor]) -> Sequence[tuple[str, Tensor]]:
+    return [*zip(call.node.output, results, strict=False)]
+
+
+def _is_empty(shape: Sequence[Dim]) -> bool:
+    return 0 in shape
+
+
+def _is_elementwise(key: OperatorKey) -> bool:
+    traits = operator_of(*key).traits
+    return bool(traits & {Trait.ELEMENTWISE, Trait.BROADCASTS, Trait.BROADCASTS_SECOND})

@@ -1,0 +1,55 @@
+"""Nodes that fail for some values of their operands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from xoptim.facts.dims import is_nonnegative, is_nonzero
+from xoptim.facts.dtypes import is_integer
+from xoptim.graph.graph import Graph
+
+_DIVIDING: Final = ("Div", "Mod")
+_READING: Final = {
+    ("", "Gather"): 1,
+    ("", "GatherElements"): 1,
+    ("", "GatherND"): 1,
+    ("ai.onnx.ml", "ArrayFeatureExtractor"): 1,
+    ("com.microsoft", "GatherBlockQuantized"): 1,
+    ("com.microsoft", "EmbedLayerNormalization"): 2,
+}
+"""Operators that fail for an index out of range, and how many times they read."""
+
+
+def fallible(graph: Graph) -> Counter[str]:
+    """The number of nodes that fail for some values, by what fails.
+
+    Those of subgraphs, which may never run, are counted apart.
+    """
+    kinds = Counter[str]()
+    for inner in graph.all_graphs():
+        suffix = "" if inner is graph else " in a subgraph"
+        kinds.update({f"{kind}{suffix}": n for kind, n in _fallible_of(inner).items()})
+    return kinds
+
+
+def _fallible_of(graph: Graph) -> Counter[str]:
+    kinds = Counter[str]()
+    for node in graph.nodes:
+        if not node.output:
+            continue
+        info = graph.info_of(node.output[0])
+        key = node.domain, node.op_type
+        if not node.domain and node.op_type in _DIVIDING and is_integer(info.dtype):
+            divisors, stored = graph.info_of(node.input[1]).data, graph.tensor(node.input[1])
+            is_safe = stored is not None and bool(stored.numpy().all())
+            is_safe = is_safe or (divisors is not None and all(map(is_nonzero, divisors)))
+            kinds["an integer division"] += not is_safe
+        elif key in _READING:
+            indices = graph.info_of(node.input[1]).data
+            takes_negative = not node.domain
+            if indices is None or node.op_type != "Gather":
+                kinds["a read at an index"] += _READING[key]
+            if not takes_negative and not (indices and all(map(is_nonnegative, indices))):
+                kinds["a read at an index from the start"] += _READING[key]
+    return kinds
