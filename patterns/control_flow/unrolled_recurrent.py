@@ -90,7 +90,7 @@ class _UnrolledRecurrent(PatternOptimization):
             return self.none(node, msg="the inputs of the steps do not form a tensor")
         initial = [name for name in (chain.hidden, chain.memory) if name]
         fits = all(_is_state(g, name, shape) for name in initial)
-        if not fits or depends_on(g, initial, chain):  # (5)
+        if not fits or depends_on(g, initial, {*chain.nodes()}):  # (5)
             return self.none(node, msg="the initial state has another shape, or comes from a step")
         reason = may_be_empty(g, shape[:1])
         if reason:  # (6)
