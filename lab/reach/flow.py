@@ -116,6 +116,17 @@ THEME = Theme(
             "GRU",
             ("RecurrentZeroState",),
         ),
+        Row(
+            "Loop of one step of LSTM, GRU or RNN → the operator for all steps",
+            "agraph (float[b,s,3] x, float[b,2] h, float[1,6,3] w, float[1,6,2] r) => (float[b,2] "
+            "y) <bool go = {1}, int64 one = {1}, int64[1] z = {0}> { d = Shape(x) "
+            "n = Gather(d, one) y = Loop(n, go, h) <body = step (int64 i, bool c, float[b,2] s) "
+            "=> (bool e, float[b,2] t) { e = Identity(c) p = Gather <axis = 1> (x, i) "
+            "q = Unsqueeze(p, z) u = Unsqueeze(s, z) a, v = GRU <hidden_size = 2> (q, w, r, , , u) "
+            "t = Squeeze(v, z) }> }",
+            "GRU Squeeze Transpose Unsqueeze",
+            ("LoopRecurrent",),
+        ),
     ),
     refused=(
         Refused(
@@ -141,7 +152,16 @@ THEME = Theme(
         ),
         Refused(
             "X·W of all steps of a recurrent layer before the loop",
-            "The operator does that inside; exporters write the operator.",
+            "The operator does that inside, and LoopRecurrent, LoopLSTM and UnrolledLSTM write it. "
+            "In a Loop of an LSTM cell that stays, measured 0.72 to 1.10 of the time.",
+        ),
+        Refused(
+            "ReverseSequence of full lengths → Slice by a step of -1",
+            "Measured 0.97 to 1.10 of the time.",
+        ),
+        Refused(
+            "cells of LSTM and GRU, written out or in a Loop → the operator, if inputs may be NaN",
+            "The kernels of onnxruntime clip NaN to a number: `--assume finite` allows it.",
         ),
         Refused(
             "a call of a local function that blocks a rewrite → the nodes of the function",

@@ -58,7 +58,6 @@ class _RecurrentLoop(PatternOptimization):
     anchors = ("Loop", "Scan")
     min_opset = 11
     providers = ("cpu",)
-    priority = -1  # before `ScanInput`
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         loop = cycle(g, node)

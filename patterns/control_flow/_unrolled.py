@@ -1,6 +1,6 @@
 """The inputs of unrolled steps as one tensor, and the states after them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -56,17 +56,16 @@ def steps_of(g: GraphView, chain: Chain, batch: Any) -> Steps | None:
         if shape is None or not fits or shape[1 - first.axis] != batch:
             return None
         steps = Steps(first.name, first.axis, min(places), step < 0)
-        return None if depends_on(g, [first.name], chain) else steps
+        return None if depends_on(g, [first.name], {*chain.nodes()}) else steps
     names = [name for _, name in chain.inputs]
     shapes = {g.try_infer_shape(name) if name else None for name in names}
-    if shapes != {(batch, features[1] - features[0])} or depends_on(g, names, chain):
+    if shapes != {(batch, features[1] - features[0])} or depends_on(g, names, {*chain.nodes()}):
         return None
     return Steps(matrices=names)
 
 
-def depends_on(g: GraphView, names: Sequence[str], chain: Chain) -> bool:
-    """Whether results are computed from the states of a chain."""
-    nodes = {*chain.nodes()}
+def depends_on(g: GraphView, names: Sequence[str], nodes: Collection[Node]) -> bool:
+    """Whether results are computed from the results of some nodes."""
     first = min(node.label for node in nodes)
     pending, visited = [*dict.fromkeys(names)], set[Node]()
     while pending:

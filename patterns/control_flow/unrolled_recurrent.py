@@ -33,7 +33,7 @@ from ._unrolled import (
     write_states,
 )
 
-_MAX_BATCH: Final = 16
+_MAX_BATCH: Final = 8
 """Most sequences for which the kernel of GRU is faster."""
 _MAX_ALONE: Final = 256
 """Most elements of the state of one sequence for which the kernel of RNN is faster."""
@@ -90,7 +90,7 @@ class _UnrolledRecurrent(PatternOptimization):
             return self.none(node, msg="the inputs of the steps do not form a tensor")
         initial = [name for name in (chain.hidden, chain.memory) if name]
         fits = all(_is_state(g, name, shape) for name in initial)
-        if not fits or depends_on(g, initial, chain):  # (5)
+        if not fits or depends_on(g, initial, {*chain.nodes()}):  # (5)
             return self.none(node, msg="the initial state has another shape, or comes from a step")
         reason = may_be_empty(g, shape[:1])
         if reason:  # (6)
@@ -232,7 +232,7 @@ class UnrolledGRUPattern(_UnrolledRecurrent):
     """(1 - z) · tanh(j) + z · h for each step → GRU(x, w, r, b, h)
 
     Why: measured 0.1 to 0.3 of the time of 32 steps of 16 numbers, and 0.4 to 0.8 of 256 numbers,
-    for one sequence and for eight; 0.9 to 1.1 for 32 and more sequences, which are refused where
+    for one sequence and for eight; 0.9 to 1.1 for 16 and more sequences, which are refused where
     the batch is known. The kernels clip NaN to a number, so the inputs have to be finite.
     """
 
