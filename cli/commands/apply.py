@@ -76,14 +76,9 @@ def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
     optimized = perf_counter() - loaded
     with drafted(target, choices.weights) as draft, Progress(enabled=False) as progress:
         verified = VerifiedModel(
-            builder,
-            draft.export(builder.model),
-            draft.folder,
-            before,
-            loaded - start,
-            optimized,
-            opset,
+            builder, draft.export(builder.model), draft.folder, before, loaded - start, optimized
         )
+        verified.opset_before = opset
         if choices.verify:
             progress.say("verifying")
             start = perf_counter()

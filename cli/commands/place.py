@@ -220,9 +220,17 @@ def _print_overview(console: Console, answers: list[_Answer]) -> None:
             len(placement.left),
             len(placement.shapes),
         )
-        note = "by table" if placement.source == "table" else ""
-        rows.add(answer.target.name, *map(str, counts), seconds, note)
+        rows.add(answer.target.name, *map(str, counts), seconds, _note(placement))
     rows.print(console)
+
+
+def _note(placement: Placement) -> str:
+    """Where a placement comes from, and the option that helps most of the nodes that are left."""
+    notes = ["by table"] if placement.source == "table" else []
+    options = Counter(node.advice for node in placement.left if node.advice.startswith("--"))
+    for option, count in options.most_common(1):
+        notes.append(f"{option} may help {count} of {len(placement.left)} left")
+    return ", ".join(notes)
 
 
 def _print_placement(

@@ -152,8 +152,8 @@ def verify_command(
         ]
     check_values_used(reports, options)
     is_different = any(report.status == "different" for report in reports)
-    if other is not None and is_different and choices.has_usual_tolerance:
-        _warn_of_quantization(original, other)
+    if other is not None and is_different:
+        _warn_of_difference(original, other, choices)
     if choices.as_json:
         warn_of_loosened()
         print_json(reports)
@@ -196,6 +196,15 @@ def _compared(
     if choices.tolerance:
         return verify_within(original, other, choices.within(), checks)
     return verify(original, other, checks, on_step=progress.say)
+
+
+def _warn_of_difference(original: Path, other: Path, choices: _VerifyChoices) -> None:
+    """Warn of an option that was left out and may be the reason of a difference."""
+    if choices.has_usual_tolerance:
+        _warn_of_quantization(original, other)
+    elif choices.tolerance and choices.comparison.values.feeds is None:
+        text = "random values are compared, and a quantized model has the ranges of its samples"
+        say(f"xopt: warning: {text}; give them with --feeds FILE or a folder", err=True)
 
 
 def _warn_of_quantization(original: Path, other: Path) -> None:

@@ -23,7 +23,9 @@ class CausalMaskGuardPattern(EasyPatternOptimization):
     What: drops the guard for queries that see no key: a causal mask shows each query its own key.
     Why: transformers' own exporter (`transformers.exporters`) writes this guard after each
     attention, where it hides the attention from all fusions: a decoder of four layers has 129 nodes
-    with the guard and 56 without it, both with `xopt --genai`.
+    with the guard and 56 without it, both with `xopt --genai`. A decode step after 128 tokens takes
+    0.80 of the time, 64 new tokens take 0.90 (onnxruntime's CPU provider, medians of paired runs on
+    a machine with other load).
     Refuses when:
     1. the mask is not known to be (batch, heads, queries, keys), or not known to be causal: with an
        attention mask as an input, that needs `--assume 'ones(attention_mask)'`.

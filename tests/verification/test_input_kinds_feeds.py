@@ -344,6 +344,14 @@ def test_smaller_typical_sizes_follow_of_one_purpose_first() -> None:
     assert {"batch": 4, "seq": 64, "past": 256} in tried[9:13]
 
 
+def test_longer_sequences_come_before_larger_batches() -> None:
+    """A window of audio needs more than 128 samples; 256 windows at a time are not typical."""
+    model = model_of("g (float[batch,sequence] x) => (float y) { y = Neg(x) }")
+    tried = list(assignments(input_specs(model), model, {}, typical=True))
+    long = next(sizes for sizes in tried if sizes["sequence"] > 128)
+    assert long == {"batch": 1, "sequence": 256}
+
+
 def test_typical_sizes_that_no_memory_holds_are_omitted() -> None:
     model = model_of("g (float[a,b,c,d,e] x) => (float y) { y = Neg(x) }")
     specs = input_specs(model)

@@ -66,6 +66,8 @@ _TYPICAL: Final = (
     Scale(1, 16, 16, 64),
     Scale(1, 8, 8, 32),
 )
+_LONGER: Final = (256, 512, 1024)
+"""Lengths of one sequence for a model that refuses shorter ones, such as a window of audio."""
 _SOUND: Final = re.compile(
     r"audio|wave|speech|sound|signal|pcm|mel|fbank|spectr|feature|frame|sample|input_values",
     re.IGNORECASE,
@@ -331,7 +333,7 @@ def _candidates(
 
 def _typical(specs: Sequence[InputSpec], frozen: Sequence[int]) -> Iterator[Sizes]:
     """Sizes as in use; then smaller sizes, first for one purpose and then for all; then sizes that
-    the model is frozen to.
+    the model is frozen to, and longer sequences.
     """
     dims, lengths, sounds = open_dimensions(specs), _frozen_lengths(specs), _sounds(specs)
     first, *smaller = _TYPICAL
@@ -347,6 +349,8 @@ def _typical(specs: Sequence[InputSpec], frozen: Sequence[int]) -> Iterator[Size
         }
     for size in frozen:
         yield _plain(dims, Scale(1, size, size, size), lengths)
+    for size in _LONGER:
+        yield _plain(dims, first._replace(sequence=size), lengths)
 
 
 def _sounds(specs: Sequence[InputSpec]) -> Sizes:

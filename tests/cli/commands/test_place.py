@@ -179,6 +179,17 @@ def test_several_targets_as_json(xopt: Xopt) -> None:
     assert found[0]["nodes"][0]["reason"] == "com.microsoft::Gelu is not a standard operator"
 
 
+def test_the_overview_names_what_would_help(xopt: Xopt) -> None:
+    """A row with 1 node left and no reason looks like a target that cannot run the model."""
+    write(RELU)
+    targets = ("--target", "webnn", "--target", "onnx")
+    rows = xopt("place", "model.onnx", *targets).out.splitlines()[1:]
+    assert [row.split("by table")[1].rstrip() for row in rows] == [
+        ", --fix NAME=SIZE may help 1 of 1 left",
+        "",
+    ]
+
+
 def test_sizes_are_written_first(xopt: Xopt) -> None:
     write(RELU)
     words = ("place", "model.onnx", "--target", "webnn")

@@ -50,9 +50,16 @@ def test_a_quantized_model_is_within_its_tolerance(xopt: Xopt) -> None:
 )
 def test_a_larger_error_is_a_difference(xopt: Xopt, words: tuple[str, ...]) -> None:
     outcome = xopt("verify", "model.onnx", "int8.onnx", *SAMPLES, *words)
-    assert outcome.code == 1
+    assert (outcome.code, outcome.err) == (1, "")
     assert "different on cpu: the error of y, columns" in outcome.out
     assert "more than 0.01% (largest" in outcome.out
+
+
+@pytest.mark.usefixtures("made")
+def test_random_values_may_be_the_reason_of_a_difference(xopt: Xopt) -> None:
+    outcome = xopt("verify", "model.onnx", "int8.onnx", "--tolerance", "0.0001%")
+    assert outcome.code == 1
+    assert outcome.err.endswith("its samples; give them with --feeds FILE or a folder\n")
 
 
 @pytest.mark.usefixtures("made")
