@@ -92,11 +92,24 @@ def test_what_is_left_as_it_is() -> None:
         "agraph (float[n] x) => (float[n] y) { y = com.microsoft.Unknown(x) }",
         own,
         _IMAGE.replace("groups = 2, ", ""),  # invalid
+        _IMAGE.replace("groups = 2", 'groups = "{"'),
+        _IMAGE.replace("groups = 2", "groups = [2]"),
     ):
         model = _parse(text)
         assert with_contrib_functions(model) is model
     old = _parse(_IMAGE, 14)
     assert with_contrib_functions(old) is old
+
+
+def test_an_operand_that_is_omitted() -> None:
+    model = _parse(
+        "agraph (float[n,h,w,2] x, float[3,2,1,1] k) => (float[n,h,w,3] y) { "
+        "y = com.microsoft.NhwcConv(x, k, ) }"
+    )
+    model.graph.node[0].input.append("")
+    x, k = _floats(2, 4, 5, 2), _floats(3, 2, 1, 1)
+    (result,) = run(with_contrib_functions(model), {"x": x, "k": k})
+    np.testing.assert_allclose(result, x @ k[:, :, 0, 0].T, rtol=1e-5, atol=1e-6)
 
 
 def test_other_providers_run_their_kernels() -> None:

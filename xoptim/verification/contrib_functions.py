@@ -77,9 +77,14 @@ def with_contrib_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     copy if there are any that have a definition here, else the model itself.
     """
     own = {(function.domain, function.name) for function in model.functions}
-    opset = opset_versions(model.opset_import).get("", 0)
-    if opset < _MIN_OPSET or not any(
-        _definition(node, opset) for node in _nodes(model) if (CONTRIB, node.op_type) not in own
+    imports = opset_versions(model.opset_import)
+    opset = imports.get("", 0)
+    if (
+        opset < _MIN_OPSET
+        or CONTRIB not in imports
+        or not any(
+            _definition(node, opset) for node in _nodes(model) if (CONTRIB, node.op_type) not in own
+        )
     ):
         return model
     copy = onnx.ModelProto()
@@ -92,6 +97,8 @@ def with_contrib_functions(model: onnx.ModelProto) -> onnx.ModelProto:
             function = functions.setdefault(text, _function(name, text, opset))
             node.op_type, node.domain = function.name, DOMAIN
             del node.attribute[:]  # they are part of the function
+            while not node.input[-1]:
+                del node.input[-1]
     copy.functions.extend(functions.values())
     copy.ir_version = max(copy.ir_version, FUNCTIONS_SINCE)
     copy.opset_import.append(helper.make_opsetid(DOMAIN, 1))
@@ -125,7 +132,13 @@ def _definition(node: NodeProto, opset: int) -> str:
     write = _WRITERS.get(node.op_type) if node.domain == CONTRIB else None
     if write is None or has_kernel("cpu", CONTRIB, node.op_type, 0, 1) is not False:
         return ""
-    return write(node, opset)
+    try:
+        text = write(node, opset)
+        if text:
+            _function("f", text, opset)
+    except (parser.ParseError, TypeError, ValueError):  # an attribute has a wrong type
+        return ""
+    return text
 
 
 def _group_norm(node: NodeProto, opset: int) -> str:
@@ -139,15 +152,15 @@ def _group_norm(node: NodeProto, opset: int) -> str:
         if not is_last:
             return ""
         operands, start = f"{operands}, skip", f"{_SKIPPED} t = Identity(total) "
-        if node.input[4:]:
+        if any(node.input[4:]):
             operands, start = f"{operands}, bias", f"{_SKIPPED} t = Add(total, bias) "
     axes = [1, 3] if is_last else [2]
     variance = _mean("v", "q", axes, opset)
     normalized = f"{_mean('m', 'f', axes, opset)} {_NORMALIZED.format(variance=variance)}"
     layout = (_CHANNELS_LAST if is_last else _CHANNELS_FIRST).format(normalized=normalized)
     numbers = (
-        f"g = Constant <value_int = {written['groups']}> () "
-        f"eps = Constant <value_float = {written.get('epsilon', 1e-5):.9e}> () "
+        f"g = Constant <value_int = {int(written['groups'])}> () "
+        f"eps = Constant <value_float = {float(written.get('epsilon', 1e-5)):.9e}> () "
     )
     activation = _SILU if written.get("activation") else _NO_ACTIVATION
     results = ", ".join("yt"[: len(node.output)])
@@ -169,7 +182,7 @@ def _bias_split_gelu(node: NodeProto, opset: int) -> str:
 
 def _nhwc_conv(node: NodeProto, opset: int) -> str:
     """NhwcConv of images; the weight is in the layout of Conv."""
-    operands = ", ".join("wb"[: len(node.input) - 1])
+    operands = "w, b" if any(node.input[2:]) else "w"
     attributes = ", ".join(map(_written, node.attribute))
     return (
         f"(x, {operands}) => (y) {{ t = Transpose <perm = [0, 3, 1, 2]> (x) "
@@ -189,7 +202,7 @@ def _q_linear_reduce_mean(node: NodeProto, opset: int) -> str:
     written = decode_attributes(node)
     if len(node.input) < 5 or not node.input[2] or not written.get("axes"):
         return ""
-    mean = _mean("m", "f", written["axes"], opset, written.get("keepdims", 1))
+    mean = _mean("m", "f", list(map(int, written["axes"])), opset, int(written.get("keepdims", 1)))
     return (
         "(x, scale, zero, new_scale, new_zero) => (y) { f = DequantizeLinear(x, scale, zero) "
         f"{mean} y = QuantizeLinear(m, new_scale, new_zero) }}"
