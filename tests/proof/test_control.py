@@ -170,6 +170,13 @@ FAILING: Final = (
      "{ e = Identity(d) t = Exp(s) }>",
      "y = Loop(n, , x) <body = b (int64 i, bool d, float[3] s) => (bool e, float[3] t) "
      "{ e = Identity(d) t = Exp(s) }>"),
+    ("a body that never runs and is not valid", "(float[2] x) => (float[2] y) <int64 n = {0}>",
+     "y = Identity(x)",
+     "y = Loop(n, , x) <body = b (int64 i, bool d, float[2] s) => (bool e, float[2] t) "
+     "{ e = Identity(d) t = Cast <to = 11> (s) }>"),
+    ("a branch that never runs and is not valid", "(float[2] x) => (float[2] y) <bool c = {1}>",
+     "y = Neg(x)", "y = If (c) <then_branch = t () => (float[2] p) { p = Neg(x) }, "
+     "else_branch = e () => (float[2] q) { q = Neg(unknown) }>"),
     ("a name of two values", "(float[2] x, int64 n) => (float[2] y)",
      "a = Neg(x) y = Loop(n, , x) <body = b (int64 i, bool d, float[2] s) "
      "=> (bool e, float[2] t) { e = Identity(d) t = Mul(s, a) }>",

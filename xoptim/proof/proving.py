@@ -11,7 +11,7 @@ from typing import Final, Literal
 import onnx
 
 from xoptim.facts.assumptions import USUAL, Assumptions
-from xoptim.facts.dims import Dim, SymbolicDim, substitute
+from xoptim.facts.dims import Dim, SymbolicDim, is_anonymous, substitute
 from xoptim.facts.dtypes import is_float
 from xoptim.graph.propagate import quietly
 from xoptim.proof.denotations.casts import without_last_rounding
@@ -378,7 +378,9 @@ def _require_same_shape(first: Tensor, second: Tensor) -> None:
         raise Unproved("the element types differ")
     if first.shape != second.shape:
         texts = (f"[{', '.join(map(str, x.shape))}]" for x in (first, second))
-        raise _Differ(f"the shapes differ: {' and '.join(texts)}"[:200])
+        reason = f"the shapes differ: {' and '.join(texts)}"[:200]
+        is_open = any(is_anonymous(size) for size in (*first.shape, *second.shape))
+        raise Unproved(reason) if is_open else _Differ(reason)
 
 
 def _with_indices(branch: _Branch, place: int, tensor: Tensor) -> _Branch:

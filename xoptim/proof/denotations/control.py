@@ -87,9 +87,10 @@ def if_(call: Call) -> list[Tensor] | None:
 
 def _chosen(call: Call) -> list[Tensor]:
     truth = call.operand(0).at([0] * call.operand(0).rank)
-    if truth is ONE or truth is ZERO:
-        return _read(call, "then_branch" if truth is ONE else "else_branch", [], call.depth)
+    # a branch that never runs has to be valid as well
     branches = [_read(call, f"{name}_branch", [], call.depth) for name in ("then", "else")]
+    if truth is ONE or truth is ZERO:
+        return branches[0 if truth is ONE else 1]
     pairs = [*zip(*branches, strict=True)]
     for first, second in pairs:
         if (first.shape, first.dtype) != (second.shape, second.dtype):
@@ -174,6 +175,8 @@ def _written_out(cycle: _Cycle) -> tuple[list[Tensor], list[list[Tensor]]] | Non
     count = cycle.count
     if not isinstance(count, int) or count > _MAX_WRITTEN:
         return None
+    if count < 1:
+        cycle.outputs(0, ONE, cycle.first)  # a body that never runs has to be valid as well
     states = [*cycle.first]
     stacks: list[list[Tensor]] = []
     for index in range(count):
