@@ -40,6 +40,7 @@ from xoptim.operators.registry import (
 )
 
 register(Trait.MOVES, "Split")
+register(Trait.TAKES_EMPTY, "Split")
 register(Trait.VARIADIC, "Concat", "Split")
 register(Trait.KEEPS_FINITE, "Concat", "Split")
 register(Trait.KEEPS_FLOAT16, "Concat", "Split")

@@ -53,6 +53,7 @@ register(
     *("Acos", "Asin", "Atan", "Celu", "Cos", "Elu", "Log", "Mish", "Selu", "Sin", "Softplus"),
 )
 register(Trait.BOUNDS, "Clip")
+register(Trait.TAKES_EMPTY, "Clip")
 register(
     Trait.UNEVEN,
     *("Abs", "Cast", "Celu", "Clip", "Elu", "HardSigmoid", "HardSwish", "Not", "Reciprocal"),

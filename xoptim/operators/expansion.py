@@ -33,6 +33,7 @@ from xoptim.operators.protocols import Array, EvaluationNode, NodeContext, NodeV
 from xoptim.operators.registry import Trait, carries, counts, describes, register, steers, takes
 
 register(Trait.MOVES, "Expand", "Tile")
+register(Trait.TAKES_EMPTY, "Expand", "Tile")
 register(Trait.KEEPS_FINITE, "Expand", "Tile")
 counts("Expand", "Tile", "Pad")(no_operations)
 register(Trait.KEEPS_FLOAT16, "Expand", "Pad", "Tile")

@@ -47,6 +47,7 @@ from xoptim.operators.registry import (
 )
 
 register(Trait.MOVES, "Gather")
+register(Trait.TAKES_EMPTY, "Gather")
 register(Trait.KEEPS_FINITE, "Gather")
 register(Trait.INDEXES, "Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
 register(Trait.SAME_SHAPE, "ScatterElements", "ScatterND")

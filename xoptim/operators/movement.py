@@ -78,6 +78,10 @@ register(Trait.KEEPS_FINITE, *_VIEWS, "Transpose", "Trilu")
 register(Trait.SAME_SHAPE, "ReverseSequence", "Trilu")
 register(Trait.KEEPS_FLOAT16, *_VIEWS, "Transpose", "Trilu")
 register(Trait.KEEPS_NUMBER, *_VIEWS, "Transpose")
+register(
+    Trait.TAKES_EMPTY,
+    *("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Trilu", "Unsqueeze"),
+)
 register(Trait.BOUNDS, "Trilu")
 register(Trait.BOUNDS, "Trilu", domain="com.microsoft")
 takes({1: "keep"}, "Reshape")

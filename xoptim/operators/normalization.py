@@ -53,6 +53,8 @@ register(
 )
 register(Trait.HAS_BODY, "GroupNormalization", "MeanVarianceNormalization")
 register(Trait.TIES, "Hardmax")
+register(Trait.TAKES_EMPTY, "LayerNormalization", "LogSoftmax", "LpNormalization")
+register(Trait.TAKES_EMPTY, "RMSNormalization", "Softmax")
 takes({1: Indices(0, 1)}, "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
 _EMBEDDED: Final = {0: Indices(2, 0), 1: Indices(4, 0)}
 takes({**_EMBEDDED, 7: "mask", 8: Indices(3, 0)}, "EmbedLayerNormalization", domain="com.microsoft")

@@ -40,6 +40,11 @@ from xoptim.operators.registry import (
 register(Trait.REDUCES, *REDUCTIONS)
 register(Trait.ARG_REDUCES, *ARG_REDUCTIONS)
 register(Trait.SAME_SHAPE, "CumSum")
+register(
+    Trait.TAKES_EMPTY,
+    *("CumSum", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin"),
+    "ReduceProd",
+)
 register(Trait.KEEPS_FLOAT16, "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum")
 register(Trait.KEEPS_NUMBER, "ReduceMax", "ReduceMean", "ReduceMin")
 register(Trait.HAS_BODY, "ReduceL1", "ReduceLogSum")

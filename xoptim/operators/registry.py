@@ -58,6 +58,7 @@ class Trait(Enum):
     TREES = "evaluates trees that compare features with stored numbers"
     ROUNDS = "rounds its results, so that kernels differ in the last digits"
     HAS_BODY = "its function body in the ONNX standard says what it computes with real numbers"
+    TAKES_EMPTY = "onnxruntime takes operands without elements, and returns none for them"
     ROUNDS_BY_POSITION = "onnxruntime rounds elements at the end of a tensor differently"
     RANDOM = "makes random numbers"
     NON_DETERMINISTIC = "the same inputs need not give the same outputs"

@@ -22,6 +22,7 @@ from xoptim.operators.protocols import NodeContext, Results
 from xoptim.operators.registry import ALL_OPERANDS, Trait, carries, infers, register, steers, takes
 
 register(Trait.KEEPS_NUMBER, "OptionalGetElement", "SequenceAt")
+register(Trait.TAKES_EMPTY, "SequenceAt")
 takes({1: "zero"}, "SequenceAt", "SequenceErase")
 takes({2: "zero"}, "SequenceInsert")
 takes({1: "one"}, "SplitToSequence")
