@@ -167,11 +167,10 @@ def _give_up_output() -> None:
 @schema_option()
 @click.version_option(__version__, prog_name="xopt")
 def xopt(config: str | None, no_config: bool) -> None:
-    """Optimize ONNX models, and verify each result against the original.
-
-    \b
+    """\b
+    Optimize ONNX models, and verify each result against the original.
     xopt model.onnx        optimize, verify, write model.opt.onnx (options: xopt optimize -h)
-    xopt fast model.onnx   the same with -O: fastest for ONNX Runtime, with its contrib operators
+    xopt fast model.onnx   the same with -O: fastest for ONNX Runtime, with its contrib operators.
     """
 
 

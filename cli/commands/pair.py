@@ -95,12 +95,13 @@ class _PairChoices:
 
 @command("pair", encoder=MODEL, decoder=MODEL)
 def pair_command(encoder: Path, decoder: Path, choices: _PairChoices) -> int:
-    """Move what DECODER computes from results of ENCODER alone into ENCODER.
+    """Compute keys and values of cross attention once, in ENCODER.
 
     A decoder multiplies the encoder's result by the weights of keys and values in each layer, for
-    each token. The written encoder does so once, and the written decoder reads these results as
-    inputs. Optimize both models first. By default, inputs are linked that have the name of an
-    output of ENCODER, and encoder_hidden_states with last_hidden_state.
+    each token. What DECODER computes from results of ENCODER alone is moved into ENCODER, which
+    runs once; the written decoder reads these results as inputs. Optimize both models first. By
+    default, inputs are linked that have the name of an output of ENCODER, and
+    encoder_hidden_states with last_hidden_state.
 
     Exit code 1 when there is nothing to move, or the results differ and are not written, 3 when
     they are written but not verified.

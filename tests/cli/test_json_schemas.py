@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 import xoptim
 from lab.json_schemas import DOCUMENTS, TypeSchemas, descriptions, schema_of, text
 from tests.cli.command import Outcome, Xopt, check_document, closed_schema, write
+from tests.preparation.test_pairing import DECODER, ENCODER
 from xoptim import XoptimError
 from xoptim.api.schemas import FILE, VERSION, schema_names
 from xoptim.cli.commands import COMMANDS
@@ -50,6 +51,10 @@ CASES: dict[str, dict[str, tuple[int, tuple[str, ...]]]] = {
     "apply": {
         "written": (0, ("model.onnx", "NegNeg", "--at", "b", "-o", "out.onnx")),
         "no match": (1, ("model.onnx", "NegNeg", "--at", "c", "-o", "out.onnx")),
+    },
+    "pair": {
+        "moved": (0, ("encoder.onnx", "decoder.onnx", "-o", "out")),
+        "not verified": (0, ("encoder.onnx", "decoder.onnx", "-o", "out", "--no-verify")),
     },
     "bench": {
         "one": (0, ("model.onnx", *QUICK)),
@@ -123,6 +128,8 @@ def models(monkeypatch: pytest.MonkeyPatch, xopt: Xopt, bad_patterns: None) -> N
     write(NOTHING, "nothing.onnx")
     write(UNKNOWN, "unknown.onnx")
     write(INFINITE, "infinite.onnx")
+    write(ENCODER, "encoder.onnx")
+    write(DECODER, "decoder.onnx")
     monkeypatch.setenv("DUMPPATTERNS", "dumps")
     assert xopt("model.onnx", *WRONG, "-o", "dumped.onnx").code == 0
     monkeypatch.delenv("DUMPPATTERNS")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from xoptim.precision.unseen import typical_spread, unseen_errors
+from xoptim.precision.unseen import random_errors, typical_spread, unseen_errors
 
 MANY = 100_000
 """Number of elements of an output."""
@@ -33,6 +33,11 @@ def test_few_samples_leave_more_room_than_many() -> None:
     rooms = [unseen(*[1.0] * count) for count in (1, 2, 10, 100)]
     assert rooms == sorted(rooms, reverse=True)
     assert rooms == pytest.approx([1.47, 1.32, 1.13, 1.04], abs=0.02)
+
+
+def test_the_spread_of_errors_on_random_samples_does_not_count() -> None:
+    for smallest in (0.0, 0.001, 0.03):
+        assert random_errors([(smallest, 0.1), (0.03, 0.2)], 4) == pytest.approx((0.0375, 0.25))
 
 
 def test_errors_that_vary_leave_more_room() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx.reference import ReferenceEvaluator
 
 import xoptim
 from tests.operators.inference.oracle import check_run
@@ -144,6 +145,7 @@ def _wrong_numbers(
             difference
             and is_specified(drawn.model, dict(feeds), wanted, difference)
             and not _is_noise(drawn, feeds, result, report)
+            and not _is_kernel_error(drawn, feeds, got, report)
         ):
             return f"{difference}\non {describe(dict(feeds))}"
     return ""
@@ -162,6 +164,27 @@ def _is_noise(
         ).status
         != "different"
     )
+
+
+def _is_kernel_error(
+    drawn: Drawn, feeds: Mapping[str, Value], got: list[Value] | str, report: OptimizationReport
+) -> bool:
+    """Whether the reference implementation of ONNX computes the same from the original as
+    onnxruntime from the result.
+
+    onnxruntime's CPU provider computes most 16-bit operators in 32 bits, and drops pairs of the
+    casts between them: ``x - x`` may then be the rounding error of one of both.
+    """
+    halves = {"float16"} & {
+        str(np.asarray(value).dtype) for value in got if not isinstance(got, str)
+    }
+    if isinstance(got, str) or not halves:
+        return False
+    try:
+        wanted = ReferenceEvaluator(drawn.model).run(None, dict(feeds))
+    except Exception:  # it lacks operators
+        return False
+    return not _difference(drawn, list(wanted), got, report)
 
 
 def _overrides(model: onnx.ModelProto, feeds: Mapping[str, Value]) -> bool:

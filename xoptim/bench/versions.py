@@ -306,11 +306,10 @@ def _started(version: _Version, model: str, task: Mapping[str, Any]) -> Iterator
         encoding="utf-8",
     )
     try:
-        with process:
-            session = VersionProcess(process, version.requested, model)
-            session.load(task)
-            yield session
-            process.kill()  # its session may take long to end, and holds no data
-    except BaseException:
-        process.kill()
-        raise
+        session = VersionProcess(process, version.requested, model)
+        session.load(task)
+        yield session
+    finally:
+        process.kill()  # its session may take long to end, and holds no data
+        with suppress(BrokenPipeError):  # a question that it never read
+            process.communicate()

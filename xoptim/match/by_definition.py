@@ -20,7 +20,7 @@ from xoptim.match.easy import EasyPatternOptimization, Match
 from xoptim.match.rewrite import Phase
 from xoptim.match.trace import Optional, PatternBuilder, Scalar, Symbol
 from xoptim.match.view import GraphView, PatternRewriter
-from xoptim.operators.definitions import DefinedOperator, defined, defined_operator
+from xoptim.operators.definitions import DefinedOperator, defined, defined_operator, place_of
 
 HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _LARGEST: Final = 1e30
@@ -163,6 +163,7 @@ class FusionByDefinition(_ByDefinition):
             if step.op_type == "Constant":
                 values[step.outputs[0]] = _constant(g, step, uses, factors)
             else:
+                g.place = place_of(self.domain, self.operator, step.outputs[0])
                 results = _call(g, step, [values[name] for name in step.inputs], uses)
                 named = results if isinstance(results, tuple) else (results,)
                 values.update(zip(step.outputs, named, strict=True))

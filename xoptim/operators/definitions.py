@@ -4,15 +4,19 @@ A family states the definition of an operator once. Lowerings write its nodes, f
 them, and verification computes them in float64.
 """
 
+import inspect
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import onnx
 from onnx import FunctionProto
 
 from xoptim.facts.attributes import decode_attribute
 from xoptim.operators.registry import operator_of, record
+
+_PLACES: Final[dict[str, tuple[str, int]]] = {}
+"""The file and the line of each definition, by its text."""
 
 
 class DefinedOperator(NamedTuple):
@@ -40,6 +44,19 @@ def defines(text: str, domain: str = "") -> None:
     operator = record(domain, text.split(maxsplit=1)[0])
     assert not operator.body, f"two definitions of {text.split(maxsplit=1)[0]}"
     operator.body = text
+    frame = inspect.currentframe()
+    if frame is not None and frame.f_back is not None:
+        _PLACES[text] = frame.f_back.f_code.co_filename, frame.f_back.f_lineno
+
+
+def place_of(domain: str, op_type: str, result: str) -> tuple[str, int] | None:
+    """The file and the line that state a result of a definition; ``None`` if a pack states it."""
+    text = operator_of(domain, op_type).body
+    lines = [line.partition("=")[0].split() for line in text.splitlines()]
+    if text not in _PLACES or [result] not in lines:
+        return None
+    file, first = _PLACES[text]
+    return file, first + lines.index([result])
 
 
 def defined(domain: str, op_type: str) -> DefinedOperator | None:

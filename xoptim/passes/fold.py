@@ -29,7 +29,7 @@ from xoptim.passes.fold_conditions import (
     stays,
     widens,
 )
-from xoptim.passes.growth import Growth, copied, expanded_bytes, freed, stored_bytes, write_expanded
+from xoptim.passes.growth import Growth, copied, freed, stored_bytes, write_expanded
 
 Send: TypeAlias = Callable[..., None]
 """Sends an event: its kind, the name of the pass, and details."""
@@ -103,7 +103,7 @@ class WriteExpanded(Step):
         growth.added += stored_bytes(model) - before
         for node, size in sizes.items():
             delta = size - (0 if node.graph is None else freed(node.graph, [node], {}))
-            growth.refuse(node, delta, expanded_bytes(model))
+            growth.refuse(node, delta)
             self._send("refused", "fold", node=node, text=_TOO_LARGE, level=10)
         return len(sizes)
 

@@ -68,7 +68,7 @@ class Unfolded(JsonResult):
         operators: number of nodes by operator.
         size: bytes that folding them would add.
         allowed: bytes that folding may add.
-        used: bytes of these that folding had added when it refused the last node.
+        used: bytes of these by which the constants in the file are larger than those given.
         copies: number of nodes for which there was room, but whose operands stay in the model.
     """
 
@@ -96,7 +96,7 @@ class Growth:
         )
         self._refused: dict[Node, int] = {}
         self._copies: set[Node] = set()  # refused nodes that would fit
-        self._used = 0  # `added` at the last refusal of another node
+        self.used = 0  # bytes of the constants in the file, beyond those that were given
         # Whether large results are postponed: many small constants let more patterns match than a
         # large one of as many bytes
         self.postpones_large = False
@@ -132,14 +132,10 @@ class Growth:
         self.has_postponed |= self.postpones_large
         return False
 
-    def refuse(self, node: Node, delta: int, expanded: int = 0) -> None:
-        """Count a node that stays because its result is too large.
-
-        ``expanded``: bytes by which repeating constants grow when the file is written.
-        """
+    def refuse(self, node: Node, delta: int) -> None:
+        """Count a node that stays because its result is too large."""
         self._refused[node] = delta
         self._copies.discard(node)
-        self._used = max(0, self.added + expanded)
 
     def unfolded(self) -> Unfolded | None:
         """The nodes that were refused and are still in the model, ``None`` when there is none."""
@@ -150,7 +146,7 @@ class Growth:
             dict(sorted(Counter(node.op_type for node in sizes).items())),
             sum(sizes.values()),
             self.allowed,
-            self._used,
+            self.used,
             len(self._copies & sizes.keys()),
         )
 
@@ -224,22 +220,13 @@ class NoteGrowth(Step):
             size = sum(
                 tensor.nbytes for graph in model.graphs() for tensor in graph.initializers.values()
             )
+            self.growth.used = max(0, size - self.growth.base)
             text = (
                 f"{self.growth.base} bytes of constants given, {self.growth.added} added, {size} "
                 "in all"
             )
             entries.add(key=_ENTRY, value=text)
         return 0
-
-
-def expanded_bytes(model: Model) -> int:
-    """Bytes by which the repeating constants of a model grow when the file is written."""
-    return sum(
-        tensor.nbytes - tensor.stored_bytes
-        for graph in model.graphs()
-        for tensor in graph.initializers.values()
-        if isinstance(tensor, ExpandedTensor)
-    )
 
 
 def write_expanded(model: Model, limit: int | None) -> dict[Node, int]:

@@ -13,7 +13,7 @@ from xoptim.precision.float16_io import with_float16_feeds
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.samples import Samples
 from xoptim.precision.slices import Origins, OutputSlices, output_origins
-from xoptim.precision.unseen import unseen_errors
+from xoptim.precision.unseen import random_errors, unseen_errors
 from xoptim.system.machine import release_memory
 from xoptim.verification.errors import ChoiceError
 from xoptim.verification.session import Session, Value
@@ -123,6 +123,8 @@ class FloatReference:
 
     def unseen(self, errors: Iterable[Errors]) -> Errors:
         """The errors that other values like some of the samples rarely exceed."""
+        if self.samples.are_random:
+            return random_errors(errors, self.samples.count)
         return unseen_errors(errors, self._element_counts(), self.samples.count)
 
     def unseen_errors_of(self, model: onnx.ModelProto, folder: Path | None) -> Errors:

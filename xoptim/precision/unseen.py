@@ -16,6 +16,24 @@ _NARROWEST: Final = 1 / 8
 """Part of the largest error that smaller ones count as: errors near 0 say little about large
 ones.
 """
+_RANDOM_SHARE: Final = 0.4
+"""Part of the allowed error that is kept back with random samples, divided by the square root of
+their number.
+"""
+
+
+def random_errors(errors: Iterable[Sequence[float]], sample_count: int) -> tuple[float, ...]:
+    """The largest error of each slice, and a reserve.
+
+    Errors on random samples vary with their sizes and numbers. So their spread says nothing about
+    real values.
+
+    Args:
+        errors: the errors of the slices on each random sample that was measured.
+        sample_count: the number of samples on which a choice is measured in the end.
+    """
+    reserve = 1 - _RANDOM_SHARE / math.sqrt(sample_count)
+    return tuple(max(slice_errors) / reserve for slice_errors in zip(*errors, strict=True))
 
 
 def unseen_errors(
