@@ -41,10 +41,10 @@ _NAMES: Final[Mapping[Grade, str]] = {
         FastGelu Float16Compute Float16DequantizeLinear Float16Function Float16TransposeMatMul
         ForkMovements FusedGemm FusedMatMul FusedMatMulDiv FusedMatMulTranspose GatherAttention
         GatherSliceRegion GathersElementwise GemmAdd GemmMul GemmTranspose GemmZeroBias Idempotent
-        IdentityReduce InstanceNormalization LayerNormalization LayerNormalizationChannels
-        LayerNormalizationOrt LayerNormalizationRow LeakyRelu LogSoftmaxExp LowerArgMin
-        LowerAutoPadAveragePool LowerAutoPadConv LowerAutoPadMaxPool LowerAveragePool LowerBiasGelu
-        LowerCeil LowerCelu LowerChannelLayerNormalization LowerContribQLinearConv LowerCumSum
+        IdentityReduce InstanceNormalization LayerNormalization LayerNormalizationOrt
+        LayerNormalizationRow LeakyRelu LogSoftmaxExp LowerArgMin LowerAutoPadAveragePool
+        LowerAutoPadConv LowerAutoPadMaxPool LowerAveragePool LowerBiasGelu LowerCeil LowerCelu
+        LowerChannelLayerNormalization LowerContribQLinearConv LowerCumSum
         LowerDynamicQuantizeMatMul LowerEinsum LowerEinsumMany LowerEinsumOne LowerElu LowerExpand
         LowerFusedConv LowerFusedGemm LowerFusedMatMul LowerGlobalAveragePool LowerGlobalMaxPool
         LowerHardSigmoid LowerInstanceNormalizationRank LowerIsNaNWhere LowerKeepdims LowerLRN
@@ -80,9 +80,9 @@ _NAMES: Final[Mapping[Grade, str]] = {
         Int8Blocks LRNConv LatentKeys LatentValues LayerNormalizationBias LayerNormalizationScale
         LowerBatchNormalization LowerConvTranspose LowerFastGelu LowerGelu LowerHardSwish
         LowerLayerNormalization LowerMatMulNBits LowerRMSNormalization LowerTrilu MatMulAddMul
-        MatMulConcat MatMulConv MatMulMatMulAdd MatMulMul MatMulReshapeBatchNormalization
-        MatMulSplit MulAddConv MulAddMul MulMatMul PackedAttention RMSNormalization
-        RMSNormalizationMul ReshapeGemmReshape ScalerGemm SelectionConv SharedConvBatchNormalization
+        MatMulConcat MatMulMatMulAdd MatMulMul MatMulReshapeBatchNormalization MatMulSplit
+        MulAddConv MulAddMul MulMatMul PackedAttention RMSNormalization RMSNormalizationMul
+        ReshapeGemmReshape ScalerGemm SelectionConv SharedConvBatchNormalization
         SimplifiedLayerNormalization SimplifiedLayerNormalizationMul SinkGroupQueryAttention
         SmoothedNormalization TanhGroupQueryAttention
     """,
