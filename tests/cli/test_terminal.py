@@ -146,6 +146,11 @@ def lines_of(folder: Path) -> dict[str, list[Sequence[str]]]:
             ["bad.onnx", "-o", "a.onnx"],
             ["missing.onnx", "-o", "b.onnx"],
         ],
+        "pair": [
+            ["bad.onnx", "other.onnx", "-o", "pair", "--link", f"{bad('x')}={bad('y')}"],
+            ["bad.onnx", "other.onnx", "-o", "pair", "--link", f"{bad('x')}={bad('n')}"],
+            ["bad.onnx", "other.onnx", "-o", "pair"],
+        ],
         "check": [["bad.onnx", "unknown.onnx"]],
         "list": [["--with", bad("P")], ["--has", bad("P")], [bad("P")]],
         "replay": [["dump"], [bad("dump")]],
