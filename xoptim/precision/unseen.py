@@ -16,6 +16,8 @@ _NARROWEST: Final = 1 / 8
 """Part of the largest error that smaller ones count as: errors near 0 say little about large
 ones.
 """
+_LARGEST: Final = 1e300
+"""Errors of this size and beyond, of a metric of the caller, would overflow."""
 
 
 def unseen_errors(
@@ -59,7 +61,7 @@ def _unseen_error(errors: Sequence[float], spread: float, sample_count: int) -> 
     about the others.
     """
     largest = max(errors)
-    if not 0 < largest < math.inf:
+    if not 0 < largest < _LARGEST:
         return largest
     logarithms = [math.log(max(error, _NARROWEST * largest)) for error in errors if error]
     mean = math.fsum(logarithms) / len(logarithms)
