@@ -75,7 +75,8 @@ def test_a_size_that_the_decoder_alone_fixes_is_not_declared() -> None:
 
 
 def test_nothing_is_moved_for_nodes_that_nothing_reads() -> None:
-    decoder = DECODER.replace("z = MatMul", "idle = Sigmoid(keys) more = Sin(k) z = MatMul")
+    idle = "most = ReduceMax <keepdims = 0> (y) idle = Mul(k, most)"
+    decoder = DECODER.replace("z = MatMul", f"{idle} z = MatMul")
     after = moved(ENCODER, decoder)
     assert [result.result for result in after.moved] == ["keys"]
     assert op_types(after.decoder) == ["MatMul"]
