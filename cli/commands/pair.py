@@ -148,9 +148,11 @@ def _targets(encoder: Path, decoder: Path, folder: Path) -> list[Path]:
         raise click.UsageError(f"{str(folder)!r} is not a folder")
     folder.mkdir(exist_ok=True)
     targets = [folder / model.name for model in (encoder, decoder)]
-    for target, model in zip(targets, (encoder, decoder), strict=True):
-        if target.exists() and target.samefile(model):
+    for target in filter(Path.exists, targets):
+        if any(target.samefile(model) for model in (encoder, decoder)):  # also by a link
             raise click.UsageError(f"{str(target)!r} is an input; write to another folder")
+    if len({target.resolve() for target in targets}) < len(targets):
+        raise click.UsageError(f"{' and '.join(map(str, targets))} are the same file; remove one")
     return [writable(target) for target in targets]
 
 

@@ -1,6 +1,6 @@
 """Sums of matrix products and biases, from which recurrent cells compute their gates."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -168,10 +168,10 @@ class SumReader:
             if source != name:
                 self.columns(name)
                 return [(source, first + start, first + end)]
-        if is_op(node, "Add") and self._keeps_columns(node):
+        if is_op(node, "Add") and self._keep_columns(node, node.input):
             self.nodes[node] = None
             return [(operand, start, end) for operand in node.input]
-        if is_op(node, "MatMul", "Gemm"):
+        if is_op(node, "MatMul", "Gemm") and self._keep_columns(node, node.input[2:]):
             product = self._product(node, start, end)
             if product is not None:
                 total.terms += product
@@ -182,10 +182,10 @@ class SumReader:
         total.others.append(columns)
         return []
 
-    def _keeps_columns(self, node: Node) -> bool:
-        """Whether the operands that are not constant have as many columns as the sum."""
+    def _keep_columns(self, node: Node, summands: Sequence[str]) -> bool:
+        """Whether the summands of a node that are not constant have as many columns as the sum."""
         size = size_along(self._g, node.output[0], 1)
-        varying = [name for name in node.input if not self._g.is_constant(name)]
+        varying = [name for name in summands if name and not self._g.is_constant(name)]
         return isinstance(size, int) and all(
             self._g.info(name).rank == 2 and size_along(self._g, name, 1) == size
             for name in varying
@@ -259,7 +259,8 @@ class SumReader:
         size = size_along(g, x, 2)
         if g.info(x).rank != _TENSOR or g.info(weights).rank != 2 or not isinstance(size, int):
             return False
-        if not g.is_constant(weights):
+        columns = size_along(g, gather.output[0], 1)  # a bias may copy a single one
+        if not g.is_constant(weights) or size_along(g, weights, 1) != columns:
             return False
         block = Block(weights, False, (0, size), (start, end))
         total.terms.append(Term(Source(x, position.axis, position.place), "", block))

@@ -221,6 +221,7 @@ class LowerContribUniquePattern(_LowerOtherDomain):
     1. x is not a vector of floats (checked by the matcher).
     """
 
+    exactness = "finite"  # the kernel of the standard operator drops numbers between NaN
     min_opset = 11
     operand_types = {"x": frozenset((TensorProto.FLOAT,))}  # (1)
     operand_ranks = {"x": 1}  # (1)

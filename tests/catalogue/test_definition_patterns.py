@@ -44,6 +44,8 @@ TEXTS = [
     "Soft (x) => (y) { y = Softmax(x) }",
     "Bent <a: float = 0.1> (x) => (y) { t = LeakyRelu <alpha: float = @a> (x) "
     "y = Elu <alpha: float = @a> (t) }",
+    "Times <a: float = 2.0, b: float = 1.0> (x) => (y) { c = Constant <value_float: float = @a> () "
+    "d = Constant <value_float: float = @b> () p = Mul(x, c) y = Div(p, d) }",
 ]
 OPERATORS = {
     "acme::Gate": Operator(definition=onnx.parser.parse_function(GATE), kinks=(2.0,)),
@@ -111,6 +113,16 @@ def test_an_attribute_that_is_used_twice() -> None:
         assert len(fused.graph.node) == count
 
 
+@pytest.mark.parametrize("dtype", ["float", "int64"])
+def test_a_definition_that_only_multiplies_keeps_its_last_factor(dtype: str) -> None:
+    """Its attributes are floats, which integers do not become."""
+    text = f"agraph ({dtype}[n] x) => ({dtype}[n] y) <{dtype} c = {{4}}> {{ y = Div(x, c) }}"
+    after = optimize(parse(text, 12, domains={"acme": 1}), patterns=["FuseAcmeTimes"], strict=True)
+    assert nodes(after) == (["Times"] if dtype == "float" else ["Div"])
+    if dtype == "float":
+        assert {a.name: a.f for a in after.graph.node[0].attribute} == {"a": 1.0, "b": 4.0}
+
+
 def test_an_operator_set_with_another_meaning() -> None:
     """Softmax works along the last axis from operator set 13 on, along all axes before."""
     call = f"{HEAD} {{ y = acme.Soft(x) }}"
@@ -142,7 +154,9 @@ def test_neither_is_in_a_preset() -> None:
     assert "FuseAcmeGate" not in installed_patterns(), "it belongs to the operators in use"
     names = {pattern.name() for pattern in select("all+lower") if "Acme" in pattern.name()}
     operators = {name.partition("Acme")[2] for name in names}
-    assert operators == {"Gate", "Halves", "Soft", "Bent"}, "the others have no plain nodes"
+    assert operators == {"Gate", "Halves", "Soft", "Bent", "Times"}, (
+        "the others have no plain nodes"
+    )
 
 
 def test_it_is_computed_in_float64() -> None:

@@ -147,9 +147,9 @@ def lines_of(folder: Path) -> dict[str, list[Sequence[str]]]:
             ["missing.onnx", "-o", "b.onnx"],
         ],
         "pair": [
-            ["bad.onnx", "other.onnx", "-o", "paired"],
-            ["bad.onnx", "other.onnx", "-o", "paired", "--link", f"{bad('p')}={bad('q')}"],
-            ["bad.onnx", "other.onnx", "-o", "paired", "--link", BAD],
+            ["bad.onnx", "other.onnx", "-o", "pair", "--link", f"{bad('x')}={bad('y')}"],
+            ["bad.onnx", "other.onnx", "-o", "pair", "--link", f"{bad('x')}={bad('n')}"],
+            ["bad.onnx", "other.onnx", "-o", "pair"],
         ],
         "check": [["bad.onnx", "unknown.onnx"]],
         "list": [["--with", bad("P")], ["--has", bad("P")], [bad("P")]],

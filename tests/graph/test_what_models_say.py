@@ -55,6 +55,17 @@ def test_shapes_that_follow_from_a_default_are_not_believed() -> None:
     assert load_model(proto).graph.info_of("t").static_shape == (2, 8), "a constant"
 
 
+@pytest.mark.parametrize("shape", [["n", 2], None])
+def test_sizes_of_a_default_are_not_those_that_a_caller_feeds(
+    shape: list[str | int] | None,
+) -> None:
+    model = parse("agraph (float[n,2] x) => (int64[m] y) <float[1,2] x = {1, 2}> { y = Shape(x) }")
+    model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", FLOAT, shape))
+    feeds = {"x": np.ones((3, 2), np.float32)}
+    (expected,), (actual,) = (run(m, feeds) for m in (model, optimize(model)))
+    assert expected.tolist() == actual.tolist() == [3, 2]
+
+
 def test_new_nodes_depend_on_the_caller_as_well() -> None:
     model = load(RESHAPED, domains={"test": 1})
     graph = model.graph

@@ -22,6 +22,7 @@ def test_no_error_is_expected_where_none_was_measured() -> None:
 
 def test_an_error_without_limit_stays_without_limit() -> None:
     assert unseen(0.01, math.inf) == math.inf
+    assert unseen(0.01, 1e308) == 1e308, "of a metric of the caller"
 
 
 def test_slices_are_expected_one_by_one() -> None:

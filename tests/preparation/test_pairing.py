@@ -68,6 +68,31 @@ def test_sizes_have_the_names_of_the_encoder() -> None:
     assert [dim.dim_param or dim.dim_value for dim in dims] == ["b", 4, "s"]
 
 
+def test_a_size_that_the_decoder_alone_fixes_is_not_declared() -> None:
+    decoder = DECODER.replace("float[b,n,4] h", "float[2,n,4] h").replace("[b,t", "[2,t")
+    dims = moved(ENCODER, decoder).encoder.graph.output[1].type.tensor_type.shape.dim
+    assert [dim.dim_param or dim.dim_value for dim in dims] == [0, 4, "s"]
+
+
+def test_nothing_is_moved_for_nodes_that_nothing_reads() -> None:
+    idle = "most = ReduceMax <keepdims = 0> (y) idle = Mul(k, most)"
+    decoder = DECODER.replace("z = MatMul", f"{idle} z = MatMul")
+    after = moved(ENCODER, decoder)
+    assert [result.result for result in after.moved] == ["keys"]
+    assert op_types(after.decoder) == ["MatMul"]
+
+
+def test_random_numbers_of_a_branch_stay_in_the_decoder() -> None:
+    decoder = parse(f"""agraph (float[b,t,4] y, float[b,n,4] h) => (float[b,t,n] z) <{WEIGHTS}> {{
+        most = ReduceMax <keepdims = 0> (h) c = Cast <to = 9> (most)
+        v = If (c) <then_branch = yes () => (float[4,4] p) {{
+            p = RandomNormal <shape = [4, 4]> () }}, else_branch = no () => (float[4,4] q) {{
+            q = Identity(w) }}>
+        k = MatMul(h, v) keys = Transpose <perm = [0, 2, 1]> (k) z = MatMul(y, keys)
+    }}""")
+    assert not pair(parse(ENCODER), decoder)[1].moved
+
+
 def test_inputs_are_linked_by_the_names_of_transformers_or_as_stated() -> None:
     encoder = ENCODER.replace(" h", " last_hidden_state")
     decoder = DECODER.replace(" h", " encoder_hidden_states").replace(
@@ -216,6 +241,20 @@ def test_external_data_of_another_folder(
             pair(encoder, decoder)
     else:
         assert pair(encoder, decoder)[1].moved
+
+
+@pytest.mark.parametrize("kinds", [("seq(float[n])", "seq(int64[n])"), ("float", "seq(float[n])")])
+def test_containers_that_do_not_fit_each_other(kinds: tuple[str, str]) -> None:
+    encoder = parse(f"agraph ({kinds[0]} x) => ({kinds[0]} h) {{ h = Identity(x) }}")
+    decoder = parse(f"agraph ({kinds[1]} h) => ({kinds[1]} y) {{ y = Identity(h) }}")
+    with pytest.raises(ModelError, match="'h' have different types"):
+        pair(encoder, decoder)
+
+
+def test_an_output_of_the_decoder_that_no_node_computes() -> None:
+    decoder = parse(DECODER.replace("=> (", "=> (float[b,t,4] y, "))
+    with pytest.raises(ModelError, match=r"computes its output 'y'; .* --drop-output y"):
+        pair(parse(ENCODER), decoder)
 
 
 def test_the_models_are_left_unchanged() -> None:

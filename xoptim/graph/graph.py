@@ -283,7 +283,8 @@ class Graph:
         self.initializers[name] = tensor
         self.names.used.add(name)
         if name in self.overridable:
-            self.facts.learn(name, Info(tensor.dtype, tensor.shape))
+            # a caller may feed another size than the default's where the declaration allows it
+            self.facts.learn(name, Info(tensor.dtype, self.declared_inputs[name].shape))
             self.facts.mark_dependent((name,))
         else:
             self.facts.learn(name, tensor.info())

@@ -183,7 +183,8 @@ class FusionByDefinition(_ByDefinition):
             is_huge = is_number and not abs(first) < _LARGEST
             is_tiny = name in factors and not abs(first) * _LARGEST > 1
             is_rounded = is_number and not fits(g, m[operator.body.input[0]], first)
-            if first is None or is_huge or is_tiny or is_rounded:
+            is_integer = isinstance(default, float) and isinstance(first, int)
+            if first is None or is_huge or is_tiny or is_rounded or is_integer:
                 return self.none(m.nodes[-1], msg=f"{first} is out of range for {name}")
             attributes[name] = first
         return m.derive(attributes=attributes)
@@ -265,14 +266,21 @@ def _values(g: GraphView, m: Match, parameter: str) -> list[Any]:
 
 
 def _factors(body: FunctionProto) -> set[str]:
-    """The attributes that are constants of a definition, by which it multiplies or divides only."""
+    """The attributes that are constants of a definition, by which it multiplies or divides only.
+
+    A definition that only multiplies an operand keeps its last factor: a pattern needs a node.
+    """
     places: dict[str, str] = {}
     others: set[str] = set()
+    multiples = {*body.input}
     for node in body.node:
         if node.op_type == "Constant" and node.attribute[0].ref_attr_name:
             places[node.output[0]] = node.attribute[0].ref_attr_name
         elif node.op_type in ("Mul", "Div"):
             others.update(node.input[:1])
+            if node.input[0] in multiples and node.input[1] in places:
+                multiples.update(node.output)
+                others.update(node.input if node.output[0] in body.output else ())
         else:
             others.update(node.input)
     return {name for constant, name in places.items() if constant not in others}

@@ -20,6 +20,8 @@ _RANDOM_SHARE: Final = 0.4
 """Part of the allowed error that is kept back with random samples, divided by the square root of
 their number.
 """
+_LARGEST: Final = 1e300
+"""Errors of this size and beyond, of a metric of the caller, would overflow."""
 
 
 def random_errors(errors: Iterable[Sequence[float]], sample_count: int) -> tuple[float, ...]:
@@ -77,7 +79,7 @@ def _unseen_error(errors: Sequence[float], spread: float, sample_count: int) -> 
     about the others.
     """
     largest = max(errors)
-    if not 0 < largest < math.inf:
+    if not 0 < largest < _LARGEST:
         return largest
     logarithms = [math.log(max(error, _NARROWEST * largest)) for error in errors if error]
     mean = math.fsum(logarithms) / len(logarithms)

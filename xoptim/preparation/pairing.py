@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import onnx
-from onnx import ModelProto, ValueInfoProto
+from onnx import ModelProto, TypeProto, ValueInfoProto
 
 from xoptim.facts.errors import ModelError
 from xoptim.facts.json_results import JsonResult
@@ -20,7 +20,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.splice import inline_functions
-from xoptim.graph.walk import reads
+from xoptim.graph.walk import all_nodes, reads
 from xoptim.operators.costs import CostKind
 from xoptim.operators.registry import Trait, has_trait, is_deterministic, operator_of
 from xoptim.preparation.joining import joined
@@ -137,12 +137,16 @@ def paired(
         folder: of the external data of both.
 
     Raises:
-        ModelError: the models import different operator sets.
+        ModelError: the models import different operator sets, or no node computes an output of the
+            decoder.
     """
     _check_opsets(encoder, decoder)
     if decoder.functions:
         decoder = inline_functions(decoder)
     graph = load_model(decoder, folder).graph
+    graph.suspect(graph.nodes)
+    graph.sweep()  # a result is not moved for nodes that nothing reads
+    _check_outputs(graph)
     results = _frontier(graph, links)
     if not results:
         return Pair(encoder, decoder, links)
@@ -193,17 +197,22 @@ def _producer(graph: Graph, result: str) -> Node:
 def _name_dimensions(part: ModelProto, encoder: ModelProto, links: Mapping[str, str]) -> None:
     """Declare the outputs of a part with the encoder's names of dimensions, and nothing else, in
     place: the same name may mean other dimensions in the decoder.
+
+    A size that the decoder fixes, and the encoder does not, is not declared.
     """
     values = {value.name: value for value in (*encoder.graph.input, *encoder.graph.output)}
-    names = dict[str, str]()
+    names, fixed = dict[str, str](), set[int]()
     for value in part.graph.input:
         other = values[links[value.name]]
         for dim, same in zip(dimensions(value.type), dimensions(other.type), strict=False):
-            names.setdefault(dim.dim_param, same.dim_param)
+            if dim.dim_param:
+                names.setdefault(dim.dim_param, same.dim_param)
+            elif not same.dim_value:
+                fixed.add(dim.dim_value)
     for value in part.graph.output:
         for dim in dimensions(value.type):
             name = names.get(dim.dim_param, "")
-            if dim.dim_param:
+            if dim.dim_param or dim.dim_value in fixed:
                 dim.Clear()
             if name:
                 dim.dim_param = name
@@ -212,15 +221,20 @@ def _name_dimensions(part: ModelProto, encoder: ModelProto, links: Mapping[str, 
 
 def _check_fits(read: ValueInfoProto, written: ValueInfoProto) -> None:
     """Raise for an input whose type, rank or numbers of elements differ from those of a value."""
-    first, second = (value.type.tensor_type for value in (read, written))
+    kinds, elements = zip(*(_elements(value.type) for value in (read, written)), strict=True)
+    first, second = elements
     dims = [[*dimensions(value.type)] for value in (read, written)]
     known = first.HasField("shape") and second.HasField("shape")
     sizes = zip(*dims, strict=False)
-    differ = first.elem_type != second.elem_type or (
-        known
-        and (
-            len(dims[0]) != len(dims[1])
-            or any(a.dim_value and b.dim_value and a.dim_value != b.dim_value for a, b in sizes)
+    differ = (
+        kinds[0] != kinds[1]
+        or first.elem_type != second.elem_type
+        or (
+            known
+            and (
+                len(dims[0]) != len(dims[1])
+                or any(a.dim_value and b.dim_value and a.dim_value != b.dim_value for a, b in sizes)
+            )
         )
     )
     if differ:
@@ -228,6 +242,15 @@ def _check_fits(read: ValueInfoProto, written: ValueInfoProto) -> None:
             f"the decoder's input {read.name!r} and the encoder's {written.name!r} have different "
             "types or shapes"
         )
+
+
+def _elements(type_proto: TypeProto) -> tuple[list[str], TypeProto.Tensor]:
+    """The kinds of a type from the outside inwards, such as sequence and tensor, and the tensor."""
+    kinds = [str(type_proto.WhichOneof("value"))]
+    while kinds[-1] in ("sequence_type", "optional_type"):
+        type_proto = getattr(type_proto, kinds[-1]).elem_type
+        kinds.append(str(type_proto.WhichOneof("value")))
+    return kinds, getattr(type_proto, kinds[-1], type_proto.tensor_type)
 
 
 def _check_opsets(encoder: ModelProto, decoder: ModelProto) -> None:
@@ -243,6 +266,15 @@ def _check_opsets(encoder: ModelProto, decoder: ModelProto) -> None:
         f"the encoder imports operator set {first[differing]} of {differing or 'ONNX'}, and the "
         f"decoder {second[differing]}{remedy}"
     )
+
+
+def _check_outputs(graph: Graph) -> None:
+    idle = next((name for name in graph.outputs if graph.producer(name) is None), None)
+    if idle is not None:
+        raise ModelError(
+            f"no node of the decoder computes its output {idle!r}; remove it with "
+            f"`xopt --drop-output {idle}`"
+        )
 
 
 def _with_copied_outputs(
@@ -292,7 +324,7 @@ def _frontier(graph: Graph, links: Mapping[str, str]) -> list[str]:
     for node in graph.nodes:
         names = {*reads(node)}
         rest = {name for name in names - depends - constants if not _is_constant(graph, name)}
-        if rest or not is_deterministic(node.op_type, node.domain):
+        if rest or not _is_repeatable(node):
             continue
         results = {name for name in node.output if name}
         if depends.isdisjoint(names):
@@ -316,6 +348,11 @@ def _frontier(graph: Graph, links: Mapping[str, str]) -> list[str]:
 
 def _is_constant(graph: Graph, name: str) -> bool:
     return name in graph.initializers and name not in graph.overridable
+
+
+def _is_repeatable(node: Node) -> bool:
+    """Whether a node, and the nodes of its subgraphs, compute the same for the same operands."""
+    return all(is_deterministic(inner.op_type, inner.domain) for inner in all_nodes([node]))
 
 
 def _sums_products(node: Node) -> bool:

@@ -68,3 +68,20 @@ def test_mistakes(xopt: Xopt) -> None:
         "both models are named 'encoder.onnx'; rename one: both are written to one folder"
     )
     assert xopt(*words, "-o", "out", "--no-verify", "--rtol", "0.1").code == 2
+
+
+def test_links_to_an_input_or_to_each_other_are_not_followed(xopt: Xopt) -> None:
+    both()
+    words = ("pair", "encoder.onnx", "decoder.onnx", "-o", "out")
+    before = Path("decoder.onnx").read_bytes()
+    link = Path("out/encoder.onnx")
+    link.parent.mkdir()
+    link.symlink_to(Path("decoder.onnx").resolve())
+    assert xopt(*words).error == f"{str(link)!r} is an input; write to another folder"
+    assert Path("decoder.onnx").read_bytes() == before
+    link.unlink()
+    link.symlink_to("decoder.onnx")
+    assert xopt(*words).error == (
+        f"{link} and {link.with_name('decoder.onnx')} are the same file; remove one"
+    )
+    assert not link.exists()

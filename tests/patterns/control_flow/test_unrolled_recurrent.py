@@ -15,7 +15,7 @@ _SHAPES = {
     "w": (8, 3), "r": (8, 2), "k": (8,), "l": (8,), "u": (8, 3), "v": (5, 8),
     "gw": (6, 3), "gr": (6, 2), "gk": (6,), "gl": (6,), "wn": (3, 2), "rn": (2, 2), "kn": (2,),
     "rn2": (2, 2), "rn3": (2, 2), "wt": (3, 8), "wz": (3, 4), "rz": (2, 4), "kz": (4,),
-    "back": (2, 3),
+    "back": (2, 3), "column": (2, 1), "first": (3, 1),
     **{f"w{gate}": (2, 3) for gate in "ifgo"}, **{f"r{gate}": (2, 2) for gate in "ifgo"},
     **{f"k{gate}": (2,) for gate in "ifgo"},
 }  # fmt: skip
@@ -255,6 +255,36 @@ def test_products_that_were_computed_ahead_are_part_of_the_operator() -> None:
     after = _optimized(_model(nodes, "float[2,2] y"), "UnrolledLSTM")
     assert "MatMul" not in types(after)
     assert types(after).count("LSTM") == 1
+
+
+def _one_column(step: int) -> str:
+    """The product of the state is one number for each sequence, which is added to each column."""
+    gates = (
+        f"{gate}a{step} = MatMul(h{step}, column) "
+        f"{gate}{step}_ = Gemm <transB = 1> (x{step}, w{gate}, {gate}a{step})"
+        for gate in "ifgo"
+    )
+    return f"{_input(step)} {' '.join(gates)} {_update(step)}"
+
+
+def _one_column_ahead(step: int) -> str:
+    """The same for the product of the input."""
+    gates = (
+        f"{gate}a{step} = Gather <axis = 1> (all{gate}, n{step}) "
+        f"{gate}b{step} = MatMul(h{step}, r{gate}) "
+        f"{gate}{step}_ = Add({gate}a{step}, {gate}b{step})"
+        for gate in "ifgo"
+    )
+    return f"{' '.join(gates)} {_update(step)}"
+
+
+@pytest.mark.parametrize("cell", [_one_column, _one_column_ahead])
+def test_a_column_that_is_added_to_all_columns_is_no_product(cell: Callable[[int], str]) -> None:
+    ahead = " ".join(
+        f"m{gate} = MatMul(x, first) all{gate} = Add(m{gate}, k{gate})" for gate in "ifgo"
+    )
+    nodes = f"{ahead} {' '.join(map(cell, range(3)))}".replace("h3", "y")
+    assert "LSTM" not in types(_optimized(_model(nodes, "float[2,2] y"), "UnrolledLSTM"))
 
 
 def test_layers_follow_each_other() -> None:

@@ -1,9 +1,11 @@
 """Lowerings run after all other patterns, which would write again what they take apart."""
 
+import numpy as np
 import pytest
 from onnx import ModelProto, parser
 
 import xoptim
+from tests.support import run
 from xoptim import Example, installed_patterns, select
 from xoptim.testing import make_all_feeds, parse, same_numbers
 from xoptim.testing.variant import all_nodes
@@ -133,6 +135,19 @@ def test_two_names_of_an_operator_are_not_written_in_turn() -> None:
     changed = xoptim.optimize(parser.parse_model(text), patterns=both, strict=True)
     assert changed.graph.node[0].domain == "com.microsoft"
     assert xoptim.optimize(changed, patterns=both, strict=True) == changed
+
+
+def test_unique_promises_the_same_results_without_nan_only() -> None:
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]> agraph (float[n] x) => '
+        "(float[k] y, int64[n] i, int64[k] c) { y, i, c = com.microsoft.Unique(x) }"
+    )
+    after = xoptim.optimize(model, patterns="LowerContribUnique", strict=True)
+    assert not after.graph.node[0].domain
+    (pattern,) = select("LowerContribUnique")
+    values = np.array([np.nan, 1, np.nan], np.float32)
+    results = [run(m, {"x": values})[0] for m in (model, after)]
+    assert len(results[0]) == len(results[1]) or pattern.exactness == "finite"
 
 
 @pytest.mark.slow
