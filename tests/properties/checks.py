@@ -181,7 +181,7 @@ def _is_kernel_error(
     if isinstance(got, str) or not halves:
         return False
     try:
-        wanted = ReferenceEvaluator(drawn.model).run(None, dict(feeds))
+        wanted: Any = ReferenceEvaluator(drawn.model).run(None, dict(feeds))
     except Exception:  # it lacks operators
         return False
     return not _difference(drawn, list(wanted), got, report)
