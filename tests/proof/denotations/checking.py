@@ -74,10 +74,10 @@ class _Cases(_Attempt):
         self.elements = elements
         self.place = 0
 
-    def _compare_output(self, place: int) -> None:
+    def _compare_output(self, place: int, *branch: Any, **options: Any) -> None:
         self.place = place
         self.read = np.zeros(self.expected[place].shape, bool)
-        super()._compare_output(place)
+        super()._compare_output(place, *branch, **options)
         assert self.read.all()
 
     def _compare(self, branch: _Branch, left: Element, right: Element, dtype: int) -> None:
