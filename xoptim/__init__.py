@@ -23,12 +23,7 @@ if TYPE_CHECKING:
         verify as verify,
     )
     from xoptim.api.placing import place as place
-    from xoptim.api.preparing import (
-        extract as extract,
-        infer as infer,
-        pair as pair,
-        prepare as prepare,
-    )
+    from xoptim.api.preparing import extract as extract, infer as infer, prepare as prepare
     from xoptim.api.rules import (
         SubgraphRewriter as SubgraphRewriter,
         parse_rules as parse_rules,

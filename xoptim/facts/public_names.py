@@ -11,7 +11,7 @@ PUBLIC_NAMES: Final[Mapping[str, Mapping[str, str]]] = \
 {'xoptim': {'xoptim.api.diagnosing': 'apply_at diff diff_values explain find_matches',
             'xoptim.api.optimizing': 'optimize optimize_file outline verify',
             'xoptim.api.placing': 'place',
-            'xoptim.api.preparing': 'extract infer pair prepare',
+            'xoptim.api.preparing': 'extract infer prepare',
             'xoptim.api.rules': 'SubgraphRewriter parse_rules read_rules register_filter '
                                 'register_rewrite rewrite_rule',
             'xoptim.api.schemas': 'json_schema',
