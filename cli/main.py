@@ -35,6 +35,10 @@ from .terminal import escaped_output, say
 _NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
+_LACKS_OF_MEMORY = ("can't start new thread", "error return without exception set")
+"""Messages of Python and of C extensions that fail to allocate memory."""
+
+
 class _Warnings(logging.Handler):
     """Prints warnings of the engine to standard error, which may be redirected at the time."""
 
@@ -217,13 +221,14 @@ def _run(arguments: Sequence[str] | None) -> int:
         pass
     # a defect of xopt: one line, and a traceback only on request
     except Exception as error:
-        if logging.getLogger("xoptim").isEnabledFor(logging.INFO) or wants_log():
-            traceback.print_exc()
-        text = f"internal error ({type(error).__name__}: {error}); {JOURNAL.outcome()}"
-        return _say(
-            f"{text}; please report it with the traceback: run with LOG_PATTERN_OPTIMIZE=1",
-            BAD_USAGE,
-        )
+        if str(error) not in _LACKS_OF_MEMORY:
+            if logging.getLogger("xoptim").isEnabledFor(logging.INFO) or wants_log():
+                traceback.print_exc()
+            text = f"internal error ({type(error).__name__}: {error}); {JOURNAL.outcome()}"
+            return _say(
+                f"{text}; please report it with the traceback: run with LOG_PATTERN_OPTIMIZE=1",
+                BAD_USAGE,
+            )
     gc.collect()
     MEMORY_BOUND.lift()
     return _say(f"out of memory; {JOURNAL.outcome()}", BAD_USAGE)
