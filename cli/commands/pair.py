@@ -128,6 +128,7 @@ def pair_command(encoder: Path, decoder: Path, choices: _PairChoices) -> int:
         written: list[Path] = []
         if code != DIFFERENT:
             progress.say("writing")
+            # The new encoder also serves the former decoder, so that it may come first.
             for model, target, source in zip(
                 (after.encoder, after.decoder), targets, sources, strict=True
             ):

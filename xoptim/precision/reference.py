@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
 import onnx
 
 from xoptim.facts.words import abridged, listed, meant
@@ -125,7 +124,8 @@ class FloatReference:
         """The errors that other values like some of the samples rarely exceed."""
         if self.samples.are_random:
             return random_errors(errors, self.samples.count)
-        return unseen_errors(errors, self._element_counts(), self.samples.count)
+        counts = [part.count for part in self.slices.slices]
+        return unseen_errors(errors, counts, self.samples.count)
 
     def unseen_errors_of(self, model: onnx.ModelProto, folder: Path | None) -> Errors:
         """The errors of a model that other values like the samples rarely exceed."""
@@ -142,20 +142,6 @@ class FloatReference:
         tolerance = self.precision.tolerance / factors[index]
         error = errors[index] / factors[index]
         return SliceError(str(parts[index]), error, tolerance, len(parts) == 1)
-
-    def _element_counts(self) -> list[int]:
-        """The least number of elements of each slice on a sample; 0 if it is no array."""
-        return [
-            min(
-                (
-                    part.of(value).size
-                    for values in self.expected
-                    if isinstance(value := values[part.place], np.ndarray)
-                ),
-                default=0,
-            )
-            for part in self.slices.slices
-        ]
 
     def _factors(self) -> list[float]:
         """The general tolerance over the tolerance of each slice."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -47,6 +47,7 @@ class OutputSlice:
         indices: along the axis, for each length that it has.
         scale: the largest magnitude on all samples.
         rank: of the output.
+        count: the least number of elements on a sample; 0 if it is no array.
     """
 
     place: int
@@ -55,6 +56,7 @@ class OutputSlice:
     indices: Mapping[int, Group] = field(default_factory=dict)
     scale: float = 0.0
     rank: int = 0
+    count: int = 0
 
     def of(self, value: np.ndarray) -> np.ndarray:
         """The elements of a value of the output."""
@@ -126,12 +128,16 @@ class OutputSlices:
             parts = _joined(arrays, origins.get(name, [])) if is_sliced else []
             if is_sliced and not parts and metric != "choice":
                 parts = _channels(arrays)
-            slices += [
+            own_slices = [
                 OutputSlice(
                     place, name, axis, indices, _scale(arrays, axis, indices), arrays[0].ndim
                 )
                 for axis, indices in parts
             ] or [OutputSlice(place, name)]
+            slices += [
+                replace(part, count=min((part.of(array).size for array in arrays), default=0))
+                for part in own_slices
+            ]
         return cls(slices)
 
     def errors(

@@ -11,7 +11,7 @@ _SPREADS: Final = (0.1, 0.4)
 measured.
 """
 _TYPICAL_WEIGHT: Final = 4
-"""Number of samples that the standard deviation that is typical counts for."""
+"""Number of samples that the typical spread counts for."""
 _NARROWEST: Final = 1 / 8
 """Part of the largest error that smaller ones count as: errors near 0 say little about large
 ones.
@@ -34,8 +34,8 @@ def random_errors(errors: Iterable[Sequence[float]], sample_count: int) -> tuple
         errors: the errors of the slices on each random sample that was measured.
         sample_count: the number of samples on which a choice is measured in the end.
     """
-    reserve = 1 - _RANDOM_SHARE / math.sqrt(sample_count)
-    return tuple(max(slice_errors) / reserve for slice_errors in zip(*errors, strict=True))
+    allowed_share = 1 - _RANDOM_SHARE / math.sqrt(sample_count)
+    return tuple(max(slice_errors) / allowed_share for slice_errors in zip(*errors, strict=True))
 
 
 def unseen_errors(
@@ -60,11 +60,12 @@ def unseen_errors(
 def typical_spread(element_count: int) -> float:
     """The standard deviation of the logarithm of an error that is typical for a number of elements.
 
-    An error divides the largest of the differences by the largest of the expected numbers. For
-    numbers drawn from normal distributions, the logarithm of such a quotient deviates by about
-    1.1 / (0.7 + log(number)), as drawing shows; numbers of models depend on each other, and errors
-    deviate less where they are few. Measured on ten models: 0.3 to 1.0 for two numbers, 0.2 for a
-    hundred, 0.1 for thousands.
+    An error is the largest difference, divided by the largest expected number. Where both are drawn
+    from normal distributions, the logarithm of this quotient deviates by about
+    1.1 / (0.7 + log(count)), as drawing shows. Measured on ten models: 0.3 to 1.0 for two numbers,
+    0.2 for a hundred, 0.1 for thousands. The result is smaller, and has bounds, as the samples
+    themselves count as well: the whole spread of two numbers would reserve nearly all of the
+    tolerance before anything is measured.
     """
     least, most = _SPREADS
     spread = 0.8 / (0.7 + math.log(element_count)) if element_count else least

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-import onnx
-from onnx import ModelProto, external_data_helper
+from onnx import ModelProto
 
 from xoptim.facts.errors import ModelError
-from xoptim.facts.protos import inner_graphs, standard_domain
+from xoptim.facts.protos import standard_domain
 from xoptim.graph.data_file import external_bytes
+from xoptim.graph.save import hold_weights
 from xoptim.graph.splice import inline_functions
 from xoptim.preparation.ports import defined_names, rename_values
 
@@ -75,7 +75,8 @@ def _names(
 def loaded(model: ModelProto, folder: Path | None) -> ModelProto:
     """A copy of a model with its external data inside.
 
-    Raises `ModelError` where the data is too large for that, or its folder is not known.
+    Raises `ModelError` where the data is too large for that, cannot be read, or its folder is not
+    known.
     """
     if not (size := external_bytes(model.graph)):
         return model
@@ -86,12 +87,5 @@ def loaded(model: ModelProto, folder: Path | None) -> ModelProto:
         )
     copy = ModelProto()
     copy.CopyFrom(model)
-    try:
-        external_data_helper.load_external_data_for_model(copy, str(folder))
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise ModelError(f"the decoder's weights cannot be read: {error}") from error
-    for graph in (copy.graph, *inner_graphs(copy.graph.node)):
-        for tensor in graph.initializer:
-            del tensor.external_data[:]
-            tensor.data_location = onnx.TensorProto.DEFAULT
+    hold_weights(copy, folder)
     return copy
