@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from xoptim import tuning
+from xoptim.facts.lazy import lazy_module
 from xoptim.optimizing.verified import VerifiedModel
-from xoptim.tuning.settings import settings_text
-from xoptim.tuning.startup import startup_settings
 
 from .files import STANDARD_OUTPUT, check_derived
 
 if TYPE_CHECKING:
     from xoptim.bench import BenchOptions
+    from xoptim.tuning import settings, startup
+else:  # only --for startup needs them, and each start of `xopt MODEL` would take longer
+    settings = lazy_module("xoptim.tuning.settings")
+    startup = lazy_module("xoptim.tuning.startup")
 
 _CPU: Final = ("cpu", "cpuexecutionprovider")
 
@@ -44,9 +47,10 @@ class StartupFile:
     def __call__(self, verified: VerifiedModel) -> dict[Path, bytes]:
         """The content of the file by its path."""
         self._on_step("choosing session settings")
-        startup = startup_settings(verified.proto, verified.base_dir, self._bench())
-        self.summary = startup.summary()
-        return {tuning.settings_path(self._target): settings_text(startup.settings).encode()}
+        choice = startup.startup_settings(verified.proto, verified.base_dir, self._bench())
+        self.summary = choice.summary()
+        text = settings.settings_text(choice.settings)
+        return {tuning.settings_path(self._target): text.encode()}
 
 
 def check_startup(target: Path, providers: Sequence[str], runtime: str) -> None:

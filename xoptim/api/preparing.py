@@ -1,13 +1,16 @@
 """Changes of a model that are not optimizations: `prepare`, `extract` and `infer`."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 import onnx
 
 # Names imported "as" themselves are for the command line.
 from xoptim.catalogue.discovery import operator_packs as operator_packs
+from xoptim.facts.lazy import lazy_module
 from xoptim.graph.assumed import assumed_of as assumed_of, fitting, recorded as recorded
 from xoptim.graph.atomic_write import replace_file as replace_file
 from xoptim.graph.data_file import lacks_weights as lacks_weights
@@ -19,11 +22,15 @@ from xoptim.graph.hub import (
 from xoptim.graph.load import LARGEST_FILE as LARGEST_FILE
 from xoptim.graph.save import serialized as serialized
 from xoptim.graph.sources import Source as Source
-from xoptim.preparation.joining import loaded
-from xoptim.preparation.pairing import MovedResult as MovedResult, Pair as Pair, links_of, paired
 from xoptim.preparation.ports import extract_part
 from xoptim.preparation.preparation import Preparation, PreparationChanges, with_shapes
 from xoptim.workflow.preparing import prepared_source
+
+if TYPE_CHECKING:
+    from xoptim.preparation import joining, pairing
+else:  # only `pair` needs them
+    joining = lazy_module("xoptim.preparation.joining")
+    pairing = lazy_module("xoptim.preparation.pairing")
 
 AnyModel = TypeVar("AnyModel")
 
@@ -76,7 +83,9 @@ def extract(model: Any, inputs: Sequence[str] = (), outputs: Sequence[str] = ())
     return source.give_back(extract_part(source.proto, inputs, outputs, source.base_dir))
 
 
-def pair(encoder: Any, decoder: Any, links: Mapping[str, str] | None = None) -> tuple[Pair, Pair]:
+def pair(
+    encoder: Any, decoder: Any, links: Mapping[str, str] | None = None
+) -> tuple[pairing.Pair, pairing.Pair]:
     """An encoder and its decoder, as they are, and with what the decoder computes from the
     encoder's results alone moved into the encoder.
 
@@ -96,9 +105,12 @@ def pair(encoder: Any, decoder: Any, links: Mapping[str, str] | None = None) -> 
     """
     first, second = Source.of(encoder), Source.of(decoder)
     folders = [source.base_dir and source.base_dir.resolve() for source in (first, second)]
-    proto = second.proto if folders[0] == folders[1] else loaded(second.proto, second.base_dir)
-    before = Pair(first.proto, proto, links_of(first.proto, proto, links))
-    return before, paired(first.proto, proto, before.links, first.base_dir)
+    proto = second.proto
+    if folders[0] != folders[1]:
+        proto = joining.loaded(proto, second.base_dir)
+    links = pairing.links_of(first.proto, proto, links)
+    before = pairing.Pair(first.proto, proto, links)
+    return before, pairing.paired(first.proto, proto, before.links, first.base_dir)
 
 
 @overload
