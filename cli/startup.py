@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from xoptim import tuning
-from xoptim.facts.lazy import lazy_module
+from xoptim.api.startup import measured_settings
 from xoptim.optimizing.verified import VerifiedModel
 
 from .files import STANDARD_OUTPUT, check_derived
 
 if TYPE_CHECKING:
     from xoptim.bench import BenchOptions
-    from xoptim.tuning import settings, startup
-else:  # only --for startup needs them, and each start of `xopt MODEL` would take longer
-    settings = lazy_module("xoptim.tuning.settings")
-    startup = lazy_module("xoptim.tuning.startup")
 
 _CPU: Final = ("cpu", "cpuexecutionprovider")
 
@@ -47,9 +43,7 @@ class StartupFile:
     def __call__(self, verified: VerifiedModel) -> dict[Path, bytes]:
         """The content of the file by its path."""
         self._on_step("choosing session settings")
-        choice = startup.startup_settings(verified.proto, verified.base_dir, self._bench())
-        self.summary = choice.summary()
-        text = settings.settings_text(choice.settings)
+        self.summary, text = measured_settings(verified.proto, verified.base_dir, self._bench())
         return {tuning.settings_path(self._target): text.encode()}
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xoptim import VerificationOptions, VerificationReport, save, verify
-from xoptim.api.preparing import Source, pair
+from xoptim.api.pairing import MovedResult, Pair, pair
+from xoptim.api.preparing import Source
 from xoptim.diagnose.explanation import JsonResult, counted
-from xoptim.preparation.pairing import MovedResult, Pair
 
 from ..exit_codes import DIFFERENT, code_of
 from ..files import MODEL, is_downloaded, is_stream, readable, writable

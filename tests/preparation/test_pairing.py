@@ -10,7 +10,7 @@ from onnx import numpy_helper
 
 from tests.support import parse, run
 from xoptim import ModelError, prepare
-from xoptim.api.preparing import pair
+from xoptim.api.pairing import pair
 from xoptim.preparation import joining
 from xoptim.preparation.pairing import Pair
 

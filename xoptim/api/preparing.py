@@ -1,16 +1,13 @@
 """Changes of a model that are not optimizations: `prepare`, `extract` and `infer`."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import Any, TypeVar, Unpack, overload
 
 import onnx
 
 # Names imported "as" themselves are for the command line.
 from xoptim.catalogue.discovery import operator_packs as operator_packs
-from xoptim.facts.lazy import lazy_module
 from xoptim.graph.assumed import assumed_of as assumed_of, fitting, recorded as recorded
 from xoptim.graph.atomic_write import replace_file as replace_file
 from xoptim.graph.data_file import lacks_weights as lacks_weights
@@ -25,12 +22,6 @@ from xoptim.graph.sources import Source as Source
 from xoptim.preparation.ports import extract_part
 from xoptim.preparation.preparation import Preparation, PreparationChanges, with_shapes
 from xoptim.workflow.preparing import prepared_source
-
-if TYPE_CHECKING:
-    from xoptim.preparation import joining, pairing
-else:  # only `pair` needs them
-    joining = lazy_module("xoptim.preparation.joining")
-    pairing = lazy_module("xoptim.preparation.pairing")
 
 AnyModel = TypeVar("AnyModel")
 
@@ -81,36 +72,6 @@ def extract(model: Any, inputs: Sequence[str] = (), outputs: Sequence[str] = ())
     """
     source = Source(model, needs_weights=False)
     return source.give_back(extract_part(source.proto, inputs, outputs, source.base_dir))
-
-
-def pair(
-    encoder: Any, decoder: Any, links: Mapping[str, str] | None = None
-) -> tuple[pairing.Pair, pairing.Pair]:
-    """An encoder and its decoder, as they are, and with what the decoder computes from the
-    encoder's results alone moved into the encoder.
-
-    Sums of products move, such as the keys and values of cross attention, and what follows them.
-    Nothing is verified: `Pair.joined` gives models to compare.
-
-    Args:
-        encoder: a model as for `xoptim.optimize`.
-        decoder: a model that reads results of the encoder.
-        links: inputs of the decoder with outputs or inputs of the encoder. Inputs with the name of
-            an output are linked by default, and ``encoder_hidden_states`` with
-            ``last_hidden_state``.
-
-    Raises:
-        ModelError: the models do not fit each other, or the decoder's weights are in another folder
-            and too large to be loaded.
-    """
-    first, second = Source.of(encoder), Source.of(decoder)
-    folders = [source.base_dir and source.base_dir.resolve() for source in (first, second)]
-    proto = second.proto
-    if folders[0] != folders[1]:
-        proto = joining.loaded(proto, second.base_dir)
-    links = pairing.links_of(first.proto, proto, links)
-    before = pairing.Pair(first.proto, proto, links)
-    return before, pairing.paired(first.proto, proto, before.links, first.base_dir)
 
 
 @overload
