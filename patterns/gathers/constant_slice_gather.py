@@ -23,7 +23,7 @@ class ConstantSliceGatherPattern(EasyPatternOptimization):
     Why: saves a node, and a Slice copies adjacent rows at once. Models with learned position
     embeddings store all position IDs, and slice them to the length of the sequence.
     Refuses when:
-    1. the embedding has other consumers, is computed or in external data, or would grow.
+    1. the embedding has other consumers, is computed or in large external data, or would grow.
     2. the axes are not constant, or the number of ends is unknown.
     3. an index is out of range.
     """
@@ -51,7 +51,8 @@ class ConstantSliceGatherPattern(EasyPatternOptimization):
         )
         if not shape or not indices_shape or not g.is_stored(m.t) or not g.is_exclusive(m.t):  # (1)
             return self.none(
-                m.nodes[1], msg="the data is computed, in external data, or has other consumers"
+                m.nodes[1],
+                msg="the data is computed, large external data, or has other consumers",
             )
         axis = m.axis % len(shape)
         if math.prod(indices_shape) > shape[axis]:  # (1)

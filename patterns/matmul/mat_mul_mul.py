@@ -117,8 +117,8 @@ class MatMulMulPattern(PatternOptimization):
        change the shape.
     2. the result does not come from linear layers alone, or an intermediate result is read
        elsewhere.
-    3. a weight or bias is computed, in an external file, or used elsewhere as well (there would be
-       two copies).
+    3. a weight or bias is computed, in large external data, or used elsewhere as well (there would
+       be two copies).
     4. the type is not a floating-point type, or a constant leaves its range.
     """
 
@@ -154,7 +154,7 @@ class MatMulMulPattern(PatternOptimization):
         ):  # (3)
             return self.none(
                 layer.nodes[0],
-                msg="the weight or bias is computed, external, or has other consumers",
+                msg="the weight or bias is computed, large external data, or has other consumers",
             )
         scale = 1 / float(number) if node.op_type == "Div" else float(number)
         dtype = g.try_infer_type(name)

@@ -173,8 +173,8 @@ class MatMulAddMulPattern(_ScaledWeight, _FollowingAffine):
     without a bias, of any rank.
     Why: saves one pass over the result: layers of ConvNeXt, BEiT, DINOv2 and CaiT end this way.
     Refuses when:
-    1. the weight is not a matrix, is computed or in an external file, or is used elsewhere as well
-       (there would be two copies).
+    1. the weight is not a matrix, is computed or in large external data, or is used elsewhere as
+       well (there would be two copies).
     2. bias or factors differ along another axis than the last one, change the shape, or a factor is
        not finite or very small.
     3. a new constant leaves the range of its type.
@@ -196,7 +196,8 @@ class MatMulAddMulPattern(_ScaledWeight, _FollowingAffine):
             return self.none(m.nodes[0], msg="the weight is not a matrix")
         if not g.is_stored(m.w) or not g.is_exclusive(m.w):  # (1)
             return self.none(
-                m.nodes[0], msg="the weight is computed, in external data, or has other consumers"
+                m.nodes[0],
+                msg="the weight is computed, large external data, or has other consumers",
             )
         affine = self.affine(g, m, rank, shape[1], rank - 1)  # (2)
         bias = per_channel(g, m.b, rank, shape[1], rank - 1) if m.biased else np.zeros(())
@@ -231,8 +232,8 @@ class MulMatMulPattern(_ScaledWeight):
     match the factors. It is in no preset: onnxruntime's fusions of Gelu and of normalizations do
     not match without the factor.
     Refuses when:
-    1. the weight is not a constant matrix, is computed, in an external file, or used elsewhere as
-       well (there would be two copies).
+    1. the weight is not a constant matrix, is computed, in large external data, or used elsewhere
+       as well (there would be two copies).
     2. the weight is not finite, or the left operand is transposed.
     3. the constant differs along another axis, changes the shape or is not finite, a factor is
        extreme, or is read elsewhere.
@@ -253,7 +254,7 @@ class MulMatMulPattern(_ScaledWeight):
             return self.none(node, msg="the weight is not a constant matrix")
         if not g.is_stored(weight) or not g.is_exclusive(weight):  # (1)
             return self.none(
-                node, msg="the weight is computed, in external data, or has other consumers"
+                node, msg="the weight is computed, large external data, or has other consumers"
             )
         side = 1 if node.attribute.get("transB") else 0
         affine = affine_above(g, x, rank - 1, shape[side], ("Mul", "Div"))

@@ -63,9 +63,10 @@ def test_large_constants_are_not_read(tmp_path: Path) -> None:
     onnx.save(
         copy, tmp_path / "m.onnx", save_as_external_data=True, location="w", size_threshold=1 << 10
     )
-    for source, base, read in (
-        (proto, None, [False, True, True]),
-        (onnx.load(tmp_path / "m.onnx", load_external_data=False), tmp_path, [False, True, False]),
+    read = [False, True, True]
+    for source, base in (
+        (proto, None),
+        (onnx.load(tmp_path / "m.onnx", load_external_data=False), tmp_path),
     ):
         graph = load_model(source, base).graph
         seen = context(graph, node_of(graph, "Op"))

@@ -15,7 +15,7 @@ from xoptim.graph.constants import EvaluationView, store
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
-from xoptim.graph.views import Elementwise, Joined, reshaped, sliced, transposed
+from xoptim.graph.views import Elementwise, Joined, View, reshaped, sliced, transposed
 from xoptim.graph.walk import readers
 from xoptim.operators.concatenation import split_lengths
 from xoptim.operators.evaluate.kernel_table import checked_axis
@@ -286,12 +286,15 @@ class ExpandedTensor(Tensor):
 def expanded(graph: Graph, tensor: Tensor, maker: Node | None = None) -> ExpandedTensor | None:
     """A constant that a graph is going to store, as one that repeats; ``maker`` computes it.
 
-    ``None`` when the constant is external, small, or does not repeat, or when no node of the model
-    can make it.
+    ``None`` when the constant is small or does not repeat, is computed from external data or in
+    that of a large model, or when no node of the model can make it.
     """
     if isinstance(tensor, ExpandedTensor):
         return tensor
-    if tensor.is_external or tensor.nbytes <= _MIN_EXPANDED or not _can_write(graph, tensor.dtype):
+    is_large = tensor.is_external and (isinstance(tensor, View) or graph.model.has_large_data)
+    if is_large or tensor.nbytes <= _MIN_EXPANDED or not _can_write(graph, tensor.dtype):
+        return None
+    if not tensor.is_readable():
         return None
     core = _core(tensor.numpy())
     if core is None:

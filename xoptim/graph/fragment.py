@@ -40,8 +40,8 @@ def fragment(
         name for node in ordered for name in reads(node) if name not in produced
     ):
         tensor = graph.tensor(name)
-        if tensor is not None and not tensor.is_external and tensor.nbytes <= largest:
-            proto.initializer.append(tensor.to_proto(name))
+        if tensor is not None and tensor.nbytes <= largest and tensor.is_readable():
+            proto.initializer.append(_tensor_proto(name, tensor))
         else:
             proto.input.append(value_info(name, graph.info_of(name)))
     proto.output.extend(value_info(name, graph.info_of(name)) for name in results)

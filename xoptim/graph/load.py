@@ -20,6 +20,7 @@ from xoptim.facts.protos import (
 )
 from xoptim.facts.schema import KNOWN_DOMAINS
 from xoptim.graph.assumed import assumed_sizes, check_fit, dynamic_dims
+from xoptim.graph.data_file import external_bytes
 from xoptim.graph.equal_sizes import equal_sizes, with_sizes
 from xoptim.graph.forms import kind_of, parse_text, text_form
 from xoptim.graph.graph import Graph
@@ -34,6 +35,8 @@ from xoptim.system.reading import read_file
 
 LARGEST_FILE = (1 << 31) - 1
 """Bytes of the largest protobuf that can be read."""
+_MAX_DATA = LARGEST_FILE
+"""Most bytes of external data that is treated as if it was in the model itself."""
 
 
 def read_proto(path: Path) -> onnx.ModelProto:
@@ -132,6 +135,7 @@ def _load(
     proto: onnx.ModelProto, base_dir: Path | None, infer: bool, assumptions: Assumptions
 ) -> Model:
     model = Model(_opsets(proto.opset_import), proto.ir_version or onnx.IR_VERSION, base_dir)
+    model.has_large_data = external_bytes(proto.graph) > _MAX_DATA
     check_fit(assumptions, proto)
     model.assumptions, model.assumed_sizes = (
         assumptions,

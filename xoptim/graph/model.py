@@ -53,6 +53,8 @@ class Model:
         # IR version; a model without one is read as a model of the newest version
         self.ir_version = ir_version
         self.base_dir = base_dir  # folder of the file, for external data
+        # whether its external data is too large: derived constants are not kept in memory then
+        self.has_large_data = False
         # The protobuf without graph and functions: producer, versions, metadata, training info
         self.shell = onnx.ModelProto()
         # The sizes that input dimensions must have, by name: numbers, or formulas of other names

@@ -131,8 +131,6 @@ def _numbers(tensor: Tensor) -> np.ndarray | None:
 
 READ_LIMIT = 1 << 16
 """Constants of more bytes than this are not read to infer shapes."""
-EXTERNAL_READ_LIMIT = 1 << 12
-"""The same for constants in external files."""
 
 InferBody = Callable[[Graph, "Sequence[Info | None] | None"], "list[Info]"]
 
@@ -163,9 +161,7 @@ class GraphNodeContext(EvaluationView):
         if index >= len(self._names) or not self._names[index]:
             return None
         tensor = self.graph.tensor(self._names[index])
-        if tensor is None or tensor.nbytes > (
-            EXTERNAL_READ_LIMIT if tensor.is_external else READ_LIMIT
-        ):
+        if tensor is None or tensor.nbytes > READ_LIMIT:
             return None
         return _numbers(tensor)
 

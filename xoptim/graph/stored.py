@@ -30,6 +30,8 @@ _FIELDS: dict[int, str] = {
 }
 
 
+SMALL: Final = 1 << 16
+"""Bytes of an external tensor up to which it is read at once, and not mapped."""
 _MAX_AXES: Final = 64
 _ELEMENT_LIMIT: Final = 1 << 63
 """Every tensor has fewer elements."""
@@ -173,7 +175,7 @@ class StoredTensor:
         return {entry.key: entry.value for entry in self._proto.external_data}
 
     def numpy(self) -> np.ndarray:
-        """The numbers. External data is mapped into memory, not read.
+        """The numbers. External data is mapped into memory, not read, unless it is small.
 
         Raises `ModelError` when the data is damaged or missing.
         """
@@ -187,7 +189,10 @@ class StoredTensor:
 
     def _read(self) -> np.ndarray:
         proto = self._proto
-        if self.is_external:
+        if self.is_external and self.nbytes <= SMALL and self.dtype != TensorProto.STRING:
+            copy = TensorProto(data_type=self.dtype, dims=self.shape, raw_data=self.to_raw())
+            array = onnx.numpy_helper.to_array(copy)
+        elif self.is_external:
             self.external_location()
             copy = deepcopy(proto)
             set_location(copy, found_location(self._entries().get("location", ""), self._base_dir))

@@ -16,7 +16,7 @@ from xoptim.facts.attributes import constant_value
 from xoptim.facts.shapes import Info
 from xoptim.graph.node import Node
 from xoptim.graph.parts import Parts
-from xoptim.graph.stored import StoredTensor, raw_data
+from xoptim.graph.stored import SMALL, StoredTensor, raw_data
 from xoptim.operators.inference.values import DATA_LIMIT, RANGES, integral_values, valued
 
 UNIFORM_LIMIT = 1 << 14
@@ -117,7 +117,8 @@ class Tensor(Parts):
         )
 
     def numpy(self) -> np.ndarray:
-        """The numbers; do not modify them. External data is mapped into memory, not read.
+        """The numbers; do not modify them. External data is mapped into memory, not read, unless it
+        is small.
 
         Raises `ModelError` when the data is damaged or missing.
         """
@@ -125,7 +126,7 @@ class Tensor(Parts):
             return self._array
         assert self._stored is not None
         array = self._stored.numpy()
-        if not self.is_external and array.nbytes <= 1 << 16:
+        if array.nbytes <= SMALL:
             self._array = array
         return array
 
@@ -141,12 +142,16 @@ class Tensor(Parts):
     def _find_uniform(self) -> np.ndarray | None:
         if (
             not 0 < self.size <= UNIFORM_LIMIT
-            or self.is_external
             or self.dtype == TensorProto.STRING
+            or not self._is_at_hand()
         ):
             return None
         flat = self.numpy().reshape(-1)
         return flat[:1].reshape(()) if flat.size == 1 or bool((flat == flat[0]).all()) else None
+
+    def _is_at_hand(self) -> bool:
+        """Whether the numbers can be read, and need not be computed from external data."""
+        return not self.is_external or (self._stored is not None and self.is_readable())
 
     def info(self) -> Info:
         """Type and shape, and the elements of a short vector of whole numbers; computed once."""
@@ -160,7 +165,7 @@ class Tensor(Parts):
             len(shape) > 1
             or (shape and shape[0] > DATA_LIMIT)
             or self.dtype not in RANGES
-            or self.is_external
+            or not self._is_at_hand()
         ):
             return Info(self.dtype, shape)
         array = self.numpy()

@@ -212,11 +212,13 @@ class GraphView(GraphQueries):
         return read_moved(self.scope, node, name)
 
     def is_stored(self, name: str) -> bool:
-        """Whether a result is a constant stored in the model file itself: neither computed nor in
-        an external file.
+        """Whether a result is a stored constant that others of its size may replace: not computed,
+        and not in the external data of a model whose weights are too large for memory.
         """
         tensor = self.scope.tensor(name)
-        return tensor is not None and not tensor.is_external
+        if tensor is None or not tensor.is_external:
+            return tensor is not None
+        return not self.graph.model.has_large_data and tensor.is_readable()
 
     def evaluate(
         self, node: Node, operands: Sequence[np.ndarray | None]

@@ -257,8 +257,8 @@ def _numbers(graph: Graph, name: str) -> list[float]:
     tensor = graph.tensor(name) if name else None
     if (
         tensor is None
-        or tensor.is_external
         or tensor.size > _SMALL
+        or not tensor.is_readable()
         or not (is_integer(tensor.dtype) or is_float(tensor.dtype))
     ):
         return []
