@@ -36,7 +36,7 @@ from xoptim.verification.session_settings import SessionSettings
 _LONGEST: Final = 90
 """Seconds after which a network is left."""
 _MEANT: Final = (
-    "--compute float16",
+    'compute="float16"',
     "no output has a finite value",
     "nothing can be quantized",
     "ONNX Runtime contrib operators",

@@ -88,7 +88,8 @@ def test_a_library_counts_more() -> None:
 
 
 def test_the_message_names_both_ways() -> None:
-    with pytest.raises(LoadError, match=r"`--custom-op-lib FILE` .*`--include PACK` uses the def"):
+    ways = r'`custom_op_libs=\("FILE",\)` .*`use_operators\("PACK"\)` uses the def'
+    with pytest.raises(LoadError, match=ways):
         Session(model("y = acme.Other(x)"))
 
 

@@ -279,7 +279,7 @@ def test_a_run_that_takes_longer_than_planned_is_stopped(monkeypatch: pytest.Mon
     assert len(late) == 1
     assert (
         "runs skipped: one with batch=1, seq=518 was stopped after 5 s, the budget of all runs "
-        "(--verify-budget)" in report.notes[0]
+        "(budget)" in report.notes[0]
     )
 
 

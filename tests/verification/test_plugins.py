@@ -126,7 +126,7 @@ def test_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
         add_plugin(None, [PLUGINS["webgpu"]])
     text = str(error.value)
     assert text.startswith(
-        "the execution provider 'webgpu' finds no device here; --software-device "
+        "the execution provider 'webgpu' finds no device here; software_device=True "
     )
     assert "ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER=1" in text
     assert "VK_ICD_FILENAMES" in text

@@ -123,7 +123,7 @@ def test_slow_runs_end_with_the_budget(clock: Clock) -> None:
     assert reasons(report)
     assert all("the budget of all runs" in reason for reason in reasons(report))
     assert "5 s" in reasons(report)[-1]
-    assert "(--verify-budget)" in report.notes[0]
+    assert "(budget)" in report.notes[0]
     assert len(report.runs) == 7
     assert clock.stopped == 0
 

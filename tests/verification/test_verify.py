@@ -213,8 +213,8 @@ def test_models_that_do_not_load_or_run() -> None:
     report = check(fails, good, max_attempts=5)
     assert report.status == "not verified"
     assert (
-        "none of 5 random feeds; give inputs that it accepts with --feeds FILE.npz; the first "
-        "error: " in report.reason
+        "none of 5 random feeds; give inputs that it accepts with "
+        'feeds=numpy.load("FILE.npz"); the first error: ' in report.reason
     )
     assert "Reshape" in report.reason
     report = check(good, fails)
@@ -517,7 +517,7 @@ def test_outputs_that_are_always_empty_are_no_evidence(outputs: str, which: str)
     report = verify_models(model, model)
     assert report.status == "not verified"
     assert report.reason == (
-        f"{which} of the original had no element in any run; give inputs with --feeds"
+        f"{which} of the original had no element in any run; give inputs with feeds"
     )
 
 

@@ -296,7 +296,7 @@ def test_sizes_with_which_the_model_does_not_run(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(parse(text), path)
     job = JobOptions(preparation=Preparation(fix={"n": [3]}), verification=VerifyPlan(bisect=False))
-    with pytest.raises(ChoiceError, match="the model does not run with the dimensions of --fix"):
+    with pytest.raises(ChoiceError, match="the model does not run with the dimensions of fix"):
         Job(path, job).run()
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import onnx
 
+from xoptim.facts.advice import set_reader
 from xoptim.targets.process import Answer, Question
 from xoptim.verification.errors import LoadError, ProviderUnavailable
 from xoptim.verification.plugins import devices_of, kind_of, load, plugin_named
@@ -24,6 +25,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keeps other output out of the answer
     question: Question = pickle.load(sys.stdin.buffer)
+    set_reader(question.reader)
     try:
         answer: Answer | ProviderUnavailable = answer_to(question)
     except ProviderUnavailable as error:

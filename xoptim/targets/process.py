@@ -7,10 +7,11 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, Literal, TypeAlias
 
+from xoptim.facts.advice import Reader, current_reader
 from xoptim.facts.errors import XoptimError
 from xoptim.system.machine import end_text, kill_group, own_group, start_python
 from xoptim.verification.errors import ProviderUnavailable
@@ -37,6 +38,7 @@ class Question:
         base_dir: folder of its external data.
         level: graph optimizations of onnxruntime.
         custom_op_libs: libraries of operators that the model needs.
+        reader: the reader of messages.
     """
 
     kind: Kind
@@ -46,6 +48,7 @@ class Question:
     base_dir: Path | None = None
     level: str = "basic"
     custom_op_libs: tuple[str, ...] = ()
+    reader: Reader = field(default_factory=current_reader)
 
 
 @dataclass(frozen=True, slots=True)

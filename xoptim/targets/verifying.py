@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.errors import ModelError
 from xoptim.facts.json_results import JsonForm, JsonResult, member, rounded_time
 from xoptim.facts.json_values import AnyFloat
@@ -235,7 +236,10 @@ class _Pair:
             return _with_failing_node(check, self.result, str(error))
         hollow = [name for name in self.outputs if name not in compared]
         if hollow:
-            reason = f"{', '.join(hollow)} had no finite value in any run; give inputs with --feeds"
+            reason = (
+                f"{', '.join(hollow)} had no finite value in any run; give inputs with "
+                f"{Advice('feeds')}"
+            )
             return TargetCheck(
                 self.target, "not verified", reason, worst, tolerance, len(self.runs)
             )

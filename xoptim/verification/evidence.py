@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import onnx
 
+from xoptim.facts.advice import Advice
 from xoptim.verification.report import RunReport
 
 
@@ -30,7 +31,7 @@ def hollow_reason(runs: Sequence[RunReport], graph: onnx.GraphProto) -> str:
     subject = "the outputs"
     if len(hollow) < len(graph.output):
         subject = f"output {', '.join(map(repr, hollow[:4]))}{', ...' if len(hollow) > 4 else ''}"
-    return f"{subject} of the original {defect}; give inputs with --feeds"
+    return f"{subject} of the original {defect}; give inputs with {Advice('feeds')}"
 
 
 def _is_empty(type_proto: onnx.TypeProto) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from onnx import TensorProto
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.lazy import lazy_module
 from xoptim.system.drivers import DRIVER_VARIABLE, use_software_driver
 from xoptim.system.machine import set_variable
@@ -22,7 +23,6 @@ ort = lazy_module("onnxruntime")
 _MIN_VERSION: Final = "1.24"
 """The first version of onnxruntime that loads plug-ins."""
 _FATAL: Final = 4  # log severity: errors arrive as exceptions
-SOFTWARE_DEVICE: Final = "--software-device"
 _ALLOWED: Final = "ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER"
 
 
@@ -54,7 +54,7 @@ class Plugin:
     devices: tuple[str, ...] = ("NPU", "GPU", "CPU")
     rounds_to: int = TensorProto.FLOAT
     float32_options: Mapping[str, str] = field(default_factory=dict)
-    advice: str = ""
+    advice: Advice | str = ""
     has_software_device: bool = False
 
     @property
@@ -106,10 +106,11 @@ PLUGINS: Final[dict[str, Plugin]] = {
             package="onnxruntime-ep-webgpu",
             module="onnxruntime_ep_webgpu",
             devices=("GPU", "CPU", "NPU"),
-            advice=(
-                f"{SOFTWARE_DEVICE} (or the environment variables {_ALLOWED}=1 and "
+            advice=Advice(
+                "software-device",
+                reason=f"(or the environment variables {_ALLOWED}=1 and "
                 f"{DRIVER_VARIABLE}=FILE.json) runs it on the CPU, with the SwiftShader driver "
-                "(in Debian's package chromium)"
+                "(in Debian's package chromium)",
             ),
             has_software_device=True,
         ),

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import onnx
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.errors import ModelError
 from xoptim.graph.splice import EXPANSION_LIMIT, expanded_size
 from xoptim.system.crashes import WATCH
@@ -145,7 +146,7 @@ class Search:
         if not dims:
             return (
                 f"the model runs with none of {len(failures)} random feeds; give inputs that it "
-                f"accepts with --feeds FILE.npz; the first error: {first}"
+                f"accepts with {Advice('feeds', 'FILE.npz')}; the first error: {first}"
             )
         usable = sizes_text(self._sizes_that_run())
         return (
@@ -196,7 +197,10 @@ class Search:
         if not fits_into_memory(self._model, self._options.memory_limit):
             return "there is not enough memory for the model that counts them"
         if sum(run.seconds for run in runs) > self._budget.limit:
-            return "the runs would have to be repeated, which takes too long (--verify-budget)"
+            return (
+                "the runs would have to be repeated, which takes too long "
+                f"({Advice('verify-budget')})"
+            )
         return ""
 
     def _models(self) -> list[SizedModel]:
@@ -296,7 +300,7 @@ class Search:
             duration = f"about {seconds:.3g} s" if seconds < _HOUR else "more than an hour"
             return (
                 f"would take {duration}, and the budget of all runs is {limit:.3g} s "
-                "(--verify-budget)"
+                f"({Advice('verify-budget')})"
             )
         return ""
 
@@ -312,7 +316,7 @@ class Search:
         if not runs and self._budget.spent > self._budget.limit:
             reason = (
                 f"was stopped after {self._budget.limit:.2g} s, the budget of all runs "
-                "(--verify-budget)"
+                f"({Advice('verify-budget')})"
             )
             self.skipped.append(SkippedRun(sizes, reason))
         return replace(runs[0], is_probe=True) if runs else None
@@ -322,7 +326,7 @@ class Search:
         if self._budget.is_spent:
             reason = (
                 f"was not begun: the budget of all runs, {self._budget.limit:.2g} s, is spent "
-                "(--verify-budget)"
+                f"({Advice('verify-budget')})"
             )
             self.skipped.append(SkippedRun(sizes, reason))
         return self._budget.is_spent

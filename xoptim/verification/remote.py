@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from xoptim.facts.advice import current_reader
 from xoptim.facts.errors import XoptimError
 from xoptim.system.machine import end_text, kill_group, own_group, start_python
 from xoptim.verification.errors import LoadError, RunError
@@ -62,7 +63,9 @@ class RemoteSession:
         self._process = start_python(_CODE, stdin=pipe, stdout=pipe, stderr=errors, **own_group())
         weakref.finalize(self, _close, self._process, self._errors)
         self.ports: tuple[tuple[Port, ...], tuple[Port, ...], set[str]]
-        self.ports = self._ask((source, base_dir, dict(weights), settings), LoadError)
+        self.ports = self._ask(
+            (current_reader(), source, base_dir, dict(weights), settings), LoadError
+        )
 
     def run(self, feeds: Mapping[str, Value], limit: float | None = None) -> list[Value]:
         """All outputs, in order; as `xoptim.verification.session.Session.run`.

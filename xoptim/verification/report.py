@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.json_values import AnyFloat
@@ -22,9 +23,6 @@ differ, and their metadata list assumptions that were not given.
 
 
 _MAX_NAMED: Final = 2  # branches in a line
-_WAY: Final = (
-    "give values that reach it with --feeds FILE, or several sets of values with --test-data FOLDER"
-)
 GROWTH: Final = 1e6
 """A result explodes if it is more than this many times larger than the values that led to it: a
 term of their size is then less than a tenth of the relative tolerance of float32.
@@ -229,7 +227,11 @@ class VerificationReport(JsonResult):
         if self.uncounted:
             return self.uncounted
         names = _few(self.unreached)
-        return f"{names} did not run; {_WAY}" if names else ""
+        way = (
+            f"give values that reach it with {Advice('feeds', 'FILE')}, or several sets of values "
+            f"with {Advice('test-data', 'FOLDER')}"
+        )
+        return f"{names} did not run; {way}" if names else ""
 
     @property
     def original_seconds(self) -> float:

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import onnx
 
+from xoptim.facts.advice import set_reader
 from xoptim.facts.errors import UnstoppableError, XoptimError
 from xoptim.verification.errors import RunError
 from xoptim.verification.session import Session
@@ -27,7 +28,9 @@ def serve() -> None:
             return
         try:
             if session is None:
-                session = _session(*question)
+                reader, *task = question
+                set_reader(reader)
+                session = _session(*task)
                 answer: Any = (session.inputs, session.outputs, session.fed)
             else:
                 answer = session.run(*question)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.errors import ModelError, UnstoppableError
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.words import meant
@@ -281,10 +282,11 @@ class Session:
         except TimeoutError:
             raise RunStoppedError(f"a run was stopped after {min(limits):g} seconds") from None
         except NotEndingError:
-            advice = "--run-limit SECONDS allows more time, --no-verify skips the run"
+            more_time = Advice("run-limit", "SECONDS", "allows more time")
+            skipped = Advice("no-verify", reason="skips the run")
             raise UnstoppableError(
                 f"a run did not end within {run_limit:g} seconds, and onnxruntime does not stop "
-                f"within a node; {advice}"
+                f"within a node; {more_time}, {skipped}"
             ) from None
 
     def runner(self, feeds: Mapping[str, Value]) -> Callable[[], object]:
@@ -452,8 +454,9 @@ def one_line(error: Exception) -> str:
     )
     text = re.sub(r"/\S+\.(?:cc|h):\d+ \S.*?\)(?: const)? (?=[A-Z])", " ", text)
     if "is not a registered function/op" in text:
+        library = Advice("custom-op-lib", EXTENSIONS if "ai.onnx.contrib:" in text else "FILE")
         text += (
-            f"; `--custom-op-lib {EXTENSIONS if 'ai.onnx.contrib:' in text else 'FILE'}` loads a "
-            "custom operator library, `--include PACK` uses the definitions of a pack"
+            f"; `{library}` loads a custom operator library, `{Advice('pack', 'PACK')}` uses the "
+            "definitions of a pack"
         )
     return text if len(text) <= 600 else f"{text[:600]}..."

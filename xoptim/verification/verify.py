@@ -8,19 +8,12 @@ from dataclasses import replace
 
 import onnx
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.errors import ModelError
 from xoptim.facts.progress import silent
 from xoptim.facts.words import quoted
-from xoptim.graph.assumed import (
-    assumed_of,
-    check_fit,
-    fitting,
-    noted,
-    option_of,
-    unused,
-    unused_text,
-)
+from xoptim.graph.assumed import assumed_of, check_fit, fitting, noted, unused, unused_text
 from xoptim.verification.contrib_functions import contrib_functions
 from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunError
 from xoptim.verification.judge import Judge, judge
@@ -75,7 +68,8 @@ def with_record(
     if report.status != "different" or report.faults:
         return replace(report, notes=(*report.notes, unused_text(rest)))
     reason = (
-        f"{unused_text(rest)}, {option_of(rest[:1])} uses the first; without them: {report.reason}"
+        f"{unused_text(rest)}, {Advice('assume', (rest[0],))} uses the first; "
+        f"without them: {report.reason}"
     )
     return replace(report, status="not verified", reason=reason, cause="assumptions")
 
