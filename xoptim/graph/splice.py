@@ -11,6 +11,7 @@ import onnx
 from onnx import GraphProto, NodeProto, checker, inliner
 
 from xoptim.facts.advice import Advice
+from xoptim.facts.bodies import write_defaults
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import (
     copy_fields,
@@ -100,11 +101,7 @@ def _write_defaults(model: onnx.ModelProto) -> None:
     if defaults:
         for nodes in (model.graph.node, *(function.node for function in model.functions)):
             for node in every_node(nodes):
-                names = {attribute.name for attribute in node.attribute}
-                attributes = defaults.get((node.domain, node.op_type, node.overload), ())
-                node.attribute.extend(
-                    attribute for attribute in attributes if attribute.name not in names
-                )
+                write_defaults(node, defaults.get((node.domain, node.op_type, node.overload), ()))
 
 
 def can_splice(body: Graph) -> bool:
