@@ -205,8 +205,9 @@ def _compare_arrays(
         places = np.argwhere(_other_zeros(expected, actual))
         if len(places):
             index = tuple(map(int, places[0]))
-            message = _describe(expected[index], actual[index], index, len(places), expected.size)
             size = expected.size
+            text = _describe(expected[index], actual[index], index, len(places), size)
+            message = f"the sign of a zero differs: {text}"
             return Comparison(
                 output,
                 "value",
