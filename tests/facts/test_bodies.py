@@ -1,5 +1,7 @@
 """Nodes of the bodies of functions, in a call."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 from onnx import helper
@@ -20,7 +22,11 @@ def test_references_take_the_values_of_the_call() -> None:
 
 def test_constants_have_the_type_of_the_standard() -> None:
     tensor = onnx.numpy_helper.from_array(np.array([1], np.int8))
-    attributes = [{"value_floats": [1.0, 2.0]}, {"value_int": 3}, {"value": tensor}]
+    attributes: list[dict[str, Any]] = [
+        {"value_floats": [1.0, 2.0]},
+        {"value_int": 3},
+        {"value": tensor},
+    ]
     arrays = [np.asarray(constant_array(entry)) for entry in attributes]
     assert [(array.dtype.name, array.tolist()) for array in arrays] == [
         ("float32", [1.0, 2.0]),

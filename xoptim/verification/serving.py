@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import pickle
-import sys
 from dataclasses import replace
-from typing import IO, Any
+from typing import Any
 
 import onnx
 
 from xoptim.facts.advice import set_reader
 from xoptim.facts.errors import UnstoppableError, XoptimError
+from xoptim.system.child import questions_and_answers, send
 from xoptim.verification.errors import RunError
 from xoptim.verification.session import Session
 
 
 def serve() -> None:
     """Make the session that standard input describes, and run it on the values that follow."""
-    questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # keeps other output out of the answers
+    questions, answers = questions_and_answers()
     session: Any = None
     while True:
         try:
@@ -38,7 +37,7 @@ def serve() -> None:
             answer = error
         except MemoryError:
             answer = RunError("there is not enough memory for a run")
-        _send(answers, answer)
+        send(answers, answer)
         if session is None:
             return
         if isinstance(answer, UnstoppableError):
@@ -48,8 +47,3 @@ def serve() -> None:
 def _session(source: str | bytes, base_dir: Any, weights: Any, settings: Any) -> Session:
     model = source if isinstance(source, str) else onnx.ModelProto.FromString(source)
     return Session(model, replace(settings, isolated=False), base_dir=base_dir, weights=weights)
-
-
-def _send(answers: IO[bytes], answer: object) -> None:
-    pickle.dump(answer, answers)
-    answers.flush()
