@@ -10,8 +10,9 @@ from onnx import numpy_helper
 from tests.support import parse
 from xoptim import GraphBuilder, OptimizationOptions
 from xoptim.verification import VerificationOptions, VerificationReport, verify_models
-from xoptim.verification.compare import ComparisonRules, compare_values
+from xoptim.verification.compare import compare_values
 from xoptim.verification.error_bins import ErrorBin, explains
+from xoptim.verification.options import ComparisonRules
 
 CLASSES = 6625  # of a published recognizer of Chinese text
 RNG = np.random.default_rng(1)

@@ -53,10 +53,10 @@ PUBLIC_NAMES: Final[Mapping[str, Mapping[str, str]]] = \
             'xoptim.targets': 'PlacedNode Placement',
             'xoptim.tuning.settings': 'session',
             'xoptim.tuning.tuning': 'tune',
-            'xoptim.verification.errors': 'ChoiceError DifferentModelError NotVerifiedError '
-                                          'VerificationError',
+            'xoptim.verification.errors': 'ChoiceError',
             'xoptim.verification.options': 'VerificationOptions',
-            'xoptim.verification.report': 'VerificationReport'},
+            'xoptim.verification.report': 'DifferentModelError NotVerifiedError VerificationError '
+                                          'VerificationReport'},
  'xoptim.bench': {'xoptim.bench': 'measure rounds',
                   'xoptim.bench.measure': 'OperatorTime bench profile',
                   'xoptim.bench.options': 'BenchOptions',
@@ -81,12 +81,11 @@ PUBLIC_NAMES: Final[Mapping[str, Mapping[str, str]]] = \
                    'xoptim.tuning.speed': 'NotSlower SpeedCheck keep_if_not_slower'},
  'xoptim.verification': {'xoptim.system.machine': 'available_memory data_size',
                          'xoptim.verification': 'functions verify',
-                         'xoptim.verification.compare': 'Comparison ComparisonRules '
-                                                        'compare_values',
+                         'xoptim.verification.compare': 'Comparison compare_values',
                          'xoptim.verification.errors': 'ChoiceError FeedError LoadError '
                                                        'ProviderUnavailable RunError',
                          'xoptim.verification.operator_libraries': 'EXTENSIONS library_file',
-                         'xoptim.verification.options': 'VerificationOptions',
+                         'xoptim.verification.options': 'ComparisonRules VerificationOptions',
                          'xoptim.verification.protos': 'ModelLike',
                          'xoptim.verification.reference': 'run_reference',
                          'xoptim.verification.report': 'Noise RunReport VerificationReport',

@@ -25,10 +25,9 @@ from xoptim.graph.load import load_model
 from xoptim.graph.propagate import quietly
 from xoptim.preparation.ports import extract_part
 from xoptim.targets.target import BFLOAT16_ERROR, FLOAT16_ERROR, FLOAT32_ERROR, Target
-from xoptim.verification.double import element_types
 from xoptim.verification.errors import FeedError, LoadError, ProviderUnavailable, RunError
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import ModelLike
+from xoptim.verification.protos import ModelLike, element_types
 from xoptim.verification.reference import run_reference
 from xoptim.verification.runs import ReferenceRun
 from xoptim.verification.session import Session, Value

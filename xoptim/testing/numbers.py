@@ -21,7 +21,8 @@ from xoptim.testing.feeds import Feeds
 from xoptim.testing.runtime import CRASHED, RUNTIME, Loaded
 from xoptim.testing.variant import all_nodes
 from xoptim.verification.assumed import hold
-from xoptim.verification.compare import ComparisonRules, compare_values
+from xoptim.verification.compare import compare_values
+from xoptim.verification.options import ComparisonRules
 from xoptim.verification.session import Value
 from xoptim.verification.sized import evaluated
 

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from xoptim.verification import functions as functions, verify as verify
     from xoptim.verification.compare import (
         Comparison as Comparison,
-        ComparisonRules as ComparisonRules,
         compare_values as compare_values,
     )
     from xoptim.verification.errors import (
@@ -23,7 +22,10 @@ if TYPE_CHECKING:
         EXTENSIONS as EXTENSIONS,
         library_file as library_file,
     )
-    from xoptim.verification.options import VerificationOptions as VerificationOptions
+    from xoptim.verification.options import (
+        ComparisonRules as ComparisonRules,
+        VerificationOptions as VerificationOptions,
+    )
     from xoptim.verification.protos import ModelLike as ModelLike
     from xoptim.verification.reference import run_reference as run_reference
     from xoptim.verification.report import (

@@ -18,10 +18,11 @@ import onnx.inliner
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import element_type
-from xoptim.verification.compare import ComparisonRules, excesses
+from xoptim.verification.compare import excesses
 from xoptim.verification.double import NARROW, DoubleModel, in_doubles, narrow_type, own_constants
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.noise import HOPELESS, move_one_ulp, noisy_graph
+from xoptim.verification.options import ComparisonRules
 from xoptim.verification.protos import Located
 from xoptim.verification.runs import ReferenceRun
 from xoptim.verification.session import Port, Session, Value

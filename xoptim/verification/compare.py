@@ -11,75 +11,22 @@ differ. Integers, Booleans and strings must be equal.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-import ml_dtypes
 import numpy as np
-from onnx import TensorProto
 
-from xoptim.facts.dtypes import Exactness, Tolerance, element_type, tolerance, type_name
+from xoptim.facts.dtypes import Tolerance, element_type, tolerance, type_name
 from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.json_values import AnyFloat
 from xoptim.verification.error_bins import ErrorBin, add_bins, spread
+from xoptim.verification.magnitudes import largest_magnitude, largest_measured, median_magnitude
+from xoptim.verification.options import ComparisonRules
 from xoptim.verification.session import Value
 from xoptim.verification.ulps import largest_ulp, ulp_distances
 
 Fault: TypeAlias = Literal["", "missing", "structure", "dtype", "shape", "value"]
 
 _CHUNK: Final = 1 << 20  # elements compared at a time, to bound the memory of the float64 copies
-_SAMPLE: Final = 1 << 20  # elements that the median is taken of
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonRules:
-    """The rules of equality."""
-
-    # the weakest exactness of the applied rewrites; sets the tolerance of each type
-    exactness: Exactness = "rounding"
-    # relative tolerance of floating-point results, instead of the one of their type
-    rtol: float | None = None
-    # absolute tolerance of floating-point results, instead of the one of their type
-    atol: float | None = None
-    # allowed difference of integers (1 for quantized results that may round the other way)
-    integer_atol: int = 0
-    # Fraction of the elements of an integer, Boolean or string result that may differ, for ties of
-    # ArgMax and TopK
-    allow_flips: float = 0.0
-    # units in the last place by which floating-point results may differ; it replaces the tolerances
-    ulp: int | None = None
-    signed_zeros: bool = False  # whether -0 and 0 differ
-    # Element type whose tolerance float32 results get, because kernels round to it (TF32 has the
-    # mantissa of float16)
-    rounds_to: int = TensorProto.FLOAT
-    # whether ``scale`` in the rule is the largest magnitude of a result, not the median
-    of_largest: bool = False
-    only_finite: bool = False  # whether elements whose reference is infinite or NaN may be anything
-    # whether the absolute tolerance of a type is less for results that are small throughout
-    scales_atol: bool = False
-
-    @property
-    def keeps_small(self) -> bool:
-        """Whether results that are small throughout get a smaller absolute tolerance."""
-        # An approximation of a saturated function is 0 where the function is almost 0.
-        return (
-            self.scales_atol
-            and self.atol is None
-            and not (self.only_finite and self.exactness == "approximate")
-        )
-
-    def tolerance(self, element: int) -> Tolerance:
-        """The tolerance of results of an element type."""
-        is_rounded = element == TensorProto.FLOAT and self.exactness != "exact"
-        rounding_type = self.rounds_to if is_rounded else element
-        default = tolerance(rounding_type, self.exactness)
-        if self.rtol is None and self.atol is None:
-            return default
-        if tolerance(element, "rounding") == (0.0, 0.0):  # these types do not round
-            return default
-        return Tolerance(
-            default.rtol if self.rtol is None else self.rtol,
-            default.atol if self.atol is None else self.atol,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +231,7 @@ def _compare_floats(
     max_abs = largest = top = worst = max_ulp = 0.0
     place, mismatches, finite_seen = 0, 0, e.size == 0
     error_bins: dict[int, ErrorBin] = {}
-    limit, differs = _largest_measured(e.dtype), not np.array_equal(e, a)
+    limit, differs = largest_measured(e.dtype), not np.array_equal(e, a)
     for start, error, magnitude, excess in _chunks(e, a, floor, limits.rtol, rules):
         finite = np.isfinite(magnitude)
         judged += int(np.count_nonzero(finite))
@@ -372,32 +319,6 @@ def _chunks(
             excess[~np.isfinite(e)] = 0.0
             error[~np.isfinite(e)] = 0.0
         yield start, error, magnitude, excess
-
-
-def median_magnitude(values: np.ndarray) -> float:
-    """Median magnitude of the finite non-zero elements, 0 when there is none.
-
-    Numbers close to the type's maximum are skipped: masks use them for minus infinity.
-    """
-    sample = values[:: -(-values.size // _SAMPLE) or 1]  # every k-th element, k rounded up
-    magnitude = np.abs(sample.astype(np.complex128 if values.dtype.kind == "c" else np.float64))
-    magnitude = magnitude[(magnitude > 0) & (magnitude < _largest_measured(values.dtype))]
-    return float(np.median(magnitude)) if magnitude.size else 0.0
-
-
-def largest_magnitude(values: np.ndarray) -> float:
-    """Largest magnitude of the elements, without numbers close to the type's maximum."""
-    magnitude = np.abs(values)
-    return float(np.max(magnitude, initial=0.0, where=magnitude < _largest_measured(values.dtype)))
-
-
-def _largest_measured(dtype: np.dtype) -> float:
-    """The magnitude from which numbers of a type may stand for infinity."""
-    # In 8 bits, the numbers close to the maximum are ordinary values.
-    if dtype.itemsize == 1:
-        return np.inf
-    largest: Any = ml_dtypes.finfo(dtype).max  # type: ignore[no-untyped-call]
-    return 0.25 * float(largest)
 
 
 def _describe(

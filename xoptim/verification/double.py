@@ -28,6 +28,7 @@ from xoptim.verification.double_fused import split_operators
 from xoptim.verification.protos import (
     TYPE_ATTRIBUTES,
     Located,
+    element_types,
     large_tensors,
     light_copy,
     tensor_array,
@@ -123,20 +124,6 @@ def narrow_type(model: onnx.ModelProto) -> int | None:
     elements = element_types(model)
     narrow = [element for element in NARROW if element in elements]
     return narrow[0] if len(narrow) == 1 else None
-
-
-def element_types(model: onnx.ModelProto) -> set[int]:
-    """The element types that a model names: of inputs, outputs, constants and results of casts."""
-    elements = {tensor.data_type for tensor in model.graph.initializer}
-    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
-        elements.add(value.type.tensor_type.elem_type)
-    for node in _all_nodes(model):
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.TENSOR:
-                elements.add(attribute.t.data_type)
-            elif attribute.name in TYPE_ATTRIBUTES:
-                elements.add(attribute.i)
-    return elements
 
 
 def own_constants(model: Located, other: Located) -> dict[str, np.ndarray]:

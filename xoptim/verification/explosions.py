@@ -16,10 +16,9 @@ import onnx
 from xoptim.facts.dtypes import bits, element_type, is_float
 from xoptim.facts.protos import every_node, is_external
 from xoptim.graph.data_file import stored_tensors
-from xoptim.verification.compare import largest_magnitude, median_magnitude
 from xoptim.verification.dims import Sizes
+from xoptim.verification.magnitudes import GROWTH, largest_magnitude, median_magnitude
 from xoptim.verification.protos import tensor_array
-from xoptim.verification.report import GROWTH
 from xoptim.verification.runs import Feeding, Planning, ReferenceRun, RunPlan
 from xoptim.verification.session import Value
 

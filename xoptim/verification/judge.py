@@ -13,7 +13,7 @@ from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.progress import silent, with_progress
 from xoptim.verification.arbiter import Arbiter, Finding
 from xoptim.verification.branches import Coverage
-from xoptim.verification.compare import Comparison, ComparisonRules
+from xoptim.verification.compare import Comparison
 from xoptim.verification.dims import sizes_text
 from xoptim.verification.error_bins import ErrorBin, add_bins, explains
 from xoptim.verification.errors import LoadError, RunError
@@ -21,7 +21,7 @@ from xoptim.verification.evidence import hollow_reason
 from xoptim.verification.fatal import computes_in_half
 from xoptim.verification.further import TINY
 from xoptim.verification.noise import HOPELESS, NoisyModel
-from xoptim.verification.options import VerificationOptions
+from xoptim.verification.options import ComparisonRules, VerificationOptions
 from xoptim.verification.protos import Located, ModelLike, read_proto
 from xoptim.verification.randomness import unseeded_operator
 from xoptim.verification.reference import Reference
@@ -29,7 +29,6 @@ from xoptim.verification.report import (
     Cause,
     Noise,
     RunReport,
-    SkippedRun,
     Status,
     VerificationReport,
     rounding_note,
@@ -46,7 +45,7 @@ from xoptim.verification.runtime import RuntimeOutcome, under_optimizations
 from xoptim.verification.session import PROCESSOR, Session, resolve_providers
 from xoptim.verification.signatures import compare_signatures
 from xoptim.verification.steady import unsteady_output
-from xoptim.verification.work import weight_bytes
+from xoptim.verification.work import SkippedRun, weight_bytes
 
 _MAX_DRAWS: Final = 4  # times that the noise is measured
 _Levels: TypeAlias = dict[str, dict[int, ErrorBin]]

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import onnx
-from onnx import TensorProto, numpy_helper
+from onnx import AttributeProto, TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, byte_size
 from xoptim.facts.errors import XoptimError
@@ -234,6 +234,20 @@ def loadable_copy(
 def _nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     parts = (model.graph.node, *(function.node for function in model.functions))
     return [node for part in parts for node in every_node(part)]
+
+
+def element_types(model: onnx.ModelProto) -> set[int]:
+    """The element types that a model names: of inputs, outputs, constants and results of casts."""
+    elements = {tensor.data_type for tensor in model.graph.initializer}
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        elements.add(value.type.tensor_type.elem_type)
+    for node in _nodes(model):
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.TENSOR:
+                elements.add(attribute.t.data_type)
+            elif attribute.name in TYPE_ATTRIBUTES:
+                elements.add(attribute.i)
+    return elements
 
 
 def quantized_operators(model: onnx.ModelProto) -> set[str]:

@@ -23,7 +23,6 @@ from xoptim.verification.further import SHORT, TINY, Further
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.protos import ModelLike, read_defined
 from xoptim.verification.reach import Reach
-from xoptim.verification.report import SkippedRun
 from xoptim.verification.runs import (
     Feeding,
     Planning,
@@ -40,6 +39,7 @@ from xoptim.verification.sized import SizedModel
 from xoptim.verification.work import (
     MemoryNeed,
     RunBudget,
+    SkippedRun,
     Work,
     fits_into_memory,
     is_large,

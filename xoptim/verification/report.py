@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from xoptim.facts.advice import Advice
 from xoptim.facts.dtypes import Exactness
+from xoptim.facts.errors import XoptimError
 from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.json_values import AnyFloat
 from xoptim.facts.words import counted
 from xoptim.verification.compare import Comparison
+from xoptim.verification.magnitudes import GROWTH
+from xoptim.verification.work import SkippedRun
+
+if TYPE_CHECKING:
+    import onnx
 
 Status: TypeAlias = Literal["equal", "different", "not verified"]
 Cause: TypeAlias = Literal["", "load", "run", "memory", "evidence", "assumptions"]
@@ -23,10 +29,6 @@ differ, and their metadata list assumptions that were not given.
 
 
 _MAX_NAMED: Final = 2  # branches in a line
-GROWTH: Final = 1e6
-"""A result explodes if it is more than this many times larger than the values that led to it: a
-term of their size is then less than a tenth of the relative tolerance of float32.
-"""
 _VAST: Final = 1e12
 """The factor from which results are no evidence: even terms a million times larger than the values
 vanish.
@@ -144,18 +146,6 @@ def is_small(comparison: Comparison) -> bool:
         and math.isfinite(comparison.excess)
     )
     return is_number and comparison.max_abs <= _COARSE * comparison.top
-
-
-class SkippedRun(NamedTuple):
-    """A run that was skipped because of its cost.
-
-    Attributes:
-        dims: sizes of the symbolic dimensions.
-        reason: the reason, as the end of a sentence.
-    """
-
-    dims: Mapping[str, int]
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,3 +336,23 @@ def _rounding_lines(noise_by_output: Mapping[str, Noise]) -> list[str]:
 
 def _origin(noise: Noise) -> str:
     return f"a change of 1 ULP causes {noise.level:.2g}"
+
+
+class VerificationError(XoptimError):
+    """Two models were compared and are not equal.
+
+    ``model`` is the one that was not found equal to the original.
+    """
+
+    def __init__(self, report: VerificationReport, model: onnx.ModelProto) -> None:
+        super().__init__(report.summary())
+        self.report = report
+        self.model = model
+
+
+class DifferentModelError(VerificationError):
+    """The outputs of the optimized model differ, and the wrong rewrite was not found."""
+
+
+class NotVerifiedError(VerificationError):
+    """The optimized model could not be verified; ``report.reason`` gives the reason."""

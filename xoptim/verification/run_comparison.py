@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Final
 
 from xoptim.system.crashes import WATCH
-from xoptim.verification.compare import Comparison, ComparisonRules, compare_values
-from xoptim.verification.options import VerificationOptions
+from xoptim.verification.compare import Comparison, compare_values
+from xoptim.verification.options import ComparisonRules, VerificationOptions
 from xoptim.verification.report import RunReport, is_small
 from xoptim.verification.runs import ReferenceRun
 from xoptim.verification.session import Port, Session, Value

@@ -37,7 +37,6 @@ from xoptim.verification.dims import (
     open_dimensions,
     unknown_dimension,
 )
-from xoptim.verification.double import element_types
 from xoptim.verification.errors import ChoiceError, FeedError
 from xoptim.verification.feed_style import Style
 from xoptim.verification.feed_values import (
@@ -50,7 +49,7 @@ from xoptim.verification.feed_values import (
 from xoptim.verification.input_kinds import input_kinds
 from xoptim.verification.landmarks import Landmarks, landmarks, steers
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import ModelLike, read_proto
+from xoptim.verification.protos import ModelLike, element_types, read_proto
 from xoptim.verification.relations import derived_sizes, with_derived
 from xoptim.verification.session import Session, Value
 

@@ -15,9 +15,10 @@ import onnx
 
 from xoptim.facts.protos import every_node
 from xoptim.operators.registry import Trait, operators_with
-from xoptim.verification.compare import Comparison, ComparisonRules, compare_values
+from xoptim.verification.compare import Comparison, compare_values
 from xoptim.verification.errors import LoadError, ProviderUnavailable, RunError
 from xoptim.verification.further import TINY
+from xoptim.verification.options import ComparisonRules
 from xoptim.verification.protos import Located, ModelLike
 from xoptim.verification.reference import Reference
 from xoptim.verification.report import RunReport

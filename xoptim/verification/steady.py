@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from xoptim.system.machine import filled_memory
-from xoptim.verification.compare import ComparisonRules
 from xoptim.verification.errors import RunError
+from xoptim.verification.options import ComparisonRules
 from xoptim.verification.ports import Port
 from xoptim.verification.protos import Located
 from xoptim.verification.run_comparison import compare_results

@@ -4,7 +4,7 @@ import contextlib
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import onnx
 
@@ -27,6 +27,18 @@ MAX_COUNT: Final = 1 << 200
 """Largest count of bytes or operations; more may be too many for a float."""
 _MAX_PACKED: Final = 1 << 28
 """Bytes of weights above which packing takes longer than a verification gains by it."""
+
+
+class SkippedRun(NamedTuple):
+    """A run that was skipped because of its cost.
+
+    Attributes:
+        dims: sizes of the symbolic dimensions.
+        reason: the reason, as the end of a sentence.
+    """
+
+    dims: Mapping[str, int]
+    reason: str
 
 
 def weight_bytes(proto: onnx.ModelProto) -> int:

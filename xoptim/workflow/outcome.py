@@ -13,7 +13,8 @@ from xoptim.facts.errors import XoptimError
 from xoptim.graph.save import shared_files
 from xoptim.optimizing.verified import VerifiedModel
 from xoptim.preparation.ports import strippable_bytes
-from xoptim.verification.errors import DifferentModelError, NotVerifiedError, ToleranceError
+from xoptim.verification.errors import ToleranceError
+from xoptim.verification.report import DifferentModelError, NotVerifiedError
 
 if TYPE_CHECKING:
     from xoptim.bench.rounds import BenchReport
