@@ -30,9 +30,9 @@ from xoptim.precision.options import (
     Scheme,
 )
 from xoptim.verification import library_file
-from xoptim.verification.addresses import function_at
-from xoptim.verification.archives import Archive
 from xoptim.verification.errors import ChoiceError
+from xoptim.verification.inputs.archives import Archive
+from xoptim.verification.judging.addresses import function_at
 
 from .memory import MEMORY_BOUND
 from .options import choice, common, duration, flag, names_of, option, percentage, repeated, switch

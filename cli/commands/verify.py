@@ -15,8 +15,8 @@ from xoptim.precision.record import has_record
 from xoptim.precision.within import verify_within
 from xoptim.targets import named
 from xoptim.targets.verifying import verify_on_target
-from xoptim.verification.protos import quantized_operators
-from xoptim.verification.runs import warn_of_missing
+from xoptim.verification.inputs.feeding import warn_of_missing
+from xoptim.verification.runs.protos import quantized_operators
 
 from ..exit_codes import DIFFERENT, NOT_VERIFIED, code_of
 from ..files import MODEL, readable

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from tests.patterns.attention.comparison import LEVELS, session
-from xoptim.verification.compare import compare_values
+from xoptim.verification.judging.compare import compare_values
 from xoptim.verification.options import ComparisonRules
 
 BATCHES: Final = (1, 3)

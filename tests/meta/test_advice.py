@@ -26,7 +26,7 @@ RUNNING = (
     "xoptim/bench/environments.py",
     "xoptim/reporting/reports_facts.py",
     "xoptim/system/git.py",
-    "xoptim/verification/revision.py",
+    "xoptim/verification/runs/revision.py",
     "xoptim/scaffold/stubs.py",
     "xoptim/facts/advice.py",
 )

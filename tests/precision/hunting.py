@@ -30,8 +30,8 @@ from xoptim.precision.options import SCHEMES, PrecisionOptions
 from xoptim.precision.quantize import before_quantization, quantize
 from xoptim.precision.quantized import Quantized
 from xoptim.verification.errors import ChoiceError
-from xoptim.verification.session import Session
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Session
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _LONGEST: Final = 90
 """Seconds after which a network is left."""

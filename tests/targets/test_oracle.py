@@ -12,7 +12,7 @@ from xoptim import targets
 from xoptim.targets import Placement, Target, place
 from xoptim.targets.process import Answer
 from xoptim.verification import ProviderUnavailable
-from xoptim.verification.plugins import Plugin
+from xoptim.verification.runs.plugins import Plugin
 
 BERT = Path(__file__).parents[2] / "examples" / "models" / "tiny_bert.onnx"
 CHAIN = parse("agraph (float[2,3] x) => (float[2,3] y) { t = Relu(x) u = Erf(t) y = Neg(u) }")

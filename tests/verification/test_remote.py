@@ -11,7 +11,7 @@ import pytest
 from tests.plugged import array, needs
 from tests.support import parse
 from xoptim.verification import LoadError, RunError, Session, SessionSettings
-from xoptim.verification.remote import RemoteSession
+from xoptim.verification.runs.remote import RemoteSession
 
 PLAIN = parse("agraph (float[a,3] x) => (float[a,3] y, int64[2] s) { y = Relu(x) s = Shape(x) }")
 FEEDS = {"x": np.array([[-1, 2, 3]], np.float32)}

@@ -16,13 +16,18 @@ from xoptim.verification import (
     Value,
     VerificationOptions,
     VerificationReport,
-    reference,
     verify_models,
-    work,
 )
 from xoptim.verification.errors import RunStoppedError
+from xoptim.verification.inputs import reference, work
 
-MODULES = ("reference", "runs", "reach", "functions", "run_comparison")
+MODULES = (
+    "inputs.reference",
+    "inputs.feeding",
+    "inputs.reach",
+    "functions",
+    "judging.run_comparison",
+)
 """Modules of the verification that read a clock."""
 SLICED = """agraph (float[batch,seq] x) => (float[batch,m] y)
   <int64[1] z = {0}, int64[1] e = {512}, int64[1] one = {1}> { y = Slice(x, z, e, one) }"""

@@ -399,7 +399,7 @@ def test_noise_excuses_rounding_but_not_errors(monkeypatch: pytest.MonkeyPatch) 
     """Centred data of large offset: the variance as E[x^2] - E[x]^2 cancels all digits but a
     few.
     """
-    monkeypatch.setattr("xoptim.verification.arbiter._MAX_BYTES", 0)
+    monkeypatch.setattr("xoptim.verification.judging.arbiter._MAX_BYTES", 0)
     template = (
         "g (float[4,512] x) => (float[4,1] y) <int64[1] a = {{1}}, float o = {{{offset}}}> "
         "{{ z = Add(x, o) {body} }}"
@@ -438,7 +438,7 @@ def test_noise_excuses_rounding_but_not_errors(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_many_outputs_that_round_are_one_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xoptim.verification.arbiter._MAX_BYTES", 0)
+    monkeypatch.setattr("xoptim.verification.judging.arbiter._MAX_BYTES", 0)
     head = (
         "g (float[4,512] x) => (float[4,1] y, float[4,1] z) <int64[1] a = {1}, float o = {20}> { "
         "w = Add(x, o) "

@@ -28,7 +28,7 @@ from xoptim.precision.reference import SliceError
 from xoptim.targets import Target, named
 from xoptim.targets.verifying import TargetCheck
 from xoptim.verification.errors import ChoiceError, LoadError, ToleranceError
-from xoptim.verification.report import DifferentModelError
+from xoptim.verification.judging.report import DifferentModelError
 from xoptim.workflow.fitting import FittingOutcome
 from xoptim.workflow.fitting_options import FittingOptions
 from xoptim.workflow.job import Job, JobOptions, for_target

@@ -17,10 +17,10 @@ from xoptim.facts.advice import Advice
 from xoptim.facts.json_results import JsonForm, JsonResult, member, to_milliseconds, within
 from xoptim.facts.words import counted
 from xoptim.system.machine import clock_of_thread
-from xoptim.verification.dims import sizes_text
-from xoptim.verification.report import VerificationReport
-from xoptim.verification.session import resolve_providers
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.inputs.dims import sizes_text
+from xoptim.verification.judging.report import VerificationReport
+from xoptim.verification.runs.session import resolve_providers
+from xoptim.verification.runs.session_settings import SessionSettings
 
 Clock: TypeAlias = Callable[[], float]
 

@@ -22,12 +22,12 @@ from xoptim.system.child import Child, ChildGoneError, last_line, questions_and_
 from xoptim.system.journal import ScratchFolder
 from xoptim.system.machine import resident_size
 from xoptim.verification.errors import FeedError, LoadError, RunError
-from xoptim.verification.fatal import fatal_optimizers
-from xoptim.verification.protos import ModelLike, with_definitions
-from xoptim.verification.reference import run_reference
-from xoptim.verification.runs import ReferenceRun, warn_of_missing
-from xoptim.verification.session import Session, Value, resolve_providers
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.inputs.feeding import ReferenceRun, warn_of_missing
+from xoptim.verification.inputs.reference import run_reference
+from xoptim.verification.runs.fatal import fatal_optimizers
+from xoptim.verification.runs.protos import ModelLike, with_definitions
+from xoptim.verification.runs.session import Session, Value, resolve_providers
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _CHILD = "from xoptim.bench.subjects import main; main()"
 

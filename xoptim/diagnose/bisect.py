@@ -24,10 +24,10 @@ from xoptim.graph.sources import Source
 from xoptim.graph.walk import reads
 from xoptim.match.quantization import first_result
 from xoptim.match.rewrite import ModelPass
+from xoptim.verification.judging.report import VerificationReport
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import ModelLike
-from xoptim.verification.report import VerificationReport
-from xoptim.verification.session import Value
+from xoptim.verification.runs.protos import ModelLike
+from xoptim.verification.runs.session import Value
 from xoptim.verification.verify import compare
 
 Shows = Callable[[onnx.ModelProto], bool]

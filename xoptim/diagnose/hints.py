@@ -38,9 +38,9 @@ from xoptim.operators.registry import Trait, operators_with
 from xoptim.passes.opsets.newest import newest_for
 from xoptim.preparation.preparation import fix_sizes
 from xoptim.targets import named
+from xoptim.verification.inputs.reference import run_reference
+from xoptim.verification.inputs.work import weight_bytes
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.reference import run_reference
-from xoptim.verification.work import weight_bytes
 
 _MAX_TRIED: Final = 8
 """Maximum number of assumptions that are tried one by one."""

@@ -11,7 +11,7 @@ from xoptim.facts.operators import short_name
 from xoptim.match.block_rounding import BlockFormat
 from xoptim.match.view import CPUS as CPUS, Cpu as Cpu
 from xoptim.precision.metrics import METRICS, ErrorMetric
-from xoptim.verification.session import Value
+from xoptim.verification.runs.session import Value
 
 Scheme: TypeAlias = Literal["int8", "int4", "float16", "bfloat16"]
 SCHEMES: Final[tuple[Scheme, ...]] = ("int8", "int4", "float16", "bfloat16")

@@ -20,7 +20,7 @@ from xoptim.precision.metrics import metric_name
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.reference import SliceError
 from xoptim.precision.samples import Samples
-from xoptim.verification.report import VerificationReport
+from xoptim.verification.judging.report import VerificationReport
 
 _HALF: Final = 16
 

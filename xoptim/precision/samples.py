@@ -12,10 +12,10 @@ from xoptim.precision.metrics import is_measurable
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.sources import sample_name
 from xoptim.verification.errors import FeedError, NothingToQuantizeError, RunError
+from xoptim.verification.inputs.feeding import ReferenceRun
+from xoptim.verification.inputs.reference import run_reference
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.reference import run_reference
-from xoptim.verification.runs import ReferenceRun
-from xoptim.verification.session import Value
+from xoptim.verification.runs.session import Value
 
 _RANDOM_RUNS = 4
 _MAX_MULTIPLICATIONS: Final = 4_000_000_000

@@ -47,7 +47,7 @@ from xoptim.precision.symmetric import symmetric_ranges
 from xoptim.precision.times import measure_costs
 from xoptim.precision.weight_only import WeightOnlyQuantizer
 from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _MAX_INTEGER_BITS: Final = 8
 """Most bits of a constant that is stored as integers."""

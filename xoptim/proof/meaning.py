@@ -37,7 +37,7 @@ from xoptim.proof.empty import check_empty
 from xoptim.proof.indices import RESERVED, Case, Impossible, Unproved, check_time, symbols_of
 from xoptim.proof.laws import dim_of
 from xoptim.proof.tensors import Indices, Items, Tensor, integer_tensor, stored_tensor
-from xoptim.verification.protos import with_definitions
+from xoptim.verification.runs.protos import with_definitions
 
 assert denotations  # registers the denotations
 

@@ -12,9 +12,9 @@ from xoptim.facts.advice import set_reader
 from xoptim.system.child import questions_and_answers, send
 from xoptim.targets.process import Answer, Question
 from xoptim.verification.errors import LoadError, ProviderUnavailable
-from xoptim.verification.plugins import devices_of, kind_of, load, plugin_named
-from xoptim.verification.session import Session, ort, resolve_providers
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.plugins import devices_of, kind_of, load, plugin_named
+from xoptim.verification.runs.session import Session, ort, resolve_providers
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _INFO: Final = 1  # log severity with which providers say why they refuse a node
 _ENTRIES: Final = (("session.record_ep_graph_assignment_info", "1"),)

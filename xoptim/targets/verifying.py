@@ -26,12 +26,12 @@ from xoptim.graph.propagate import quietly
 from xoptim.preparation.ports import extract_part
 from xoptim.targets.target import BFLOAT16_ERROR, FLOAT16_ERROR, FLOAT32_ERROR, Target
 from xoptim.verification.errors import FeedError, LoadError, ProviderUnavailable, RunError
+from xoptim.verification.inputs.feeding import ReferenceRun
+from xoptim.verification.inputs.reference import run_reference
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import ModelLike, element_types
-from xoptim.verification.reference import run_reference
-from xoptim.verification.runs import ReferenceRun
-from xoptim.verification.session import Session, Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.protos import ModelLike, element_types
+from xoptim.verification.runs.session import Session, Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _FAILING: Final = re.compile(r"Name:'([^']+)'")
 _QUANTIZING: Final = frozenset(("QuantizeLinear", "DynamicQuantizeLinear"))

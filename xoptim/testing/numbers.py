@@ -20,11 +20,11 @@ from xoptim.optimizing.builder import GraphBuilder
 from xoptim.testing.feeds import Feeds
 from xoptim.testing.runtime import CRASHED, RUNTIME, Loaded
 from xoptim.testing.variant import all_nodes
-from xoptim.verification.assumed import hold
-from xoptim.verification.compare import compare_values
+from xoptim.verification.inputs.assumed import hold
+from xoptim.verification.inputs.sized import evaluated
+from xoptim.verification.judging.compare import compare_values
 from xoptim.verification.options import ComparisonRules
-from xoptim.verification.session import Value
-from xoptim.verification.sized import evaluated
+from xoptim.verification.runs.session import Value
 
 _MAX_FEEDS = 2
 """Feeds on which the facts are checked."""

@@ -12,11 +12,11 @@ import onnx
 
 from xoptim.system.child import Child, ChildGoneError, questions_and_answers, send
 from xoptim.system.machine import continue_in_copy, filling_memory, limit_data, limit_processor_time
-from xoptim.verification.contrib_functions import with_contrib_functions
 from xoptim.verification.errors import LoadError, RunError
-from xoptim.verification.protos import with_definitions
-from xoptim.verification.session import Session, Value, resolve_providers
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.contrib_functions import with_contrib_functions
+from xoptim.verification.runs.protos import with_definitions
+from xoptim.verification.runs.session import Session, Value, resolve_providers
+from xoptim.verification.runs.session_settings import SessionSettings
 
 Fed = TypeVar("Fed", bound=Mapping[str, Any])
 _Question: TypeAlias = "tuple[list[int], bytes | None, list[dict[str, Value]]]"

@@ -11,9 +11,9 @@ from onnx import TensorProto
 
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import Exactness, Tolerance, tolerance
-from xoptim.verification.plugins import coarsest_type
-from xoptim.verification.session import Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.plugins import coarsest_type
+from xoptim.verification.runs.session import Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,23 +14,23 @@ from xoptim.facts.errors import ModelError
 from xoptim.facts.progress import silent
 from xoptim.facts.words import quoted
 from xoptim.graph.assumed import assumed_of, check_fit, fitting, noted, unused, unused_text
-from xoptim.verification.contrib_functions import contrib_functions
 from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunError
-from xoptim.verification.judge import Judge, judge
-from xoptim.verification.judge_sections import judge_in_sections
+from xoptim.verification.inputs.feeding import warn_of_missing
+from xoptim.verification.inputs.reference import read_original, run_reference
+from xoptim.verification.inputs.work import COPIES, fits_into_memory, is_mapped
+from xoptim.verification.judging.judge import Judge, judge
+from xoptim.verification.judging.judge_sections import judge_in_sections
+from xoptim.verification.judging.randomness import random_output
+from xoptim.verification.judging.report import VerificationReport
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import (
+from xoptim.verification.runs.contrib_functions import contrib_functions
+from xoptim.verification.runs.protos import (
     Located,
     ModelLike,
     pack_definitions,
     read_defined,
     read_proto,
 )
-from xoptim.verification.randomness import random_output
-from xoptim.verification.reference import read_original, run_reference
-from xoptim.verification.report import VerificationReport
-from xoptim.verification.runs import warn_of_missing
-from xoptim.verification.work import COPIES, fits_into_memory, is_mapped
 
 
 def verify_models(
@@ -100,7 +100,8 @@ def compare(
     be loaded or run, or computes something else.
 
     Models whose weights do not fit into memory are run in sections, by
-    `xoptim.verification.judge_sections`. ``on_step`` is called with a description of each step.
+    `xoptim.verification.judging.judge_sections`. ``on_step`` is called with a description of each
+    step.
 
     Raises `ChoiceError` when values or sizes of the options do not fit the original, or break an
     assumption under which a model was optimized; `AssumptionError` when the assumptions of the

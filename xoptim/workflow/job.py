@@ -31,7 +31,7 @@ from xoptim.system.collection import collection_paused
 from xoptim.targets.registry import named
 from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunError
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.session import Value
+from xoptim.verification.runs.session import Value
 from xoptim.workflow.fitting_options import FittingOptions
 from xoptim.workflow.outcome import Outcome, SpeedReport
 
@@ -191,7 +191,7 @@ class Job:
                 source, first, replace(plan, whole=whole, on_loaded=self._loaded)
             )
         if plan.whole or plan.each:
-            verification.runs.warn_of_missing(located(source, plan.checks)[0], plan.checks.feeds)
+            verification.warn_of_missing(located(source, plan.checks)[0], plan.checks.feeds)
         self._check_values_used(verified)
         self._check_sizes_fit(verified)
         outcome = Outcome.of(verified, is_strict=options.strict)
@@ -273,7 +273,7 @@ class Job:
         original, checks = located(source, self._plan.checks)
         single = replace(checks, feeds=feeds, assignments=1, extremes=False)
         try:
-            verification.reference.run_reference(original, single)
+            verification.run_reference(original, single)
         except (RunError, LoadError, FeedError):
             return True
         return False

@@ -14,13 +14,13 @@ from xoptim.graph.save import shared_files
 from xoptim.optimizing.verified import VerifiedModel
 from xoptim.preparation.ports import strippable_bytes
 from xoptim.verification.errors import ToleranceError
-from xoptim.verification.report import DifferentModelError, NotVerifiedError
+from xoptim.verification.judging.report import DifferentModelError, NotVerifiedError
 
 if TYPE_CHECKING:
     from xoptim.bench.rounds import BenchReport
     from xoptim.diagnose.hints import OpsetHint, OptionHint
     from xoptim.precision.quantized import Quantized
-    from xoptim.verification.report import VerificationReport
+    from xoptim.verification.judging.report import VerificationReport
     from xoptim.workflow.fitting import FittingOutcome
 
 Cause: TypeAlias = Literal["tolerance", "different", "strict", "rewrite", "target"]

@@ -11,11 +11,11 @@ from xoptim.facts.advice import Advice
 from xoptim.facts.errors import ModelError
 from xoptim.graph.sources import Source
 from xoptim.preparation.preparation import Preparation, free_batch
-from xoptim.verification.compare import compare_values
 from xoptim.verification.errors import FeedError, LoadError, RunError
+from xoptim.verification.inputs.reference import run_reference
+from xoptim.verification.judging.compare import compare_values
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.reference import run_reference
-from xoptim.verification.session import Session
+from xoptim.verification.runs.session import Session
 
 
 def prepared_source(source: Source | str | Path, preparation: Preparation) -> Source:
