@@ -42,8 +42,8 @@ from benchmarks.performance import size_of
 from benchmarks.tools import apart
 from xoptim.bench.rounds import Times, clock_for, measure_pass, ratio_of
 from xoptim.bench.subjects import Loading, measure_loading
-from xoptim.verification.session import Session
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Session
+from xoptim.verification.runs.session_settings import SessionSettings
 
 INT4: Final = "int4"
 GENAI: Final = "genai"

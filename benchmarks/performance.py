@@ -42,8 +42,8 @@ from xoptim.bench import ModelTimes, Ratio, bench
 from xoptim.facts.protos import inner_graphs
 from xoptim.facts.words import counted
 from xoptim.system.machine import cores, processor
-from xoptim.verification.dims import input_specs, open_dimensions
-from xoptim.verification.reference import run_reference
+from xoptim.verification.inputs.dims import input_specs, open_dimensions
+from xoptim.verification.inputs.reference import run_reference
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"

@@ -45,10 +45,10 @@ from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
 from xoptim.precision.quantize import quantize
 from xoptim.precision.quantized import Quantized
 from xoptim.system.machine import processor
+from xoptim.verification.inputs.reference import run_reference
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.reference import run_reference
-from xoptim.verification.session import Session, Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Session, Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 PAGE: Final = Path(__file__).parent.parent / "lab" / "precision.md"
 Row = tuple[str, list[float]]

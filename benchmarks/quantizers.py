@@ -39,8 +39,8 @@ from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize import quantize
 from xoptim.system.machine import processor
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.session import Session
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Session
+from xoptim.verification.runs.session_settings import SessionSettings
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "quantization.md"
 TABLE: Final = "quantizers"

@@ -15,7 +15,7 @@ import onnx
 
 from xoptim.bench import Ratio
 from xoptim.verification.errors import ProviderUnavailable
-from xoptim.verification.session import resolve_providers
+from xoptim.verification.runs.session import resolve_providers
 
 
 def apart(function: Callable[..., Any], *given: Any, limit: float | None = None) -> Any:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from xoptim.api.advice import Advice, on_command_line
 from xoptim.system.crashes import WATCH
 from xoptim.system.journal import JOURNAL
 from xoptim.system.machine import ChildEnd, end_of_child, signal_name
@@ -91,7 +92,8 @@ def _listed(sizes: Mapping[str, int]) -> str:
 def _advice(sizes: Mapping[str, int]) -> str:
     """The option that chooses other sizes, with the names of the dimensions."""
     words = ",".join(f"{name}={max(_MIN_SIZE, 2 * size)}" for name, size in sizes.items())
-    return f"--dim {words} chooses other sizes"
+    with on_command_line():
+        return str(Advice("dim", words, "chooses other sizes"))
 
 
 def _say(text: str) -> None:

@@ -8,7 +8,7 @@ import click
 
 from xoptim import XoptimError
 from xoptim.system.files import is_own
-from xoptim.verification.revision import Revision, root_of
+from xoptim.verification.runs.revision import Revision, root_of
 
 from .settings import (
     Commands,

@@ -15,6 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from xoptim import XoptimError, __version__
+from xoptim.api.advice import on_command_line
 from xoptim.diagnose.explanation import similar, wants_log
 from xoptim.system.journal import JOURNAL
 from xoptim.system.signals import ENDING, Ended
@@ -188,7 +189,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     warnings = _Warnings()
     logger.addHandler(warnings)
     try:
-        with escaped_output():
+        with escaped_output(), on_command_line():
             return _run(arguments)
     finally:
         logger.removeHandler(warnings)

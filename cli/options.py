@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from xoptim import XoptimError, targets
+from xoptim.api.advice import Advice
 from xoptim.diagnose.explanation import abridged, suggestion
 from xoptim.verification import is_provider
 
@@ -175,11 +176,25 @@ def _options(kind: Any) -> Iterator[Field[Any]]:
             yield from _options(entry.default_factory)
 
 
+class _Option(click.Option):
+    """An option whose messages name it as their reader knows it."""
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """The names in a message about a wrong value."""
+        word = str(Advice(_word_of(self)))
+        return super().get_error_hint(ctx) if word.startswith("--") else f"'{word}'"
+
+
+def _word_of(param: click.Parameter) -> str:
+    """The long name of an option, without dashes."""
+    return next(text for text in param.opts if text.startswith("--"))[2:]
+
+
 def _click_option(entry: Field[Any]) -> click.Option:
     names, settings = entry.metadata[_OPTION]
     word = entry.name.replace("_", "-")
     derived = f"--{word}/--no-{word}" if entry.default is True else f"--{word}"
-    return click.Option([entry.name, *(names or (derived,))], **settings)
+    return _Option([entry.name, *(names or (derived,))], **settings)
 
 
 def _instance(kind: Any, values: Mapping[str, Any]) -> Any:
@@ -208,8 +223,9 @@ def refuse_idle(reasons: Mapping[str, str]) -> None:
 def _text_of(name: str, context: click.Context) -> str:
     """The option of a parameter as the command line writes it."""
     param = next(entry for entry in context.command.params if entry.name == name)
-    texts = param.secondary_opts if context.params[name] is False else param.opts
-    return next(text for text in texts if text.startswith("--"))
+    if context.params[name] is False:
+        return next(text for text in param.secondary_opts if text.startswith("--"))
+    return str(Advice(_word_of(param)))
 
 
 def _operator_set(value: str | int) -> int | str:

@@ -114,16 +114,14 @@ def write_whole(proto: onnx.ModelProto, target: Path, model: Path, summary: str)
 
 
 def refusal_text(outcome: Outcome) -> str:
-    """The reason not to write the result, else empty."""
-    refusal = outcome.refusal
-    if refusal is None:
-        return ""
-    if refusal.cause == "strict":
-        return f"{refusal.reason}; nothing was written because of --strict"
-    if refusal.cause == "different":
+    """The reason not to write a result that is refused."""
+    refused = outcome.verdict
+    if refused.cause == "strict":
+        return f"{refused.reason}; nothing was written because of --strict"
+    if refused.cause == "different":
         names = ", ".join(outcome.report.applied) or "none"
-        return f"{refusal.reason}; nothing was written; patterns applied: {names}"
-    return f"{refusal.reason}; nothing was written"
+        return f"{refused.reason}; nothing was written; patterns applied: {names}"
+    return f"{refused.reason}; nothing was written"
 
 
 def evidence_text(outcome: Outcome) -> str:
@@ -137,16 +135,12 @@ def evidence_text(outcome: Outcome) -> str:
 
 def verdict(outcome: Outcome) -> int:
     """Return the exit code, and print a line with the reason when it is not 0."""
-    reason = refusal_text(outcome)
-    if reason:
-        say(f"xopt: error: {reason}", err=True)
+    result = outcome.verdict
+    if result.status == "refused":
+        say(f"xopt: error: {refusal_text(outcome)}", err=True)
         return DIFFERENT
-    doubtful = next((report for report in outcome.verified.reports if not report.ok), None)
-    if doubtful is not None:
-        say(f"xopt: warning: {doubtful.summary()}{evidence_text(outcome)}", err=True)
-        return NOT_VERIFIED
-    if outcome.fitting is not None and outcome.fitting.doubt:
-        say(f"xopt: warning: {outcome.fitting.doubt}{evidence_text(outcome)}", err=True)
+    if result.status == "not verified":
+        say(f"xopt: warning: {result.reason}{evidence_text(outcome)}", err=True)
         return NOT_VERIFIED
     return 0
 

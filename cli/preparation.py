@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from xoptim import OptimizationOptions, Preparation, XoptimError
+from xoptim.api.advice import Advice
 from xoptim.api.preparing import Source, assumed_of, fitting_assumptions
 from xoptim.diagnose.explanation import abridged, whole_number
 
@@ -125,15 +126,17 @@ def sizes_of(texts: Sequence[str]) -> dict[str, list[int]]:
             prefix, equals, size = part.rpartition("=")
             name = prefix if equals else name
             if equals and name in sizes:
-                raise click.UsageError(f"--fix {name} is given twice")
+                raise click.UsageError(f"{Advice('fix')} {name} is given twice")
             number = whole_number(size)
             if not name or number is None:
                 raise click.UsageError(
-                    f"--fix {abridged(text)}: write it as NAME=SIZE, such as batch=1,seq=128 or "
-                    "x=1,3,224,224"
+                    f"{Advice('fix')} {abridged(text)}: write it as NAME=SIZE, such as "
+                    "batch=1,seq=128 or x=1,3,224,224"
                 )
             if number == 0:
-                raise click.UsageError(f"--fix {abridged(part)}: a fixed size is at least 1")
+                raise click.UsageError(
+                    f"{Advice('fix')} {abridged(part)}: a fixed size is at least 1"
+                )
             sizes.setdefault(name, []).append(number)
     return sizes
 

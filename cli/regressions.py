@@ -9,7 +9,7 @@ from xoptim.bench import BenchOptions, bench
 from xoptim.diagnose.explanation import bytes_text
 from xoptim.verification import VerificationOptions, at_revision
 from xoptim.verification.errors import FeedError, LoadError, RunError
-from xoptim.verification.revision import file_bytes
+from xoptim.verification.runs.revision import file_bytes
 
 from .exit_codes import DIFFERENT, code_of
 from .findings import Finding

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from xoptim import bench
+from xoptim.api.advice import Advice
 from xoptim.diagnose.explanation import bytes_text
 from xoptim.workflow.outcome import Outcome
 
@@ -165,7 +166,8 @@ def _fitting(fitting: FittingOutcome) -> Iterator[Remark]:
 def _not_applied(fitting: FittingOutcome) -> Iterator[Remark]:
     """Remarks about patterns that were not applied for a target, or were dropped there."""
     for name, opset in fitting.newer.items():
-        yield Remark("not applied", f"{name}: it needs operator set {opset} (--opset {opset})")
+        needed = f"operator set {opset} ({Advice('opset', str(opset))})"
+        yield Remark("not applied", f"{name}: it needs {needed}")
     for name in fitting.dropped:
         yield Remark("dropped", f"{name}: it changed the result")
     for name, nodes in fitting.avoided.items():

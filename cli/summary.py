@@ -22,7 +22,7 @@ from .tables import Rows, open_console
 
 if TYPE_CHECKING:
     from xoptim.precision.quantized import Quantized
-    from xoptim.verification.report import VerificationReport
+    from xoptim.verification.judging.report import VerificationReport
 
 _MAX_CHANGED: Final = 4
 """Maximum number of operators in the line about their numbers."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xoptim.precision.quantized import Quantized
     from xoptim.proof.observer import ProofObserver
     from xoptim.tuning.speed import SpeedCheck
-    from xoptim.verification.report import VerificationReport
+    from xoptim.verification.judging.report import VerificationReport
     from xoptim.workflow.fitting import FittingOutcome
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from xoptim import Preparation, workflow
+from xoptim.api.advice import Advice
 from xoptim.api.preparing import Source
 from xoptim.targets import Placement, Target, named
 
@@ -48,12 +49,12 @@ def check_target(name: str, providers: Sequence[str], *, needs_contrib: bool = F
     wrong = next((provider for provider in providers if not _is_of(target, provider)), None)
     if wrong is not None:
         raise click.UsageError(
-            f"--provider {wrong} does not run models on --target {name}; remove --provider"
+            f"--provider {wrong} does not run models on {Advice('target', name)}; remove --provider"
         )
     if needs_contrib and target.needs.standard_operators:
         raise click.UsageError(
-            f"--precision int4 writes com.microsoft::MatMulNBits, which {name} does not run; "
-            "--compute float16 writes standard operators"
+            f"{Advice('precision', 'int4')} writes com.microsoft::MatMulNBits, which {name} does "
+            f"not run; {Advice('compute', 'float16')} writes standard operators"
         )
 
 
@@ -69,7 +70,8 @@ def provider_there(name: str, provider: str) -> str:
     target = named(name)
     if not target.provider:
         raise click.UsageError(
-            f"--target {name}: models cannot be run there; xoptim only has a table of its operators"
+            f"{Advice('target', name)}: models cannot be run there; xoptim only has a table of its "
+            "operators"
         )
     return target.provider
 

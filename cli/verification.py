@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from xoptim import Exactness, VerificationOptions, VerificationReport
+from xoptim.api.advice import Advice
 from xoptim.diagnose.explanation import abridged, whole_number
 from xoptim.precision.metrics import METRICS, ErrorMetric
 from xoptim.precision.options import (
@@ -29,9 +30,9 @@ from xoptim.precision.options import (
     Scheme,
 )
 from xoptim.verification import library_file
-from xoptim.verification.addresses import function_at
-from xoptim.verification.archives import Archive
 from xoptim.verification.errors import ChoiceError
+from xoptim.verification.inputs.archives import Archive
+from xoptim.verification.judging.addresses import function_at
 
 from .memory import MEMORY_BOUND
 from .options import choice, common, duration, flag, names_of, option, percentage, repeated, switch
@@ -371,7 +372,8 @@ class Comparison:
         if self.tf32 and not any(name.startswith("cuda") for name in names):
             reasons["tf32"] = "without --provider cuda"
         if self.values.software_device and not any(name.startswith("webgpu") for name in names):
-            reasons["software_device"] = "without --target webgpu or --provider webgpu"
+            webgpu = Advice("target", "webgpu")
+            reasons["software_device"] = f"without {webgpu} or --provider webgpu"
         return reasons
 
     def read(
@@ -422,7 +424,7 @@ def read_sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     for name, sizes in (_dimension(part) for text in texts for part in named_parts(text)):
         if dims.setdefault(name, sizes) != sizes:
             raise click.UsageError(
-                f"--dim {name} is given twice: {_listed(dims[name])} and {_listed(sizes)}"
+                f"{Advice('dim')} {name} is given twice: {_listed(dims[name])} and {_listed(sizes)}"
             )
     return dims
 
@@ -433,7 +435,8 @@ def read_dims(texts: Sequence[str], *, several: bool = False) -> dict[str, int]:
     wrong = next((name for name, values in sizes.items() if len(values) > 1 and not several), None)
     if wrong is not None:
         raise click.UsageError(
-            f"--dim {wrong}={_listed(sizes[wrong])}: only benchmarks take several sizes; give one"
+            f"{Advice('dim', f'{wrong}={_listed(sizes[wrong])}')}: only benchmarks take several "
+            "sizes; give one"
         )
     return {name: values[0] for name, values in sizes.items() if len(values) == 1}
 
@@ -452,7 +455,9 @@ def _dimension(text: str) -> tuple[str, tuple[int, ...]]:
     name, equals, value = text.rpartition("=")
     sizes = [whole_number(size) for size in value.split(",")]
     if not equals or not name or None in sizes:
-        raise click.UsageError(f"--dim {abridged(text)}: write it as NAME=SIZE, such as batch=2")
+        raise click.UsageError(
+            f"{Advice('dim')} {abridged(text)}: write it as NAME=SIZE, such as batch=2"
+        )
     return name, tuple(size for size in sizes if size is not None)
 
 

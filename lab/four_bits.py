@@ -47,8 +47,8 @@ from xoptim.precision.samples import Samples
 from xoptim.precision.schemes import block_scaling_patterns, quantization_patterns
 from xoptim.precision.weight_rounding import rounded_weights
 from xoptim.preparation.ports import names_apart
-from xoptim.verification.session import Session
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Session
+from xoptim.verification.runs.session_settings import SessionSettings
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "quantization.md"
 TABLE: Final = "four bits"

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 
 from lab.four_bits_wheels import Feeds
-from xoptim.verification.session import Value
+from xoptim.verification.runs.session import Value
 
 _COMMON: Final = """
 import json, sys

@@ -18,8 +18,8 @@ import onnx
 from lab.four_bits_wheels import CACHE, SAMPLES, Feeds, wheel
 from lab.real_models.fetching import models_of
 from lab.real_models.table import PACKAGES
-from xoptim.verification.session import Session
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Session
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _TRANSLATIONS: Final = "Django", "5.2"
 _KHMER: Final = re.compile("[\u1780-\u17ff]+")

@@ -49,7 +49,7 @@ from xoptim.integrations.mcp import ToolAnswer
 from xoptim.proof.checking import CertificateCheck
 from xoptim.targets.placement import Placement
 from xoptim.targets.verifying import TargetCheck
-from xoptim.verification.report import VerificationReport
+from xoptim.verification.judging.report import VerificationReport
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 _PLAIN: Final = {

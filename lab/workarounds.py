@@ -25,7 +25,7 @@ from xoptim import installed_patterns
 from xoptim.match.rewrite import Example
 from xoptim.testing.feeds import make_all_feeds
 from xoptim.testing.variant import parse
-from xoptim.verification.session import Value
+from xoptim.verification.runs.session import Value
 
 DEFECT: Final = 3
 """Exit status of a child process whose results are wrong."""

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.dims import Dim, SymbolicDim, is_nonzero, lower_bound, named, substitute
 from xoptim.facts.shapes import Shape, broadcast_all
 from xoptim.match import GraphView, Node, PatternRewriter
@@ -90,7 +91,7 @@ def may_be_empty(g: GraphView, dims: Sequence[Dim]) -> str:
     return (
         "an unknown dimension may be 0"
         if unknown
-        else f"a dimension may be 0, unless {dim} >= 1 is assumed (--assume)"
+        else f"a dimension may be 0, unless {dim} >= 1 is assumed ({Advice('assume')})"
     )
 
 

@@ -18,8 +18,8 @@ from xoptim.catalogue import discovery
 from xoptim.catalogue.registry import registry
 from xoptim.facts import operators as facts_operators
 from xoptim.operators.registry import OPERATORS
-from xoptim.verification.session_settings import SessionSettings, session_options
-from xoptim.verification.work import RunBudget
+from xoptim.verification.inputs.work import RunBudget
+from xoptim.verification.runs.session_settings import SessionSettings, session_options
 
 settings.register_profile(
     "any machine", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -122,8 +122,8 @@ def _calmly(settings: SessionSettings) -> Any:
 def _even_runs() -> Iterator[None]:
     """The runs of a verification do not depend on the speed of the machine, and take little."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("xoptim.verification.reference.RunBudget", _EvenBudget)
-        patched.setattr("xoptim.verification.session.session_options", _calmly)
+        patched.setattr("xoptim.verification.inputs.reference.RunBudget", _EvenBudget)
+        patched.setattr("xoptim.verification.runs.session.session_options", _calmly)
         yield
 
 

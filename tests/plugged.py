@@ -11,7 +11,7 @@ import pytest
 
 from xoptim.system.drivers import software_driver
 from xoptim.verification import ProviderUnavailable, Session, SessionSettings, Value
-from xoptim.verification.plugins import PLUGINS, plugin_named
+from xoptim.verification.runs.plugins import PLUGINS, plugin_named
 
 from .support import parse
 
@@ -63,4 +63,4 @@ def fake_package(name: str, text: str, folder: Path, patch: pytest.MonkeyPatch) 
     patch.setenv("PYTHONPATH", str(folder))
     patch.setitem(sys.modules, plugin.module, None)  # so that what is imported now is removed again
     patch.delitem(sys.modules, plugin.module)
-    patch.setattr("xoptim.verification.plugins._LOADED", {})
+    patch.setattr("xoptim.verification.runs.plugins._LOADED", {})

@@ -105,14 +105,14 @@ if TYPE_CHECKING:
     from xoptim.targets import PlacedNode as PlacedNode, Placement as Placement
     from xoptim.tuning.settings import session as session
     from xoptim.tuning.tuning import tune as tune
-    from xoptim.verification.errors import (
-        ChoiceError as ChoiceError,
+    from xoptim.verification.errors import ChoiceError as ChoiceError
+    from xoptim.verification.judging.report import (
         DifferentModelError as DifferentModelError,
         NotVerifiedError as NotVerifiedError,
         VerificationError as VerificationError,
+        VerificationReport as VerificationReport,
     )
     from xoptim.verification.options import VerificationOptions as VerificationOptions
-    from xoptim.verification.report import VerificationReport as VerificationReport
 
     __version__: str
 else:

@@ -84,7 +84,7 @@ def apply_command(model: Path, pattern: str, choices: _ApplyChoices) -> int:
             start = perf_counter()
             verified.reports = compare_each_provider(model, verified, checks)
             verified.verify_seconds = perf_counter() - start
-            verification.runs.warn_of_missing(model, checks.feeds)
+            verification.warn_of_missing(model, checks.feeds)
             check_values_used(verified.reports, checks)
         outcome = Outcome.of(verified, is_strict=choices.strict)
         outcome.bytes_before = model.stat().st_size + verified.external_before

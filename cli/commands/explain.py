@@ -20,6 +20,7 @@ from xoptim import (
     installed_patterns,
     resolve,
 )
+from xoptim.api.advice import Advice
 from xoptim.api.diagnosing import explain_run
 from xoptim.api.preparing import Source
 from xoptim.diagnose.explanation import JsonForm, JsonResult, member, shell_path
@@ -278,9 +279,9 @@ def _hints(name: str, after: str | Query | None, attempts: int, matches: int) ->
     if not matches:
         return
     if installed_patterns()[name].exactness == "finite":
-        yield f"{name} is only applied to finite values; `--assume finite` enables it"
+        yield f"{name} is only applied to finite values; `{Advice('assume', 'finite')}` enables it"
     elif name not in {rewrite.name() for rewrite in resolve("default")}:
-        yield f"{name} is not in the preset `default`; `--include {name}` enables it"
+        yield f"{name} is not in the preset `default`; `{Advice('include', name)}` enables it"
     elif after is None:
         yield "`--after default` shows which matches other patterns take"
 

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from xoptim import OptimizationOptions, tuning
+from xoptim.api.advice import Advice
 from xoptim.api.preparing import Source
 from xoptim.bench import BenchOptions
 from xoptim.diagnose.explanation import shell_path
@@ -343,7 +344,7 @@ def _warn(outcome: Outcome, included: Sequence[str]) -> None:
         say(f"xopt: warning: not measured: {outcome.unmeasured}", err=True)
     for name in idle_includes(included, outcome.report.applied):
         hint = f"`xopt explain MODEL {name}` says why"
-        say(f"xopt: warning: --include {name} applied nowhere; {hint}", err=True)
+        say(f"xopt: warning: {Advice('include', name)} applied nowhere; {hint}", err=True)
 
 
 def _for_genai(choices: Choices, folder: Path, model: Path) -> Choices:

@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 
 from xoptim import Placement, XoptimError
+from xoptim.api.advice import Advice
 from xoptim.api.preparing import Source
 from xoptim.diagnose.explanation import JsonForm, JsonResult, within
 from xoptim.targets import Failing, PlacedNode, Target, every as every_target, named, place
@@ -143,7 +144,7 @@ def _refuse_idle(targets: Sequence[Target], choices: _PlaceChoices) -> None:
     if choices.as_json:
         refuse_idle({"verbose": "with --json, which has all nodes"})
     if all(target.plugin is None or not target.plugin.has_software_device for target in targets):
-        refuse_idle({"software_device": "without --target webgpu"})
+        refuse_idle({"software_device": f"without {Advice('target', 'webgpu')}"})
     if all(target.table for target in targets):
         refuse_idle({"bisect": "with targets that a table answers"})
 

@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from xoptim import PrecisionOptions, VerificationOptions, VerificationReport, proof, verify
+from xoptim.api.advice import Advice
 from xoptim.api.preparing import Source
 from xoptim.integrations.torch_factory import verify_made
 from xoptim.precision.metrics import ErrorMetric
@@ -14,8 +15,8 @@ from xoptim.precision.record import has_record
 from xoptim.precision.within import verify_within
 from xoptim.targets import named
 from xoptim.targets.verifying import verify_on_target
-from xoptim.verification.protos import quantized_operators
-from xoptim.verification.runs import warn_of_missing
+from xoptim.verification.inputs.feeding import warn_of_missing
+from xoptim.verification.runs.protos import quantized_operators
 
 from ..exit_codes import DIFFERENT, NOT_VERIFIED, code_of
 from ..files import MODEL, readable
@@ -204,7 +205,8 @@ def _warn_of_difference(original: Path, other: Path, choices: _VerifyChoices) ->
         _warn_of_quantization(original, other)
     elif choices.tolerance and choices.comparison.values.feeds is None:
         text = "random values are compared, and a quantized model has the ranges of its samples"
-        say(f"xopt: warning: {text}; give them with --feeds FILE or a folder", err=True)
+        way = f"give them with {Advice('samples', 'FILE')} or a folder"
+        say(f"xopt: warning: {text}; {way}", err=True)
 
 
 def _warn_of_quantization(original: Path, other: Path) -> None:

@@ -42,8 +42,8 @@ FILES: Final = (
     "passes/fold.py",
     "passes/fold_conditions.py",
     "passes/cleanup.py",
-    "verification/compare.py",
-    "verification/judge.py",
+    "verification/judging/compare.py",
+    "verification/judging/judge.py",
 )
 """Files whose mistakes could make a wrong model."""
 TESTS: Final = (

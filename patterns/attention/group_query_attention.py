@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from onnx import TensorProto
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.dims import Dim, upper_bound
 from xoptim.facts.shapes import Shape
 from xoptim.match import (
@@ -118,7 +119,7 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
             _MAX_POSITIONS if m.rotates else 1 << 31
         ):  # (2)
             return self.none(
-                node, msg=f"the number of keys, {total}, has no known limit (--assume)"
+                node, msg=f"the number of keys, {total}, has no known limit ({Advice('assume')})"
             )
         seen = causal(g, m.mask, scores, past)
         if seen is None:  # (3)
@@ -127,7 +128,8 @@ class GroupQueryAttentionPattern(EasyPatternOptimization):
             )
         if not g.assumes_one_of((batch, 1), (queries, 1), (past, 0)):  # (4)
             return self.none(
-                node, msg=f"not known: {batch} == 1, {queries} == 1 or {past} == 0 (--assume)"
+                node,
+                msg=f"not known: {batch} == 1, {queries} == 1 or {past} == 0 ({Advice('assume')})",
             )
         if not _are_usual(m.attributes):  # (6)
             return self.none(node, msg="GroupQueryAttention does not have one of the attributes")

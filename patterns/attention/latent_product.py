@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.dims import Dim
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
@@ -96,7 +97,7 @@ class _LatentProduct(PatternOptimization):
             return self.none(node, msg="the first operand has other sequences or heads")
         if not saves(shape[2], operand.projected):  # (3)
             return self.none(
-                node, msg=f"{shape[2]}, the number of queries, may be large (--assume)"
+                node, msg=f"{shape[2]}, the number of queries, may be large ({Advice('assume')})"
             )
         width = shape[3] if operand.width is None else operand.width
         rows = rows_of(g, shape, width, operand.length)

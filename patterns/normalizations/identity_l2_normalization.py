@@ -1,5 +1,6 @@
 from typing import Final
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.assumptions import UNIT_ERROR
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, Symbol
 
@@ -43,7 +44,8 @@ class IdentityL2NormalizationPattern(EasyPatternOptimization):
         if len(axes) != 1 or axes[0] not in (-1, (rank or 0) - 1):  # (2)
             return self.none(m.nodes[0], msg="the norm is not along the last axis")
         message = (
-            f"the vectors may not have length 1: assume it of an input with --assume 'unit({m.x})'"
+            "the vectors may not have length 1: assume it of an input with "
+            f"{Advice('assume', f'unit({m.x})')}"
         )
         return g.assumes("unit", m.x) or self.none(m.nodes[0], msg=message)  # (1)
 

@@ -4,6 +4,7 @@ from typing import Final
 
 from onnx import TensorProto
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.dims import is_nonzero
 from xoptim.match import (
     EasyPatternOptimization,
@@ -26,7 +27,7 @@ class _Sorted(EasyPatternOptimization):
     operand_types = {"x": {TensorProto.INT32, TensorProto.INT64}}  # floats: -0 equals 0
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        hint = f"assume it of an input with --assume 'sorted({m.x})'"
+        hint = f"assume it of an input with {Advice('assume', f'sorted({m.x})')}"
         return g.assumes("sorted", m.x) or self.none(
             m.nodes[0], msg=f"the order of the elements is not known: {hint}"
         )
@@ -60,7 +61,8 @@ class SortedReducePattern(_Sorted):
         if not is_nonzero(shape[-1]):  # (2)
             return self.none(
                 m.nodes[0],
-                msg=f"a dimension may be 0, unless {shape[-1]} >= 1 is assumed (--assume)",
+                msg=f"a dimension may be 0, unless {shape[-1]} >= 1 is assumed "
+                f"({Advice('assume')})",
             )
         return super().validate_mapping(g, m) and m.derive(rest=sorted(rest))  # (1)
 

@@ -169,7 +169,9 @@ def test_a_file_that_is_given_twice_has_two_labels(tmp_path: Path) -> None:
 
 
 def test_models_at_which_an_optimization_ends_the_process() -> None:
-    """Without the settings that `xoptim.verification.fatal` makes safe, onnxruntime ends pytest."""
+    """Without the settings that `xoptim.verification.runs.fatal` makes safe, onnxruntime ends
+    pytest.
+    """
     options = BenchOptions(seconds=0.01, passes=1, threads=1, dims={"t": 2, "b": 3})
     report = bench([parse(PRODUCT, 13), parse(PRODUCT, 13)], options)
     assert report.is_equal

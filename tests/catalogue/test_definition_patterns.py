@@ -11,10 +11,10 @@ from xoptim import explain, installed_patterns, optimize, select, use_operators,
 from xoptim.catalogue import discovery
 from xoptim.operators import Operator
 from xoptim.proof.proving import prove_models
-from xoptim.verification.double import in_doubles
-from xoptim.verification.landmarks import landmarks
-from xoptim.verification.protos import with_definitions
-from xoptim.verification.session import Session
+from xoptim.verification.inputs.landmarks import landmarks
+from xoptim.verification.judging.double import in_doubles
+from xoptim.verification.runs.protos import with_definitions
+from xoptim.verification.runs.session import Session
 
 GATE = """<domain: "acme", opset_import: ["": 14]>
 Gate <slope: float = 0.25, scale: float = 1.0> (x) => (y)

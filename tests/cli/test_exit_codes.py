@@ -15,7 +15,7 @@ from xoptim import VerificationReport
 from xoptim.cli.commands import COMMANDS
 from xoptim.cli.exit_codes import MEANINGS, code_of
 from xoptim.system.signals import Ended
-from xoptim.verification.report import Cause, Status
+from xoptim.verification.judging.report import Cause, Status
 
 HEAD = "agraph (float[n,4] x) => (float[n,4] y)"
 UNKNOWN = f"{HEAD} {{ y = NoSuch(x) }}"

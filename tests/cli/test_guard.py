@@ -117,7 +117,7 @@ def test_a_command_that_reads_a_stream_does_not_begin_anew() -> None:
 def test_verification_goes_on_without_sizes_that_end_the_process(tmp_path: Path) -> None:
     model = parse("agraph (float[n] x) => (float[n] y) { y = Neg(x) }")
     onnx.save(model, tmp_path / "m.onnx")
-    patch = """from xoptim.verification.session import Session
+    patch = """from xoptim.verification.runs.session import Session
     plain = Session._results
     def results(self, feeds, limit):
         if len(feeds["x"]) == 1:

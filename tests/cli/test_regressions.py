@@ -12,7 +12,7 @@ from tests.cli.commands.test_check import commit, needs_git
 from tests.support import parse
 from xoptim import save
 from xoptim.bench import BenchOptions, BenchReport, Interval, ModelTimes, Ratio
-from xoptim.verification.archives import Archive
+from xoptim.verification.inputs.archives import Archive
 
 
 def stored(size: int) -> None:

@@ -12,7 +12,7 @@ import xoptim
 from tests.cli.command import Xopt, files, write
 from tests.support import parse
 from xoptim.tuning.startup import NO_PREPACKING, StartupSearch
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session_settings import SessionSettings
 
 SETTINGS = "model.opt.onnx.session.json"
 WRITTEN = {"model.onnx", "model.opt.onnx", "model.opt.onnx.data", SETTINGS}

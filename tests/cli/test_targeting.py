@@ -6,6 +6,7 @@ import click
 import pytest
 
 from tests.cli.command import RELU, write
+from xoptim.api.advice import on_command_line
 from xoptim.cli.targeting import check_target, exceeded, fixed_source, left_texts, map_of
 from xoptim.targets import PlacedNode, Placement
 
@@ -25,9 +26,8 @@ def test_providers_that_go_with_a_target(name: str, providers: tuple[str, ...]) 
 
 
 def test_a_provider_of_another_kind() -> None:
-    with pytest.raises(
-        click.UsageError, match="--provider qnn does not run models on --target webgpu"
-    ):
+    message = "--provider qnn does not run models on --target webgpu"
+    with on_command_line(), pytest.raises(click.UsageError, match=message):
         check_target("webgpu", ("cpu", "qnn"))
 
 

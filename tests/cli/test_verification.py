@@ -11,7 +11,7 @@ from onnx import numpy_helper
 
 from tests.cli.command import POSITIONS, RELU, TRANSPOSES, Xopt, files, types_in, write
 from tests.support import parse
-from xoptim.verification.report import Noise, RunReport, VerificationReport, rounding_note
+from xoptim.verification.judging.report import Noise, RunReport, VerificationReport, rounding_note
 
 TWO = (
     "agraph (float[batch,4] x, int64[batch] i) => (float[batch,4] y) { f = Cast <to = 1> (i) "
@@ -494,8 +494,8 @@ def test_noise_is_not_called_a_failure_to_run(xopt: Xopt, monkeypatch: pytest.Mo
     write(text)
     write(text.replace("Mul(z, e)", "Add(z, e)"), "other.onnx")
     assert xopt("verify", "model.onnx", "other.onnx", "--json").json[0]["status"] == "different"
-    monkeypatch.setattr("xoptim.verification.arbiter._MAX_BYTES", 0)
-    monkeypatch.setattr("xoptim.verification.reference.SHORT", 0)
+    monkeypatch.setattr("xoptim.verification.judging.arbiter._MAX_BYTES", 0)
+    monkeypatch.setattr("xoptim.verification.inputs.reference.SHORT", 0)
     report = xopt("verify", "model.onnx", "other.onnx", "--json").json[0]
     assert (report["status"], report["cause"]) == ("not verified", "evidence")
     assert "its largest magnitude is" in report["reason"]
@@ -511,13 +511,13 @@ def test_weights_that_do_not_fit_are_compared_in_sections(
         numpy_helper.from_array(np.eye(8, dtype=np.float32), name) for name in "uvw"
     )
     write(model)
-    for module in ("work", "judge_sections"):
+    for module in ("inputs.work", "judging.judge_sections"):
         monkeypatch.setattr(f"xoptim.verification.{module}.available_memory", lambda: 1200)
     outcome = xopt("model.onnx")
     assert outcome.code == 0, outcome
     assert "of 3 sections" in outcome.out
     assert "the models were compared in 3 sections" in outcome.out
-    for module in ("work", "judge_sections"):
+    for module in ("inputs.work", "judging.judge_sections"):
         monkeypatch.setattr(f"xoptim.verification.{module}.available_memory", lambda: 900)
     outcome = xopt("model.onnx")
     assert outcome.code == 3, outcome

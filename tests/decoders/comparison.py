@@ -10,7 +10,8 @@ import numpy as np
 import onnx
 
 from tests.patterns.attention.comparison import LEVELS, session
-from xoptim.verification.compare import ComparisonRules, compare_values
+from xoptim.verification.judging.compare import compare_values
+from xoptim.verification.options import ComparisonRules
 
 BATCHES: Final = (1, 3)
 LENGTHS: Final = (1, 5)

@@ -32,7 +32,7 @@ from tests.share import is_whole
 from tests.support import types
 from xoptim import optimize
 from xoptim.integrations.genai import FILE, assumptions_for
-from xoptim.verification.compare import compare_values
+from xoptim.verification.judging.compare import compare_values
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -15,7 +15,7 @@ from tests.decoders.exports import FAMILIES, HEADS, LAYERS, SIZE, VOCABULARY
 from tests.patterns.attention.comparison import LEVELS, session
 from tests.support import types
 from xoptim import optimize
-from xoptim.verification.compare import compare_values
+from xoptim.verification.judging.compare import compare_values
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

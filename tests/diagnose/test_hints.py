@@ -58,7 +58,7 @@ def test_the_result_is_loaded_without_warnings(caplog: pytest.LogCaptureFixture)
 
 def test_the_text() -> None:
     hint = OpsetHint(17, 40, 23, {"Gelu": 4, "RMSNormalization": 9})
-    assert str(hint) == "about 40 fewer nodes with --opset 23 (the model has operator set 17)"
+    assert str(hint) == "about 40 fewer nodes with opset=23 (the model has operator set 17)"
     assert hint.to_json() == {
         "opset": 23,
         "patterns": {"Gelu": 4, "RMSNormalization": 9},
@@ -127,4 +127,4 @@ def test_the_hint_is_exact_where_the_original_is_known() -> None:
     newer = optimize(original, OPTIONS, opset=hint.opset)
     before = optimize(original, OPTIONS)
     assert hint.nodes == len(before.graph.node) - len(newer.graph.node) > 0
-    assert str(hint) == f"{hint.nodes} fewer nodes with --opset 20 (the model has operator set 17)"
+    assert str(hint) == f"{hint.nodes} fewer nodes with opset=20 (the model has operator set 17)"

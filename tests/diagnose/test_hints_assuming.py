@@ -6,16 +6,16 @@ from tests.diagnose.test_hints_options import MASKED
 from tests.support import parse
 from xoptim import explain, optimize
 from xoptim.diagnose.hints import candidates, needed
+from xoptim.facts.advice import Advice, on_command_line
 from xoptim.facts.assumptions import Assumptions
-from xoptim.graph.assumed import option_of
 
 
 def test_explanations_name_the_assumption_that_a_refusal_wants() -> None:
     model = parse(MASKED, 23)
-    assert [each.advice for each in explain(model, "Attention")] == ["--assume 't >= 1' allows it"]
+    assert [each.advice for each in explain(model, "Attention")] == ['assume=["t >= 1"] allows it']
     known = explain(model, "Attention", assume=["t >= 1"])
     assert [(each.status, each.advice) for each in known] == [
-        ("refused", "--assume 'finite(mask)' allows it")
+        ("refused", 'assume=["finite(mask)"] allows it')
     ]
     assert [
         each.status for each in explain(model, "Attention", assume=["t >= 1", "finite(mask)"])
@@ -46,7 +46,7 @@ def test_refusals_name_the_property_that_is_wanted(pattern: str, word: str, body
     model = parse(f"agraph {body}")
     (found,) = explain(model, pattern)
     assert found.status == "refused"
-    assert f"--assume '{word}(x)'" in found.reason
+    assert f'assume=["{word}(x)"]' in found.reason
     assert [each.status for each in explain(model, pattern, assume=[f"{word}(x)"])] == ["matches"]
     small = optimize(model, patterns=f"default+{pattern}", assume=[f"{word}(x)"], verify=True)
     assert small.graph.node[0].op_type in ("Gather", "Slice", "Identity")
@@ -56,7 +56,7 @@ def test_nothing_is_advised_where_nothing_helps() -> None:
     model = parse("agraph (float[n] x) => (float[n] y) { t = Transpose(x) y = Neg(t) }")
     found = explain(model, "TransposeTranspose")
     assert found
-    assert not any("--assume" in each.advice for each in found)
+    assert not any("assume" in each.advice for each in found)
 
 
 @pytest.mark.parametrize("after", [None, "default"])
@@ -68,7 +68,7 @@ def test_tensors_that_are_not_known_to_be_finite(after: str | None) -> None:
     (found,) = explain(model, "PowHalf", assume=["finite(x)"], after=after)
     assert (found.status, found.reason) == (
         "refused",
-        "t is not known to be finite (--assume finite)",
+        't is not known to be finite (assume=["finite"])',
     )
     assert [each.status for each in explain(model, "PowHalf")] == ["matches"]
 
@@ -93,4 +93,5 @@ def test_candidates() -> None:
     assert needed(["a", "b", "c"], lambda chosen: "b" in chosen) == ["b"]
     many = [f"n{number} >= 1" for number in range(9)]
     assert needed(many, lambda chosen: True) == many
-    assert option_of(["a >= 1", "finite"]) == "--assume 'a >= 1' --assume 'finite'"
+    with on_command_line():
+        assert str(Advice("assume", ("a >= 1", "finite"))) == "--assume 'a >= 1' --assume 'finite'"

@@ -1,5 +1,6 @@
 """Options that would make an optimized model smaller: each hint comes true."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from xoptim.diagnose import hints as module
 from xoptim.diagnose.hints import OptionHint, option_hints
 from xoptim.diagnose.unfit import unfit_patterns
 from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.advice import on_command_line
 from xoptim.targets import named
 
 FUSED = (
@@ -26,6 +28,13 @@ FUNCTION = """<ir_version: 9, opset_import: ["" : 18, "acme" : 1]>
 agraph (float[n,m] x) => (float[n,m] y) { t = Transpose(x) y = acme.Turn(t) }
 <domain: "acme", opset_import: ["" : 18]> Turn (v) => (u) { u = Transpose(v) }"""
 OPTIONS = OptimizationOptions()
+
+
+@pytest.fixture(autouse=True)
+def command() -> Iterator[None]:
+    """Hints are printed by the command."""
+    with on_command_line():
+        yield
 
 
 def hints(proto: onnx.ModelProto, sizes: dict[str, int] | None = None) -> list[OptionHint]:

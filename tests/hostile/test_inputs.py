@@ -105,7 +105,7 @@ def test_an_archive_that_grows(
 ) -> None:
     write(FEW)
     np.savez_compressed("feeds.npz", **{name: np.zeros(shape, np.float32)})  # type: ignore[arg-type]
-    monkeypatch.setattr("xoptim.verification.archives.available_memory", lambda: 1 << 24)
+    monkeypatch.setattr("xoptim.verification.inputs.archives.available_memory", lambda: 1 << 24)
     monkeypatch.setattr("numpy.lib.format.read_array", lambda *_, **__: pytest.fail("it is read"))
     assert error in xopt("model.onnx", "--feeds", "feeds.npz").error
 
@@ -159,7 +159,7 @@ def test_test_data_larger_than_memory(xopt: Xopt, monkeypatch: pytest.MonkeyPatc
         folder.mkdir(parents=True)
         value = onnx.numpy_helper.from_array(np.ones((100, 2), np.float32))
         (folder / "input_0.pb").write_bytes(value.SerializeToString())
-    monkeypatch.setattr("xoptim.verification.runs.available_memory", lambda: 2000)
+    monkeypatch.setattr("xoptim.verification.inputs.feeding.available_memory", lambda: 2000)
     assert xopt("model.onnx", "--test-data", "data").error == (
         "the test data in 'data' has 2.4 kB, and 2.0 kB of memory is free"
     )

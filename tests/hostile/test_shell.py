@@ -12,8 +12,8 @@ from tests.cli.command import TRANSPOSES, Xopt, write
 from tests.diagnose.test_hints_options import SIZES, hints
 from tests.support import parse
 from xoptim import optimize
+from xoptim.facts.advice import Advice, on_command_line
 from xoptim.facts.words import shell_path
-from xoptim.graph.assumed import option_of
 
 RUN = "$(touch ran)"
 
@@ -66,9 +66,11 @@ def test_names_of_dimensions() -> None:
             if dim.dim_param:
                 dim.dim_param = RUN
     (hint,) = hints(optimize(model), {RUN: 3})
-    assert hint.option == f"--fix '{RUN}=1'"
+    with on_command_line():
+        assert hint.option == f"--fix '{RUN}=1'"
 
 
 @pytest.mark.parametrize("text", ["a >= 1", "finite", "bool(it's)", f"bool('{RUN}')"])
 def test_assumptions_of_a_model(text: str) -> None:
-    assert shlex.split(option_of([text, text])) == ["--assume", text] * 2
+    with on_command_line():
+        assert shlex.split(str(Advice("assume", (text, text)))) == ["--assume", text] * 2

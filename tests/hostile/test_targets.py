@@ -264,7 +264,7 @@ def test_ctrl_c_while_a_model_runs() -> None:
         "=> (bool k2, float[2] c) { k2 = Identity(k) c = Neg(a) }> }"
     )
     mark = """
-from xoptim.verification.session import Session
+from xoptim.verification.runs.session import Session
 call = Session._call
 def marked(*arguments):
     open("progress", "a").close()

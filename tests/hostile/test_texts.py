@@ -23,7 +23,7 @@ from xoptim.facts.errors import AssumptionError
 from xoptim.facts.nesting import is_too_deep
 from xoptim.facts.words import byte_amount, whole_number
 from xoptim.verification.errors import LoadError
-from xoptim.verification.session import Session
+from xoptim.verification.runs.session import Session
 
 pytestmark = pytest.mark.slow
 

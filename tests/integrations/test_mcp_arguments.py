@@ -1,71 +1,65 @@
-"""Messages for agents name arguments of tools in place of options of the command."""
+"""Advice for agents names arguments of tools in place of options of the command."""
 
 import pytest
 
+from xoptim.facts.advice import Advice, advising
 from xoptim.integrations.mcp import ARGUMENTS
 from xoptim.integrations.mcp_arguments import (
+    TOOL_NAMES,
     OptimizeArguments,
+    ToolWords,
     argument_faults,
-    argument_text,
-    with_arguments,
 )
+
+OPTIONS = (
+    *("all", "assume", "assume-from-model", "at", "atol", "dim", "fix", "include", "opset"),
+    *("output", "pack", "precision", "rtol", "software-device", "target", "feeds", "inline"),
+)
+WITHOUT_OPTION = {"model", "pattern", "original", "other", "first", "second", "overwrite"}
+"""Arguments that are words of the command line, or that only the server has."""
 
 
 @pytest.mark.parametrize(
-    ("tool", "text", "expected"),
+    ("tool", "advice", "expected"),
     [
-        (
-            "optimize",
-            "qnn needs fixed shapes; --fix NAME=SIZE fixes a dimension",
-            'qnn needs fixed shapes; fix=["NAME=SIZE"] fixes a dimension',
-        ),
-        (
-            "optimize",
-            "write it as --fix batch=1,seq=128 or x=1,3,224,224",
-            'write it as fix=["batch=1,seq=128"] or x=1,3,224,224',
-        ),
-        ("optimize", "--fix n is given twice", "fix n is given twice"),
-        ("optimize", "Invalid value for '--target': no", "Invalid value for 'target': no"),
-        ("optimize", "give a file with -o FILE", 'give a file with output="FILE"'),
-        (
-            "optimize",
-            "--assume 't >= 1' --assume 'finite(mask)'",
-            'assume=["t >= 1", "finite(mask)"]',
-        ),
-        ("optimize", "4 fewer with --opset 20 (it has 18)", '4 fewer with opset="20" (it has 18)'),
-        ("optimize", "give samples with --feeds FILE.npz", "give samples with --feeds FILE.npz"),
-        ("optimize", "--dim n=1 is given twice", "--dim n=1 is given twice"),
-        ("verify", "--dim n=1 is given twice", 'dim=["n=1"] is given twice'),
-        ("verify", "remove --rtol 1e-3", "remove rtol=1e-3"),
-        ("verify", "'finite'; --assume-from-model uses them", "'finite'; assume uses them"),
-        ("explain", "`--opset 20` converts the model", '`optimize opset="20"` converts the model'),
-        ("explain", "`--patterns default` applies it", "`--patterns default` applies it"),
-        ("place", "--fix NAME=SIZE", 'fix=["NAME=SIZE"]'),
-        ("place", "--precision float16", 'optimize precision="float16"'),
-        ("stats", "--include onnxruntime", "--include onnxruntime"),
-        ("explain", "--all shows them", "detail=true shows them"),
-        ("optimize", "--target-less", "--target-less"),
+        ("optimize", Advice("fix", "NAME=SIZE", "fixes n"), 'fix=["NAME=SIZE"] fixes n'),
+        ("optimize", Advice("fix", "batch=1,seq=128"), 'fix=["batch=1,seq=128"]'),
+        ("optimize", Advice("fix"), "fix"),
+        ("optimize", Advice("target"), "target"),
+        ("optimize", Advice("output", "FILE"), 'output="FILE"'),
+        ("optimize", Advice("assume", ("t >= 1", "finite(m)")), 'assume=["t >= 1", "finite(m)"]'),
+        ("optimize", Advice("opset", "20"), 'opset="20"'),
+        ("optimize", Advice("opset", "newest"), 'opset="newest"'),
+        ("optimize", Advice("samples", "FILE.npz"), "--feeds FILE.npz"),
+        ("optimize", Advice("dim", "n=1"), "--dim n=1"),
+        ("optimize", Advice("software-device"), "software_device=true"),
+        ("verify", Advice("dim", "n=1"), 'dim=["n=1"]'),
+        ("verify", Advice("rtol", "1e-3"), "rtol=1e-3"),
+        ("verify", Advice("assume-from-model", reason="uses them"), "assume uses them"),
+        ("verify", Advice("pack", "PACK"), "--include PACK"),
+        ("explain", Advice("opset", "20"), 'optimize opset="20"'),
+        ("explain", Advice("patterns", "default"), "--patterns default"),
+        ("explain", Advice("at"), "node"),
+        ("place", Advice("fix", "NAME=SIZE"), 'fix=["NAME=SIZE"]'),
+        ("place", Advice("precision", "float16"), 'optimize precision="float16"'),
+        ("stats", Advice("include", "onnxruntime"), "--include onnxruntime"),
+        ("explain", Advice("all", reason="shows them"), "detail=true shows them"),
     ],
 )  # fmt: skip
-def test_options_become_arguments(tool: str, text: str, expected: str) -> None:
-    assert argument_text(tool, text, ARGUMENTS) == expected
+def test_options_are_arguments(tool: str, advice: Advice, expected: str) -> None:
+    with advising(ToolWords(tool)):
+        assert str(advice) == expected
 
 
-def test_texts_of_a_document() -> None:
-    document = {
-        "model": "--fix n=1",
-        "hints": [{"option": "--include onnxruntime", "nodes": 3}],
-        "target": {"fault": "--fix n=1", "dropped": ["--fix n=1"]},
-        "notes": ["--opset newest"],
-        "error": 0.5,
-    }
-    assert with_arguments("optimize", document, ARGUMENTS) == {
-        "model": "--fix n=1",
-        "hints": [{"option": 'include="onnxruntime"', "nodes": 3}],
-        "target": {"fault": 'fix=["n=1"]', "dropped": ["--fix n=1"]},
-        "notes": ['opset="newest"'],
-        "error": 0.5,
-    }
+def test_arguments_are_those_of_the_tools() -> None:
+    """Each argument belongs to the tools that have it, and no name is of a tool that lacks it."""
+    for tool, names in ARGUMENTS.items():
+        with advising(ToolWords(tool)):
+            words = {str(Advice(option, "1")).partition("=")[0] for option in OPTIONS}
+        own = {word for word in words if word.isidentifier()}
+        assert own <= set(names)
+        assert set(names) - own <= WITHOUT_OPTION
+    assert tuple(ARGUMENTS) == TOOL_NAMES
 
 
 def test_a_mistake_without_a_word_of_its_own() -> None:

@@ -130,6 +130,48 @@ def test_circles_are_found() -> None:
         TopologicalSorter(made).prepare()
 
 
+VERIFICATION = ("errors", "runs", "options", "inputs", "judging", "verify", "functions")
+"""The folders and modules of the verification: each imports only those before it."""
+
+
+def upward(source: Source) -> Iterator[str]:
+    """Imports of a file of the verification from a part that comes after its own."""
+    here = _part(source.path.removesuffix(".py").replace("/", "."))
+    for line, module in imports(source):
+        there = _part(module)
+        if here and there and VERIFICATION.index(there) > VERIFICATION.index(here):
+            yield f"{source.path}:{line} imports {module}"
+
+
+def _part(module: str) -> str:
+    """The folder or module of the verification that has a module; empty for others."""
+    parts = module.split(".")
+    return parts[2] if parts[:2] == ["xoptim", "verification"] and len(parts) > 2 else ""
+
+
+def test_parts_of_the_verification_import_one_way() -> None:
+    files = [s for s in sources("xoptim") if s.path.startswith("xoptim/verification/")]
+    parts = {_part(s.path.removesuffix(".py").replace("/", ".")) for s in files}
+    assert parts == {*VERIFICATION, "__init__"}
+    rooms = [s for s in files if not s.path.endswith("/__init__.py")]
+    assert not [wrong for source in rooms for wrong in upward(source)]
+
+
+@pytest.mark.parametrize(
+    ("path", "module", "count"),
+    [
+        ("xoptim/verification/runs/session.py", "xoptim.verification.inputs.dims", 1),
+        ("xoptim/verification/inputs/dims.py", "xoptim.verification.judging.compare", 1),
+        ("xoptim/verification/inputs/dims.py", "xoptim.verification.options", 0),
+        ("xoptim/verification/verify.py", "xoptim.verification.judging.judge", 0),
+        ("xoptim/bench/rounds.py", "xoptim.verification.verify", 0),
+    ],
+)
+def test_imports_upward_are_found(path: str, module: str, count: int) -> None:
+    text = f"from {module} import name"
+    assert len(list(upward(Source(path, text, ast.parse(text))))) == count
+
+
 def test_rooms_name_each_other_absolutely() -> None:
     assert not [
         f"{s.path}:{line}"

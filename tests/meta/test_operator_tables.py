@@ -24,7 +24,7 @@ REASONS = {
     "xoptim/passes/opsets/adapters_early.py": "what changed in the first operator sets",
     "xoptim/testing/vary_attributes.py": "near misses that need no operands of other types",
     "xoptim/testing/vary_constants.py": "near misses that are no wrong rewrites",
-    "xoptim/verification/size_bounds.py": "how the search for sizes follows arithmetic",
+    "xoptim/verification/inputs/size_bounds.py": "how the search for sizes follows arithmetic",
 }
 """Files of the engine with a larger collection, and what it states."""
 Collection = ast.Set | ast.List | ast.Tuple | ast.Dict

@@ -67,7 +67,7 @@ def test_slow_tests_run_where_they_or_their_package_differ(changed: Changed) -> 
 
     assert 40 < chosen(parse=path) < 80
     assert chosen(part=is_in_share) == 300
-    for place in ("xoptim/verification/dims.py", "tests/verification/test_goals.py"):
+    for place in ("xoptim/verification/inputs/dims.py", "tests/verification/test_goals.py"):
         changed(place)
         assert chosen() == 300
     changed("xoptim/precision/budget.py", "tests/verification/test_judge.py")

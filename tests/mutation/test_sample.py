@@ -21,8 +21,8 @@ def test_the_sample_is_of_files_that_exist() -> None:
     assert {
         "match/pairing.py",
         "graph/edit.py",
-        "verification/compare.py",
-        "verification/judge.py",
+        "verification/judging/compare.py",
+        "verification/judging/judge.py",
     } <= set(FILES)
     words = [*TESTS, *(word for tests in TESTS_OF.values() for word in tests)]
     paths = [word for word in words if word.startswith("tests/")]

@@ -10,7 +10,7 @@ from tests.support import parse
 from xoptim import EasyPatternOptimization, PatternError, XoptimError, infer, optimize
 from xoptim.operators import Operator, Trait, like, passes
 from xoptim.operators.registry import add_operators, is_deterministic, operator_of
-from xoptim.verification.protos import with_definitions
+from xoptim.verification.runs.protos import with_definitions
 
 pytestmark = pytest.mark.usefixtures("own_operators")
 

@@ -23,8 +23,8 @@ from xoptim.patterns._pairs import (
     pair_scales,
 )
 from xoptim.patterns.precision._quantization import columns_to_int8
-from xoptim.verification.session import Session
-from xoptim.verification.session_settings import Level, SessionSettings
+from xoptim.verification.runs.session import Session
+from xoptim.verification.runs.session_settings import Level, SessionSettings
 
 LEVELS: tuple[Level, ...] = ("off", "all")
 

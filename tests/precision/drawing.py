@@ -30,7 +30,7 @@ from xoptim.precision.switches import with_switches
 from xoptim.preparation.ports import names_apart
 from xoptim.verification.errors import RunError
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _WIDTHS: Final = (16, 32, 33, 64)
 _ROWS: Final = 256

@@ -30,13 +30,13 @@ from xoptim.precision.options import SCHEMES, PrecisionOptions
 from xoptim.precision.quantize import before_quantization, quantize
 from xoptim.precision.quantized import Quantized
 from xoptim.verification.errors import ChoiceError
-from xoptim.verification.session import Session
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Session
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _LONGEST: Final = 90
 """Seconds after which a network is left."""
 _MEANT: Final = (
-    "--compute float16",
+    'compute="float16"',
     "no output has a finite value",
     "nothing can be quantized",
     "ONNX Runtime contrib operators",

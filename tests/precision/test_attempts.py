@@ -18,7 +18,7 @@ from xoptim.precision import reference, switched_session
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.quantize import before_quantization, quantize
 from xoptim.precision.quantized import Quantized
-from xoptim.verification.session import Session
+from xoptim.verification.runs.session import Session
 
 pytestmark = pytest.mark.usefixtures("faster")
 

@@ -24,7 +24,7 @@ from xoptim.precision.preprocessing import Preprocessed, Preprocessor
 from xoptim.precision.samples import Samples
 from xoptim.precision.schemes import block_scaling_patterns, quantization_patterns, scaling_patterns
 from xoptim.verification.errors import RunError
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session_settings import SessionSettings
 
 Feeds = dict[str, np.ndarray]
 CHANNELS = 64

@@ -23,7 +23,7 @@ from xoptim.precision.samples import Samples
 from xoptim.precision.slices import OutputSlice, OutputSlices
 from xoptim.precision.static_int8 import static_int8
 from xoptim.precision.weight_rounding import rounded_weights
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session_settings import SessionSettings
 
 FOUR = FloatReference(
     Samples([{"x": np.zeros(1)}] * 4, are_random=False),

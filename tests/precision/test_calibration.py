@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.precision.models import convolutions, images
 from xoptim.precision.calibration import Ranges, calibrated
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session_settings import SessionSettings
 
 
 def test_ranges() -> None:

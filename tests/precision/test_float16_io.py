@@ -6,7 +6,7 @@ from onnx import TensorProto
 
 from tests.support import parse, run
 from xoptim.precision.float16_io import with_float16_feeds, with_float16_io
-from xoptim.verification.session import Port, Value
+from xoptim.verification.runs.session import Port, Value
 
 
 def types(model: onnx.ModelProto) -> dict[str, int]:

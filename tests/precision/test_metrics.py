@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from xoptim.precision.metrics import Metric, error, is_measurable
-from xoptim.verification.session import Value
+from xoptim.verification.runs.session import Value
 
 EXPECTED = np.array([[1.0, -4.0, 2.0], [0.0, 3.0, 1.0]], np.float32)
 

@@ -25,7 +25,7 @@ from xoptim.precision.quantized import Quantized
 from xoptim.precision.samples import Samples
 from xoptim.precision.schemes import scaling_patterns
 from xoptim.verification.errors import RunError
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session_settings import SessionSettings
 
 SINGLE_STEPS = "d = Sub(x, m) s = Mul(d, g) n = Add(s, b)"
 ONE_NODE = "n = LayerNormalization(x, g, b)"

@@ -217,7 +217,7 @@ def test_products_in_functions() -> None:
     check_float32(
         quantized(model, feeds=()),
         model,
-        "nothing can be quantized to int8 in local functions; add --inline",
+        "nothing can be quantized to int8 in local functions; add inline=True",
     )
 
 
@@ -237,7 +237,7 @@ def test_values_that_show_no_error(values: np.ndarray) -> None:
 
 
 def test_inputs_of_16_bits_need_operators_that_compute_with_them() -> None:
-    with pytest.raises(ChoiceError, match="--compute float16"):
+    with pytest.raises(ChoiceError, match=r'PrecisionOptions\(compute="float16"\)'):
         quantized(network(), scheme="float16", io_types="float16")
 
 

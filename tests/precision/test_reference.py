@@ -12,7 +12,7 @@ from xoptim.precision.reference import FloatReference
 from xoptim.precision.samples import Samples
 from xoptim.precision.switched_session import SwitchedSession
 from xoptim.precision.weight_only import WeightOnlyQuantizer
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session_settings import SessionSettings
 
 SAMPLES = Samples([words(), words(seed=1)], are_random=False)
 SETTINGS = SessionSettings(level="all")

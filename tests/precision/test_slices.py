@@ -13,8 +13,8 @@ from tests.support import parse, run
 from xoptim.precision.metrics import ErrorMetric
 from xoptim.precision.slices import OutputSlices, output_origins
 from xoptim.verification.errors import LoadError
-from xoptim.verification.session import Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 pytestmark = pytest.mark.usefixtures("faster")
 

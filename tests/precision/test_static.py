@@ -129,9 +129,9 @@ def test_zero_points_of_other_constants_stay() -> None:
 
 def test_without_samples_an_error_says_what_to_give() -> None:
     precision = PrecisionOptions(scheme="int8", static=True)
-    with pytest.raises(ChoiceError, match=r"--feeds FILE\.npz or a folder"):
+    with pytest.raises(ChoiceError, match=r'PrecisionOptions\(feeds="FILE\.npz"\) or a folder'):
         Job(Source(network()), JobOptions(precision=precision)).run()
-    with pytest.raises(ChoiceError, match=r"--feeds FILE\.npz or a folder"):
+    with pytest.raises(ChoiceError, match=r'PrecisionOptions\(feeds="FILE\.npz"\) or a folder'):
         quantized(network())
 
 

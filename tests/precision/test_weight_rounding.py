@@ -27,7 +27,7 @@ from xoptim.precision.error_feedback import curvature_of, feedback_blocks
 from xoptim.precision.fake_quantization import fake_quantized
 from xoptim.precision.schemes import quantization_patterns
 from xoptim.precision.weight_rounding import rounded_weights
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session_settings import SessionSettings
 
 WHOLE = is_whole("xoptim/precision")
 FORM = BlockFormat()

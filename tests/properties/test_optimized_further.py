@@ -18,9 +18,9 @@ from xoptim.verification import (
     VerificationOptions,
     compare_values,
 )
-from xoptim.verification.reference import Reference, run_reference
-from xoptim.verification.session import Session
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.inputs.reference import Reference, run_reference
+from xoptim.verification.runs.session import Session
+from xoptim.verification.runs.session_settings import SessionSettings
 
 GRAPHS, CHUNKS = 120, 4
 FURTHER = SessionSettings(level="all", threads=1)

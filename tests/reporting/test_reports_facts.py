@@ -8,8 +8,8 @@ from xoptim.bench.options import BenchOptions
 from xoptim.bench.rounds import BenchReport, Interval, ModelTimes, Ratio
 from xoptim.reporting.drawing import Drawing, draw
 from xoptim.reporting.reports_facts import Card, ReportSubject, facts_of
-from xoptim.verification.compare import Comparison
-from xoptim.verification.report import RunReport, VerificationReport
+from xoptim.verification.judging.compare import Comparison
+from xoptim.verification.judging.report import RunReport, VerificationReport
 
 
 @pytest.fixture

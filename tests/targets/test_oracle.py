@@ -12,7 +12,7 @@ from xoptim import targets
 from xoptim.targets import Placement, Target, place
 from xoptim.targets.process import Answer
 from xoptim.verification import ProviderUnavailable
-from xoptim.verification.plugins import Plugin
+from xoptim.verification.runs.plugins import Plugin
 
 BERT = Path(__file__).parents[2] / "examples" / "models" / "tiny_bert.onnx"
 CHAIN = parse("agraph (float[2,3] x) => (float[2,3] y) { t = Relu(x) u = Erf(t) y = Neg(u) }")
@@ -130,7 +130,7 @@ QNN = (
             [QNN],
             (
                 "its compiler refuses ElementWiseErf (error 3110)",
-                "--precision float16 --compute float16",
+                'PrecisionOptions(scheme="float16") PrecisionOptions(compute="float16")',
             ),
         ),
     ],
@@ -149,7 +149,7 @@ def test_reasons_from_the_log(
         (
             "qnn",
             "agraph (float[n] x) => (float[n] y) { y = Relu(x) }",
-            ("its shapes are not fixed", "--fix NAME=SIZE"),
+            ("its shapes are not fixed", 'prepare(fix={"NAME": SIZE})'),
         ),
         (
             "webgpu",
@@ -161,7 +161,7 @@ def test_reasons_from_the_log(
             "agraph (float[2] x) => (float[2] y) { y = com.microsoft.Gelu(x) }",
             (
                 "com.microsoft is not a standard domain",
-                "--patterns default, which writes standard operators only",
+                'patterns="default", which writes standard operators only',
             ),
         ),
     ],
@@ -206,7 +206,7 @@ def test_targets_by_table() -> None:
     assert found.summary() == "webnn: 2 of 3 nodes in 2 partitions (by table, not verified)"
     assert reasons(found) == {"u": ("Mish is not in its table of operators", "")}
     assert reasons(by_table("nnapi", "agraph (float[n] x) => (float[n] y) { y = Relu(x) }")) == {
-        "y": ("its shapes are not fixed", "--fix NAME=SIZE")
+        "y": ("its shapes are not fixed", 'prepare(fix={"NAME": SIZE})')
     }
 
 

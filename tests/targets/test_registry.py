@@ -1,7 +1,7 @@
 import pytest
 
 from xoptim import targets
-from xoptim.verification.plugins import PLUGINS
+from xoptim.verification.runs.plugins import PLUGINS
 
 
 def test_targets_by_name() -> None:

@@ -8,7 +8,7 @@ from tests.plugged import CRASH, fake_package, needs
 from xoptim import targets
 from xoptim.targets import state_of
 from xoptim.targets.tables import table_of
-from xoptim.verification.plugins import PLUGINS, Plugin
+from xoptim.verification.runs.plugins import PLUGINS, Plugin
 
 MISSING = Plugin(
     "missing", "MissingExecutionProvider", "a-package-that-is-missing", "a_module_that_is_missing"

@@ -31,7 +31,7 @@ from xoptim.testing.variant import (
     rename,
     serialized,
 )
-from xoptim.verification.session import Value
+from xoptim.verification.runs.session import Value
 
 PatternClass: TypeAlias = "type[Rewrite]"
 Kind: TypeAlias = Literal["chained", "shared", "beside"]

@@ -342,9 +342,9 @@ def test_onnxruntime_may_crash() -> None:
         assert isinstance(runtime.run(deadly, {**feeds, "i": np.empty(0, np.int64)}), str)
         assert np.array_equal(runtime.run(loaded, feeds), [[-1.0, -1.0]]), "loaded again"  # type: ignore[arg-type]
         assert "are missing" in str(runtime.run(loaded, {"unknown": np.ones(2, np.float32)}))
-        assert runtime._process is not None
-        runtime._process.kill()
-        runtime._process.wait()
+        assert runtime._child is not None
+        runtime._child._process.kill()
+        assert runtime._child.end_code()
         runtime.stop()
         assert np.array_equal(runtime.run(loaded, feeds), [[-1.0, -1.0]]), "started again"  # type: ignore[arg-type]
     finally:

@@ -13,7 +13,7 @@ from xoptim.bench import BenchOptions
 from xoptim.tuning import startup
 from xoptim.tuning.choices import Choice
 from xoptim.tuning.startup import NO_PREPACKING, StartupSearch, startup_settings
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session_settings import SessionSettings
 
 MODEL = "agraph (float[n,4] x) => (float[n,4] y) { a = Relu(x) y = Sigmoid(a) }"
 Costs = Callable[[SessionSettings], float]

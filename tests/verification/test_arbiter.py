@@ -6,7 +6,7 @@ import pytest
 
 from tests.support import parse
 from xoptim.verification import VerificationOptions, VerificationReport, verify_models
-from xoptim.verification.double import in_doubles
+from xoptim.verification.judging.double import in_doubles
 
 
 def judged(

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support import parse
 from xoptim.verification import ChoiceError, VerificationOptions
-from xoptim.verification.archives import Archive
-from xoptim.verification.runs import Feeding
+from xoptim.verification.inputs.archives import Archive
+from xoptim.verification.inputs.feeding import Feeding
 
 MODEL = "agraph (float[n,2] x) => (float[n,2] y) { y = Neg(x) }"
 
@@ -97,7 +97,7 @@ def test_what_is_not_an_archive_of_arrays(path: Path, name: str) -> None:
 
 def test_arrays_that_do_not_fit_into_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """2 GB of zeros are 2 MB in an archive."""
-    monkeypatch.setattr("xoptim.verification.archives.available_memory", lambda: 8000)
+    monkeypatch.setattr("xoptim.verification.inputs.archives.available_memory", lambda: 8000)
     archive(path, {"x": header("(1000,)") + bytes(4000), "z": header("(1000,)") + bytes(4000)})
     assert Archive(path, "feeds")["x"].nbytes == 4000
     archive(path, {"x": header("(1000,)") + bytes(4000), "z": header("(1001,)") + bytes(4004)})

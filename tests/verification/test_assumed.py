@@ -12,10 +12,10 @@ from tests.support import parse
 from xoptim import VerificationOptions, optimize, verify
 from xoptim.facts.assumptions import PROPERTIES, Assumptions
 from xoptim.facts.errors import AssumptionError
-from xoptim.verification.assumed import check_values, hold
-from xoptim.verification.dims import input_specs
 from xoptim.verification.errors import ChoiceError
-from xoptim.verification.reference import run_reference
+from xoptim.verification.inputs.assumed import check_values, hold
+from xoptim.verification.inputs.dims import input_specs
+from xoptim.verification.inputs.reference import run_reference
 
 MODEL = (
     "agraph (float[b,n] x, float[b,m] y) => (float[b,k] z) { c = Concat <axis = 1> (x, y) "

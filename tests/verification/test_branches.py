@@ -6,8 +6,8 @@ import pytest
 
 from tests.support import parse
 from xoptim.verification import VerificationOptions, verify_models
-from xoptim.verification.branches import Body, counting
-from xoptim.verification.session import Session
+from xoptim.verification.inputs.branches import Body, counting
+from xoptim.verification.runs.session import Session
 
 NESTED = """agraph (float[n] x, int64 trips) => (float[n] y, float[m] sums) <float zero = {0}, bool
   go = {1}> {
@@ -141,7 +141,7 @@ def test_all_of_many_branches_are_counted() -> None:
 
 def test_more_branches_than_can_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("branches", "reach"):
-        monkeypatch.setattr(f"xoptim.verification.{module}.MAX_BODIES", 8)
+        monkeypatch.setattr(f"xoptim.verification.inputs.{module}.MAX_BODIES", 8)
     model = chained(5)
     assert counting(model) is None
     assert counting(chained(4)) is not None

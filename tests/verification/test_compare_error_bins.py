@@ -10,8 +10,9 @@ from onnx import numpy_helper
 from tests.support import parse
 from xoptim import GraphBuilder, OptimizationOptions
 from xoptim.verification import VerificationOptions, VerificationReport, verify_models
-from xoptim.verification.compare import ComparisonRules, compare_values
-from xoptim.verification.error_bins import ErrorBin, explains
+from xoptim.verification.judging.compare import compare_values
+from xoptim.verification.judging.error_bins import ErrorBin, explains
+from xoptim.verification.options import ComparisonRules
 
 CLASSES = 6625  # of a published recognizer of Chinese text
 RNG = np.random.default_rng(1)
@@ -35,7 +36,7 @@ def judged(model: onnx.ModelProto, other: onnx.ModelProto) -> VerificationReport
 
 @pytest.mark.slow
 def test_a_softmax_over_thousands_of_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xoptim.verification.arbiter._MAX_BYTES", 0)
+    monkeypatch.setattr("xoptim.verification.judging.arbiter._MAX_BYTES", 0)
     model = classifier()
     builder = GraphBuilder(model, optimization_options=OptimizationOptions(patterns=None))
     builder.optimize()

@@ -8,7 +8,7 @@ import pytest
 from onnx import parser
 
 from xoptim.verification import ComparisonRules, VerificationOptions, compare_values, verify_models
-from xoptim.verification.ulps import largest_ulp, ulp_distances
+from xoptim.verification.judging.ulps import largest_ulp, ulp_distances
 
 TYPES = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e5m2]
 

@@ -1,7 +1,7 @@
 from tests.support import parse
 from xoptim.verification import VerificationOptions, verify_models
-from xoptim.verification.reference import run_reference
-from xoptim.verification.runs import ReferenceRun
+from xoptim.verification.inputs.feeding import ReferenceRun
+from xoptim.verification.inputs.reference import run_reference
 
 LENGTH = "=> (int64 y) { y = SequenceLength(items) }"
 HEAD = "agraph (float[2] x, optional(float[2]) a, optional(float[2]) b, optional(float[2]) c)"

@@ -6,8 +6,12 @@ import pytest
 
 import xoptim
 from tests.support import parse, run
-from xoptim.verification.contrib_functions import DOMAIN, contrib_functions, with_contrib_functions
-from xoptim.verification.protos import read_defined
+from xoptim.verification.runs.contrib_functions import (
+    DOMAIN,
+    contrib_functions,
+    with_contrib_functions,
+)
+from xoptim.verification.runs.protos import read_defined
 
 _IMAGE = (
     "agraph (float[n,h,w,4] x, float[4] s, float[4] b) => (float[n,h,w,4] y) "

@@ -10,11 +10,11 @@ from xoptim import optimize, verify
 from xoptim.operators import Indices, Lengths, Operator, Trait, like
 from xoptim.operators.registry import add_operators
 from xoptim.verification.errors import LoadError
-from xoptim.verification.input_kinds import input_kinds
-from xoptim.verification.landmarks import landmarks, steers
-from xoptim.verification.noise import noisy_graph
-from xoptim.verification.protos import read_defined
-from xoptim.verification.session import Session
+from xoptim.verification.inputs.input_kinds import input_kinds
+from xoptim.verification.inputs.landmarks import landmarks, steers
+from xoptim.verification.judging.noise import noisy_graph
+from xoptim.verification.runs.protos import read_defined
+from xoptim.verification.runs.session import Session
 
 pytestmark = pytest.mark.usefixtures("own_operators")
 ACME = {"acme": 1}
@@ -88,7 +88,8 @@ def test_a_library_counts_more() -> None:
 
 
 def test_the_message_names_both_ways() -> None:
-    with pytest.raises(LoadError, match=r"`--custom-op-lib FILE` .*`--include PACK` uses the def"):
+    ways = r'`custom_op_libs=\("FILE",\)` .*`use_operators\("PACK"\)` uses the def'
+    with pytest.raises(LoadError, match=ways):
         Session(model("y = acme.Other(x)"))
 
 

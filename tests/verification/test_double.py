@@ -7,9 +7,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.support import parse
-from xoptim.verification.double import in_doubles, narrow_type, own_constants
-from xoptim.verification.protos import Located
-from xoptim.verification.session import Session
+from xoptim.verification.judging.double import in_doubles, narrow_type, own_constants
+from xoptim.verification.runs.protos import Located
+from xoptim.verification.runs.session import Session
 
 DOMAINS = {"com.microsoft": 1}
 ACTIVATIONS = [

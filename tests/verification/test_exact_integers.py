@@ -8,9 +8,9 @@ import pytest
 
 from tests.support import parse, run
 from xoptim.facts.protos import every_node
-from xoptim.verification.exact_integers import has_inexact, saturates, with_exact_integers
-from xoptim.verification.session import Session
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.exact_integers import has_inexact, saturates, with_exact_integers
+from xoptim.verification.runs.session import Session
+from xoptim.verification.runs.session_settings import SessionSettings
 from xoptim.verification.verify import verify_models
 
 DOMAINS = {"com.microsoft": 1}
@@ -110,7 +110,7 @@ def test_large_sums_are_exact_by_hand(name: str, expected: list[list[int]]) -> N
 def test_a_session_is_exact_where_kernels_saturate(monkeypatch: pytest.MonkeyPatch) -> None:
     text, feeds = CASES["without zero points"]
     model = parse(text, 21)
-    monkeypatch.setattr("xoptim.verification.session.saturates", lambda: True)
+    monkeypatch.setattr("xoptim.verification.runs.session.saturates", lambda: True)
     session = Session(model, SessionSettings(exact_integers=True))
     assert np.asarray(session.run(feeds)[0]).tolist() == [[90270, -90780], [790, -799]]
 
@@ -148,5 +148,5 @@ def test_a_lowering_is_judged_against_exact_integers(monkeypatch: pytest.MonkeyP
         21,
     )
     assert verify_models(before, after).status == "equal"
-    monkeypatch.setattr("xoptim.verification.session.saturates", lambda: True)
+    monkeypatch.setattr("xoptim.verification.runs.session.saturates", lambda: True)
     assert verify_models(before, after).status == "equal"

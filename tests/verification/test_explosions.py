@@ -72,7 +72,7 @@ def test_results_that_explode_on_all_values_are_no_evidence() -> None:
         assert report.status == "not verified"
         assert report.cause == "evidence"
         assert report.reason.startswith("the outputs of the original grew to ")
-        assert report.reason.endswith("; give inputs with --feeds")
+        assert report.reason.endswith("; give inputs with feeds")
 
 
 def test_values_of_the_user_are_evidence() -> None:

@@ -16,17 +16,16 @@ from xoptim.verification import (
     Session,
     VerificationOptions,
     VerificationReport,
-    reference as search,
     verify_models,
-    work,
 )
-from xoptim.verification.dims import Sizes, input_specs
 from xoptim.verification.errors import RunStoppedError
-from xoptim.verification.extremes import ExtremeSizes
-from xoptim.verification.ports import Value
-from xoptim.verification.runs import ReferenceRun, RunPlan, run_plan
-from xoptim.verification.sized import SizedModel
-from xoptim.verification.work import RunBudget, Work
+from xoptim.verification.inputs import reference as search, work
+from xoptim.verification.inputs.dims import Sizes, input_specs
+from xoptim.verification.inputs.extremes import ExtremeSizes
+from xoptim.verification.inputs.feeding import ReferenceRun, RunPlan, run_plan
+from xoptim.verification.inputs.sized import SizedModel
+from xoptim.verification.inputs.work import RunBudget, Work
+from xoptim.verification.runs.ports import Value
 
 SAME = "agraph (float[batch,seq] x) => (float[batch,m] y) { y = Identity(x) }"
 SLICED = """agraph (float[batch,seq] x) => (float[batch,m] y) <int64[1] z = {0}, int64[1]
@@ -279,7 +278,7 @@ def test_a_run_that_takes_longer_than_planned_is_stopped(monkeypatch: pytest.Mon
     assert len(late) == 1
     assert (
         "runs skipped: one with batch=1, seq=518 was stopped after 5 s, the budget of all runs "
-        "(--verify-budget)" in report.notes[0]
+        "(budget)" in report.notes[0]
     )
 
 

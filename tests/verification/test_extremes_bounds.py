@@ -7,8 +7,8 @@ import pytest
 from onnx import numpy_helper
 
 from tests.support import parse
-from xoptim.verification.size_bounds import size_bounds
-from xoptim.verification.sized import SizedModel
+from xoptim.verification.inputs.size_bounds import size_bounds
+from xoptim.verification.inputs.sized import SizedModel
 
 HEAD = "agraph (float[batch,seq,8] x, int64[batch,seq] ids) => (float y)"
 CONSTANTS = """<int64 z = {0}, int64 one = {1}, int64[1] z1 = {0}, int64[1] one1 = {1},

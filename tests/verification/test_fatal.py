@@ -4,7 +4,7 @@ import pytest
 
 from tests.support import parse
 from xoptim.verification import SessionSettings
-from xoptim.verification.fatal import AT_HALF, fatal_optimizers
+from xoptim.verification.runs.fatal import AT_HALF, fatal_optimizers
 
 WEIGHTS = "<float16[2,2] w = {15360, 14336, 49152, 16896}>"
 PRODUCT = f"""g (float16[t,b,2] x) => (float16[b,t,2] y) {WEIGHTS}

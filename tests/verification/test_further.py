@@ -4,8 +4,8 @@ from onnx import numpy_helper
 
 from tests.support import parse
 from xoptim.verification import VerificationOptions, verify_models
-from xoptim.verification.reference import run_reference
-from xoptim.verification.runs import ReferenceRun
+from xoptim.verification.inputs.feeding import ReferenceRun
+from xoptim.verification.inputs.reference import run_reference
 
 READERS = (
     "z = Sqrt(x)",

@@ -7,14 +7,14 @@ import onnx
 import pytest
 
 from tests.support import parse
-from xoptim.verification.goal_plans import Evaluator, GoalPlans, mask_plans
-from xoptim.verification.goal_sizes import SizeGoals
-from xoptim.verification.goals import Content, Goal, Goals, Solution
+from xoptim.verification.inputs.feeding import Feeding
+from xoptim.verification.inputs.goal_plans import Evaluator, GoalPlans, mask_plans
+from xoptim.verification.inputs.goal_sizes import SizeGoals
+from xoptim.verification.inputs.goals import Content, Goal, Goals, Solution
+from xoptim.verification.inputs.reference import run_reference
+from xoptim.verification.inputs.sized import SizedModel
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.reference import run_reference
-from xoptim.verification.runs import Feeding
-from xoptim.verification.session import Session
-from xoptim.verification.sized import SizedModel
+from xoptim.verification.runs.session import Session
 
 BRANCHES = (
     "y = If (c) <then_branch = t () => (float[N,4] p) { p = Neg(x) }, "

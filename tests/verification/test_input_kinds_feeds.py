@@ -6,18 +6,18 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, parser
 
-from xoptim.verification.dims import (
+from xoptim.verification.errors import FeedError
+from xoptim.verification.inputs.dims import (
     assignments,
     concrete_shape,
     input_specs,
     open_dimensions,
     size_of,
 )
-from xoptim.verification.errors import FeedError
-from xoptim.verification.feed_style import Style
-from xoptim.verification.feed_values import make_feeds
-from xoptim.verification.input_kinds import InputKind, input_kinds
-from xoptim.verification.session import Value
+from xoptim.verification.inputs.feed_style import Style
+from xoptim.verification.inputs.feed_values import make_feeds
+from xoptim.verification.inputs.input_kinds import InputKind, input_kinds
+from xoptim.verification.runs.session import Value
 
 HEAD = (
     '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1, "ai.onnx.ml" : 4, "local" : 1]> '

@@ -19,7 +19,7 @@ from xoptim.verification import (
     VerificationReport,
     verify_models,
 )
-from xoptim.verification.plugins import Plugin
+from xoptim.verification.runs.plugins import Plugin
 
 ABS: Final = "agraph (float[n] x) => (float[n] y) { t = Neg(x) y = Abs(t) }"
 SAME: Final = "agraph (float[n] x) => (float[n] y) { y = Abs(x) }"
@@ -68,7 +68,7 @@ def judged(
             session.overflows = overflows
         return session
 
-    for module in ("judge", "reference", "steady"):
+    for module in ("judging.judge", "inputs.reference", "judging.steady"):
         patch.setattr(f"xoptim.verification.{module}.Session", opened)
     patch.setattr(Plugin, "is_installed", True)
     return verify_models(

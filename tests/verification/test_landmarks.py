@@ -4,11 +4,11 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 from tests.support import parse
-from xoptim.verification.dims import InputSpec
-from xoptim.verification.feed_style import Style
-from xoptim.verification.feed_values import make_feeds
-from xoptim.verification.input_kinds import InputKind
-from xoptim.verification.landmarks import landmarks, steers
+from xoptim.verification.inputs.dims import InputSpec
+from xoptim.verification.inputs.feed_style import Style
+from xoptim.verification.inputs.feed_values import make_feeds
+from xoptim.verification.inputs.input_kinds import InputKind
+from xoptim.verification.inputs.landmarks import landmarks, steers
 
 
 def test_bounds_of_both_models_count_those_of_one_first() -> None:

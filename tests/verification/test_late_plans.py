@@ -2,9 +2,9 @@ import numpy as np
 
 from tests.support import parse
 from xoptim.verification import VerificationOptions, verify_models
-from xoptim.verification.late_plans import has_loops
-from xoptim.verification.reference import run_reference
-from xoptim.verification.runs import ReferenceRun
+from xoptim.verification.inputs.feeding import ReferenceRun
+from xoptim.verification.inputs.late_plans import has_loops
+from xoptim.verification.inputs.reference import run_reference
 
 LOOP = """agraph (int64 count, float[2] x) => (float[2] y) <bool go = {1}, int64 bound = {@}>
 { y = Loop(count, go, x) <body = b (int64 i, bool g, float[2] s) => (bool more, float[2] r)

@@ -3,8 +3,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from xoptim.verification import matching_strings
-from xoptim.verification.matching_strings import matches, near_misses, probing_strings
+from xoptim.verification.inputs import matching_strings
+from xoptim.verification.inputs.matching_strings import matches, near_misses, probing_strings
 
 PATTERNS = (
     "",

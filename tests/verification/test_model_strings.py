@@ -1,7 +1,7 @@
 import onnx
 
 from tests.support import parse
-from xoptim.verification.model_strings import model_strings
+from xoptim.verification.inputs.model_strings import model_strings
 
 HEAD = "agraph (string[n] x) =>"
 

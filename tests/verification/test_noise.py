@@ -7,7 +7,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 from xoptim.verification import Session, Value
-from xoptim.verification.noise import (
+from xoptim.verification.judging.noise import (
     NoisyModel,
     move_one_ulp,
     noisy_feeds,
@@ -126,5 +126,5 @@ def test_large_external_weights_are_not_read(
         model.graph.initializer.append(numpy_helper.from_array(np.ones(shape, np.float32), name))
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0)
     external = onnx.load(tmp_path / "m.onnx", load_external_data=False)
-    monkeypatch.setattr("xoptim.verification.noise._MAX_EXTERNAL", 200)
+    monkeypatch.setattr("xoptim.verification.judging.noise._MAX_EXTERNAL", 200)
     assert set(noisy_weights(external, tmp_path, generator())) == {"u"}

@@ -6,10 +6,10 @@ import pytest
 
 from tests.support import parse
 from xoptim.verification import VerificationOptions
-from xoptim.verification.number_plans import NumberPlans, beyond
-from xoptim.verification.reference import run_reference
-from xoptim.verification.runs import Feeding
-from xoptim.verification.sized import SizedModel
+from xoptim.verification.inputs.feeding import Feeding
+from xoptim.verification.inputs.number_plans import NumberPlans, beyond
+from xoptim.verification.inputs.reference import run_reference
+from xoptim.verification.inputs.sized import SizedModel
 
 ROUND = "agraph (float[n] x) => (float[n] y) { y = Round(x) }"
 ABS = "agraph (float[n] x) => (float[n] y) { y = Abs(x) }"

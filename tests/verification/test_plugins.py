@@ -21,7 +21,7 @@ from xoptim.verification import (
     resolve_providers,
     verify_models,
 )
-from xoptim.verification.plugins import (
+from xoptim.verification.runs.plugins import (
     PLUGINS,
     Plugin,
     add_plugin,
@@ -106,7 +106,9 @@ def test_an_onnxruntime_that_loads_no_plugins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_package("openvino", "", tmp_path, monkeypatch)
-    monkeypatch.setattr("xoptim.verification.plugins.ort", SimpleNamespace(__version__="1.22.0"))
+    monkeypatch.setattr(
+        "xoptim.verification.runs.plugins.ort", SimpleNamespace(__version__="1.22.0")
+    )
     with pytest.raises(
         ProviderUnavailable,
         match=(
@@ -119,14 +121,16 @@ def test_an_onnxruntime_that_loads_no_plugins(
 
 def test_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "xoptim.verification.plugins._LOADED", {"WebGpuExecutionProvider": "/a/libx.so"}
+        "xoptim.verification.runs.plugins._LOADED", {"WebGpuExecutionProvider": "/a/libx.so"}
     )
-    monkeypatch.setattr("xoptim.verification.plugins.ort", SimpleNamespace(get_ep_devices=list))
+    monkeypatch.setattr(
+        "xoptim.verification.runs.plugins.ort", SimpleNamespace(get_ep_devices=list)
+    )
     with pytest.raises(ProviderUnavailable) as error:
         add_plugin(None, [PLUGINS["webgpu"]])
     text = str(error.value)
     assert text.startswith(
-        "the execution provider 'webgpu' finds no device here; --software-device "
+        "the execution provider 'webgpu' finds no device here; software_device=True "
     )
     assert "ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER=1" in text
     assert "VK_ICD_FILENAMES" in text
@@ -143,7 +147,7 @@ def test_the_preferred_device_comes_first(monkeypatch: pytest.MonkeyPatch) -> No
         device(name, kind) for name, kind in zip(names, ("CPU", "CPU", "NPU", "GPU"), strict=True)
     ]
     monkeypatch.setattr(
-        "xoptim.verification.plugins.ort", SimpleNamespace(get_ep_devices=lambda: found)
+        "xoptim.verification.runs.plugins.ort", SimpleNamespace(get_ep_devices=lambda: found)
     )
     assert [each.device.type.name for each in devices_of(PLUGINS["qnn"])] == ["NPU", "GPU", "CPU"]
 
@@ -159,7 +163,9 @@ def test_the_preferred_device_comes_first(monkeypatch: pytest.MonkeyPatch) -> No
 def test_files_of_options_are_next_to_the_library(
     library: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xoptim.verification.plugins._LOADED", {"QNNExecutionProvider": library})
+    monkeypatch.setattr(
+        "xoptim.verification.runs.plugins._LOADED", {"QNNExecutionProvider": library}
+    )
     assert provider_options(PLUGINS["qnn"]) == {"backend_path": str(Path(expected))}
 
 

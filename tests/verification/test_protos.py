@@ -3,7 +3,7 @@
 from onnx import TensorProto
 
 from tests.support import parse
-from xoptim.verification.protos import inferred_graph
+from xoptim.verification.runs.protos import inferred_graph
 
 UNTYPED = "t = custom.Foo(x) e = EyeLike <dtype = 1> (t)"
 

@@ -5,7 +5,7 @@ import pytest
 
 from tests.support import parse
 from xoptim import verify
-from xoptim.verification.randomness import random_output
+from xoptim.verification.judging.randomness import random_output
 
 RANDOM = {
     "an operator": "r = RandomNormalLike(x) y = Add(x, r)",

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from tests.support import parse
-from xoptim.verification import RunError, Session, VerificationOptions, reference
-from xoptim.verification.dims import Sizes
-from xoptim.verification.reference import run_reference
-from xoptim.verification.runs import ReferenceRun, RunPlan, run_plan
+from xoptim.verification import RunError, Session, VerificationOptions
+from xoptim.verification.inputs import reference
+from xoptim.verification.inputs.dims import Sizes
+from xoptim.verification.inputs.feeding import ReferenceRun, RunPlan, run_plan
+from xoptim.verification.inputs.reference import run_reference
 
 GATHER = "agraph (float[n,4] x, float[m] p) => (float[m,4] y) <int64 o = {0}, int64 i = {1}> "
 GATHER += "{ s = Shape(p) e = Gather(s, o) r = Range(o, e, i) y = Gather(x, r) }"

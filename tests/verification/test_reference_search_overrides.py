@@ -4,7 +4,7 @@ import pytest
 
 from tests.support import parse
 from xoptim.verification import VerificationOptions, verify_models
-from xoptim.verification.further import overriding
+from xoptim.verification.inputs.further import overriding
 
 WEIGHTS = "agraph (float[n,2] x, float[2] w = {0, 3}) => (float[n,2] y) { y = Add(x, w) }"
 TARGET = "agraph (float[2,4] x, int64[2] t = {4, 2}) => (float[a,b] y) { y = Reshape(x, t) }"

@@ -6,7 +6,7 @@ import pytest
 from onnx import parser
 
 from xoptim.verification import VerificationOptions, run_reference, verify_models
-from xoptim.verification.runs import ReferenceRun
+from xoptim.verification.inputs.feeding import ReferenceRun
 
 HEAD = '<ir_version: 10, opset_import: ["" : {}, "com.microsoft" : 1]> g '
 KERNEL = ", ".join(["0.5"] * 54)

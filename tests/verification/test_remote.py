@@ -11,7 +11,7 @@ import pytest
 from tests.plugged import array, needs
 from tests.support import parse
 from xoptim.verification import LoadError, RunError, Session, SessionSettings
-from xoptim.verification.remote import RemoteSession, last_line
+from xoptim.verification.runs.remote import RemoteSession
 
 PLAIN = parse("agraph (float[a,3] x) => (float[a,3] y, int64[2] s) { y = Relu(x) s = Shape(x) }")
 FEEDS = {"x": np.array([[-1, 2, 3]], np.float32)}
@@ -64,7 +64,7 @@ def test_values_that_are_refused_leave_the_session() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
 def test_a_process_that_is_killed() -> None:
     session = remote()
-    os.kill(session._process.pid, signal.SIGKILL)
+    os.kill(session._child.pid, signal.SIGKILL)
     for _ in range(2):
         with pytest.raises(
             RunError, match=r"^the process of the execution provider 'cpu' ended by SIGKILL$"
@@ -72,26 +72,14 @@ def test_a_process_that_is_killed() -> None:
             session.run(FEEDS)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signal 0")
 def test_the_process_ends_with_the_session() -> None:
     session = remote()
-    process = session._process
+    pid = session._child.pid
+    os.kill(pid, 0)
     del session
-    assert process.poll() is not None
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (b"", ""),
-        (b"one\ntwo  words\n\n", ": two words"),
-        (b"\xff\n", ": \ufffd"),
-        (b"x" * 9999, ": " + "x" * 300),
-    ],
-)
-def test_the_last_line_of_the_errors(text: bytes, expected: str, tmp_path: Path) -> None:
-    (tmp_path / "errors").write_bytes(text)
-    with (tmp_path / "errors").open("rb") as stream:
-        assert last_line(stream) == expected
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 @needs("qnn")

@@ -5,10 +5,10 @@ import pytest
 import xoptim
 from tests.support import parse
 from xoptim.verification import VerificationOptions, verify_models
-from xoptim.verification.reference import run_reference
-from xoptim.verification.runtime import change_by
-from xoptim.verification.session import Session
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.inputs.reference import run_reference
+from xoptim.verification.judging.runtime import change_by
+from xoptim.verification.runs.session import Session
+from xoptim.verification.runs.session_settings import SessionSettings
 
 
 def spoilt(monkeypatch: pytest.MonkeyPatch, *operators: str) -> None:

@@ -23,9 +23,9 @@ from xoptim.verification import (
     Value,
     VerificationOptions,
     resolve_providers,
-    session as session_module,
 )
-from xoptim.verification.session_settings import session_options
+from xoptim.verification.runs import session as session_module
+from xoptim.verification.runs.session_settings import session_options
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]> '
 

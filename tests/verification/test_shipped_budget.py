@@ -16,13 +16,18 @@ from xoptim.verification import (
     Value,
     VerificationOptions,
     VerificationReport,
-    reference,
     verify_models,
-    work,
 )
 from xoptim.verification.errors import RunStoppedError
+from xoptim.verification.inputs import reference, work
 
-MODULES = ("reference", "runs", "reach", "functions", "run_comparison")
+MODULES = (
+    "inputs.reference",
+    "inputs.feeding",
+    "inputs.reach",
+    "functions",
+    "judging.run_comparison",
+)
 """Modules of the verification that read a clock."""
 SLICED = """agraph (float[batch,seq] x) => (float[batch,m] y)
   <int64[1] z = {0}, int64[1] e = {512}, int64[1] one = {1}> { y = Slice(x, z, e, one) }"""
@@ -123,7 +128,7 @@ def test_slow_runs_end_with_the_budget(clock: Clock) -> None:
     assert reasons(report)
     assert all("the budget of all runs" in reason for reason in reasons(report))
     assert "5 s" in reasons(report)[-1]
-    assert "(--verify-budget)" in report.notes[0]
+    assert "(budget)" in report.notes[0]
     assert len(report.runs) == 7
     assert clock.stopped == 0
 

@@ -9,8 +9,8 @@ import xoptim
 from tests.support import parse
 from xoptim.system.machine import filled_memory
 from xoptim.verification import VerificationOptions, verify_models
-from xoptim.verification.session import Session, Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Session, Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 UNWRITTEN = """agraph (float[2,a] x, float[b,3] e) => (float[2,c] y) {{
     j = Concat <axis = 1> (x, e) y = {}(j) }}"""

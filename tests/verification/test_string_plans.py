@@ -2,8 +2,8 @@ import numpy as np
 
 from tests.support import parse
 from xoptim.verification import VerificationOptions, verify_models
-from xoptim.verification.reference import run_reference
-from xoptim.verification.runs import ReferenceRun
+from xoptim.verification.inputs.feeding import ReferenceRun
+from xoptim.verification.inputs.reference import run_reference
 
 SPLIT = 'y = RegexFullMatch <pattern = "a(b|cd)?"> (x)'
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.support import parse
 from xoptim.verification.errors import ChoiceError
+from xoptim.verification.inputs.feeding import RunPlan
+from xoptim.verification.inputs.varied import VariedExample
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.runs import RunPlan
-from xoptim.verification.varied import VariedExample
 
 TEXT = (
     "agraph (int64[batch,seq] ids, float[batch,past] cache, int64[batch,seq+past] mask)"

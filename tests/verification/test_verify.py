@@ -213,8 +213,8 @@ def test_models_that_do_not_load_or_run() -> None:
     report = check(fails, good, max_attempts=5)
     assert report.status == "not verified"
     assert (
-        "none of 5 random feeds; give inputs that it accepts with --feeds FILE.npz; the first "
-        "error: " in report.reason
+        "none of 5 random feeds; give inputs that it accepts with "
+        'feeds=numpy.load("FILE.npz"); the first error: ' in report.reason
     )
     assert "Reshape" in report.reason
     report = check(good, fails)
@@ -399,7 +399,7 @@ def test_noise_excuses_rounding_but_not_errors(monkeypatch: pytest.MonkeyPatch) 
     """Centred data of large offset: the variance as E[x^2] - E[x]^2 cancels all digits but a
     few.
     """
-    monkeypatch.setattr("xoptim.verification.arbiter._MAX_BYTES", 0)
+    monkeypatch.setattr("xoptim.verification.judging.arbiter._MAX_BYTES", 0)
     template = (
         "g (float[4,512] x) => (float[4,1] y) <int64[1] a = {{1}}, float o = {{{offset}}}> "
         "{{ z = Add(x, o) {body} }}"
@@ -438,7 +438,7 @@ def test_noise_excuses_rounding_but_not_errors(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_many_outputs_that_round_are_one_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xoptim.verification.arbiter._MAX_BYTES", 0)
+    monkeypatch.setattr("xoptim.verification.judging.arbiter._MAX_BYTES", 0)
     head = (
         "g (float[4,512] x) => (float[4,1] y, float[4,1] z) <int64[1] a = {1}, float o = {20}> { "
         "w = Add(x, o) "
@@ -517,7 +517,7 @@ def test_outputs_that_are_always_empty_are_no_evidence(outputs: str, which: str)
     report = verify_models(model, model)
     assert report.status == "not verified"
     assert report.reason == (
-        f"{which} of the original had no element in any run; give inputs with --feeds"
+        f"{which} of the original had no element in any run; give inputs with feeds"
     )
 
 

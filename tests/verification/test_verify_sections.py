@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.support import parse
 from xoptim import GraphBuilder, OptimizationOptions
 from xoptim.verification import VerificationOptions, VerificationReport, verify_models
-from xoptim.verification.sections import Pieces
+from xoptim.verification.runs.sections import Pieces
 
 SIDE = 16
 WEIGHT = SIDE * SIDE * 4

@@ -6,8 +6,8 @@ import pytest
 from tests.support import parse
 from xoptim.system.crashes import WATCH, Crash, Watch
 from xoptim.verification import RunError, Session, VerificationOptions, verify_models
-from xoptim.verification.session_settings import SessionSettings
-from xoptim.verification.watched import digest_of, mark_of
+from xoptim.verification.runs.session_settings import SessionSettings
+from xoptim.verification.runs.watched import digest_of, mark_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a parent reads it on Linux only")
 BEFORE = parse("agraph (float[n] x) => (float[n] y) { m = Neg(x) y = Neg(m) }")

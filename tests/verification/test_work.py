@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support import parse
-from xoptim.verification.sized import SizedModel
-from xoptim.verification.work import NODE, RunBudget, Work
+from xoptim.verification.inputs.sized import SizedModel
+from xoptim.verification.inputs.work import NODE, RunBudget, Work
 
 
 def work(text: str, opset: int = 23, **sizes: int) -> int:

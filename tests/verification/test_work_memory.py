@@ -20,15 +20,15 @@ from xoptim.verification import (
     SessionSettings,
     VerificationOptions,
     VerificationReport,
-    runs,
     verify_models,
 )
-from xoptim.verification.input_kinds import input_kinds
-from xoptim.verification.noise import NoisyModel
-from xoptim.verification.runs import ReferenceRun, ResultStore, on_disk
-from xoptim.verification.size_bounds import size_bounds
-from xoptim.verification.sized import SizedModel
-from xoptim.verification.work import NODE, Work, is_large, is_mapped
+from xoptim.verification.inputs import feeding as runs
+from xoptim.verification.inputs.feeding import ReferenceRun, ResultStore, on_disk
+from xoptim.verification.inputs.input_kinds import input_kinds
+from xoptim.verification.inputs.size_bounds import size_bounds
+from xoptim.verification.inputs.sized import SizedModel
+from xoptim.verification.inputs.work import NODE, Work, is_large, is_mapped
+from xoptim.verification.judging.noise import NoisyModel
 
 HEAD = (
     "agraph (float[n,512] x) => (float[n,1] y) <int64[1] a = {1}, float o = {20}> { z = Mul(x, w) "
@@ -99,8 +99,8 @@ def test_one_session_at_a_time(
     Models that are small, or run in a short time, are also run in double and under onnxruntime's
     own optimizations.
     """
-    monkeypatch.setattr("xoptim.verification.arbiter._MAX_BYTES", 0)
-    monkeypatch.setattr("xoptim.verification.reference.SHORT", 0)
+    monkeypatch.setattr("xoptim.verification.judging.arbiter._MAX_BYTES", 0)
+    monkeypatch.setattr("xoptim.verification.inputs.reference.SHORT", 0)
     assert check(tmp_path, other).status == status
     assert alive == [0] * sessions
 
@@ -149,7 +149,7 @@ def test_what_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_large(outside)
     assert not is_large(outside, limit=2 * 2060)
     assert is_large(outside, limit=2 * 2059)
-    monkeypatch.setattr("xoptim.verification.work._MAX_PACKED", 2000)
+    monkeypatch.setattr("xoptim.verification.inputs.work._MAX_PACKED", 2000)
     assert is_large(outside)
 
 
@@ -176,8 +176,8 @@ def test_settings_without_copies_reach_all_sessions(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Unpacked products add up in another order: a comparison with packed ones would show it."""
-    monkeypatch.setattr("xoptim.verification.work._MAX_PACKED", 0)
-    monkeypatch.setattr("xoptim.verification.arbiter._MAX_BYTES", 0)
+    monkeypatch.setattr("xoptim.verification.inputs.work._MAX_PACKED", 0)
+    monkeypatch.setattr("xoptim.verification.judging.arbiter._MAX_BYTES", 0)
     used: list[SessionSettings] = []
     make = Session.__init__
 

@@ -22,7 +22,7 @@ from xoptim.targets.fitting import Fitted, FittingStep, fit
 from xoptim.targets.placement import PlacedNode
 from xoptim.targets.verifying import TargetCheck
 from xoptim.verification import ProviderUnavailable
-from xoptim.verification.plugins import Plugin
+from xoptim.verification.runs.plugins import Plugin
 from xoptim.workflow.fitting import Fit, FittingOutcome
 from xoptim.workflow.fitting_options import FittingOptions
 from xoptim.workflow.job import Job, JobOptions

@@ -27,7 +27,8 @@ from xoptim.precision.options import Scheme
 from xoptim.precision.reference import SliceError
 from xoptim.targets import Target, named
 from xoptim.targets.verifying import TargetCheck
-from xoptim.verification.errors import ChoiceError, DifferentModelError, LoadError, ToleranceError
+from xoptim.verification.errors import ChoiceError, LoadError, ToleranceError
+from xoptim.verification.judging.report import DifferentModelError
 from xoptim.workflow.fitting import FittingOutcome
 from xoptim.workflow.fitting_options import FittingOptions
 from xoptim.workflow.job import Job, JobOptions, for_target
@@ -296,7 +297,7 @@ def test_sizes_with_which_the_model_does_not_run(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(parse(text), path)
     job = JobOptions(preparation=Preparation(fix={"n": [3]}), verification=VerifyPlan(bisect=False))
-    with pytest.raises(ChoiceError, match="the model does not run with the dimensions of --fix"):
+    with pytest.raises(ChoiceError, match="the model does not run with the dimensions of fix"):
         Job(path, job).run()
 
 

@@ -30,11 +30,11 @@ from xoptim.graph.walk import reads
 from xoptim.match.pattern import PatternOptimization
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.passes.guards import RemoveGuards
-from xoptim.verification.compare import Comparison, compare_values
 from xoptim.verification.errors import FeedError, RunError
+from xoptim.verification.inputs.reference import run_reference
+from xoptim.verification.judging.compare import Comparison, compare_values
 from xoptim.verification.options import VerificationChanges, VerificationOptions
-from xoptim.verification.reference import run_reference
-from xoptim.verification.session import Session, Value
+from xoptim.verification.runs.session import Session, Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from xoptim.graph.sources import Source, is_a, is_model
 from xoptim.optimizing.verified import VerifyPlan, located
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.within import verify_within
+from xoptim.verification.judging.report import VerificationReport
 from xoptim.verification.options import VerificationChanges, VerificationOptions
-from xoptim.verification.report import VerificationReport
 from xoptim.workflow.job import Job, JobOptions
 
 if TYPE_CHECKING:

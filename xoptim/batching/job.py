@@ -27,8 +27,8 @@ from xoptim.graph.load import read_proto
 from xoptim.system.machine import end_text
 from xoptim.system.reading import open_file
 from xoptim.system.versions import package_version
-from xoptim.verification.report import gap_text
-from xoptim.verification.session import ort
+from xoptim.verification.judging.report import gap_text
+from xoptim.verification.runs.session import ort
 
 
 def versions() -> dict[str, str]:

@@ -7,8 +7,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from xoptim.bench.rounds import best_times
-from xoptim.verification.session import Session
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Session
+from xoptim.verification.runs.session_settings import SessionSettings
 
 INSTRUCTIONS: Final = frozenset(("avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm"))
 """Instructions for int8 matrix multiplications that ONNX Runtime uses, as Linux names them."""

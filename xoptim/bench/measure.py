@@ -36,9 +36,9 @@ from xoptim.facts.changes import with_changes
 from xoptim.facts.json_results import JsonForm, JsonResult, member, to_milliseconds
 from xoptim.facts.progress import with_progress
 from xoptim.system.journal import ScratchFolder
-from xoptim.verification.report import VerificationReport
-from xoptim.verification.runs import ReferenceRun
-from xoptim.verification.session import Session, Value
+from xoptim.verification.inputs.feeding import ReferenceRun
+from xoptim.verification.judging.report import VerificationReport
+from xoptim.verification.runs.session import Session, Value
 from xoptim.verification.verify import verify_models
 
 _WARM_RUNS: Final = 3

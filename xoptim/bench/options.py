@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from xoptim.verification.options import RunChanges, RunValues, VerificationOptions
-from xoptim.verification.session_settings import Level, SessionSettings
+from xoptim.verification.runs.session_settings import Level, SessionSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,14 @@ import numpy as np
 
 from xoptim.bench.options import BenchOptions
 from xoptim.bench.subjects import Loading
+from xoptim.facts.advice import Advice
 from xoptim.facts.json_results import JsonForm, JsonResult, member, to_milliseconds, within
 from xoptim.facts.words import counted
 from xoptim.system.machine import clock_of_thread
-from xoptim.verification.dims import sizes_text
-from xoptim.verification.report import VerificationReport
-from xoptim.verification.session import resolve_providers
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.inputs.dims import sizes_text
+from xoptim.verification.judging.report import VerificationReport
+from xoptim.verification.runs.session import resolve_providers
+from xoptim.verification.runs.session_settings import SessionSettings
 
 Clock: TypeAlias = Callable[[], float]
 
@@ -488,7 +489,8 @@ def chosen_sizes(
         {name: size for name, size in refused.items() if sizes.get(name, size) != size}
     )
     reason = f"it does not run with {preferred}; " if preferred else ""
-    text = sizes_text(sizes) + (f" ({reason}--dim NAME=SIZE sets others)" if is_guess else "")
+    advice = Advice("dim", "NAME=SIZE", "sets others")
+    text = sizes_text(sizes) + (f" ({reason}{advice})" if is_guess else "")
     settings = (
         f"the geometric mean of {'; '.join(map(sizes_text, options.at))}" if options.at else ""
     )

@@ -1,12 +1,10 @@
 """The models of a benchmark: their files, the values that they run on, and the cost of loading."""
 
 import pickle
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -14,20 +12,22 @@ from typing import NamedTuple, TypeAlias
 import onnx
 
 from xoptim.bench.options import BenchOptions
+from xoptim.facts.advice import current_reader, set_reader
 from xoptim.facts.words import listed
 from xoptim.graph.assumed import assumed_of, report_unused
 from xoptim.graph.load import read_proto
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
+from xoptim.system.child import Child, ChildGoneError, last_line, questions_and_answers, send
 from xoptim.system.journal import ScratchFolder
-from xoptim.system.machine import resident_size, start_python
+from xoptim.system.machine import resident_size
 from xoptim.verification.errors import FeedError, LoadError, RunError
-from xoptim.verification.fatal import fatal_optimizers
-from xoptim.verification.protos import ModelLike, with_definitions
-from xoptim.verification.reference import run_reference
-from xoptim.verification.runs import ReferenceRun, warn_of_missing
-from xoptim.verification.session import Session, Value, resolve_providers
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.inputs.feeding import ReferenceRun, warn_of_missing
+from xoptim.verification.inputs.reference import run_reference
+from xoptim.verification.runs.fatal import fatal_optimizers
+from xoptim.verification.runs.protos import ModelLike, with_definitions
+from xoptim.verification.runs.session import Session, Value, resolve_providers
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _CHILD = "from xoptim.bench.subjects import main; main()"
 
@@ -59,21 +59,21 @@ def measure_loading(model: Path, settings: SessionSettings, feeds: Mapping[str, 
     In a process that has loaded another model, libraries would be loaded already, and memory
     reused. Raises `LoadError` when onnxruntime cannot load or run the model.
     """
-    task = pickle.dumps((model, settings, dict(feeds)))
-    pipe = subprocess.PIPE
-    with start_python(_CHILD, stdin=pipe, stdout=pipe, stderr=pipe) as process:
-        out, err = process.communicate(task)
-    if process.returncode or not out:
-        lines = err.decode(errors="replace").strip().splitlines()[-1:] or [
-            f"exit code {process.returncode}"
-        ]
-        raise LoadError(f"{str(model)!r} cannot be loaded in a separate process: {lines[0]}")
-    return Loading(*pickle.loads(out))
+    with closing(Child(_CHILD)) as child:
+        try:
+            figures = child.ask_last((current_reader(), model, settings, dict(feeds)))
+        except ChildGoneError:
+            reason = last_line(child.errors) or f": exit code {child.end_code()}"
+            text = f"{str(model)!r} cannot be loaded in a separate process{reason}"
+            raise LoadError(text) from None
+    return Loading(*figures)
 
 
 def main() -> None:
     """Measure what standard input describes; write the figures to standard output."""
-    model, settings, feeds = pickle.load(sys.stdin.buffer)
+    questions, answers = questions_and_answers()
+    reader, model, settings, feeds = pickle.load(questions)
+    set_reader(reader)
     resolve_providers(settings.providers)  # loads the libraries, which all sessions share
     before = resident_size()
     start = time.perf_counter()
@@ -82,7 +82,7 @@ def main() -> None:
     session.runner(feeds)()
     after = resident_size()
     memory = None if before is None or after is None else max(0, after - before)
-    sys.stdout.buffer.write(pickle.dumps((seconds, memory)))
+    send(answers, (seconds, memory))
 
 
 Models: TypeAlias = "Sequence[ModelLike] | Mapping[str, ModelLike]"

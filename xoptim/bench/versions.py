@@ -36,10 +36,10 @@ from xoptim.facts.progress import silent, with_progress
 from xoptim.system.journal import ScratchFolder
 from xoptim.system.machine import end_text
 from xoptim.verification.errors import FeedError, LoadError, ProviderUnavailable, RunError
-from xoptim.verification.operator_libraries import library_file
-from xoptim.verification.protos import ModelLike
-from xoptim.verification.runs import ReferenceRun
-from xoptim.verification.session import PROCESSOR, Value, resolve_providers
+from xoptim.verification.inputs.feeding import ReferenceRun
+from xoptim.verification.runs.operator_libraries import library_file
+from xoptim.verification.runs.protos import ModelLike
+from xoptim.verification.runs.session import PROCESSOR, Value, resolve_providers
 
 PythonOf: TypeAlias = Callable[[str], Path]
 """The Python of an environment with a version of onnxruntime."""

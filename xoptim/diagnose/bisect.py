@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +24,10 @@ from xoptim.graph.sources import Source
 from xoptim.graph.walk import reads
 from xoptim.match.quantization import first_result
 from xoptim.match.rewrite import ModelPass
+from xoptim.verification.judging.report import VerificationReport
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import ModelLike
-from xoptim.verification.report import VerificationReport
-from xoptim.verification.session import Value
+from xoptim.verification.runs.protos import ModelLike
+from xoptim.verification.runs.session import Value
 from xoptim.verification.verify import compare
 
 Shows = Callable[[onnx.ModelProto], bool]
@@ -258,16 +259,14 @@ class Bisection:
         )
 
     def _bisect(self, applications: list[Application], check: EachCheck) -> Culprit:
-        good, bad = 0, len(applications)
-        report: VerificationReport | None = None
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            verdict = self._verdict(self._optimized(max_rewrites=middle))
-            if verdict.status == "different":
-                bad, report = middle, verdict
-            else:
-                good = middle
-        report = report or self._verdict(self._optimized(max_rewrites=bad))
+        reports: dict[int, VerificationReport] = {}
+
+        def differs(count: int) -> bool:
+            reports[count] = self._verdict(self._optimized(max_rewrites=count))
+            return reports[count].status == "different"
+
+        bad = bisect_left(range(len(applications)), True, lo=1, key=differs)
+        report = reports.get(bad) or self._verdict(self._optimized(max_rewrites=bad))
         rewrite = applications[bad - 1]
         results = tuple(
             name for node in (*rewrite.matched, *rewrite.given) for name in node.output if name

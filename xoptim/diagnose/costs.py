@@ -21,9 +21,9 @@ from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
-from xoptim.verification.dims import unknown_dimension
-from xoptim.verification.sized import SizedModel, evaluated
-from xoptim.verification.work import MAX_COUNT, MemoryNeed, operations
+from xoptim.verification.inputs.dims import unknown_dimension
+from xoptim.verification.inputs.sized import SizedModel, evaluated
+from xoptim.verification.inputs.work import MAX_COUNT, MemoryNeed, operations
 
 _DEFAULT_SIZE: Final = 1
 """Size of a dynamic dimension that the caller does not set."""

@@ -12,15 +12,15 @@ from typing import Final
 import onnx
 
 from xoptim.facts.json_results import JsonForm, JsonResult
-from xoptim.verification.dims import Sizes, open_dimensions
 from xoptim.verification.errors import FeedError, RunError, shortened
+from xoptim.verification.inputs.dims import Sizes, open_dimensions
+from xoptim.verification.inputs.feeding import Feeding, run_plan
+from xoptim.verification.inputs.reference import run_reference
+from xoptim.verification.inputs.relations import derived_sizes, with_derived
+from xoptim.verification.inputs.sized import SizedModel
+from xoptim.verification.inputs.work import MemoryNeed
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.reference import run_reference
-from xoptim.verification.relations import derived_sizes, with_derived
-from xoptim.verification.runs import Feeding, run_plan
-from xoptim.verification.session import Session
-from xoptim.verification.sized import SizedModel
-from xoptim.verification.work import MemoryNeed
+from xoptim.verification.runs.session import Session
 
 _SIZES: Final = (1, 2, 3, 16, 17, 24, 64, 128, 512)
 _MAX_SECONDS: Final = 30.0  # after which no further size is tried

@@ -24,8 +24,8 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.system.machine import available_memory, instructions
 from xoptim.targets import TargetState, every as every_target, state_of
 from xoptim.verification.errors import LoadError, ProviderUnavailable, RunError
-from xoptim.verification.session import Session, ort
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Session, ort
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _PACKAGES: Final = (
     "xoptim",

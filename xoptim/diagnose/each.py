@@ -35,11 +35,11 @@ from xoptim.match.rewrite import ModelPass, unmet
 from xoptim.operators.registry import is_deterministic
 from xoptim.proof.proving import Proof, prove_models
 from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunError
+from xoptim.verification.inputs.reference import run_reference
+from xoptim.verification.judging.report import Status, VerificationReport
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import ModelLike, light_copy
-from xoptim.verification.reference import run_reference
-from xoptim.verification.report import Status, VerificationReport
-from xoptim.verification.session import Session, Value
+from xoptim.verification.runs.protos import ModelLike, light_copy
+from xoptim.verification.runs.session import Session, Value
 from xoptim.verification.verify import compare, verify_models
 
 _MAX_RECORDED_BYTES: Final = 1 << 30

@@ -3,7 +3,6 @@ advice about it.
 """
 
 import math
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -21,6 +20,7 @@ from xoptim.diagnose.explanation import (
 )
 from xoptim.engine.engine import Applier
 from xoptim.engine.run import Optimizer
+from xoptim.facts.advice import Advice
 from xoptim.facts.errors import UnknownPatternError, XoptimError
 from xoptim.facts.operators import operator_label
 from xoptim.graph.graph import Graph
@@ -52,7 +52,8 @@ def advice_about(
     advice += _overridable(refusal.values, graph)
     if node is not None and (node.domain, node.op_type) in functions:
         advice.append(
-            f"{node.domain}::{node.op_type} is a local function; `--inline` inlines its calls"
+            f"{node.domain}::{node.op_type} is a local function; `{Advice('inline')}` inlines its "
+            "calls"
         )
     return "; ".join(advice)
 
@@ -60,10 +61,10 @@ def advice_about(
 def advice_about_exclusion(pattern: Rewrite, attribute: str, opset: int) -> str:
     """The advice about a pattern that a class attribute, such as ``min_opset``, excludes."""
     if attribute == "min_opset" and opset:
-        return f"`--opset {pattern.min_opset}` converts the model"
-    return (
-        f"`--provider {pattern.providers[0]}` optimizes for it" if attribute == "providers" else ""
-    )
+        return f"`{Advice('opset', str(pattern.min_opset))}` converts the model"
+    if attribute != "providers":
+        return ""
+    return f"`{Advice('provider', pattern.providers[0])}` optimizes for it"
 
 
 def _read_elsewhere(refusal: Refusal, graph: Graph, places: NodePlaces) -> Iterator[str]:
@@ -73,7 +74,7 @@ def _read_elsewhere(refusal: Refusal, graph: Graph, places: NodePlaces) -> Itera
             is_main = not places.graphs.get(graph)
             yield f"{name!r} is an output of {'the model' if is_main else 'its graph'}"
             if is_main and len(graph.outputs) > 1:
-                yield f"`--drop-output {shlex.quote(name)}` removes it"
+                yield f"`{Advice('drop-output', name)}` removes it"
         nodes = dict.fromkeys(node for node in readers(graph, name) if node not in refusal.matched)
         if nodes:
             shown = [str(places.of(node)) for node in list(nodes)[:_MAX_READERS]]

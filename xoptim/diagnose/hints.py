@@ -4,7 +4,6 @@ assumptions.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -21,12 +20,13 @@ from xoptim.engine.environment import DebugSettings
 from xoptim.engine.index import defect_of, index_of
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import Optimizer
+from xoptim.facts.advice import Advice
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.protos import every_node
-from xoptim.graph.assumed import derived, dynamic_dims, option_of
+from xoptim.graph.assumed import derived, dynamic_dims
 from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
@@ -38,9 +38,9 @@ from xoptim.operators.registry import Trait, operators_with
 from xoptim.passes.opsets.newest import newest_for
 from xoptim.preparation.preparation import fix_sizes
 from xoptim.targets import named
+from xoptim.verification.inputs.reference import run_reference
+from xoptim.verification.inputs.work import weight_bytes
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.reference import run_reference
-from xoptim.verification.work import weight_bytes
 
 _MAX_TRIED: Final = 8
 """Maximum number of assumptions that are tried one by one."""
@@ -98,8 +98,9 @@ def with_assumptions(
     advised: dict[int, Explanation] = {}
     for miss in misses:
         if _goes_on(miss, *explainer(texts)):
-            option = option_of(needed(texts, partial(goes_on_with, miss)))
-            advice = "; ".join(filter(None, (miss.advice, f"{option} allows it")))
+            premises = tuple(needed(texts, partial(goes_on_with, miss)))
+            option = Advice("assume", premises, "allows it")
+            advice = "; ".join(filter(None, (miss.advice, str(option))))
             advised[id(miss)] = replace(miss, advice=advice)
     return [advised.get(id(explanation), explanation) for explanation in found]
 
@@ -136,8 +137,8 @@ class OpsetHint(JsonResult):
     def __str__(self) -> str:
         about = "" if self.is_exact or self.nodes <= 0 else "about "
         return (
-            f"{about}{_gain(self.nodes, self.patterns)} with --opset {self.opset} (the model has "
-            f"operator set {self.present})"
+            f"{about}{_gain(self.nodes, self.patterns)} with "
+            f"{Advice('opset', str(self.opset))} (the model has operator set {self.present})"
         )
 
 
@@ -272,9 +273,9 @@ _MAX_BYTES: Final = 1 << 28
 _MAX_SECONDS: Final = 5.0  # of a run at typical sizes
 _CHECKS: Final = VerificationOptions()
 _PRESETS: Final = {
-    "onnxruntime": ("--include onnxruntime", "ONNX Runtime only"),
-    "finite": ("--assume finite", "if no NaN, infinity or -0 occurs"),
-    "approximate": ("--include approximate", "larger differences"),
+    "onnxruntime": (Advice("include", "onnxruntime"), "ONNX Runtime only"),
+    "finite": (Advice("assume", "finite"), "if no NaN, infinity or -0 occurs"),
+    "approximate": (Advice("include", "approximate"), "larger differences"),
 }
 """Presets that are not the default: the option that adds each of them, and its price."""
 
@@ -284,16 +285,22 @@ class OptionHint(JsonResult):
     """The effect that an option of the command would have.
 
     Attributes:
-        option: the option.
+        advice: the option.
         patterns: number of applications by name.
         nodes: number of nodes that it saves.
         price: what the option costs, in a few words.
     """
 
-    option: str
+    __json__ = JsonForm("option patterns nodes price")
+    advice: Advice
     patterns: dict[str, int]
     nodes: int
     price: str
+
+    @property
+    def option(self) -> str:
+        """The option."""
+        return str(self.advice)
 
     def __str__(self) -> str:
         return f"{_gain(self.nodes, self.patterns)} with {self.option} ({self.price})"
@@ -371,7 +378,7 @@ def _with_assumptions(
         assumed = load_model(
             proto, base_dir, assumptions=Assumptions.of((*assumptions.texts, *subset))
         )
-        return _hint(assumed, options, option_of(subset), "if that holds")
+        return _hint(assumed, options, Advice("assume", subset), "if that holds")
 
     best = hint_with(tuple(texts)) if texts else None
     if best is None or not best.patterns:
@@ -423,8 +430,8 @@ def _fixed(
 ) -> OptionHint | None:
     copy = deepcopy(proto)
     fix_sizes(copy, {name: [size] for name, size in sizes.items()})
-    option = f"--fix {shlex.quote(','.join(f'{name}={size}' for name, size in sizes.items()))}"
-    hint = _hint(_loaded(copy, options, base_dir), options, option, "fixed dimensions")
+    fixed = Advice("fix", ",".join(f"{name}={size}" for name, size in sizes.items()))
+    hint = _hint(_loaded(copy, options, base_dir), options, fixed, "fixed dimensions")
     return hint if hint is not None and hint.nodes > 0 else None
 
 
@@ -435,17 +442,19 @@ def _inlined(
     if not proto.functions:
         return None
     inlined = _loaded(inline_functions(proto), options, base_dir)
-    hint = _hint(inlined, options, "--inline", "inlines local functions")
+    hint = _hint(inlined, options, Advice("inline"), "inlines local functions")
     return None if hint is None or not hint.patterns else replace(hint, nodes=0)
 
 
-def _hint(model: Model, options: OptimizationOptions, option: str, price: str) -> OptionHint | None:
+def _hint(
+    model: Model, options: OptimizationOptions, advice: Advice, price: str
+) -> OptionHint | None:
     before = _count(model)
     optimizer = Optimizer(model, options)
     optimizer.run()
     counts: dict[str, int] = dict(sorted(optimizer.state.counts.items()))
     removed = before - _count(model)
-    return OptionHint(option, counts, max(removed, 0), price) if counts or removed > 0 else None
+    return OptionHint(advice, counts, max(removed, 0), price) if counts or removed > 0 else None
 
 
 def _count(model: Model) -> int:

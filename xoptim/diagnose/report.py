@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from xoptim.diagnose.each import Disagreement
     from xoptim.diagnose.explanation import Explanation
     from xoptim.proof.observer import ProofObserver
-    from xoptim.verification.report import VerificationReport
-    from xoptim.verification.session import Value
+    from xoptim.verification.judging.report import VerificationReport
+    from xoptim.verification.runs.session import Value
 
 Step = Literal["pattern", "constant_folding", "merge", "unknown"]
 STEPS: Final[tuple[Step, ...]] = ("constant_folding", "merge")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.errors import BudgetError
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
@@ -301,11 +302,13 @@ class Budgets:
                 if self._rewritten[result] > REWRITES_PER_RESULT:
                     if previous == name:
                         raise BudgetError(
-                            f"pattern {name} keeps rewriting {result[1]!r}; drop it (--drop {name})"
+                            f"pattern {name} keeps rewriting {result[1]!r}; drop it "
+                            f"({Advice('drop', name)})"
                         )
                     pair = f"patterns {previous} and {name} keep"
                     raise BudgetError(
-                        f"{pair} rewriting {result[1]!r} in turn; drop one of them (--drop {name})"
+                        f"{pair} rewriting {result[1]!r} in turn; drop one of them "
+                        f"({Advice('drop', name)})"
                     )
 
     def _count_round(self, graph: Graph, nodes: int) -> None:
@@ -316,7 +319,8 @@ class Budgets:
                 self._counts, key=lambda name: self._counts[name], default="some patterns"
             )
             raise BudgetError(
-                f"no end after {rounds} rounds and {nodes} nodes; try without {busiest} (--drop)"
+                f"no end after {rounds} rounds and {nodes} nodes; try without {busiest} "
+                f"({Advice('drop')})"
             )
 
 

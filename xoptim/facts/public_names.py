@@ -53,10 +53,10 @@ PUBLIC_NAMES: Final[Mapping[str, Mapping[str, str]]] = \
             'xoptim.targets': 'PlacedNode Placement',
             'xoptim.tuning.settings': 'session',
             'xoptim.tuning.tuning': 'tune',
-            'xoptim.verification.errors': 'ChoiceError DifferentModelError NotVerifiedError '
-                                          'VerificationError',
-            'xoptim.verification.options': 'VerificationOptions',
-            'xoptim.verification.report': 'VerificationReport'},
+            'xoptim.verification.errors': 'ChoiceError',
+            'xoptim.verification.judging.report': 'DifferentModelError NotVerifiedError '
+                                                  'VerificationError VerificationReport',
+            'xoptim.verification.options': 'VerificationOptions'},
  'xoptim.bench': {'xoptim.bench': 'measure rounds',
                   'xoptim.bench.measure': 'OperatorTime bench profile',
                   'xoptim.bench.options': 'BenchOptions',
@@ -81,19 +81,19 @@ PUBLIC_NAMES: Final[Mapping[str, Mapping[str, str]]] = \
                    'xoptim.tuning.speed': 'NotSlower SpeedCheck keep_if_not_slower'},
  'xoptim.verification': {'xoptim.system.machine': 'available_memory data_size',
                          'xoptim.verification': 'functions verify',
-                         'xoptim.verification.compare': 'Comparison ComparisonRules '
-                                                        'compare_values',
                          'xoptim.verification.errors': 'ChoiceError FeedError LoadError '
                                                        'ProviderUnavailable RunError',
-                         'xoptim.verification.operator_libraries': 'EXTENSIONS library_file',
-                         'xoptim.verification.options': 'VerificationOptions',
-                         'xoptim.verification.protos': 'ModelLike',
-                         'xoptim.verification.reference': 'run_reference',
-                         'xoptim.verification.report': 'Noise RunReport VerificationReport',
-                         'xoptim.verification.revision': 'at_revision',
-                         'xoptim.verification.runs': 'load_test_data',
-                         'xoptim.verification.session': 'Session Value is_provider '
-                                                        'resolve_providers',
-                         'xoptim.verification.session_settings': 'SessionSettings',
+                         'xoptim.verification.inputs.feeding': 'load_test_data warn_of_missing',
+                         'xoptim.verification.inputs.reference': 'run_reference',
+                         'xoptim.verification.judging.compare': 'Comparison compare_values',
+                         'xoptim.verification.judging.report': 'Noise RunReport '
+                                                               'VerificationReport',
+                         'xoptim.verification.options': 'ComparisonRules VerificationOptions',
+                         'xoptim.verification.runs.operator_libraries': 'EXTENSIONS library_file',
+                         'xoptim.verification.runs.protos': 'ModelLike',
+                         'xoptim.verification.runs.revision': 'at_revision',
+                         'xoptim.verification.runs.session': 'Session Value is_provider '
+                                                             'resolve_providers',
+                         'xoptim.verification.runs.session_settings': 'SessionSettings',
                          'xoptim.verification.verify': 'verify_models'},
  'xoptim.workflow': {'xoptim.workflow': 'fitting page preparing'}}

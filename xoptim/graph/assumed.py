@@ -1,13 +1,13 @@
 """Assumptions about a model's inputs: in its metadata, checked against it, as dimensions."""
 
 import logging
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from textwrap import shorten
 from typing import Final
 
 import onnx
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.assumptions import DEFAULTS, ENTRY, NOTHING, Assumptions, SizeFact, dimension
 from xoptim.facts.dims import (
     ALL_SIZES,
@@ -88,15 +88,8 @@ def unused_text(texts: Sequence[str]) -> str:
     more = f" and {len(texts) - _MAX_LISTED} more" if len(texts) > _MAX_LISTED else ""
     first = ", ".join(repr(shorten(text, _MAX_LENGTH)) for text in texts[:_MAX_LISTED])
     return (
-        f"the assumptions in the metadata are not used: {first}{more}; --assume-from-model uses "
-        "them"
-    )
-
-
-def option_of(texts: Sequence[str]) -> str:
-    """The options of ``xopt`` for some assumptions."""
-    return " ".join(
-        f"--assume {shlex.quote(text)}" if "'" in text else f"--assume '{text}'" for text in texts
+        f"the assumptions in the metadata are not used: {first}{more}; "
+        f"{Advice('assume-from-model', reason='uses them')}"
     )
 
 

@@ -10,6 +10,8 @@ from copy import deepcopy
 import onnx
 from onnx import GraphProto, NodeProto, checker, inliner
 
+from xoptim.facts.advice import Advice
+from xoptim.facts.bodies import write_defaults
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import (
     copy_fields,
@@ -40,7 +42,8 @@ def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
     """
     if (count := expanded_size(proto)) > EXPANSION_LIMIT:
         raise ModelError(
-            f"without local functions the model would have {count:,} nodes; run without --inline"
+            f"without local functions the model would have {count:,} nodes; run without "
+            f"{Advice('inline')}"
         )
     light = onnx.ModelProto()
     copy_fields(proto, light, ("graph",))
@@ -50,7 +53,8 @@ def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
         inlined = inliner.inline_local_functions(light)
     except checker.ValidationError as error:
         raise ModelError(
-            f"onnx cannot replace the calls of local functions: {error} Run without --inline"
+            f"onnx cannot replace the calls of local functions: {error} Run without "
+            f"{Advice('inline')}"
         ) from error
     inlined.graph.initializer.extend(proto.graph.initializer)
     return inlined
@@ -97,11 +101,7 @@ def _write_defaults(model: onnx.ModelProto) -> None:
     if defaults:
         for nodes in (model.graph.node, *(function.node for function in model.functions)):
             for node in every_node(nodes):
-                names = {attribute.name for attribute in node.attribute}
-                attributes = defaults.get((node.domain, node.op_type, node.overload), ())
-                node.attribute.extend(
-                    attribute for attribute in attributes if attribute.name not in names
-                )
+                write_defaults(node, defaults.get((node.domain, node.op_type, node.overload), ()))
 
 
 def can_splice(body: Graph) -> bool:

@@ -27,10 +27,8 @@ from xoptim.integrations.mcp_answers import FAILED, bounded, meaning_of, remarks
 from xoptim.integrations.mcp_arguments import (
     OptimizeArguments,
     argument_faults,
-    argument_text,
     repeated,
     software_option,
-    with_arguments,
 )
 from xoptim.integrations.mcp_files import McpError as McpError, ServedFiles, default_output, word
 from xoptim.integrations.mcp_runs import STOPPED, Call, Runner, document_of
@@ -231,12 +229,10 @@ class Tools:
         """Run the command: its exit code, its answer and its messages."""
         end = self._runner.run(call)
         answer = document_of(end.out)
-        messages = [argument_text(call.tool, line, ARGUMENTS) for line in end.err.splitlines()]
-        messages += remarks_of(call.tool, answer)
+        messages = [*end.err.splitlines(), *remarks_of(call.tool, answer)]
         if not call.detail:
             answer, hidden = summary_of(call.tool, answer)
             messages += [f"{hidden}; detail=true shows them"] if hidden else []
-        answer = with_arguments(call.tool, answer, ARGUMENTS)
         return self.answer(call.tool, end.code, messages, answer)
 
     def answer(

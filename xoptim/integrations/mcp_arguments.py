@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
+from xoptim.facts.advice import COMMAND, Form, python_value
 from xoptim.facts.words import shortened
 
-Form: TypeAlias = Literal["text", "list", "number", "flag"]
+TOOL_NAMES: Final = ("optimize", "explain", "place", "verify", "stats", "diff")
+"""The tools of the server."""
 
 
 @dataclass(frozen=True)
@@ -56,101 +56,69 @@ def repeated(option: str, values: Iterable[str]) -> list[str]:
     return [f"{option}={value}" for value in values]
 
 
-_SIZES: Final = r"[^\s,;:()`'=]+=\w+(?:,[^\s,;:()`'=]+(?:=\w+)?)*"
-_NUMBER: Final = r"\d[\d.]*(?:e[-+]?\d+)?|NUMBER"
-_TARGETS: Final = "cpu|cuda|openvino|webgpu|qnn|tensorrt|coreml|nnapi|webnn|onnx|NAME"
-_OPTIONS: Final[Mapping[str, tuple[str, Form, str]]] = {
-    "-o": ("output", "text", "FILE"),
-    "--all": ("detail", "flag", ""),
-    "--assume": ("assume", "list", "'[^']+'|finite|nothing|TEXT"),
-    "--assume-from-model": ("assume", "list", ""),
-    "--at": ("node", "text", r"'[^']+'|#\d+|NODE"),
-    "--atol": ("atol", "number", _NUMBER),
-    "--dim": ("dim", "list", _SIZES),
-    "--fix": ("fix", "list", _SIZES),
-    "--include": ("include", "text", r"onnxruntime|approximate|[A-Z]\w*"),
-    "--opset": ("opset", "text", r"\d+|newest"),
-    "--precision": ("precision", "text", "int8|int4|float16|bfloat16"),
-    "--rtol": ("rtol", "number", _NUMBER),
-    "--software-device": ("software_device", "flag", ""),
-    "--target": ("target", "text", _TARGETS),
+@dataclass(frozen=True)
+class _ToolArgument:
+    """The argument of tools that an option of the command stands for.
+
+    Attributes:
+        name: its name.
+        tools: those that have it.
+        form: how its value is written.
+    """
+
+    name: str
+    tools: Collection[str]
+    form: Form = "text"
+
+
+_ARGUMENTS: Final[Mapping[str, _ToolArgument]] = {
+    "all": _ToolArgument("detail", TOOL_NAMES, "flag"),
+    "assume": _ToolArgument("assume", ("optimize", "explain", "verify"), "list"),
+    "assume-from-model": _ToolArgument("assume", ("optimize", "explain", "verify"), "list"),
+    "at": _ToolArgument("node", ("explain",)),
+    "atol": _ToolArgument("atol", ("verify",), "number"),
+    "dim": _ToolArgument("dim", ("verify",), "list"),
+    "fix": _ToolArgument("fix", ("optimize", "place"), "list"),
+    "include": _ToolArgument("include", ("optimize",)),
+    "opset": _ToolArgument("opset", ("optimize",)),
+    "output": _ToolArgument("output", ("optimize",)),
+    "pack": _ToolArgument("include", ("optimize",)),
+    "precision": _ToolArgument("precision", ("optimize",)),
+    "rtol": _ToolArgument("rtol", ("verify",), "number"),
+    "software-device": _ToolArgument("software_device", ("optimize", "place"), "flag"),
+    "target": _ToolArgument("target", ("optimize", "explain", "place")),
 }
-"""The argument that an option stands for, its form, and a regular expression of values that may
-follow the option: in a message, other words may follow.
-"""
-_TEXTS: Final = {"advice", "error", "fault", "message", "notes", "option", "reason", "target"}
-"""Fields of JSON documents whose texts may name options."""
+"""The arguments that options of the command stand for, by the names of these."""
 _ADVISERS: Final = ("explain", "place")
 """Tools whose answers advise what to give to ``optimize``."""
 
 
-def with_arguments(tool: str, value: Any, known: Mapping[str, Collection[str]]) -> Any:
-    """A JSON document whose texts name arguments of a tool in place of options of the command.
+@dataclass(frozen=True)
+class ToolWords:
+    """Options as arguments of a tool, as an agent gives them: ``fix=["batch=1"]``.
 
-    Args:
-        tool: the tool that gives the document.
-        value: the document, or a part of it.
-        known: the arguments of each tool.
+    Options that the tool lacks are those of the command, unless ``optimize`` has them and the tool
+    gives advice about it.
+
+    Attributes:
+        tool: the name of the tool.
     """
-    if isinstance(value, list):
-        return [with_arguments(tool, item, known) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: _translated(tool, item, known) if key in _TEXTS else with_arguments(tool, item, known)
-        for key, item in value.items()
-    }
 
+    tool: str
 
-def _translated(tool: str, value: Any, known: Mapping[str, Collection[str]]) -> Any:
-    """A text, or a list of texts, with arguments in place of options."""
-    if isinstance(value, str):
-        return argument_text(tool, value, known)
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return [argument_text(tool, item, known) for item in value]
-    return with_arguments(tool, value, known)
-
-
-def argument_text(tool: str, text: str, known: Mapping[str, Collection[str]]) -> str:
-    """A message with arguments in place of options: ``fix=["batch=1"]`` for ``--fix batch=1``.
-
-    Options that the tool lacks stay, unless ``optimize`` has them and the tool gives advice.
-    """
-    for option, (name, _, values) in _OPTIONS.items():
-        is_own = name in known[tool]
-        is_advice = tool in _ADVISERS and name in known["optimize"]
-        if option not in text or not (is_own or is_advice):
-            continue
-        value = rf"(?:[ =](?P<value>{values})(?![\w-]))?" if values else "(?P<value>)"
-        place = rf"(?<![\w-])(?P<option>{option})(?![\w-]){value}"
-        text = re.sub(place, partial(_written, owner="" if is_own else "optimize "), text)
-    return _joined(text)
-
-
-def _written(match: re.Match[str], *, owner: str) -> str:
-    """An argument with a value, as a call gives it; only its name without a value."""
-    name, form, _ = _OPTIONS[match["option"]]
-    return f"{owner}{_with_value(name, form, match['value'])}"
-
-
-def _with_value(name: str, form: Form, value: str | None) -> str:
-    if form == "flag":
-        return f"{name}=true"
-    if not value:
-        return name
-    plain = value.strip("'")
-    if form == "number":
-        return f"{name}={plain}"
-    return f'{name}=["{plain}"]' if form == "list" else f'{name}="{plain}"'
-
-
-def _joined(text: str) -> str:
-    """A text in which one list has the values of several options in a row."""
-    pair = re.compile(r"\b((?:optimize )?)(\w+)=\[([^\]]*)\] \1\2=\[([^\]]*)\]")
-    while match := pair.search(text):
-        joined = f"{match[1]}{match[2]}=[{match[3]}, {match[4]}]"
-        text = f"{text[: match.start()]}{joined}{text[match.end() :]}"
-    return text
+    def words(self, option: str, argument: str | tuple[str, ...]) -> str:
+        """An argument with a value; only its name without a value."""
+        own = _ARGUMENTS.get(option)
+        is_own = own is not None and self.tool in own.tools
+        if own is None or not (is_own or (self.tool in _ADVISERS and "optimize" in own.tools)):
+            return COMMAND.words(option, argument)
+        if own.form == "flag":
+            written = f"{own.name}=true"
+        elif argument:
+            written = f"{own.name}={python_value(own.form, argument)}"
+        else:
+            written = own.name
+        return written if is_own else f"optimize {written}"
 
 
 _EXPECTED: Final = {

@@ -16,10 +16,12 @@ from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
 from xoptim.batching.child import end_with_parent, run_module
+from xoptim.facts.advice import advising
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.facts.words import shortened
 from xoptim.graph.data_file import external_locations
 from xoptim.graph.load import read_proto
+from xoptim.integrations.mcp_arguments import ToolWords
 from xoptim.system.confined import ConfinedFolder, Parts, Version
 from xoptim.system.files import MODEL_SUFFIXES
 
@@ -204,11 +206,12 @@ def _quoted(path: str) -> str:
 def main(words: Sequence[str]) -> int:
     """Put the weights of models into the current folder, and run a command line there.
 
-    The words are the descriptor and the path of the served folder, the number of models, their
-    paths, and the command line. Returns the exit code, unless the command ends the process.
+    The words are the descriptor and the path of the served folder, the name of the tool, the number
+    of models, their paths, and the command line. Returns the exit code, unless the command ends the
+    process.
     """
     threading.Thread(target=end_with_parent, daemon=True).start()
-    handle, root, count, *rest = words
+    handle, root, tool, count, *rest = words
     models, command = rest[: int(count)], rest[int(count) :]
     folder = ConfinedFolder(Path(root), int(handle))
     try:
@@ -218,7 +221,8 @@ def main(words: Sequence[str]) -> int:
         name = Path(error.filename or "").name
         sys.stderr.write(f"xopt: error: external data {name!r}: {error.strerror or error}\n")
         return 2
-    run_module(command)
+    with advising(ToolWords(tool)):
+        run_module(command)
     return 0
 
 

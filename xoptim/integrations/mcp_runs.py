@@ -71,7 +71,7 @@ class Runner:
     def _execute(self, call: Call, scratch: Path) -> Ended:
         """Run the command in a folder, whose path its output does not show."""
         folder = self._files.folder
-        words = [str(folder.handle), str(folder.root), str(len(call.models))]
+        words = [str(folder.handle), str(folder.root), call.tool, str(len(call.models))]
         words += [*map(word, call.models), "--no-config", call.tool, *call.words]
         end = run_code(
             CODE,

@@ -14,11 +14,11 @@ from xoptim.graph.sources import Source
 from xoptim.integrations.torch_values import torch_tensor
 from xoptim.integrations.torch_verification import verify
 from xoptim.optimizing.verified import located
-from xoptim.verification.addresses import function_at
 from xoptim.verification.errors import ChoiceError
+from xoptim.verification.inputs.reference import run_reference
+from xoptim.verification.judging.addresses import function_at
+from xoptim.verification.judging.report import VerificationReport
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.reference import run_reference
-from xoptim.verification.report import VerificationReport
 
 torch = lazy_module("torch")
 

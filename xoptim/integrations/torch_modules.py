@@ -13,10 +13,11 @@ from xoptim.diagnose.each import with_outputs
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.protos import inner_graphs
 from xoptim.integrations.torch_values import array_of, tensors_of
-from xoptim.verification.compare import ComparisonRules, compare_values
 from xoptim.verification.errors import LoadError, RunError
-from xoptim.verification.protos import Located
-from xoptim.verification.session import Session, Value
+from xoptim.verification.judging.compare import compare_values
+from xoptim.verification.options import ComparisonRules
+from xoptim.verification.runs.protos import Located
+from xoptim.verification.runs.session import Session, Value
 
 if TYPE_CHECKING:
     import torch

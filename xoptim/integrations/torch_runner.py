@@ -14,8 +14,8 @@ from xoptim.facts.lazy import lazy_module
 from xoptim.integrations.torch_values import Arguments, array_of, matched, tensors_of
 from xoptim.system.machine import available_memory
 from xoptim.verification.errors import RunError
-from xoptim.verification.expected import Expectation
-from xoptim.verification.session import Value
+from xoptim.verification.judging.expected import Expectation
+from xoptim.verification.runs.session import Value
 
 if TYPE_CHECKING:
     import torch

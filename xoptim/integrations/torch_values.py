@@ -13,9 +13,9 @@ import onnx
 
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.words import counted
-from xoptim.verification.dims import input_specs
 from xoptim.verification.errors import ChoiceError
-from xoptim.verification.session import Value
+from xoptim.verification.inputs.dims import input_specs
+from xoptim.verification.runs.session import Value
 
 if TYPE_CHECKING:
     import torch

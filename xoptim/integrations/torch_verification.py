@@ -17,17 +17,17 @@ from xoptim.graph.sources import Source
 from xoptim.integrations.torch_modules import export_of, first_difference
 from xoptim.integrations.torch_runner import ModuleError, ModuleRunner, mode_fault
 from xoptim.integrations.torch_values import Arguments, Bound, array_of, matched, tensors_of
-from xoptim.verification.compare import compare_values
 from xoptim.verification.errors import LoadError, RunError
-from xoptim.verification.expected import ExpectedRun, judge_expected
-from xoptim.verification.judge import where_text
+from xoptim.verification.inputs.feeding import RunPlan, run_plan
+from xoptim.verification.inputs.varied import VariedExample
+from xoptim.verification.judging.compare import compare_values
+from xoptim.verification.judging.expected import ExpectedRun, judge_expected
+from xoptim.verification.judging.judge import where_text
+from xoptim.verification.judging.report import Cause, Status, VerificationReport
+from xoptim.verification.judging.steady import unsteady_output
 from xoptim.verification.options import VerificationChanges, VerificationOptions
-from xoptim.verification.protos import Located
-from xoptim.verification.report import Cause, Status, VerificationReport
-from xoptim.verification.runs import RunPlan, run_plan
-from xoptim.verification.session import Session, Value
-from xoptim.verification.steady import unsteady_output
-from xoptim.verification.varied import VariedExample
+from xoptim.verification.runs.protos import Located
+from xoptim.verification.runs.session import Session, Value
 from xoptim.verification.verify import with_record
 
 if TYPE_CHECKING:

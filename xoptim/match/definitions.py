@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from onnx import FunctionProto, NodeProto, TensorProto, numpy_helper
+from onnx import FunctionProto, NodeProto
 
-from xoptim.facts.attributes import AttributeReference, constant_value, decode_attribute
+from xoptim.facts.bodies import attributes_in_call, constant_array
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.protos import standard_domain
 from xoptim.match.view import PatternRewriter
@@ -74,8 +74,7 @@ def write_nodes(
 
 def constant_of(step: DefinitionStep) -> np.ndarray:
     """The value of a Constant."""
-    value = constant_value(step.attributes)
-    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else np.asarray(value)
+    return np.asarray(constant_array(step.attributes))
 
 
 def _constant(
@@ -111,12 +110,5 @@ def _as_cast(g: PatternRewriter, step: DefinitionStep, values: dict[str, Any]) -
 
 def _step(node: NodeProto, attribute: Callable[[str], Any]) -> DefinitionStep:
     """A node of a body, with the values of attributes instead of references to them."""
-    attributes = {}
-    for proto in node.attribute:
-        value = decode_attribute(proto)
-        if isinstance(value, AttributeReference):
-            value = attribute(value.name)
-        if value is not None:
-            attributes[proto.name] = value
-    domain = standard_domain(node.domain)
+    attributes, domain = attributes_in_call(node, attribute), standard_domain(node.domain)
     return DefinitionStep(node.op_type, domain, list(node.input), list(node.output), attributes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.errors import Declined
 from xoptim.graph.node import Node
 from xoptim.match.lines import calling_frame, raised_at
@@ -216,7 +217,7 @@ class PatternOptimization(Rewrite):
             name := not_known_finite(g.scope, checked(match, node).nodes)
         ):
             return self.none(
-                node, msg=lambda: f"{name} is not known to be finite (--assume finite)"
+                node, msg=lambda: f"{name} is not known to be finite ({Advice('assume', 'finite')})"
             )
         return checked(match, node)
 

@@ -10,7 +10,7 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import ModelLike
+from xoptim.verification.runs.protos import ModelLike
 
 
 class Suspect(Bisection):

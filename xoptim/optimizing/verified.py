@@ -29,8 +29,8 @@ from xoptim.verification.options import VerificationOptions
 if TYPE_CHECKING:
     from xoptim.diagnose.each import EachCheck
     from xoptim.proof.observer import ProofObserver
-    from xoptim.verification.protos import ModelLike
-    from xoptim.verification.report import VerificationReport
+    from xoptim.verification.judging.report import VerificationReport
+    from xoptim.verification.runs.protos import ModelLike
 
 MOST_CULPRITS: Final = 10
 """Maximal number of rewrites that are dropped for one model."""

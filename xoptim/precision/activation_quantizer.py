@@ -25,7 +25,7 @@ from xoptim.precision.reference import Errors, FloatReference
 from xoptim.precision.symmetric import symmetric_ranges
 from xoptim.preparation.ports import defined_names
 from xoptim.system.machine import release_memory
-from xoptim.verification.session import Session
+from xoptim.verification.runs.session import Session
 
 _PATTERN: Final = "Int8Activations"
 """Stands for a pattern in candidates that are activations; no pattern class has this name."""

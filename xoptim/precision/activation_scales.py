@@ -19,8 +19,8 @@ from xoptim.precision.error_feedback import output_error
 from xoptim.precision.moments import Moments, batches, collected_moments
 from xoptim.precision.weight_matrices import Activations, WeightMatrices, weight_readers
 from xoptim.precision.weight_rounding import best_blocks
-from xoptim.verification.session import Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _COLUMNS: Final = 64
 """Columns of weights that are rounded with each candidate."""

@@ -30,8 +30,8 @@ from xoptim.precision.plan import QuantizationPlan
 from xoptim.precision.reference import Errors
 from xoptim.precision.sensitivity import Sensitivity
 from xoptim.system.machine import release_memory
-from xoptim.verification.session import Session, Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Session, Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _ATTEMPTS: Final = 6
 _KEPT_SQUARE: Final = 0.9

@@ -11,7 +11,7 @@ from xoptim.match.quantization import BlockScalingPattern
 from xoptim.precision.activation_scales import ScaleSearch
 from xoptim.precision.preprocessing import Preprocessed, Preprocessor, tried
 from xoptim.precision.weight_rounding import rounded_weights
-from xoptim.verification.session import Value
+from xoptim.verification.runs.session import Value
 
 
 @dataclass(frozen=True, slots=True)

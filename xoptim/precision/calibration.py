@@ -15,8 +15,8 @@ from xoptim.match.quantization import Observed, Range
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.precision.channels import ChannelStatistics, channel_axes
 from xoptim.precision.options import Calibration
-from xoptim.verification.session import Session, Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Session, Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _calibrate = lazy_module("onnxruntime.quantization.calibrate")
 

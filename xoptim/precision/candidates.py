@@ -22,7 +22,7 @@ from xoptim.match.view import Cpu
 from xoptim.precision.calibration import KEEPING
 from xoptim.precision.fake_quantization import fake_quantized
 from xoptim.precision.subgraphs import ResultSubgraph, original_subgraph, replaced_subgraphs
-from xoptim.verification.protos import tensor_bytes
+from xoptim.verification.runs.protos import tensor_bytes
 
 Form: TypeAlias = tuple[str, str]
 """The name of a result, and of the pattern that quantizes its operands."""

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 
 from xoptim.match.quantization import Channels
-from xoptim.verification.session import Value
+from xoptim.verification.runs.session import Value
 
 _AXES: Final = {"MatMul": -1, "Gemm": -1, "FusedMatMul": -1, "Conv": 1}
 """The axis of the channels of the first operand. If operators of several kinds read it, Conv wins.

@@ -43,8 +43,8 @@ from xoptim.precision.reference import FloatReference
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.schemes import quantization_patterns
 from xoptim.verification.errors import NothingToQuantizeError
-from xoptim.verification.session import Port, Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Port, Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _NOTHING: Final = (
     "nothing can be computed in float16: no float32 MatMul, Gemm or Conv stays within its range"

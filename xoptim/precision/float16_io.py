@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 from xoptim.graph.names import Names
 from xoptim.preparation.ports import defined_names, rename_ports
-from xoptim.verification.session import Port, Value
+from xoptim.verification.runs.session import Port, Value
 
 
 def with_float16_io(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -16,9 +16,9 @@ from xoptim.facts.protos import standard_domain
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.precision.calibration import Probe
 from xoptim.verification.errors import LoadError, RunError
-from xoptim.verification.protos import tensor_array
-from xoptim.verification.session import Session, Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.protos import tensor_array
+from xoptim.verification.runs.session import Session, Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _JOINING: Final[Mapping[str, tuple[int, ...]]] = {
     "ScatterElements": (0, 2),

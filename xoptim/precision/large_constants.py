@@ -13,7 +13,7 @@ from onnx import TensorProto
 
 from xoptim.facts.protos import every_node, inner_graphs
 from xoptim.match.quantization import FEWEST_STORED
-from xoptim.verification.protos import tensor_array, tensor_bytes
+from xoptim.verification.runs.protos import tensor_array, tensor_bytes
 
 _FLOAT16_TYPES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _INTEGER_TYPES: Final = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4)

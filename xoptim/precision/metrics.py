@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from xoptim.facts.dtypes import element_type, is_float
-from xoptim.verification.session import Value
+from xoptim.verification.runs.session import Value
 
 Metric: TypeAlias = Literal["largest", "rms", "choice", "cosine"]
 MetricFunction: TypeAlias = Callable[[np.ndarray, np.ndarray], float]

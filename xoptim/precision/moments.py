@@ -13,8 +13,8 @@ from xoptim.match.quantization import LARGEST, Numbers
 from xoptim.precision.calibration import Probe
 from xoptim.precision.error_feedback import Curvature, curvature_of
 from xoptim.precision.weight_matrices import Activations, WeightMatrices
-from xoptim.verification.session import Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _MAX_ROWS: Final = 8192
 """Weights of more rows have no Hessian: it would take more than half a gigabyte."""

@@ -6,11 +6,12 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.operators import short_name
 from xoptim.match.block_rounding import BlockFormat
 from xoptim.match.view import CPUS as CPUS, Cpu as Cpu
 from xoptim.precision.metrics import METRICS, ErrorMetric
-from xoptim.verification.session import Value
+from xoptim.verification.runs.session import Value
 
 Scheme: TypeAlias = Literal["int8", "int4", "float16", "bfloat16"]
 SCHEMES: Final[tuple[Scheme, ...]] = ("int8", "int4", "float16", "bfloat16")
@@ -23,12 +24,16 @@ IoTypes: TypeAlias = Literal["float32", "float16"]
 IO_TYPES: Final[tuple[IoTypes, ...]] = ("float32", "float16")
 BITS: Final = range(2, 9)
 BLOCK_SIZES: Final = (16, 32, 64, 128, 256)
-STATIC_NEEDS_SAMPLES: Final = (
-    "static quantization takes the ranges of activations from samples; give some with --feeds "
-    "FILE.npz or a folder"
-)
 FLOAT16_COMPUTE_TAG: Final = "float16_compute"
 """The tag of the patterns that compute in 16 bits."""
+
+
+def samples_needed() -> str:
+    """Why static quantization needs samples, and how they are given."""
+    return (
+        "static quantization takes the ranges of activations from samples; give some with "
+        f"{Advice('samples', 'FILE.npz')} or a folder"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

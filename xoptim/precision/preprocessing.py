@@ -27,8 +27,8 @@ from xoptim.precision.samples import Samples
 from xoptim.precision.stack_traces import remove_stack_traces
 from xoptim.preparation.ports import names_apart
 from xoptim.verification.errors import FeedError, LoadError, RunError
-from xoptim.verification.session import Session
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Session
+from xoptim.verification.runs.session_settings import SessionSettings
 
 GELU_OPSET: Final = 20
 """The operator set with Gelu."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 from xoptim.bench.int8 import INSTRUCTIONS, int8_share
 from xoptim.catalogue.query import Query
 from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.advice import Advice
 from xoptim.facts.operators import short_name
 from xoptim.facts.progress import silent
 from xoptim.graph.sources import Source
@@ -84,7 +85,8 @@ def quantize(
     in_float16 = precision.computes_in_float16(options.provider)
     if precision.io_types == "float16" and not in_float16:
         raise ChoiceError(
-            "float16 inputs and outputs need operators that compute in float16: --compute float16"
+            "float16 inputs and outputs need operators that compute in float16: "
+            f"{Advice('compute', 'float16')}"
         )
     start, budget = perf_counter(), SearchBudget(precision.budget)
     precision = with_samples(precision, verified.proto)
@@ -243,7 +245,8 @@ def _check_gain(options: OptimizationOptions) -> None:
     cause = "this CPU has no int8 instructions"
     text = f"{cause}: an int8 MatMul takes {share:.2f} of the float32 time"
     if share > FASTER:
-        raise NothingToQuantizeError(f"{text}; --for size makes the smallest file")
+        smallest = Advice("for", "size", "makes the smallest file")
+        raise NothingToQuantizeError(f"{text}; {smallest}")
     _LOGGER.warning("%s", text)
 
 

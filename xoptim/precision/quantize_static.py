@@ -17,7 +17,7 @@ from onnx import numpy_helper
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.protos import proto_reads
 from xoptim.match.quantization import Range
-from xoptim.verification.session import Value
+from xoptim.verification.runs.session import Value
 
 quantization = lazy_module("onnxruntime.quantization")
 qnn = lazy_module("onnxruntime.quantization.execution_providers.qnn")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from xoptim.diagnose.report import OptimizationReport
+from xoptim.facts.advice import Advice
 from xoptim.facts.json_results import JsonForm, JsonResult, member
 from xoptim.facts.json_values import AnyFloat
 from xoptim.match.view import Cpu
@@ -19,7 +20,7 @@ from xoptim.precision.metrics import metric_name
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.reference import SliceError
 from xoptim.precision.samples import Samples
-from xoptim.verification.report import VerificationReport
+from xoptim.verification.judging.report import VerificationReport
 
 _HALF: Final = 16
 
@@ -183,13 +184,13 @@ class Quantized(JsonResult):
         budget = self.options.budget
         if not self.ended_by_budget or budget is None:
             return ""
-        return f"; the budget of {budget:g} s ended the search (--budget)"
+        return f"; the budget of {budget:g} s ended the search ({Advice('budget')})"
 
     def _exact_where(self) -> str:
         """On which CPUs integers are exact, where that is not on all."""
         if self.cpu == "any" or not self.operators or self.in_float16:
             return ""
-        return "; on x86 CPUs without VNNI, sums may saturate (--cpu vnni)"
+        return f"; on x86 CPUs without VNNI, sums may saturate ({Advice('cpu', 'vnni')})"
 
     @property
     def heading(self) -> str:

@@ -15,8 +15,8 @@ from xoptim.precision.slices import Origins, OutputSlices, output_origins
 from xoptim.precision.unseen import random_errors, unseen_errors
 from xoptim.system.machine import release_memory
 from xoptim.verification.errors import ChoiceError
-from xoptim.verification.session import Session, Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Session, Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 
 class SliceError(NamedTuple):

@@ -7,14 +7,15 @@ from typing import Final
 
 import onnx
 
+from xoptim.facts.advice import Advice
 from xoptim.precision.metrics import is_measurable
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.sources import sample_name
 from xoptim.verification.errors import FeedError, NothingToQuantizeError, RunError
+from xoptim.verification.inputs.feeding import ReferenceRun
+from xoptim.verification.inputs.reference import run_reference
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.reference import run_reference
-from xoptim.verification.runs import ReferenceRun
-from xoptim.verification.session import Value
+from xoptim.verification.runs.session import Value
 
 _RANDOM_RUNS = 4
 _MAX_MULTIPLICATIONS: Final = 4_000_000_000
@@ -23,10 +24,6 @@ _MIN_SAMPLES: Final = 10
 """Fewer samples do not bound the error on other data. With a tolerance of 2 %, models with two
 scores erred by up to 13 % after two samples, and by up to 2.8 % after ten.
 """
-_NO_ERROR = (
-    "no output has a finite value on the samples, so there is no error to measure; give other "
-    "samples with --feeds"
-)
 
 
 class SampleError(RunError):
@@ -132,7 +129,10 @@ def samples_for(
     else:
         runs = [*run_reference(model, replace(plain, assignments=_RANDOM_RUNS)).runs]
     if not any(is_measurable(run.results) for run in runs):
-        raise NothingToQuantizeError(_NO_ERROR)
+        raise NothingToQuantizeError(
+            "no output has a finite value on the samples, so there is no error to measure; give "
+            f"other samples with {Advice('samples')}"
+        )
     are_random = any(run.source == "random" for run in runs)
     are_drawn = are_random and not options.samples
     typical = (

@@ -11,6 +11,7 @@ import onnx
 
 from xoptim.catalogue.selection import resolve
 from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.advice import Advice
 from xoptim.facts.progress import silent, with_progress
 from xoptim.match.quantization import (
     FEWEST_STORED,
@@ -28,7 +29,7 @@ from xoptim.precision.budget import SearchBudget
 from xoptim.precision.calibration import calibrated
 from xoptim.precision.candidates import Candidate, Form, find_candidates, with_dependents
 from xoptim.precision.measured import UNMEASURED, Measured, OperatorCost
-from xoptim.precision.options import STATIC_NEEDS_SAMPLES, Goal, PrecisionOptions, Scheme
+from xoptim.precision.options import Goal, PrecisionOptions, Scheme, samples_needed
 from xoptim.precision.preprocessing import GELU_OPSET, Preprocessed, Preprocessor, with_least_opset
 from xoptim.precision.reference import Errors
 from xoptim.precision.samples import Samples, samples_for
@@ -46,7 +47,7 @@ from xoptim.precision.symmetric import symmetric_ranges
 from xoptim.precision.times import measure_costs
 from xoptim.precision.weight_only import WeightOnlyQuantizer
 from xoptim.verification.errors import ChoiceError, NothingToQuantizeError
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _MAX_INTEGER_BITS: Final = 8
 """Most bits of a constant that is stored as integers."""
@@ -212,7 +213,7 @@ def _samples(
     how.on_step("looking for values to measure on")
     samples = samples_for(model, verified.base_dir, precision, how.checks)
     if precision.static and samples.are_random:
-        raise ChoiceError(STATIC_NEEDS_SAMPLES)
+        raise ChoiceError(samples_needed())
     return samples
 
 
@@ -377,7 +378,7 @@ def _nothing(
     if op_types:
         return (
             f"{' and '.join(op_types)} can be quantized to {scheme} only with ONNX Runtime contrib "
-            "operators; add --include onnxruntime"
+            f"operators; add {Advice('include', 'onnxruntime')}"
         )
     if (
         scheme == "int8"
@@ -385,11 +386,11 @@ def _nothing(
         and any(node.op_type == "Conv" for node in model.graph.node)
     ):
         return (
-            "quantizing Conv to int8 needs the ranges of its inputs; give samples with --feeds "
-            "FILE.npz or a folder"
+            "quantizing Conv to int8 needs the ranges of its inputs; give samples with "
+            f"{Advice('samples', 'FILE.npz')} or a folder"
         )
     if model.functions:
-        return f"nothing can be quantized to {scheme} in local functions; add --inline"
+        return f"nothing can be quantized to {scheme} in local functions; add {Advice('inline')}"
     return (
         f"nothing can be quantized to {scheme}: no operator has constant float32 weights "
         f"of at least {FEWEST_STORED} values (those of a quantized model are integers already)"

@@ -18,8 +18,8 @@ from xoptim.precision.labels import Group, OriginReader, groups_along, joined_ou
 from xoptim.precision.metrics import ErrorMetric, error_of_value, holds_floats
 from xoptim.system.machine import release_memory
 from xoptim.verification.errors import LoadError, RunError
-from xoptim.verification.session import Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _MAX_SLICES: Final = 64  # of an output
 _MAX_CHANNELS: Final = 1024

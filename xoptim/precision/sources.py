@@ -16,9 +16,9 @@ from xoptim.facts.dtypes import numpy_dtype, type_name
 from xoptim.facts.protos import fed_inputs
 from xoptim.facts.words import listed
 from xoptim.precision.options import PrecisionOptions
-from xoptim.verification.archives import Archive
 from xoptim.verification.errors import ChoiceError
-from xoptim.verification.session import Value
+from xoptim.verification.inputs.archives import Archive
+from xoptim.verification.runs.session import Value
 
 _SUFFIX: Final = "*.npz"
 

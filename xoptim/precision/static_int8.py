@@ -33,9 +33,9 @@ from xoptim.precision.stack_traces import remove_stack_traces
 from xoptim.preparation.ports import names_apart
 from xoptim.targets.fitting import name_nodes
 from xoptim.verification.errors import LoadError, NothingToQuantizeError, RunError
-from xoptim.verification.protos import tensor_array
-from xoptim.verification.session import Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.protos import tensor_array
+from xoptim.verification.runs.session import Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 OPSET: Final = 21
 """The first operator set with QDQ of 16 bits."""

@@ -16,8 +16,8 @@ from xoptim.precision.subgraphs import ResultSubgraph
 from xoptim.precision.switches import with_switches
 from xoptim.precision.weight_only import WeightOnlyQuantizer
 from xoptim.system.machine import release_memory
-from xoptim.verification.session import Session, Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Session, Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 
 class SwitchedSession:

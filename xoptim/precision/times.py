@@ -17,9 +17,9 @@ from xoptim.precision.calibration import Probe
 from xoptim.precision.candidates import Candidate, Form, sharing_weights
 from xoptim.precision.measured import OperatorCost
 from xoptim.precision.subgraphs import ResultSubgraph, original_subgraph
-from xoptim.verification.protos import tensor_array
-from xoptim.verification.session import Session, Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.protos import tensor_array
+from xoptim.verification.runs.session import Session, Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _SECONDS = 0.1
 """Time to measure each kind of operator. A pass of `xoptim.bench` takes ten times as long."""

@@ -12,7 +12,7 @@ from onnx.helper import get_node_attr_value
 from xoptim.facts.protos import every_node, inner_graphs
 from xoptim.match.block_rounding import BlockFormat, WeightKey
 from xoptim.match.quantization import LARGEST
-from xoptim.verification.protos import tensor_array
+from xoptim.verification.runs.protos import tensor_array
 
 _EMBEDDING: Final = "Gather"
 _MATRIX_RANK: Final = 2

@@ -21,8 +21,8 @@ from xoptim.precision.budget import SearchBudget
 from xoptim.precision.error_feedback import feedback_blocks, output_error
 from xoptim.precision.moments import Moments, batches, collected_moments
 from xoptim.precision.weight_matrices import Activations, WeightMatrices, weight_readers
-from xoptim.verification.session import Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session import Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 
 def rounded_weights(

@@ -15,12 +15,12 @@ from xoptim.precision.reference import Errors, FloatReference, largest_errors
 from xoptim.precision.samples import samples_for
 from xoptim.precision.slices import OutputSlice
 from xoptim.precision.sources import with_samples
-from xoptim.verification.compare import Comparison
 from xoptim.verification.errors import FeedError, LoadError, NothingToQuantizeError, RunError
+from xoptim.verification.judging.compare import Comparison
+from xoptim.verification.judging.report import Cause, RunReport, Status, VerificationReport
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import Located, ModelLike, read_proto
-from xoptim.verification.report import Cause, RunReport, Status, VerificationReport
-from xoptim.verification.session import Session, Value
+from xoptim.verification.runs.protos import Located, ModelLike, read_proto
+from xoptim.verification.runs.session import Session, Value
 
 
 def verify_within(

@@ -12,6 +12,7 @@ from typing import Final
 import onnx
 from onnx import ModelProto, TypeProto, ValueInfoProto
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.errors import ModelError
 from xoptim.facts.json_results import JsonResult
 from xoptim.facts.protos import inner_graphs, opset_versions, replace_items
@@ -112,7 +113,8 @@ def links_of(
     if not links:
         raise ModelError(
             f"no input of the decoder ({listed([*inputs])}) has the name of an output of the "
-            f"encoder ({listed([*outputs])}); name a pair with --link INPUT=OUTPUT"
+            f"encoder ({listed([*outputs])}); name a pair with "
+            f"{Advice('link', 'INPUT=OUTPUT')}"
         )
     for name, other in links.items():
         _check_fits(inputs[name], values[other])

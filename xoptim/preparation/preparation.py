@@ -9,6 +9,7 @@ from typing import TypedDict
 import numpy as np
 from onnx import GraphProto, ModelProto, TensorShapeProto, ValueInfoProto, numpy_helper
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.dim_formulas import formula_of, size_in
 from xoptim.facts.dims import substitute
 from xoptim.facts.errors import ModelError
@@ -48,7 +49,7 @@ def free_batch(proto: ModelProto, name: str, base_dir: Path | None = None) -> tu
     if len(sizes) != 1:
         sizes_of = [f"{label} has {_leading(value)}" for label, value in leading.items()]
         raise ModelError(
-            f"--free {name}: the inputs need the same fixed first dimension, but "
+            f"{Advice('free', name)}: the inputs need the same fixed first dimension, but "
             f"{listed(sizes_of) if sizes_of else 'none has one'}"
         )
     if any(
@@ -57,7 +58,8 @@ def free_batch(proto: ModelProto, name: str, base_dir: Path | None = None) -> tu
         for dim in value.type.tensor_type.shape.dim
     ):
         raise ModelError(
-            f"--free {name}: the model already has a dimension of this name; choose another"
+            f"{Advice('free', name)}: the model already has a dimension of this name; choose "
+            "another"
         )
     (size,) = sizes
     for value in leading.values():
@@ -139,12 +141,14 @@ def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> No
         elif name in inputs:
             _fix_shape(inputs[name], numbers, values)
         elif name in symbols:
-            raise ModelError(f"--fix {name}: a dimension takes one size, not {len(numbers)}")
+            raise ModelError(
+                f"{Advice('fix')} {name}: a dimension takes one size, not {len(numbers)}"
+            )
         elif not _fix_axis(inputs, name, numbers):
             names = (*sorted(symbols), *inputs)
             raise ModelError(
-                f"--fix: the model has no dynamic dimension or input {abridged(name)} (it has "
-                f"{', '.join(names) or 'none'}){meant(name, names)}"
+                f"{Advice('fix')}: the model has no dynamic dimension or input {abridged(name)} "
+                f"(it has {', '.join(names) or 'none'}){meant(name, names)}"
             )
     for value in declarations(proto):
         for dim in dimensions(value.type):

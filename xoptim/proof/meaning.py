@@ -15,6 +15,7 @@ from onnx import TensorProto, inliner
 
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.attributes import encode_attribute
+from xoptim.facts.bodies import write_defaults
 from xoptim.facts.dims import Dim, is_anonymous, named, substitute
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.protos import opset_versions
@@ -36,7 +37,7 @@ from xoptim.proof.empty import check_empty
 from xoptim.proof.indices import RESERVED, Case, Impossible, Unproved, check_time, symbols_of
 from xoptim.proof.laws import dim_of
 from xoptim.proof.tensors import Indices, Items, Tensor, integer_tensor, stored_tensor
-from xoptim.verification.protos import with_definitions
+from xoptim.verification.runs.protos import with_definitions
 
 assert denotations  # registers the denotations
 
@@ -281,9 +282,7 @@ def _with_pack_definitions(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
     defaults = {(body.domain, body.name): body.attribute_proto for body in defined.functions}
     for node in defined.graph.node:
-        written = {attribute.name for attribute in node.attribute}
-        missing = defaults.get((node.domain, node.op_type), ())
-        node.attribute.extend(default for default in missing if default.name not in written)
+        write_defaults(node, defaults.get((node.domain, node.op_type), ()))
     return inliner.inline_local_functions(defined, convert_version=True)
 
 
@@ -307,10 +306,8 @@ def _write_defaults(model: onnx.ModelProto, names: Sequence[str]) -> None:
     opset = opset_versions(model.opset_import).get("", 1)
     for node in model.graph.node:
         if node.op_type in names and not node.domain:
-            written = {attribute.name for attribute in node.attribute}
-            for name, value in attribute_defaults(node.op_type, "", opset).items():
-                if name not in written:
-                    node.attribute.append(encode_attribute(name, value))
+            values = attribute_defaults(node.op_type, "", opset)
+            write_defaults(node, (encode_attribute(name, value) for name, value in values.items()))
 
 
 def _stored(case: Case, stored: StoredTensor) -> Tensor:

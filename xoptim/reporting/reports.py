@@ -17,9 +17,9 @@ from xoptim.reporting.links import Journal, link, steps_between, twins_of
 from xoptim.reporting.reports_facts import ReportSubject, facts_of
 from xoptim.reporting.reports_misses import nearest_misses
 from xoptim.reporting.reports_page import render
+from xoptim.verification.judging.report import VerificationReport
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import ModelLike
-from xoptim.verification.report import VerificationReport
+from xoptim.verification.runs.protos import ModelLike
 from xoptim.verification.verify import verify_models
 
 _HEIGHT: Final = 760

@@ -14,7 +14,7 @@ from xoptim.facts.dtypes import Exactness
 from xoptim.facts.words import bytes_text, shell_path
 from xoptim.reporting.drawing import Drawing
 from xoptim.reporting.placing import PlacingFacts
-from xoptim.verification.report import VerificationReport
+from xoptim.verification.judging.report import VerificationReport
 
 _MIN_SHARE: Final = 0.01
 """Share of the time of all operators from which a change of one operator is coloured."""

@@ -15,6 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from xoptim.diagnose.explanation import abridged, locate
+from xoptim.facts.advice import Advice
 from xoptim.facts.attributes import AttributeReference
 from xoptim.facts.errors import ModelError
 from xoptim.facts.operators import mistake_in
@@ -56,7 +57,9 @@ def chosen_nodes(model: Any, words: Sequence[str]) -> tuple[Graph, list[Node]]:
             raise ModelError(f"node {label} has subgraphs, which a pattern cannot describe")
     nodes = [node for node in graph.nodes if node in selection and node.op_type != "Constant"]
     if not nodes:
-        raise ModelError("no node is selected that computes anything; name some with --nodes A,B,C")
+        raise ModelError(
+            f"no node is selected that computes anything; name some with {Advice('nodes', 'A,B,C')}"
+        )
     return graph, nodes
 
 
@@ -172,7 +175,7 @@ class ChosenPart:
         if reserved is not None:
             raise ModelError(
                 f"node {label} has an attribute {reserved!r}, which is a keyword of patterns; "
-                "remove it from --nodes"
+                f"remove it from {Advice('nodes')}"
             )
         words = [*map(self._written, proto.input), *_keywords(attributes)]
         if proto.domain:
@@ -249,7 +252,7 @@ def _literal(value: Any) -> str:
     if isinstance(value, float) and not np.isfinite(value):
         raise ModelError(
             f"an attribute of value {value} cannot be written as Python; remove its node from "
-            "--nodes"
+            f"{Advice('nodes')}"
         )
     if isinstance(value, float):
         return repr(_numbers(np.array(value, np.float32)))
@@ -263,7 +266,7 @@ def _literal(value: Any) -> str:
             return f"lambda t: numpy_helper.to_array(t).tolist() == {array.tolist()}"
     raise ModelError(
         f"an attribute of type {type(value).__name__} cannot be written as Python; remove its node "
-        "from --nodes"
+        f"from {Advice('nodes')}"
     )
 
 
@@ -312,7 +315,8 @@ def _text(graph: onnx.GraphProto) -> str:
         node = next(faulty, graph.node[0])
         raise ModelError(
             f"ONNX text cannot express the operator {abridged(node.op_type)} of domain "
-            f"{abridged(node.domain)} with its attributes; remove its node from --nodes"
+            f"{abridged(node.domain)} with its attributes; remove its node from "
+            f"{Advice('nodes')}"
         )
     return result
 

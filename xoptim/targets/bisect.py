@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -67,8 +68,11 @@ def smallest_failing(
     if whole.compiles:
         return None
     count = len(search.nodes)
-    end = search.least(1, count, lambda size: search.fails(0, size))
-    start = end - search.least(1, end, lambda size: search.fails(end - size, end))
+    # when time is up, no part fails any more, and each search ends at the last one that did
+    end = bisect_left(range(count), True, lo=1, key=lambda size: search.fails(0, size))
+    start = end - bisect_left(
+        range(end), True, lo=1, key=lambda size: search.fails(end - size, end)
+    )
     part = search.part(start, end)
     placement = search.placements.get((start, end), whole)
     return Failing(
@@ -98,20 +102,10 @@ class _PartSearch:
         self.placements: dict[tuple[int, int], Placement] = {}
         self.is_late = False
 
-    def least(self, low: int, high: int, fails: Callable[[int], bool]) -> int:
-        """The least size from ``low`` on that fails; when time is up, ``high``, which fails."""
-        while low < high and not self.is_late:
-            middle = (low + high) // 2
-            if fails(middle):
-                high = middle
-            elif not self.is_late:
-                low = middle + 1
-        return high
-
     def fails(self, start: int, end: int) -> bool:
         """Whether the nodes between two indices do not compile; false if they cannot be cut out."""
         seconds = self._end - time.monotonic()
-        if seconds <= 0:
+        if self.is_late or seconds <= 0:
             self.is_late = True
             return False
         part = self.part(start, end)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import pickle
-import sys
 from typing import Final
 
 import onnx
 
+from xoptim.facts.advice import set_reader
+from xoptim.system.child import questions_and_answers, send
 from xoptim.targets.process import Answer, Question
 from xoptim.verification.errors import LoadError, ProviderUnavailable
-from xoptim.verification.plugins import devices_of, kind_of, load, plugin_named
-from xoptim.verification.session import Session, ort, resolve_providers
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.plugins import devices_of, kind_of, load, plugin_named
+from xoptim.verification.runs.session import Session, ort, resolve_providers
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _INFO: Final = 1  # log severity with which providers say why they refuse a node
 _ENTRIES: Final = (("session.record_ep_graph_assignment_info", "1"),)
@@ -21,15 +22,14 @@ _ENTRIES: Final = (("session.record_ep_graph_assignment_info", "1"),)
 
 def main() -> None:
     """Answer the question on standard input, on standard output."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # keeps other output out of the answer
-    question: Question = pickle.load(sys.stdin.buffer)
+    questions, answers = questions_and_answers()
+    question: Question = pickle.load(questions)
+    set_reader(question.reader)
     try:
         answer: Answer | ProviderUnavailable = answer_to(question)
     except ProviderUnavailable as error:
         answer = error
-    with answers:
-        pickle.dump(answer, answers)
+    send(answers, answer)
     os._exit(0)  # libraries of providers may crash while they are unloaded
 
 

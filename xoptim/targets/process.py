@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
-import subprocess
-import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, Literal, TypeAlias
 
+from xoptim.facts.advice import Reader, current_reader
 from xoptim.facts.errors import XoptimError
-from xoptim.system.machine import end_text, kill_group, own_group, start_python
+from xoptim.system.child import Child, ChildGoneError, last_line
+from xoptim.system.machine import end_text
 from xoptim.verification.errors import ProviderUnavailable
-from xoptim.verification.remote import last_line
 
 _CODE: Final = "from xoptim.targets.child import main; main()"
 _MAX_LINE: Final = 1 << 16  # characters of a line of the log that are read
@@ -37,6 +35,7 @@ class Question:
         base_dir: folder of its external data.
         level: graph optimizations of onnxruntime.
         custom_op_libs: libraries of operators that the model needs.
+        reader: the reader of messages.
     """
 
     kind: Kind
@@ -46,6 +45,7 @@ class Question:
     base_dir: Path | None = None
     level: str = "basic"
     custom_op_libs: tuple[str, ...] = ()
+    reader: Reader = field(default_factory=current_reader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +71,19 @@ def ask(question: Question, seconds: float) -> tuple[Answer, list[str]]:
     `PlacementError` when the process does not answer in time. When the process ends without an
     answer, the returned answer has the error.
     """
-    pipe = subprocess.PIPE
-    with tempfile.TemporaryFile() as log:
-        with start_python(_CODE, stdin=pipe, stdout=pipe, stderr=log, **own_group()) as process:
-            try:
-                output, _ = process.communicate(pickle.dumps(question), timeout=seconds)
-            except subprocess.TimeoutExpired:
-                text = f"the provider {question.provider!r} gave no answer within {seconds:g} s"
-                raise PlacementError(text) from None
-            finally:
-                with suppress(OSError):
-                    kill_group(process)
-        answer: Any = pickle.loads(output) if output and not process.returncode else None
+    with closing(Child(_CODE)) as child:
+        try:
+            answer: Any = child.ask_last(question, seconds)
+        except TimeoutError:
+            text = f"the provider {question.provider!r} gave no answer within {seconds:g} s"
+            raise PlacementError(text) from None
+        except ChildGoneError:
+            ended = end_text(child.end_code())
+            message = _last_message(child.errors)
+            answer = Answer(error=f"the process of the provider {ended}{message}")
         if isinstance(answer, ProviderUnavailable):
             raise answer
-        if answer is None:
-            ended = end_text(process.returncode)
-            answer = Answer(error=f"the process of the provider {ended}{_last_message(log)}")
-        return answer, list(_lines(log))
+        return answer, list(_lines(child.errors))
 
 
 def _last_message(log: IO[bytes]) -> str:

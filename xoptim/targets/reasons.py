@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.dtypes import type_name
 from xoptim.targets.listing import ListedNode, number_in
-from xoptim.targets.tables import NOT_FIXED, limits_of
+from xoptim.targets.tables import limits_of, not_fixed
 from xoptim.targets.target import Target
 
 _NO_KERNEL: Final = re.compile(r"kernel not found in registries for Op type: \S+ node name: (\S+)")
@@ -23,11 +24,11 @@ def explained(node: ListedNode, refusal: str, target: Target) -> tuple[str, str]
         type_name(dtype) for dtype in dict.fromkeys(node.types) if dtype in needs.missing_types
     ]
     if needs.static_shapes and not node.is_static:
-        return NOT_FIXED
+        return not_fixed()
     if needs.standard_operators and node.domain:
         return (
             f"{node.domain} is not a standard domain",
-            "--patterns default, which writes standard operators only",
+            f"{Advice('patterns', 'default')}, which writes standard operators only",
         )
     last = limits_of(target.name, node.op_type, node.domain)
     if last is not None and node.since > last:
@@ -40,7 +41,7 @@ def explained(node: ListedNode, refusal: str, target: Target) -> tuple[str, str]
     if node.border and not refusal:
         return f"it converts {node.border}, which stays in float32", ""
     if needs.prefers_float16 and refusal and "float" in node.types_text().split(", "):
-        return refusal, "--precision float16 --compute float16"
+        return refusal, f"{Advice('precision', 'float16')} {Advice('compute', 'float16')}"
     return refusal, ""
 
 

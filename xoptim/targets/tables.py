@@ -11,13 +11,12 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.schema import schema
 from xoptim.targets.listing import ListedNode, partitions
 from xoptim.targets.placement import PlacedNode, Placement
 from xoptim.targets.target import Target
 
-NOT_FIXED: Final = ("its shapes are not fixed", "--fix NAME=SIZE")
-"""A reason why a node is left, and what helps."""
 _FILE: Final = "tables.toml"
 _NO_END: Final = 1 << 31
 
@@ -51,6 +50,11 @@ class Table:
 
 
 @cache
+def not_fixed() -> tuple[str, str]:
+    """A reason why a node is left, and what helps."""
+    return "its shapes are not fixed", str(Advice("fix", "NAME=SIZE"))
+
+
 def table_of(target: str) -> Table | None:
     """The table of a target, ``None`` where there is none."""
     table = _read().get(target)
@@ -91,7 +95,7 @@ def by_table(nodes: Sequence[ListedNode], target: Target) -> Placement:
         if reason:
             reasons[number] = (reason, "")
         elif target.needs.static_shapes and not node.is_static:
-            reasons[number] = NOT_FIXED
+            reasons[number] = not_fixed()
     constants = {number for number, node in enumerate(nodes) if node.is_constant}
     taken = {number for number in range(len(nodes)) if number not in reasons} - constants
     parts = partitions(nodes, taken, reasons)

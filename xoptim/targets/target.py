@@ -6,7 +6,7 @@ from typing import Final, Literal
 from onnx import TensorProto
 
 from xoptim.facts.lazy import lazy_module
-from xoptim.verification.plugins import Plugin
+from xoptim.verification.runs.plugins import Plugin
 
 ort = lazy_module("onnxruntime")
 ROUNDING: Final = 1e-5

@@ -3,7 +3,7 @@
 from typing import Final
 
 from xoptim.targets.target import FLOAT16_ERROR, Needs, Target
-from xoptim.verification.plugins import PLUGINS
+from xoptim.verification.runs.plugins import PLUGINS
 
 TARGET: Final = Target(
     name="tensorrt",

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.errors import ModelError
 from xoptim.facts.json_results import JsonForm, JsonResult, member, rounded_time
 from xoptim.facts.json_values import AnyFloat
@@ -24,14 +25,13 @@ from xoptim.graph.load import load_model
 from xoptim.graph.propagate import quietly
 from xoptim.preparation.ports import extract_part
 from xoptim.targets.target import BFLOAT16_ERROR, FLOAT16_ERROR, FLOAT32_ERROR, Target
-from xoptim.verification.double import element_types
 from xoptim.verification.errors import FeedError, LoadError, ProviderUnavailable, RunError
+from xoptim.verification.inputs.feeding import ReferenceRun
+from xoptim.verification.inputs.reference import run_reference
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import ModelLike
-from xoptim.verification.reference import run_reference
-from xoptim.verification.runs import ReferenceRun
-from xoptim.verification.session import Session, Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.protos import ModelLike, element_types
+from xoptim.verification.runs.session import Session, Value
+from xoptim.verification.runs.session_settings import SessionSettings
 
 _FAILING: Final = re.compile(r"Name:'([^']+)'")
 _QUANTIZING: Final = frozenset(("QuantizeLinear", "DynamicQuantizeLinear"))
@@ -235,7 +235,10 @@ class _Pair:
             return _with_failing_node(check, self.result, str(error))
         hollow = [name for name in self.outputs if name not in compared]
         if hollow:
-            reason = f"{', '.join(hollow)} had no finite value in any run; give inputs with --feeds"
+            reason = (
+                f"{', '.join(hollow)} had no finite value in any run; give inputs with "
+                f"{Advice('feeds')}"
+            )
             return TargetCheck(
                 self.target, "not verified", reason, worst, tolerance, len(self.runs)
             )

@@ -3,7 +3,7 @@
 from typing import Final
 
 from xoptim.targets.target import FLOAT32_ERROR, WIDE_TYPES, Needs, Target
-from xoptim.verification.plugins import PLUGINS
+from xoptim.verification.runs.plugins import PLUGINS
 
 TARGET: Final = Target(
     name="webgpu",

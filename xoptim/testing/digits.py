@@ -22,7 +22,7 @@ from xoptim.testing.numbers import describe
 from xoptim.testing.runtime import RUNTIME
 from xoptim.testing.variant import all_nodes
 from xoptim.testing.vary_types import retyped
-from xoptim.verification.session import Value
+from xoptim.verification.runs.session import Value
 
 _MAX_ULPS: Final = 16
 """Units in the last place by which a good result of the original may differ in float64."""

@@ -14,18 +14,18 @@ import numpy as np
 import onnx
 
 from xoptim.facts.dtypes import Exactness, is_float, numpy_dtype
-from xoptim.verification.dims import (
+from xoptim.verification.errors import FeedError
+from xoptim.verification.inputs.dims import (
     InputSpec,
     concrete_shape,
     distinct,
     input_specs,
     open_dimensions,
 )
-from xoptim.verification.errors import FeedError
-from xoptim.verification.feed_style import Style
-from xoptim.verification.feed_values import make_feeds
-from xoptim.verification.input_kinds import input_kinds
-from xoptim.verification.session import Value
+from xoptim.verification.inputs.feed_style import Style
+from xoptim.verification.inputs.feed_values import make_feeds
+from xoptim.verification.inputs.input_kinds import input_kinds
+from xoptim.verification.runs.session import Value
 
 
 class Values(NamedTuple):

@@ -20,10 +20,11 @@ from xoptim.optimizing.builder import GraphBuilder
 from xoptim.testing.feeds import Feeds
 from xoptim.testing.runtime import CRASHED, RUNTIME, Loaded
 from xoptim.testing.variant import all_nodes
-from xoptim.verification.assumed import hold
-from xoptim.verification.compare import ComparisonRules, compare_values
-from xoptim.verification.session import Value
-from xoptim.verification.sized import evaluated
+from xoptim.verification.inputs.assumed import hold
+from xoptim.verification.inputs.sized import evaluated
+from xoptim.verification.judging.compare import compare_values
+from xoptim.verification.options import ComparisonRules
+from xoptim.verification.runs.session import Value
 
 _MAX_FEEDS = 2
 """Feeds on which the facts are checked."""
@@ -273,29 +274,19 @@ def compare(
     names: list[str], expected: list[Value], actual: list[Value], exactness: Exactness
 ) -> str:
     """The difference between two lists of results, empty when there is none."""
-    rules = ComparisonRules(exactness)
-    for name, e, a in zip(names, expected, actual, strict=True):
-        if _identical(e, a):
-            continue
-        if (
-            exactness in ("finite", "approximate")
-            and isinstance(e, np.ndarray)
-            and isinstance(a, np.ndarray)
-        ):
-            a = _finite_only(e, a)
-        fault = next(
-            (
-                f"output {c.output!r}: {c.message}"
-                for c in compare_values(name, e, a, rules)
-                if not c.ok
-            ),
-            "",
-        )
-        if not fault and exactness == "exact" and not _same_bits(e, a):
-            fault = f"output {name!r}: the sign of a zero differs"
-        if fault:
-            return fault
-    return ""
+    rules = ComparisonRules(
+        exactness,
+        signed_zeros=exactness == "exact",
+        only_finite=exactness in ("finite", "approximate"),
+    )
+    comparisons = (
+        comparison
+        for name, e, a in zip(names, expected, actual, strict=True)
+        if not _identical(e, a)
+        for comparison in compare_values(name, e, a, rules)
+    )
+    faults = (f"output {c.output!r}: {c.message}" for c in comparisons if not c.ok)
+    return next(faults, "")
 
 
 def _identical(expected: Value, actual: Value) -> bool:
@@ -311,26 +302,6 @@ def _identical(expected: Value, actual: Value) -> bool:
         and expected.shape == actual.shape
         and expected.tobytes() == actual.tobytes()
     )
-
-
-def _finite_only(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
-    """The actual values, and the reference where it is not finite."""
-    if (
-        expected.dtype.kind in "OSUbiu"
-        or expected.shape != actual.shape
-        or expected.dtype != actual.dtype
-    ):
-        return actual
-    return np.where(np.isfinite(expected), actual, expected)
-
-
-def _same_bits(expected: Value, actual: Value) -> bool:
-    """Whether zeros of two equal arrays have the same signs."""
-    if not isinstance(expected, np.ndarray) or expected.dtype.kind in "OSUbiuc":
-        return True
-    wide = [np.asarray(x).astype(np.float64) for x in (expected, actual)]
-    zeros = (wide[0] == 0) & (wide[1] == 0)
-    return bool(np.array_equal(np.signbit(wide[0][zeros]), np.signbit(wide[1][zeros])))
 
 
 def describe(feeds: Feeds) -> str:

@@ -3,8 +3,6 @@
 import atexit
 import os
 import pickle
-import subprocess
-import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -12,19 +10,13 @@ from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 import onnx
 
-from xoptim.system.machine import (
-    continue_in_copy,
-    filling_memory,
-    limit_data,
-    limit_processor_time,
-    start_python,
-)
-from xoptim.verification.contrib_functions import with_contrib_functions
+from xoptim.system.child import Child, ChildGoneError, questions_and_answers, send
+from xoptim.system.machine import continue_in_copy, filling_memory, limit_data, limit_processor_time
 from xoptim.verification.errors import LoadError, RunError
-from xoptim.verification.protos import with_definitions
-from xoptim.verification.remote import GONE, ask
-from xoptim.verification.session import Session, Value, resolve_providers
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.contrib_functions import with_contrib_functions
+from xoptim.verification.runs.protos import with_definitions
+from xoptim.verification.runs.session import Session, Value, resolve_providers
+from xoptim.verification.runs.session_settings import SessionSettings
 
 Fed = TypeVar("Fed", bound=Mapping[str, Any])
 _Question: TypeAlias = "tuple[list[int], bytes | None, list[dict[str, Value]]]"
@@ -64,7 +56,7 @@ class Runtime:
     """The other process, started at its first use and again after it ended."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._count = 0
         self._recent: OrderedDict[bytes, Loaded | str] = OrderedDict()
 
@@ -128,24 +120,21 @@ class Runtime:
 
     def stop(self) -> None:
         """End the process, if it runs."""
-        if self._process is not None:
-            self._process.communicate()  # the end of its standard input ends it
-            self._process = None
+        if self._child is not None:
+            self._child.close()
+            self._child = None
 
     def _ask(self, question: _Question) -> Any:
-        process = self._process
-        if process is None:
+        child = self._child
+        if child is None:
             code = f"from {__name__} import serve; serve()"
-            pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-            process = start_python(
-                code, prefix=filling_memory(), stdin=pipe, stdout=pipe, stderr=nowhere
-            )
-            self._process = process
+            child = self._child = Child(code, filling_memory(), keeps_errors=False)
         try:
-            return ask(process, question)
-        except GONE:
+            return child.ask(question)
+        except ChildGoneError:
+            status = child.end_code()
             self.stop()
-            return f"{CRASHED} (exit status {process.returncode})"
+            return f"{CRASHED} (exit status {status})"
 
 
 def serve() -> None:
@@ -156,23 +145,17 @@ def serve() -> None:
     """
     limit_data(_MAX_BYTES)
     resolve_providers(("cpu",))  # imports onnxruntime, once for all copies
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # keeps other output out of the replies
-    if not continue_in_copy(lambda status: _send(answers, f"{CRASHED} (exit status {status})")):
+    questions, answers = questions_and_answers()
+    if not continue_in_copy(lambda status: send(answers, f"{CRASHED} (exit status {status})")):
         return
     status = 1
     try:
-        _answer_all(sys.stdin.buffer, answers)
+        _answer_all(questions, answers)
         status = 0
     finally:
         # what onnxruntime does at the end of a forked process may wait for threads that were not
         # forked
         os._exit(status)
-
-
-def _send(answers: IO[bytes], answer: object) -> None:
-    pickle.dump(answer, answers)
-    answers.flush()
 
 
 def _answer_all(questions: IO[bytes], answers: IO[bytes]) -> None:
@@ -190,7 +173,7 @@ def _answer_all(questions: IO[bytes], answers: IO[bytes]) -> None:
             ]
         else:
             answer = _GONE
-        _send(answers, answer)
+        send(answers, answer)
 
 
 def _load(sessions: OrderedDict[int, Session], number: int, model: bytes) -> tuple[str, ...] | str:

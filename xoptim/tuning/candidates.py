@@ -31,7 +31,7 @@ from xoptim.system.collection import collection_paused
 from xoptim.tuning.choices import Recipe, groups_of
 from xoptim.verification.errors import ChoiceError
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import ModelLike
+from xoptim.verification.runs.protos import ModelLike
 from xoptim.workflow.job import Job, JobOptions
 
 _MAX_MODELS: Final = 8  # that are kept in memory

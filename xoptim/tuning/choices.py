@@ -10,7 +10,7 @@ from xoptim.catalogue.selection import select
 from xoptim.facts.words import counted
 from xoptim.match.rewrite import Rewrite
 from xoptim.precision.options import Scheme
-from xoptim.verification.session_settings import Level, SessionSettings
+from xoptim.verification.runs.session_settings import Level, SessionSettings
 
 SELECTION: Final = "default+onnxruntime"
 """All patterns that a recipe may use, unless others are included."""

@@ -20,11 +20,11 @@ from xoptim.tuning.candidates import Candidates, Model
 from xoptim.tuning.choices import UNTOUCHED, Choice, Dimension, Facts, Recipe, variations
 from xoptim.tuning.search import Meter, Rules, Search, SearchResult
 from xoptim.verification.errors import LoadError, RunError
-from xoptim.verification.protos import read_proto
-from xoptim.verification.reference import run_reference
-from xoptim.verification.runs import ReferenceRun
-from xoptim.verification.session import Session, Value
-from xoptim.verification.work import COPIES, weight_bytes
+from xoptim.verification.inputs.feeding import ReferenceRun
+from xoptim.verification.inputs.reference import run_reference
+from xoptim.verification.inputs.work import COPIES, weight_bytes
+from xoptim.verification.runs.protos import read_proto
+from xoptim.verification.runs.session import Session, Value
 
 _TURNS = 0.15
 """Seconds of measured rounds for each choice of a pass, at most; there are at least five rounds."""

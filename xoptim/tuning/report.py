@@ -13,7 +13,7 @@ from xoptim.precision.quantized import Quantized
 from xoptim.tuning.options import TuneOptions
 from xoptim.tuning.search import Trial
 from xoptim.tuning.settings import stored_settings
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session_settings import SessionSettings
 
 
 class Refuted(NamedTuple):

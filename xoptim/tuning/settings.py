@@ -12,8 +12,8 @@ from xoptim.facts.errors import XoptimError
 from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.json_values import read_json_object
 from xoptim.verification.errors import LoadError
-from xoptim.verification.session import inference_session, one_line, resolve_providers
-from xoptim.verification.session_settings import Level, SessionSettings, session_options
+from xoptim.verification.runs.session import inference_session, one_line, resolve_providers
+from xoptim.verification.runs.session_settings import Level, SessionSettings, session_options
 
 _VERSION: Final = 1
 _OTHER_WAY: Final = ", or xopt MODEL --for startup"

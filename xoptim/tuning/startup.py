@@ -17,11 +17,11 @@ from xoptim.tuning.candidates import Model
 from xoptim.tuning.choices import UNTOUCHED, Choice
 from xoptim.tuning.measurement import Budget, SideBySide
 from xoptim.tuning.search import MARGIN, Meter
-from xoptim.verification.reference import run_reference
-from xoptim.verification.runtime import change_by
-from xoptim.verification.session import Session
-from xoptim.verification.session_settings import Level, SessionSettings
-from xoptim.verification.work import COPIES, weight_bytes
+from xoptim.verification.inputs.reference import run_reference
+from xoptim.verification.inputs.work import COPIES, weight_bytes
+from xoptim.verification.judging.runtime import change_by
+from xoptim.verification.runs.session import Session
+from xoptim.verification.runs.session_settings import Level, SessionSettings
 
 NO_PREPACKING: Final = ("session.disable_prepacking", "1")
 """Without it, a session copies each weight of a MatMul into the layout of its kernel."""

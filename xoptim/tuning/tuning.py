@@ -24,7 +24,7 @@ from xoptim.tuning.options import TuneChanges, TuneOptions
 from xoptim.tuning.report import Refuted, TuningReport
 from xoptim.tuning.search import Meter, SearchResult, Trial, confirm, finalists, is_faster, ranking
 from xoptim.tuning.settings import settings_path, settings_text
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.verification.runs.session_settings import SessionSettings
 from xoptim.workflow.job import Job, JobOptions
 
 Listener = Callable[[str], object]

@@ -1,17 +1,9 @@
 """Errors of the verification package."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from xoptim.facts.errors import XoptimError
-
-if TYPE_CHECKING:
-    import onnx
-
-    from xoptim.verification.report import VerificationReport
-
 
 _WHERE_IT_FAILED: Final = re.compile(
     r"^(?:\w+ : )?Non-zero status code returned while running (\S+) node\. "
@@ -53,26 +45,6 @@ class ToleranceError(XoptimError):
     """A quantized model errs more than its tolerance allows, or its integers compute
     something else.
     """
-
-
-class VerificationError(XoptimError):
-    """Two models were compared and are not equal.
-
-    ``model`` is the one that was not found equal to the original.
-    """
-
-    def __init__(self, report: VerificationReport, model: onnx.ModelProto) -> None:
-        super().__init__(report.summary())
-        self.report = report
-        self.model = model
-
-
-class DifferentModelError(VerificationError):
-    """The outputs of the optimized model differ, and the wrong rewrite was not found."""
-
-
-class NotVerifiedError(VerificationError):
-    """The optimized model could not be verified; ``report.reason`` gives the reason."""
 
 
 def shortened(error: str) -> str:

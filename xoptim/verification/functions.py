@@ -13,14 +13,14 @@ from xoptim.facts.dtypes import element_type, is_float, is_integer
 from xoptim.facts.words import counted
 from xoptim.graph.assumed import noted
 from xoptim.verification.errors import FeedError, LoadError, RunError
-from xoptim.verification.expected import Expectation, ExpectedRun, judge_expected
+from xoptim.verification.inputs.feeding import ReferenceRun, warn_of_missing
+from xoptim.verification.inputs.reference import Reference, read_original, run_reference
+from xoptim.verification.judging.expected import Expectation, ExpectedRun, judge_expected
+from xoptim.verification.judging.report import Cause, VerificationReport
+from xoptim.verification.judging.steady import unsteady_output
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import Located, ModelLike
-from xoptim.verification.reference import Reference, read_original, run_reference
-from xoptim.verification.report import Cause, VerificationReport
-from xoptim.verification.runs import ReferenceRun, warn_of_missing
-from xoptim.verification.session import Value
-from xoptim.verification.steady import unsteady_output
+from xoptim.verification.runs.protos import Located, ModelLike
+from xoptim.verification.runs.session import Value
 from xoptim.verification.verify import with_record
 
 _MIN_RUNS: Final = 3  # the third one has a batch of 1

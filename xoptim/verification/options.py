@@ -10,11 +10,62 @@ from typing import Any, TypedDict
 from onnx import TensorProto
 
 from xoptim.facts.assumptions import Assumptions
-from xoptim.facts.dtypes import Exactness
-from xoptim.verification.compare import ComparisonRules
-from xoptim.verification.plugins import coarsest_type
-from xoptim.verification.session import Value
-from xoptim.verification.session_settings import SessionSettings
+from xoptim.facts.dtypes import Exactness, Tolerance, tolerance
+from xoptim.verification.runs.plugins import coarsest_type
+from xoptim.verification.runs.session import Value
+from xoptim.verification.runs.session_settings import SessionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRules:
+    """The rules of equality."""
+
+    # the weakest exactness of the applied rewrites; sets the tolerance of each type
+    exactness: Exactness = "rounding"
+    # relative tolerance of floating-point results, instead of the one of their type
+    rtol: float | None = None
+    # absolute tolerance of floating-point results, instead of the one of their type
+    atol: float | None = None
+    # allowed difference of integers (1 for quantized results that may round the other way)
+    integer_atol: int = 0
+    # Fraction of the elements of an integer, Boolean or string result that may differ, for ties of
+    # ArgMax and TopK
+    allow_flips: float = 0.0
+    # units in the last place by which floating-point results may differ; it replaces the tolerances
+    ulp: int | None = None
+    signed_zeros: bool = False  # whether -0 and 0 differ
+    # Element type whose tolerance float32 results get, because kernels round to it (TF32 has the
+    # mantissa of float16)
+    rounds_to: int = TensorProto.FLOAT
+    # whether ``scale`` in the rule is the largest magnitude of a result, not the median
+    of_largest: bool = False
+    only_finite: bool = False  # whether elements whose reference is infinite or NaN may be anything
+    # whether the absolute tolerance of a type is less for results that are small throughout
+    scales_atol: bool = False
+
+    @property
+    def keeps_small(self) -> bool:
+        """Whether results that are small throughout get a smaller absolute tolerance."""
+        # An approximation of a saturated function is 0 where the function is almost 0.
+        return (
+            self.scales_atol
+            and self.atol is None
+            and not (self.only_finite and self.exactness == "approximate")
+        )
+
+    def tolerance(self, element: int) -> Tolerance:
+        """The tolerance of results of an element type."""
+        is_rounded = element == TensorProto.FLOAT and self.exactness != "exact"
+        rounding_type = self.rounds_to if is_rounded else element
+        default = tolerance(rounding_type, self.exactness)
+        if self.rtol is None and self.atol is None:
+            return default
+        if tolerance(element, "rounding") == (0.0, 0.0):  # these types do not round
+            return default
+        return Tolerance(
+            default.rtol if self.rtol is None else self.rtol,
+            default.atol if self.atol is None else self.atol,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,36 +8,29 @@ from dataclasses import replace
 
 import onnx
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.errors import ModelError
 from xoptim.facts.progress import silent
 from xoptim.facts.words import quoted
-from xoptim.graph.assumed import (
-    assumed_of,
-    check_fit,
-    fitting,
-    noted,
-    option_of,
-    unused,
-    unused_text,
-)
-from xoptim.verification.contrib_functions import contrib_functions
+from xoptim.graph.assumed import assumed_of, check_fit, fitting, noted, unused, unused_text
 from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunError
-from xoptim.verification.judge import Judge, judge
-from xoptim.verification.judge_sections import judge_in_sections
+from xoptim.verification.inputs.feeding import warn_of_missing
+from xoptim.verification.inputs.reference import read_original, run_reference
+from xoptim.verification.inputs.work import COPIES, fits_into_memory, is_mapped
+from xoptim.verification.judging.judge import Judge, judge
+from xoptim.verification.judging.judge_sections import judge_in_sections
+from xoptim.verification.judging.randomness import random_output
+from xoptim.verification.judging.report import VerificationReport
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.protos import (
+from xoptim.verification.runs.contrib_functions import contrib_functions
+from xoptim.verification.runs.protos import (
     Located,
     ModelLike,
     pack_definitions,
     read_defined,
     read_proto,
 )
-from xoptim.verification.randomness import random_output
-from xoptim.verification.reference import read_original, run_reference
-from xoptim.verification.report import VerificationReport
-from xoptim.verification.runs import warn_of_missing
-from xoptim.verification.work import COPIES, fits_into_memory, is_mapped
 
 
 def verify_models(
@@ -75,7 +68,8 @@ def with_record(
     if report.status != "different" or report.faults:
         return replace(report, notes=(*report.notes, unused_text(rest)))
     reason = (
-        f"{unused_text(rest)}, {option_of(rest[:1])} uses the first; without them: {report.reason}"
+        f"{unused_text(rest)}, {Advice('assume', (rest[0],))} uses the first; "
+        f"without them: {report.reason}"
     )
     return replace(report, status="not verified", reason=reason, cause="assumptions")
 
@@ -106,7 +100,8 @@ def compare(
     be loaded or run, or computes something else.
 
     Models whose weights do not fit into memory are run in sections, by
-    `xoptim.verification.judge_sections`. ``on_step`` is called with a description of each step.
+    `xoptim.verification.judging.judge_sections`. ``on_step`` is called with a description of each
+    step.
 
     Raises `ChoiceError` when values or sizes of the options do not fit the original, or break an
     assumption under which a model was optimized; `AssumptionError` when the assumptions of the

@@ -26,8 +26,8 @@ from xoptim.targets.bisect import SECONDS, smallest_failing
 from xoptim.targets.fitting import Fitted, fit, lowerings
 from xoptim.targets.verifying import TargetCheck, verify_on_target
 from xoptim.verification.errors import ProviderUnavailable
+from xoptim.verification.judging.report import VerificationReport
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.report import VerificationReport
 from xoptim.verification.verify import compare
 from xoptim.workflow.fitting_options import FittingOptions
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from xoptim.targets.target import FITTING_SECONDS
 
 if TYPE_CHECKING:
-    from xoptim.verification.session import Value
+    from xoptim.verification.runs.session import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,20 +17,21 @@ from xoptim.bench.options import BenchOptions
 from xoptim.catalogue.query import Query
 from xoptim.diagnose.frozen import frozen_sizes
 from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.advice import Advice
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.protos import fed_inputs, opset_versions
 from xoptim.graph.assumed import fitting
 from xoptim.graph.sources import Source
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.verified import VerifiedModel, VerifyPlan, located, optimize_verified
-from xoptim.precision.options import STATIC_NEEDS_SAMPLES, PrecisionOptions
+from xoptim.precision.options import PrecisionOptions, samples_needed
 from xoptim.preparation.ports import dimensions
 from xoptim.preparation.preparation import Preparation
 from xoptim.system.collection import collection_paused
 from xoptim.targets.registry import named
 from xoptim.verification.errors import ChoiceError, FeedError, LoadError, RunError
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.session import Value
+from xoptim.verification.runs.session import Value
 from xoptim.workflow.fitting_options import FittingOptions
 from xoptim.workflow.outcome import Outcome, SpeedReport
 
@@ -190,7 +191,7 @@ class Job:
                 source, first, replace(plan, whole=whole, on_loaded=self._loaded)
             )
         if plan.whole or plan.each:
-            verification.runs.warn_of_missing(located(source, plan.checks)[0], plan.checks.feeds)
+            verification.warn_of_missing(located(source, plan.checks)[0], plan.checks.feeds)
         self._check_values_used(verified)
         self._check_sizes_fit(verified)
         outcome = Outcome.of(verified, is_strict=options.strict)
@@ -215,7 +216,7 @@ class Job:
                 "are quantized"
             )
         if request.are_samples_read and not request.samples and self._plan.checks.test_data is None:
-            raise ChoiceError(STATIC_NEEDS_SAMPLES)
+            raise ChoiceError(samples_needed())
 
     def _read_samples(self, source: AnySource) -> None:
         """Read the samples, once, and before any slow step."""
@@ -245,7 +246,7 @@ class Job:
         is_gone = isinstance(original, (str, Path)) and not Path(original).is_file()
         if not is_gone and verification.verify_models(original, original, checks).ok:
             raise ChoiceError(
-                f"the model does not run with the dimensions of --fix: {unfit.reason}"
+                f"the model does not run with the dimensions of {Advice('fix')}: {unfit.reason}"
             )
 
     def _quantize(self, source: AnySource, options: OptimizationOptions, outcome: Outcome) -> None:
@@ -272,7 +273,7 @@ class Job:
         original, checks = located(source, self._plan.checks)
         single = replace(checks, feeds=feeds, assignments=1, extremes=False)
         try:
-            verification.reference.run_reference(original, single)
+            verification.run_reference(original, single)
         except (RunError, LoadError, FeedError):
             return True
         return False
@@ -457,7 +458,7 @@ def _check_shapes(target: Target, source: Source) -> None:
     if dynamic_dims:
         names = dict.fromkeys(dim.dim_param or "?" for dim in dynamic_dims)
         verb = "is" if len(names) == 1 else "are"
-        advice = "--fix NAME=SIZE fixes a dimension"
+        advice = Advice("fix", "NAME=SIZE", "fixes a dimension")
         raise ChoiceError(
             f"{target.name} needs fixed shapes, but {', '.join(names)} {verb} dynamic; {advice}"
         )

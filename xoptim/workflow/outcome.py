@@ -13,13 +13,14 @@ from xoptim.facts.errors import XoptimError
 from xoptim.graph.save import shared_files
 from xoptim.optimizing.verified import VerifiedModel
 from xoptim.preparation.ports import strippable_bytes
-from xoptim.verification.errors import DifferentModelError, NotVerifiedError, ToleranceError
+from xoptim.verification.errors import ToleranceError
+from xoptim.verification.judging.report import DifferentModelError, NotVerifiedError
 
 if TYPE_CHECKING:
     from xoptim.bench.rounds import BenchReport
     from xoptim.diagnose.hints import OpsetHint, OptionHint
     from xoptim.precision.quantized import Quantized
-    from xoptim.verification.report import VerificationReport
+    from xoptim.verification.judging.report import VerificationReport
     from xoptim.workflow.fitting import FittingOutcome
 
 Cause: TypeAlias = Literal["tolerance", "different", "strict", "rewrite", "target"]
@@ -43,6 +44,23 @@ class Refusal:
     cause: Cause
     reason: str
     report: VerificationReport | None = None  # the comparison that gives the reason, if any
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is said about a result: the command exits with it, and the API raises it.
+
+    Attributes:
+        status: ``refused`` results are not written, ``not verified`` ones are, with a warning.
+        reason: why the status is not ``done``.
+        cause: of a refusal.
+        report: the comparison that gives the reason, if any.
+    """
+
+    status: Literal["done", "refused", "not verified"] = "done"
+    reason: str = ""
+    cause: Cause | None = None
+    report: VerificationReport | None = None
 
 
 @dataclass(slots=True)
@@ -130,7 +148,8 @@ class Outcome:
         for report in self.verified.reports:
             if report.status == "different":
                 yield Refusal("different", report.summary(), report)
-            if self.is_strict and report.strict_objection:
+        for report in self.verified.reports if self.is_strict else ():
+            if report.strict_objection:
                 yield Refusal("strict", report.strict_objection, report)
         fitting = self.fitting
         if fitting is not None and fitting.difference:
@@ -140,6 +159,21 @@ class Outcome:
         check = self.verified.each
         if check is not None and check.disagreements:
             yield Refusal("rewrite", str(check.disagreements[0]))
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the result: a refusal counts most, then a comparison without a verdict,
+        then a doubt about the target.
+        """
+        refusal = self.refusal
+        if refusal is not None:
+            return Verdict("refused", refusal.reason, refusal.cause, refusal.report)
+        doubtful = next((report for report in self.verified.reports if not report.ok), None)
+        if doubtful is not None:
+            return Verdict("not verified", doubtful.summary(), report=doubtful)
+        if self.fitting is not None and self.fitting.doubt:
+            return Verdict("not verified", self.fitting.doubt)
+        return Verdict()
 
     @property
     def failure(self) -> VerificationReport | None:
@@ -158,18 +192,15 @@ class Outcome:
             XoptimError: a rewrite that was checked alone computes something else, or the times that
                 decide about the result could not be measured.
         """
-        refusal, failure = self.refusal, self.failure
-        if refusal is not None and refusal.cause == "tolerance":
-            raise ToleranceError(refusal.reason)
-        if failure is not None and failure.status == "different":
-            raise DifferentModelError(failure, self.verified.proto)
-        if failure is not None:
-            raise NotVerifiedError(failure, self.verified.proto)
-        if refusal is not None and refusal.cause == "target":
-            raise TargetError(refusal.reason)
-        if refusal is not None:
-            raise XoptimError(refusal.reason)
-        if self.fitting is not None and self.fitting.doubt and self.must_verify_on_target:
-            raise TargetError(self.fitting.doubt)
+        verdict = self.verdict
+        if verdict.report is not None and not verdict.report.ok:
+            is_different = verdict.report.status == "different"
+            kind = DifferentModelError if is_different else NotVerifiedError
+            raise kind(verdict.report, self.verified.proto)
+        if verdict.status == "refused":
+            errors = {"tolerance": ToleranceError, "target": TargetError}
+            raise errors.get(str(verdict.cause), XoptimError)(verdict.reason)
+        if verdict.status == "not verified" and self.must_verify_on_target:
+            raise TargetError(verdict.reason)
         if self.unmeasured is not None:
             raise self.unmeasured

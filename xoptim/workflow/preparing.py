@@ -7,14 +7,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.errors import ModelError
 from xoptim.graph.sources import Source
 from xoptim.preparation.preparation import Preparation, free_batch
-from xoptim.verification.compare import compare_values
 from xoptim.verification.errors import FeedError, LoadError, RunError
+from xoptim.verification.inputs.reference import run_reference
+from xoptim.verification.judging.compare import compare_values
 from xoptim.verification.options import VerificationOptions
-from xoptim.verification.reference import run_reference
-from xoptim.verification.session import Session
+from xoptim.verification.runs.session import Session
 
 
 def prepared_source(source: Source | str | Path, preparation: Preparation) -> Source:
@@ -38,7 +39,7 @@ def freed(
     `ModelError` when the copy cannot be run, or does not compute for a batch of two what the model
     computes for each sample.
     """
-    free = deepcopy(proto)
+    free, option = deepcopy(proto), Advice("free", name)
     size, inputs = free_batch(free, name, base_dir)
     checks = [
         VerificationOptions(assignments=1, extremes=False, seed=seed + place, original_dir=base_dir)
@@ -58,13 +59,13 @@ def freed(
         results = session.run({**shared, **batch})
     except (LoadError, FeedError, RunError) as error:
         raise ModelError(
-            f"--free {name}: the model does not run with a batch of {2 * size}: {error}"
+            f"{option}: the model does not run with a batch of {2 * size}: {error}"
         ) from error
     for port, result, *parts in zip(
         session.outputs, results, *(run.results for run in runs), strict=True
     ):
         if any(not isinstance(part, np.ndarray) or part.ndim == 0 for part in parts):
-            raise ModelError(f"--free {name}: output {port.name!r} has no batch dimension")
+            raise ModelError(f"{option}: output {port.name!r} has no batch dimension")
         expected = np.concatenate([np.asarray(part) for part in parts])
         wrong = next(
             (
@@ -76,6 +77,6 @@ def freed(
         )
         if wrong is not None:
             raise ModelError(
-                f"--free {name}: output {port.name!r} mixes the samples of a batch: {wrong.message}"
+                f"{option}: output {port.name!r} mixes the samples of a batch: {wrong.message}"
             )
     return free

@@ -27,7 +27,7 @@ from xoptim import save
 from xoptim.cli.findings import CHECKS, Finding, annotation, sarif
 from xoptim.targets import Placement, PlacementError
 from xoptim.verification import ProviderUnavailable
-from xoptim.verification.plugins import Plugin
+from xoptim.verification.runs.plugins import Plugin
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
 

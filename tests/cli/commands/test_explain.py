@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.command import TRANSPOSES, Xopt, files, write
 from tests.dialects.rules import pair
-from xoptim.verification.plugins import Plugin
+from xoptim.verification.runs.plugins import Plugin
 
 _ROOTS = (
     "float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = "

@@ -17,7 +17,7 @@ from xoptim import ModelError
 from xoptim.targets import Placement, PlacementError
 from xoptim.targets.verifying import TargetCheck
 from xoptim.verification import ProviderUnavailable
-from xoptim.verification.plugins import Plugin
+from xoptim.verification.runs.plugins import Plugin
 
 FIXED = "agraph (float[2,4] x) => (float[2,4] y) { t = Ceil(x) y = Relu(t) }"
 ERF = "agraph (float[2,4] x) => (float[2,4] y) { t = Erf(x) y = Relu(t) }"

@@ -13,7 +13,7 @@ from tests.plugged import CRASH, fake_package, needs
 from tests.support import parse
 from xoptim.targets import Failing, PlacedNode, Placement
 from xoptim.verification import ProviderUnavailable
-from xoptim.verification.plugins import Plugin
+from xoptim.verification.runs.plugins import Plugin
 
 MIXED = """agraph (float[n,4] x) => (float[n,4] y, int64[2] s) {
     t = com.microsoft.Gelu(x) y = Relu(t) s = Shape(x)

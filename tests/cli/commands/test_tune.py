@@ -57,7 +57,9 @@ def test_the_clock(xopt: Xopt) -> None:
 
 
 def test_a_model_at_which_an_optimization_ends_the_process(xopt: Xopt) -> None:
-    """Without the settings that `xoptim.verification.fatal` makes safe, onnxruntime ends pytest."""
+    """Without the settings that `xoptim.verification.runs.fatal` makes safe, onnxruntime ends
+    pytest.
+    """
     onnx.save(parse(PRODUCT, 13), "half.onnx")
     found = xopt("tune", "half.onnx", *QUICK, "--dim", "t=2", "--dim", "b=3", "--json").json
     assert "NchwcTransformer" in found["settings"]["disabled_optimizers"]

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.command import RELU, Xopt, write
 from tests.plugged import needs
 from xoptim.targets.verifying import TargetCheck
-from xoptim.verification.plugins import Plugin
+from xoptim.verification.runs.plugins import Plugin
 
 FIXED = "agraph (float[2,4] x) => (float[2,4] y) { t = Abs(x) u = Neg(t) y = Relu(u) }"
 WRONG = FIXED.replace("Neg", "Identity")

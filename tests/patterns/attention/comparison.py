@@ -10,7 +10,8 @@ import onnx
 import onnxruntime
 
 from tests.patterns.attention.models import feeds_of
-from xoptim.verification.compare import ComparisonRules, compare_values
+from xoptim.verification.judging.compare import compare_values
+from xoptim.verification.options import ComparisonRules
 
 LEVELS: Final = (
     onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,

@@ -9,7 +9,8 @@ from tests.patterns.attention.forms import HEADS, KEYS, MASKS, QUERIES, SCORES
 from tests.patterns.attention.models import Form, model_of
 from tests.support import in_parts, parse, types
 from xoptim import optimize
-from xoptim.verification.compare import ComparisonRules, compare_values
+from xoptim.verification.judging.compare import compare_values
+from xoptim.verification.options import ComparisonRules
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,9 @@ from tests.patterns.attention.decoder import GROUPS, SIZE, WIDE, decoder
 from tests.patterns.attention.models import Form, model_of
 from tests.support import parse, types
 from xoptim import VerificationOptions, optimize
-from xoptim.verification.compare import ComparisonRules, compare_values
 from xoptim.verification.errors import ChoiceError
+from xoptim.verification.judging.compare import compare_values
+from xoptim.verification.options import ComparisonRules
 
 PATTERNS: Final = "default+onnxruntime+finite+genai"
 CHUNKS: Final = "b == 1 or n == 1 or p == 0"

@@ -14,6 +14,7 @@ import onnx
 from onnx import TensorProto
 
 from xoptim.facts import dtypes
+from xoptim.facts.advice import Advice
 from xoptim.facts.errors import UnstoppableError
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.protos import FUNCTIONS_SINCE, UNLISTED_SINCE, inner_graphs
@@ -177,8 +178,8 @@ class _Region:
             results = call.within(_LIMIT, _LIMIT + _PATIENCE)
         except (TimeoutError, NotEndingError):
             text = (
-                f"constants of the model cannot be computed within {_LIMIT:g} seconds; --no-fold "
-                "leaves them as they are"
+                f"constants of the model cannot be computed within {_LIMIT:g} seconds; "
+                f"{Advice('no-fold', reason='leaves them as they are')}"
             )
             raise UnstoppableError(text) from None
         return {name: to_numpy(value) for name, value in zip(self.outputs, results, strict=True)}

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import onnx
-from onnx.numpy_helper import to_array
 
-from xoptim.facts.attributes import AttributeReference, decode_attribute
+from xoptim.facts.attributes import AttributeReference
+from xoptim.facts.bodies import attributes_in_call, constant_array
 from xoptim.facts.schema import attribute_defaults, schema
 from xoptim.graph.node import Node
 from xoptim.operators.inference.types import info_to_type_proto
@@ -101,30 +100,19 @@ def _names_of_formals(node: Node, body: onnx.FunctionProto, scratch: Scratch) ->
 
 def _attributes(node: onnx.NodeProto, values: dict[str, Any]) -> dict[str, Any]:
     """The attributes of a node of the function; references are replaced by ``values``."""
-    attributes: dict[str, Any] = {}
-    for proto in node.attribute:
-        value = decode_attribute(proto)
-        if isinstance(value, AttributeReference):
-            value = values.get(value.name)
+    attributes = attributes_in_call(node, values.get)
+    for value in attributes.values():
         if isinstance(value, AttributeReference):
             raise Refused(f"the value of {value.name} is given by the caller of the local function")
         if isinstance(value, onnx.GraphProto):
             raise Refused("the function that defines it has subgraphs")
-        if value is not None:
-            attributes[proto.name] = value
     return attributes
 
 
 def _constant(scratch: Scratch, hint: str, attributes: dict[str, Any]) -> str:
     """The name of the value of a Constant."""
-    (kind, value), *_ = attributes.items()
-    if kind == "value":
-        array = to_array(value)
-    elif kind.startswith("value_float"):
-        array = np.array(value, np.float32)
-    elif kind.startswith("value_int"):
-        array = np.array(value, np.int64)
-    else:
+    array = constant_array(attributes)
+    if array is None or array.dtype.kind in "OSU":
         raise Refused("the function that defines it has constants other than numbers")
     name = scratch.new_name(hint)
     scratch.constants[name] = array

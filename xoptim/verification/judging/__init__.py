@@ -1,0 +1,1 @@
+"""Judges results: comparison, the arbiter in float64, noise, and the report."""
