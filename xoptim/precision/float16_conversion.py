@@ -40,7 +40,7 @@ from xoptim.precision.options import FLOAT16_COMPUTE_TAG, PrecisionOptions
 from xoptim.precision.plan import QuantizationPlan
 from xoptim.precision.preprocessing import with_least_opset
 from xoptim.precision.reference import FloatReference
-from xoptim.precision.samples import Samples, samples_for
+from xoptim.precision.samples import Samples, samples_to_search
 from xoptim.precision.schemes import quantization_patterns
 from xoptim.verification.errors import NothingToQuantizeError
 from xoptim.verification.session import Port, Value
@@ -171,7 +171,7 @@ def _samples(
     how.on_step("looking for values to measure on")
     if reference is not None:
         return reference.samples
-    return samples_for(model, folder, precision, how.checks)
+    return samples_to_search(model, folder, precision, how.checks)
 
 
 def _is_slower(

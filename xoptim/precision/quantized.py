@@ -64,6 +64,13 @@ class Quantized(JsonResult):
         "target tolerance metric",
         member("error", description="error of `slice` on all samples, as a fraction."),
         "slice=worst_name",
+        member(
+            "scale",
+            description="typical size of `slice`: the median over the samples of its largest "
+            "magnitude (metric `largest`) or of its root mean square (`rms`). `error` is the size "
+            "of the difference on a sample, divided by the size of the float32 values there or by "
+            "`scale`, whichever is larger. 0 for other metrics, and with fewer than three samples.",
+        ),
         "samples=samples.count",
         member(
             "are_samples_random=samples.are_random", description="whether the samples are random."
@@ -136,6 +143,11 @@ class Quantized(JsonResult):
     def error(self) -> AnyFloat:
         """The error of the slice `worst`, as a fraction."""
         return 0.0 if self.worst is None else self.worst.error
+
+    @property
+    def scale(self) -> AnyFloat:
+        """The typical size of the slice `worst`; see `OutputSlice.typical`."""
+        return 0.0 if self.worst is None else self.worst.typical
 
     @property
     def worst_name(self) -> str:

@@ -31,7 +31,7 @@ from xoptim.precision.measured import UNMEASURED, Measured, OperatorCost
 from xoptim.precision.options import STATIC_NEEDS_SAMPLES, Goal, PrecisionOptions, Scheme
 from xoptim.precision.preprocessing import GELU_OPSET, Preprocessed, Preprocessor, with_least_opset
 from xoptim.precision.reference import Errors
-from xoptim.precision.samples import Samples, samples_for
+from xoptim.precision.samples import Samples, samples_to_search
 from xoptim.precision.scaled_errors import coarsest, scaled_errors
 from xoptim.precision.schemes import (
     block_scaling_patterns,
@@ -210,7 +210,7 @@ def _samples(
 ) -> Samples:
     """The values to measure on; raises `ChoiceError` where static scales have none."""
     how.on_step("looking for values to measure on")
-    samples = samples_for(model, verified.base_dir, precision, how.checks)
+    samples = samples_to_search(model, verified.base_dir, precision, how.checks)
     if precision.static and samples.are_random:
         raise ChoiceError(STATIC_NEEDS_SAMPLES)
     return samples

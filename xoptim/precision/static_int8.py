@@ -28,7 +28,7 @@ from xoptim.precision.quantize_static import MARGIN, WIDE, WIDTHS, quantize_stat
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.record import record
 from xoptim.precision.reference import Errors, FloatReference, SliceError, largest_errors
-from xoptim.precision.samples import Samples, samples_for
+from xoptim.precision.samples import Samples, samples_for, samples_to_search
 from xoptim.precision.stack_traces import remove_stack_traces
 from xoptim.preparation.ports import names_apart
 from xoptim.targets.fitting import name_nodes
@@ -141,7 +141,7 @@ def _searched(
         return Quantized(verified, (), precision, reason=_TOO_LARGE)
     how.on_step("looking for values to measure on")
     try:
-        samples = samples_for(model, None, precision, how.checks)
+        samples = samples_to_search(model, None, precision, how.checks)
     except NothingToQuantizeError as error:
         return Quantized(verified, (), precision, reason=str(error))
     extra_feeds = _extra_feeds(model, samples, how, precision)
