@@ -18,6 +18,7 @@ from xoptim.precision.large_constants import float32_bytes, large_constants
 from xoptim.precision.metrics import metric_name
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.reference import SliceError
+from xoptim.precision.routing import Routing, routing_text
 from xoptim.precision.samples import Samples
 from xoptim.verification.report import VerificationReport
 
@@ -51,6 +52,7 @@ class Quantized(JsonResult):
         target: name of the target for which the scheme was chosen; empty where a user chose it.
         cpu: CPUs on which integers are exact; see `OptimizationOptions.cpu`.
         ended_by_budget: whether the search ended with its budget.
+        routing: how often quantization changes what nodes choose inside the model, such as experts.
     """
 
     __json__ = JsonForm(
@@ -75,7 +77,8 @@ class Quantized(JsonResult):
         member(
             "are_samples_random=samples.are_random", description="whether the samples are random."
         ),
-        "reason seconds float32_bytes operators=choices activations verification=comparisons",
+        "reason seconds float32_bytes operators=choices activations routing",
+        "verification=comparisons",
     )
     verified: VerifiedModel
     # The fake-quantized model computes the same quantized numbers in float32
@@ -97,6 +100,7 @@ class Quantized(JsonResult):
     target: str = ""
     cpu: Cpu = "any"
     ended_by_budget: bool = False
+    routing: Sequence[Routing] = ()
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -202,6 +206,13 @@ class Quantized(JsonResult):
         if self.cpu == "any" or not self.operators or self.in_float16:
             return ""
         return "; on x86 CPUs without VNNI, sums may saturate (--cpu vnni)"
+
+    @property
+    def routing_text(self) -> str:
+        """How often quantization changes a choice inside the model, and what keeps the choice;
+        empty where it hardly does.
+        """
+        return routing_text(self.routing)
 
     @property
     def heading(self) -> str:
