@@ -63,6 +63,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "budget",
     ),
     "Weights of 2 to 8 bits": ("bits", "block_size"),
+    "Mixtures of experts": ("exact_routing",),
     "Graph": ("no_fold", "inline", "outline", "max_growth"),
     "Batch": ("jobs", "timeout", "memory", "resume", "scheduler"),
     "Checks": (

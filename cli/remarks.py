@@ -205,6 +205,8 @@ def _precision_details(quantized: Quantized) -> Iterator[str]:
         yield f"random inputs were used; {advice}"
     if quantized.samples.are_few:
         yield "few samples: on other data, the error can be larger; give 10 or more"
+    if quantized.routing_text:
+        yield quantized.routing_text
 
 
 def told_reports(reports: Sequence[VerificationReport]) -> list[VerificationReport]:

@@ -11,7 +11,7 @@ import pytest
 
 import xoptim
 from tests.meta.sources import Source, in_one_process, sources
-from xoptim.api import preparing
+from xoptim.api import pairing
 from xoptim.cli.commands import COMMANDS
 from xoptim.facts.advice import _ARGUMENTS as ARGUMENTS, _SHARED as SHARED
 
@@ -104,7 +104,7 @@ def test_options_exist() -> None:
     assert {SHARED.get(option, option) for option in {*advised, *ARGUMENTS}} <= words
 
 
-OWNERS: dict[str, Any] = {"prepare": xoptim.Preparation, "pair": preparing.pair}
+OWNERS: dict[str, Any] = {"prepare": xoptim.Preparation, "pair": pairing.pair}
 """Functions that are not public, and those whose arguments are the fields of a class."""
 
 

@@ -1,9 +1,12 @@
 """Errors of outputs."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from xoptim.precision.metrics import Metric, error, is_measurable
+from xoptim.verification.errors import ChoiceError
 from xoptim.verification.runs.session import Value
 
 EXPECTED = np.array([[1.0, -4.0, 2.0], [0.0, 3.0, 1.0]], np.float32)
@@ -68,3 +71,17 @@ def test_outputs_with_an_element(value: Value) -> None:
 )
 def test_other_outputs(expected: np.ndarray, actual: np.ndarray, found: float) -> None:
     assert error("largest", [expected], [actual]) == found
+
+
+@pytest.mark.parametrize("result", ["0.01", "large", None, [0.01], np.zeros(2)])
+def test_a_function_that_returns_no_number_is_named(result: object) -> None:
+    def own_metric(expected: np.ndarray, actual: np.ndarray) -> float:
+        return result  # type: ignore[return-value]
+
+    with pytest.raises(ChoiceError, match=r"own_metric returned .*; return the error as"):
+        error(own_metric, [EXPECTED], [EXPECTED])
+
+
+@pytest.mark.parametrize("result", [0.25, np.float32(0.25), np.array(0.25), Fraction(1, 4)])
+def test_a_function_may_return_any_number(result: float) -> None:
+    assert error(lambda expected, actual: result, [EXPECTED], [EXPECTED]) == 0.25

@@ -148,7 +148,7 @@ def test_each_slice_has_its_error() -> None:
     dark = expected.copy()
     dark[:, 4:] = 0
     error = slices.errors("largest", [dark], [dark + np.float32(0.01)])[1]
-    assert error == pytest.approx(0.01 / slices.slices[1].scale, rel=1e-3)
+    assert error == pytest.approx(0.01 / slices.slices[1].largest, rel=1e-3)
     swapped = expected.copy()
     swapped[:, 4] = 0.4
     assert slices.errors("choice", [expected], [swapped]) == (0.0, 1.0)
@@ -176,3 +176,43 @@ def test_boxes_and_scores_keep_the_tolerance(layout: Layout, scheme: str, tolera
         pairs = zip(parts_of(layout, expected), parts_of(layout, actual), strict=True)
         errors = [np.abs(b - a).max() / np.abs(a).max() for a, b in pairs]
         assert max(errors) <= 1.6 * tolerance
+
+
+def sized(*sizes: float, metric: ErrorMetric = "largest") -> OutputSlices:
+    """The only slice of an output that has these sizes on samples."""
+    arrays = [np.full((1, 2), size, np.float32) for size in sizes]
+    return OutputSlices.find(["y"], {}, [[array] for array in arrays], metric)
+
+
+@pytest.mark.parametrize("metric", ["largest", "rms"])
+def test_a_small_sample_is_measured_by_the_typical_size(metric: ErrorMetric) -> None:
+    slices = sized(0.1, 2.0, 4.0, 90.0, metric=metric)
+    assert slices.slices[0].typical == 2.0, "an outlier does not move the lower median"
+    for size, divisor in ((0.0, 2.0), (0.1, 2.0), (4.0, 4.0)):
+        expected = np.full((1, 2), size, np.float32)
+        actual = expected + np.float32(0.2)
+        assert slices.errors(metric, [expected], [actual])[0] == pytest.approx(0.2 / divisor)
+
+
+@pytest.mark.parametrize("sizes", [(0.1,), (0.1, 90.0), (0.1, 0.1, 90.0)])
+def test_few_samples_or_one_outlier_do_not_make_errors_smaller(sizes: tuple[float, ...]) -> None:
+    expected = np.full((1, 2), 0.1, np.float32)
+    error = sized(*sizes).errors("largest", [expected], [expected + np.float32(0.01)])[0]
+    assert error == pytest.approx(0.1)
+
+
+def test_metrics_without_a_size_have_no_typical_one() -> None:
+    for metric in ("choice", "cosine", lambda expected, actual: 0.0):
+        assert sized(1.0, 2.0, 3.0, metric=metric).slices[0].typical == 0.0
+
+
+def test_an_output_that_is_usually_zero_has_no_typical_size() -> None:
+    expected = np.zeros((1, 2), np.float32)
+    error = sized(0.0, 0.0, 5.0).errors("largest", [expected], [expected + np.float32(0.01)])[0]
+    assert error == 1.0
+
+
+def test_numbers_that_are_not_finite_have_no_size() -> None:
+    arrays = [np.array([[1.0, value]], np.float32) for value in (np.inf, np.nan, 1.0)]
+    slices = OutputSlices.find(["y"], {}, [[array] for array in arrays], "largest")
+    assert slices.slices[0].typical == 1.0

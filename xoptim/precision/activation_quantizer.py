@@ -22,6 +22,7 @@ from xoptim.precision.measured import Measured
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.preprocessing import Preprocessed
 from xoptim.precision.reference import Errors, FloatReference
+from xoptim.precision.routing import values_before_routers
 from xoptim.precision.symmetric import symmetric_ranges
 from xoptim.preparation.ports import defined_names
 from xoptim.system.machine import release_memory
@@ -68,6 +69,12 @@ class ActivationQuantizer:
         return {name: scale for name, scale in scales if scale is not None}
 
     @cached_property
+    def _kept(self) -> set[str]:
+        """The activations that stay in float32 because they determine what the model chooses."""
+        is_exact = self._precision.exact_routing
+        return values_before_routers(self._ready.model) if is_exact else set()
+
+    @cached_property
     def activations(self) -> Activations:
         """The activations that can be quantized."""
         return find_activations(self._ready.model, self.scales.keys())
@@ -85,7 +92,7 @@ class ActivationQuantizer:
             weighted: the results of all operators with quantized weights.
         """
         quantized = _already_quantized(model, self.activations)
-        names = self.activations.copies.keys() - quantized
+        names = self.activations.copies.keys() - quantized - self._kept
         useful = sorted(self.activations.useful(names, quantized, weighted))
         if not useful or self._budget.is_over():
             return ()

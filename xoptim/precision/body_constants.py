@@ -1,5 +1,6 @@
 """Float16 storage of the constants that bodies of If, Loop and Scan read."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import onnx
@@ -17,9 +18,12 @@ class BodyConstants:
     Args:
         model: the model, in which each value has its own name.
         folder: of its external data.
+        kept: names of constants that stay as they are.
     """
 
-    def __init__(self, model: onnx.ModelProto, folder: Path | None) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, folder: Path | None, kept: Collection[str] = ()
+    ) -> None:
         bodies = (graph for node in every_node(model.graph.node) for graph in own_graphs(node))
         names = {name for graph in bodies for node in graph.node for name in node.input}
         self._folder = folder
@@ -27,7 +31,8 @@ class BodyConstants:
         self.candidates = [
             candidate
             for candidate in self._quantizer.candidates(())
-            if candidate.weights in names and candidate.bits < candidate.original_bits
+            if candidate.weights in names.difference(kept)
+            and candidate.bits < candidate.original_bits
         ]
 
     def stored(

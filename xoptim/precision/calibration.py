@@ -15,7 +15,7 @@ from xoptim.match.quantization import Observed, Range
 from xoptim.operators.registry import Trait, operators_with
 from xoptim.precision.channels import ChannelStatistics, channel_axes
 from xoptim.precision.options import Calibration
-from xoptim.verification.runs.session import Session, Value
+from xoptim.verification.runs.session import Port, Session, Value
 from xoptim.verification.runs.session_settings import SessionSettings
 
 _calibrate = lazy_module("onnxruntime.quantization.calibrate")
@@ -53,6 +53,11 @@ class Probe:
         probe.CopyFrom(model)
         probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in results)
         self._session = Session(probe, replace(settings, level="off"), base_dir=folder)
+
+    @property
+    def inputs(self) -> Sequence[Port]:
+        """The inputs of the model."""
+        return self._session.inputs
 
     def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         """The results, all outputs, and the values of the inputs."""

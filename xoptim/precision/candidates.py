@@ -79,6 +79,10 @@ class Candidate:
         """Identifies the candidate."""
         return self.result, self.pattern
 
+    def touches(self, values: Collection[str]) -> bool:
+        """Whether its result or its weights are among some values."""
+        return self.result in values or self.weights in values
+
     @property
     def is_independent(self) -> bool:
         """Whether it is chosen on its own, and not quantized because others are."""

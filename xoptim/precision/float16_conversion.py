@@ -40,7 +40,8 @@ from xoptim.precision.options import FLOAT16_COMPUTE_TAG, PrecisionOptions
 from xoptim.precision.plan import QuantizationPlan
 from xoptim.precision.preprocessing import with_least_opset
 from xoptim.precision.reference import FloatReference
-from xoptim.precision.samples import Samples, samples_for
+from xoptim.precision.routing import values_before_routers
+from xoptim.precision.samples import Samples, samples_to_search
 from xoptim.precision.schemes import quantization_patterns
 from xoptim.verification.errors import NothingToQuantizeError
 from xoptim.verification.runs.session import Port, Value
@@ -117,7 +118,7 @@ def float16_plan(
     settings = replace(how.checks.settings, level="all")
     how.on_step("measuring the error in float16")
     operators = _float16_candidates(model, folder, patterns, samples, precision, settings)
-    constants = BodyConstants(model, folder)
+    constants = BodyConstants(model, folder, _kept(model, precision))
     if not operators.first and not constants.candidates:
         raise NothingToQuantizeError(operators.inner or _NOTHING)
     reference = reference or FloatReference.of(model, folder, samples, precision, settings)
@@ -152,13 +153,19 @@ def _float16_candidates(
     _, applied = fake_quantized(model, folder, patterns, None, KERNEL_PROVIDER, observed)
     nodes = [node for node in model.graph.node if first_result(node) in applied]
     first = {*map(first_result, nodes)} if precision.everywhere else region(model, nodes, work)
+    kept = _kept(model, precision)
     candidates = [
         Candidate(name, node.name, applied[name], node.op_type, (0, 0))
         for node in nodes
-        if (name := first_result(node))
+        if (name := first_result(node)) and name not in kept
     ]
     inner = inner_work(model, applied, work)
-    return _Float16Candidates(model, folder, patterns, candidates, first, observed, inner)
+    return _Float16Candidates(model, folder, patterns, candidates, first - kept, observed, inner)
+
+
+def _kept(model: onnx.ModelProto, precision: PrecisionOptions) -> set[str]:
+    """The values that stay in float32 because they determine what the model chooses."""
+    return values_before_routers(model) if precision.exact_routing else set()
 
 
 def _samples(
@@ -171,7 +178,7 @@ def _samples(
     how.on_step("looking for values to measure on")
     if reference is not None:
         return reference.samples
-    return samples_for(model, folder, precision, how.checks)
+    return samples_to_search(model, folder, precision, how.checks)
 
 
 def _is_slower(

@@ -1,12 +1,15 @@
 """Errors of outputs, each as a fraction."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, SupportsFloat, TypeAlias
 
 import numpy as np
 
 from xoptim.facts.dtypes import element_type, is_float
+from xoptim.facts.words import abridged
+from xoptim.verification.errors import ChoiceError
 from xoptim.verification.runs.session import Value
 
 Metric: TypeAlias = Literal["largest", "rms", "choice", "cosine"]
@@ -17,14 +20,12 @@ the error as a fraction.
 ErrorMetric: TypeAlias = Metric | MetricFunction
 
 
-def _largest(expected: np.ndarray, actual: np.ndarray) -> float:
-    return _ratio(np.max(np.abs(actual - expected)), np.max(np.abs(expected)))
+def _magnitude(value: np.ndarray) -> float:
+    return float(np.max(np.abs(value), initial=0.0))
 
 
-def _rms(expected: np.ndarray, actual: np.ndarray) -> float:
-    return _ratio(
-        np.sqrt(np.mean(np.square(actual - expected))), np.sqrt(np.mean(np.square(expected)))
-    )
+def _root_mean_square(value: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.square(value)))) if value.size else 0.0
 
 
 def _choice(expected: np.ndarray, actual: np.ndarray) -> float:
@@ -41,16 +42,38 @@ def _cosine(expected: np.ndarray, actual: np.ndarray) -> float:
     return float(max(0.0, 1 - np.vdot(expected, actual) / sizes))
 
 
-def _ratio(difference: np.floating, size: np.floating) -> float:
-    return float(difference / size) if size else float(difference > 0)
+_SIZES: Final[Mapping[Metric, Callable[[np.ndarray], float]]] = {
+    "largest": _magnitude,
+    "rms": _root_mean_square,
+}
+"""The size of an array, for the metrics that divide the size of the difference by it."""
+
+
+def _relative(
+    size: Callable[[np.ndarray], float], expected: np.ndarray, actual: np.ndarray, typical: float
+) -> float:
+    """The size of the difference over that of the expected numbers, or over ``typical`` where that
+    is larger.
+    """
+    difference, divisor = size(actual - expected), max(size(expected), typical)
+    return difference / divisor if divisor else float(difference > 0)
 
 
 METRICS: Final[Mapping[Metric, MetricFunction]] = {
-    "largest": _largest,
-    "rms": _rms,
+    **{name: partial(_relative, size, typical=0.0) for name, size in _SIZES.items()},
     "choice": _choice,
     "cosine": _cosine,
 }
+
+
+def size_by(metric: ErrorMetric, value: np.ndarray) -> float:
+    """The size by which a metric divides differences: the largest magnitude, or the root mean
+    square; 0 for other metrics. Numbers that are not finite count as 0.
+    """
+    size = _SIZES.get(metric) if isinstance(metric, str) else None
+    if size is None or not holds_floats(value):
+        return 0.0
+    return size(np.where(np.isfinite(value), value, 0).astype(np.float64))
 
 
 def metric_name(metric: ErrorMetric) -> str:
@@ -73,25 +96,17 @@ def error(metric: ErrorMetric, expected: Iterable[Value], actual: Iterable[Value
 
 
 def error_of_value(
-    metric: ErrorMetric, expected: Value, actual: Value, scale: float = 0.0
+    metric: ErrorMetric, expected: Value, actual: Value, typical: float = 0.0
 ) -> float:
     """The error of one output, or of a slice of it; see `error`.
 
-    Where all expected numbers are 0, a metric given by its name takes ``scale`` for their largest
-    magnitude, if ``scale`` is not 0.
+    The metrics ``largest`` and ``rms`` divide by ``typical``, the size of the output on other
+    samples, where that is larger than the size of the expected numbers; see `size_by`.
     """
-    measure = METRICS[metric] if isinstance(metric, str) else metric
-    if scale and metric != "choice" and isinstance(metric, str) and _is_zero(expected):
-        measure = partial(_of_scale, scale)
-    return _error(measure, expected, actual)
-
-
-def _is_zero(value: Value) -> bool:
-    return isinstance(value, np.ndarray) and holds_floats(value) and not value.any()
-
-
-def _of_scale(scale: float, expected: np.ndarray, actual: np.ndarray) -> float:
-    return float(np.max(np.abs(actual - expected)) / scale)
+    size = _SIZES.get(metric) if isinstance(metric, str) else None
+    if size is not None:
+        return _error(partial(_relative, size, typical=typical), expected, actual)
+    return _error(METRICS[metric] if isinstance(metric, str) else metric, expected, actual)
 
 
 def is_measurable(values: Iterable[Value]) -> bool:
@@ -133,5 +148,16 @@ def _error(measure: MetricFunction, expected: Value, actual: Value) -> float:
     a, b = (np.where(finite, values, 0).astype(np.float64) for values in (expected, actual))
     if not np.isfinite(b).all():
         return np.inf
-    fraction = float(measure(a, b))
+    fraction = _as_number(measure(a, b), measure)
     return np.inf if np.isnan(fraction) else fraction
+
+
+def _as_number(value: object, measure: MetricFunction) -> float:
+    """What a metric returned; raises `ChoiceError` if that is not a number, such as a text."""
+    with suppress(TypeError, ValueError):
+        if isinstance(value, SupportsFloat):  # a text has no __float__
+            return float(value)
+    raise ChoiceError(
+        f"the metric {metric_name(measure)} returned {abridged(repr(value))}, which is not a "
+        "number; return the error as a fraction, such as 0.01"
+    )

@@ -31,6 +31,7 @@ from xoptim.precision.preprocessing import RESIZE_WITH_AXES, with_least_opset
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.record import record
 from xoptim.precision.reference import FloatReference, largest_errors
+from xoptim.precision.routing import routings
 from xoptim.precision.schemes import computing_patterns, integer_patterns
 from xoptim.precision.sensitivity import analyze_sensitivity
 from xoptim.precision.sources import with_samples
@@ -103,7 +104,18 @@ def quantize(
         floats = _in_float32(verified, options, how)
         reason = "no operator was chosen" if budget.ended_search else _unfit(result)
         result = replace(result, verified=floats, comparisons=(), worst=None, reason=reason)
+    result = with_routing(result, verified, how)
     return replace(result, seconds=perf_counter() - start, ended_by_budget=budget.ended_search)
+
+
+def with_routing(result: Quantized, original: VerifiedModel, how: VerifyPlan) -> Quantized:
+    """A result with the share of choices that quantization changes inside the model."""
+    if result.reason or result.fault:
+        return result
+    models = [(model.proto, model.base_dir) for model in (original, result.verified)]
+    how.on_step("comparing choices inside the model")
+    routing = routings(models, result.samples.feeds, how.checks.settings)
+    return replace(result, routing=routing)
 
 
 def _weights_for_float16(

@@ -19,6 +19,7 @@ from xoptim.precision.large_constants import float32_bytes, large_constants
 from xoptim.precision.metrics import metric_name
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.reference import SliceError
+from xoptim.precision.routing import Routing, routing_text
 from xoptim.precision.samples import Samples
 from xoptim.verification.judging.report import VerificationReport
 
@@ -52,6 +53,7 @@ class Quantized(JsonResult):
         target: name of the target for which the scheme was chosen; empty where a user chose it.
         cpu: CPUs on which integers are exact; see `OptimizationOptions.cpu`.
         ended_by_budget: whether the search ended with its budget.
+        routing: how often quantization changes what nodes choose inside the model, such as experts.
     """
 
     __json__ = JsonForm(
@@ -65,11 +67,19 @@ class Quantized(JsonResult):
         "target tolerance metric",
         member("error", description="error of `slice` on all samples, as a fraction."),
         "slice=worst_name",
+        member(
+            "scale",
+            description="typical size of `slice`: the median over the samples of its largest "
+            "magnitude (metric `largest`) or of its root mean square (`rms`). `error` is the size "
+            "of the difference on a sample, divided by the size of the float32 values there or by "
+            "`scale`, whichever is larger. 0 for other metrics, and with fewer than three samples.",
+        ),
         "samples=samples.count",
         member(
             "are_samples_random=samples.are_random", description="whether the samples are random."
         ),
-        "reason seconds float32_bytes operators=choices activations verification=comparisons",
+        "reason seconds float32_bytes operators=choices activations routing",
+        "verification=comparisons",
     )
     verified: VerifiedModel
     # The fake-quantized model computes the same quantized numbers in float32
@@ -91,6 +101,7 @@ class Quantized(JsonResult):
     target: str = ""
     cpu: Cpu = "any"
     ended_by_budget: bool = False
+    routing: Sequence[Routing] = ()
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -137,6 +148,11 @@ class Quantized(JsonResult):
     def error(self) -> AnyFloat:
         """The error of the slice `worst`, as a fraction."""
         return 0.0 if self.worst is None else self.worst.error
+
+    @property
+    def scale(self) -> AnyFloat:
+        """The typical size of the slice `worst`; see `OutputSlice.typical`."""
+        return 0.0 if self.worst is None else self.worst.typical
 
     @property
     def worst_name(self) -> str:
@@ -191,6 +207,13 @@ class Quantized(JsonResult):
         if self.cpu == "any" or not self.operators or self.in_float16:
             return ""
         return f"; on x86 CPUs without VNNI, sums may saturate ({Advice('cpu', 'vnni')})"
+
+    @property
+    def routing_text(self) -> str:
+        """How often quantization changes a choice inside the model, and what keeps the choice;
+        empty where it hardly does.
+        """
+        return routing_text(self.routing)
 
     @property
     def heading(self) -> str:

@@ -26,6 +26,7 @@ class SliceError(NamedTuple):
     error: float
     tolerance: float
     is_only: bool = True  # the model has no other slice
+    typical: float = 0.0  # see `OutputSlice`
 
 
 Errors: TypeAlias = tuple[float, ...]
@@ -141,7 +142,8 @@ class FloatReference:
         index = max(range(len(errors)), key=lambda position: errors[position])
         tolerance = self.precision.tolerance / factors[index]
         error = errors[index] / factors[index]
-        return SliceError(str(parts[index]), error, tolerance, len(parts) == 1)
+        part = parts[index]
+        return SliceError(str(part), error, tolerance, len(parts) == 1, part.typical)
 
     def _factors(self) -> list[float]:
         """The general tolerance over the tolerance of each slice."""

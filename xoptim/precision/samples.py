@@ -5,10 +5,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import onnx
 
 from xoptim.facts.advice import Advice
-from xoptim.precision.metrics import is_measurable
+from xoptim.precision.metrics import holds_floats, is_measurable
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.sources import sample_name
 from xoptim.verification.errors import FeedError, NothingToQuantizeError, RunError
@@ -141,6 +142,41 @@ def samples_for(
         else {}
     )
     return Samples([run.feeds for run in runs], are_random, typical)
+
+
+def samples_to_search(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    options: PrecisionOptions,
+    checks: VerificationOptions,
+) -> Samples:
+    """The samples on which to choose what is quantized; see `samples_for`.
+
+    Samples in which all inputs are 0 come last: what multiplies 0 has no error there, whatever its
+    weights are, and the first samples serve to choose.
+
+    Raises:
+        NothingToQuantizeError: all inputs are 0 in all samples.
+        ChoiceError, RunError, FeedError: see `samples_for`.
+    """
+    samples = samples_for(model, folder, options, checks)
+    ordered = sorted(samples.feeds, key=_is_zero)
+    if _is_zero(ordered[0]):
+        raise NothingToQuantizeError(
+            "all inputs are 0 in the samples, so they do not show the error of quantization; give "
+            f"other samples with {Advice('samples')}"
+        )
+    return replace(samples, feeds=ordered)
+
+
+def _is_zero(feeds: Mapping[str, Value]) -> bool:
+    """Whether all numbers of a sample are 0, some of them floating-point numbers."""
+    arrays = [value for value in feeds.values() if isinstance(value, np.ndarray)]
+    return (
+        len(arrays) == len(feeds)
+        and any(map(holds_floats, arrays))
+        and all(array.dtype.kind not in "OSU" and not array.any() for array in arrays)
+    )
 
 
 def _run(

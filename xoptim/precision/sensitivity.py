@@ -1,7 +1,7 @@
 """Sensitivity analysis: the error that each candidate adds alone, and the time that it saves."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,8 @@ from xoptim.precision.measured import UNMEASURED, Measured, OperatorCost
 from xoptim.precision.options import Goal, PrecisionOptions, Scheme, samples_needed
 from xoptim.precision.preprocessing import GELU_OPSET, Preprocessed, Preprocessor, with_least_opset
 from xoptim.precision.reference import Errors
-from xoptim.precision.samples import Samples, samples_for
+from xoptim.precision.routing import ALL_ROUTING, values_before_routers
+from xoptim.precision.samples import Samples, samples_to_search
 from xoptim.precision.scaled_errors import coarsest, scaled_errors
 from xoptim.precision.schemes import (
     block_scaling_patterns,
@@ -42,6 +43,7 @@ from xoptim.precision.schemes import (
     schemes_that_save_time,
     storing_patterns,
 )
+from xoptim.precision.subgraphs import ResultSubgraph
 from xoptim.precision.switched_session import SwitchedSession
 from xoptim.precision.symmetric import symmetric_ranges
 from xoptim.precision.times import measure_costs
@@ -151,13 +153,13 @@ def analyze_sensitivity(
     settings = preprocessor.settings
     ready = _prepared(model, verified.base_dir, preprocessor, patterns, precision, options)
     model, folder = ready.model, ready.folder
-    operators, subgraphs = find_candidates(
-        model, folder, everything, options.provider, ready.observed, cpu=options.cpu
-    )
+    kept = values_before_routers(model) if precision.exact_routing else set[str]()
+    operators, subgraphs = _operators(ready, everything, options, kept)
     weight_only = WeightOnlyQuantizer(model, folder, storing)
-    constants = _constants(weight_only, operators, precision, goal)
+    constants = _constants(weight_only, operators, kept, precision, goal)
     if all(candidate.reads for candidate in (*operators, *constants)):
-        raise NothingToQuantizeError(_nothing(model, precision.scheme, samples, patterns))
+        reason = ALL_ROUTING if kept else _nothing(model, precision.scheme, samples, patterns)
+        raise NothingToQuantizeError(reason)
     cost_args = model, folder, operators, subgraphs, samples.to_time, settings
     costs = measure_costs(*cost_args, how.on_step, budget)
     how.on_step("loading the model with quantized operators")
@@ -170,6 +172,20 @@ def analyze_sensitivity(
     return Sensitivity(
         ready, patterns, measured, constants, goal, session, weight_only, ranking, how.on_step
     )
+
+
+def _operators(
+    ready: Preprocessed,
+    patterns: Sequence[type[Rewrite]],
+    options: OptimizationOptions,
+    kept: Collection[str],
+) -> tuple[list[Candidate], dict[Form, ResultSubgraph]]:
+    """The operators that can be quantized, except those whose values stay as they are."""
+    operators, subgraphs = find_candidates(
+        ready.model, ready.folder, patterns, options.provider, ready.observed, cpu=options.cpu
+    )
+    operators = [operator for operator in operators if not operator.touches(kept)]
+    return operators, {operator.form: subgraphs[operator.form] for operator in operators}
 
 
 def _multiplications(operators: Iterable[Candidate], costs: Mapping[Form, OperatorCost]) -> int:
@@ -211,7 +227,7 @@ def _samples(
 ) -> Samples:
     """The values to measure on; raises `ChoiceError` where static scales have none."""
     how.on_step("looking for values to measure on")
-    samples = samples_for(model, verified.base_dir, precision, how.checks)
+    samples = samples_to_search(model, verified.base_dir, precision, how.checks)
     if precision.static and samples.are_random:
         raise ChoiceError(samples_needed())
     return samples
@@ -252,10 +268,13 @@ def _joins_gelu(precision: PrecisionOptions, options: OptimizationOptions) -> bo
 def _constants(
     weight_only: WeightOnlyQuantizer,
     operators: Sequence[Candidate],
+    kept: Collection[str],
     precision: PrecisionOptions,
     goal: Goal,
 ) -> list[Candidate]:
+    """The constants that can be stored, except those that stay as they are."""
     constants = weight_only.candidates(operators, keep_small=goal == "speed")
+    constants = [constant for constant in constants if not constant.touches(kept)]
     if precision.is_weight_only_float16:
         return _without_integers_of(operators, constants)
     return constants

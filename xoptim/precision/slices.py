@@ -9,13 +9,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median_low
 from typing import Final, TypeAlias
 
 import numpy as np
 import onnx
 
 from xoptim.precision.labels import Group, OriginReader, groups_along, joined_outputs
-from xoptim.precision.metrics import ErrorMetric, error_of_value, holds_floats
+from xoptim.precision.metrics import ErrorMetric, error_of_value, holds_floats, size_by
 from xoptim.system.machine import release_memory
 from xoptim.verification.errors import LoadError, RunError
 from xoptim.verification.runs.session import Value
@@ -24,6 +25,10 @@ from xoptim.verification.runs.session_settings import SessionSettings
 _MAX_SLICES: Final = 64  # of an output
 _MAX_CHANNELS: Final = 1024
 _MIN_ELEMENTS: Final = 32  # of a channel, so that its largest value tells its scale
+_MIN_SAMPLES: Final = 3
+"""With fewer samples, the lower median is the smallest size, and every error is relative to the
+size of its own sample.
+"""
 _SCALE_RATIO: Final = 10.0
 """Channels whose largest values differ by a larger factor are of different scales."""
 _STEP_RATIO: Final = math.sqrt(_SCALE_RATIO)
@@ -45,7 +50,11 @@ class OutputSlice:
         output: its name.
         axis: of the output, ``None`` for the whole output.
         indices: along the axis, for each length that it has.
-        scale: the largest magnitude on all samples.
+        typical: the size that errors are relative to where a sample is smaller: the median of the
+            sizes on all samples, the lower one of two; 0 with fewer than three samples, or where
+            the metric has no size.
+        largest: the largest size on all samples, which takes the place of ``typical`` on samples
+            without any number but 0 where half of the samples are such.
         rank: of the output.
         count: the least number of elements on a sample; 0 if it is no array.
     """
@@ -54,7 +63,8 @@ class OutputSlice:
     output: str
     axis: int | None = None
     indices: Mapping[int, Group] = field(default_factory=dict)
-    scale: float = 0.0
+    typical: float = 0.0
+    largest: float = 0.0
     rank: int = 0
     count: int = 0
 
@@ -69,6 +79,23 @@ class OutputSlice:
             span = slice(int(indices[0]), int(indices[-1]) + 1)
             return value[(slice(None),) * self.axis + (span,)]
         return np.take(value, indices, self.axis)
+
+    def measured(self, values: Sequence[np.ndarray], metric: ErrorMetric) -> OutputSlice:
+        """The slice with its sizes by a metric, and its number of elements.
+
+        Args:
+            values: of the output, on each sample; empty where it is no array.
+            metric: the error that is measured.
+        """
+        if not values:
+            return self
+        sizes = [size_by(metric, self.of(value)) for value in values]
+        return replace(
+            self,
+            typical=median_low(sizes) if len(sizes) >= _MIN_SAMPLES else 0.0,
+            largest=max(sizes) if self.axis is not None else 0.0,
+            count=min(self.of(value).size for value in values),
+        )
 
     def __str__(self) -> str:
         """The output, and the indices of the slice: ``scores, columns 4 to 83``."""
@@ -129,15 +156,10 @@ class OutputSlices:
             if is_sliced and not parts and metric != "choice":
                 parts = _channels(arrays)
             own_slices = [
-                OutputSlice(
-                    place, name, axis, indices, _scale(arrays, axis, indices), arrays[0].ndim
-                )
+                OutputSlice(place, name, axis, indices, rank=arrays[0].ndim)
                 for axis, indices in parts
             ] or [OutputSlice(place, name)]
-            slices += [
-                replace(part, count=min((part.of(array).size for array in arrays), default=0))
-                for part in own_slices
-            ]
+            slices += [part.measured(arrays, metric) for part in own_slices]
         return cls(slices)
 
     def errors(
@@ -153,13 +175,15 @@ class OutputSlices:
         self, part: OutputSlice, metric: ErrorMetric, expected: Value, actual: Value
     ) -> float:
         if (
-            part.axis is None
-            or not isinstance(expected, np.ndarray)
+            not isinstance(expected, np.ndarray)
             or not isinstance(actual, np.ndarray)
             or expected.shape != actual.shape
         ):
             return error_of_value(metric, expected, actual)
-        return error_of_value(metric, part.of(expected), part.of(actual), part.scale)
+        expected, actual, typical = part.of(expected), part.of(actual), part.typical
+        if not typical and not size_by(metric, expected):
+            typical = part.largest
+        return error_of_value(metric, expected, actual, typical)
 
 
 _Part: TypeAlias = tuple[int, dict[int, Group]]

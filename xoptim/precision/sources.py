@@ -31,8 +31,13 @@ class Sample(dict[str, Value]):
 
 def sample_name(index: int, sample: Mapping[str, Any]) -> str:
     """A sample in messages: by its file, else by its index."""
-    path = str(sample.path) if isinstance(sample, (Archive, Sample)) else ""
+    path = sample_path(sample)
     return f"sample {path!r}" if path else f"sample {index}"
+
+
+def sample_path(sample: Mapping[str, Any]) -> str:
+    """The file that a sample was read from; empty without one."""
+    return str(sample.path) if isinstance(sample, (Archive, Sample)) else ""
 
 
 def with_samples(options: PrecisionOptions, model: onnx.ModelProto) -> PrecisionOptions:

@@ -23,16 +23,16 @@ from xoptim.precision.fake_quantization import rewritten
 from xoptim.precision.metrics import METRICS
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.preprocessing import with_least_opset
-from xoptim.precision.quantize import joined, unchanged
+from xoptim.precision.quantize import joined, unchanged, with_routing
 from xoptim.precision.quantize_static import MARGIN, WIDE, WIDTHS, quantize_static, weights_of
 from xoptim.precision.quantized import Quantized
 from xoptim.precision.record import record
 from xoptim.precision.reference import Errors, FloatReference, SliceError, largest_errors
-from xoptim.precision.samples import Samples, samples_for
+from xoptim.precision.samples import Samples, samples_for, samples_to_search
 from xoptim.precision.stack_traces import remove_stack_traces
 from xoptim.preparation.ports import names_apart
 from xoptim.targets.fitting import name_nodes
-from xoptim.verification.errors import LoadError, NothingToQuantizeError, RunError
+from xoptim.verification.errors import ChoiceError, LoadError, NothingToQuantizeError, RunError
 from xoptim.verification.runs.protos import tensor_array
 from xoptim.verification.runs.session import Value
 from xoptim.verification.runs.session_settings import SessionSettings
@@ -121,8 +121,11 @@ def static_int8(
         ChoiceError: values do not fit the model.
         RunError, LoadError, FeedError: it does not run.
     """
+    if precision.exact_routing:
+        raise ChoiceError(f"exact routing computes in float32, which {options.target} does not")
     start, budget = perf_counter(), SearchBudget(precision.budget)
     quantized = _searched(verified, options, how, precision, widths, share, budget)
+    quantized = with_routing(quantized, verified, how)
     return replace(quantized, seconds=perf_counter() - start, ended_by_budget=budget.ended_search)
 
 
@@ -141,7 +144,7 @@ def _searched(
         return Quantized(verified, (), precision, reason=_TOO_LARGE)
     how.on_step("looking for values to measure on")
     try:
-        samples = samples_for(model, None, precision, how.checks)
+        samples = samples_to_search(model, None, precision, how.checks)
     except NothingToQuantizeError as error:
         return Quantized(verified, (), precision, reason=str(error))
     extra_feeds = _extra_feeds(model, samples, how, precision)

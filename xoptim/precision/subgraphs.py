@@ -53,7 +53,7 @@ def original_subgraph(
     """
     last, ends = makers[result], {*inputs}
     if not makers.keys().isdisjoint({*proto_reads(last)} - ends):  # rare: most are constants
-        ends = _with_sources(makers, ends)
+        ends = with_sources(makers, ends)
     nodes, stack = list[onnx.NodeProto](), [result]
     while stack:
         node = makers.get(stack.pop())
@@ -63,7 +63,7 @@ def original_subgraph(
     return ResultSubgraph(nodes[::-1], [])
 
 
-def _with_sources(makers: Mapping[str, onnx.NodeProto], names: Iterable[str]) -> set[str]:
+def with_sources(makers: Mapping[str, onnx.NodeProto], names: Iterable[str]) -> set[str]:
     """Some values, and all values from which they are computed."""
     sources, stack = set[str](), [*names]
     while stack:

@@ -9,13 +9,14 @@ from time import perf_counter
 import numpy as np
 
 from xoptim.precision.float16_io import with_float16_feeds
-from xoptim.precision.metrics import holds_floats, metric_name
+from xoptim.precision.metrics import holds_floats, metric_name, size_by
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.reference import Errors, FloatReference, largest_errors
 from xoptim.precision.samples import samples_for
 from xoptim.precision.slices import OutputSlice
-from xoptim.precision.sources import with_samples
+from xoptim.precision.sources import sample_path, with_samples
 from xoptim.verification.errors import FeedError, LoadError, NothingToQuantizeError, RunError
+from xoptim.verification.inputs.feeding import FeedSource
 from xoptim.verification.judging.compare import Comparison
 from xoptim.verification.judging.report import Cause, RunReport, Status, VerificationReport
 from xoptim.verification.options import VerificationOptions
@@ -86,7 +87,8 @@ def _judged(
 ) -> VerificationReport:
     """The verdict on a model that loads; raises `RunError` when it does not run."""
     samples, precision = reference.samples, reference.precision
-    source = "random" if samples.are_random else "given"
+    source: FeedSource = "random" if samples.are_random else "given"
+    names = [sample_path(sample) for sample in precision.samples] or [""] * samples.count
     runs, errors = list[RunReport](), list[Errors]()
     for index, feeds in enumerate(samples.feeds):
         start = perf_counter()
@@ -94,14 +96,16 @@ def _judged(
         seconds = perf_counter() - start
         errors.append(reference.errors(index, results))
         comparisons = _comparisons(reference, index, results, errors[-1])
-        runs.append(RunReport(source, {}, 0, 0.0, seconds, comparisons))
+        runs.append(RunReport(source, {}, 0, 0.0, seconds, comparisons, sample=names[index]))
     worst = reference.worst(largest_errors(errors))
-    kind = f"{metric_name(precision.metric)}, {samples.summary()}"
+    file = names[max(range(samples.count), key=lambda index: max(errors[index]))]
+    place = f", the largest on {file!r}" if file and samples.count > 1 else ""
+    kind = f"({metric_name(precision.metric)}, {samples.summary()}){place}"
     text = f"the error of {worst.name} is {worst.error:.2%}"
     if worst.error <= worst.tolerance:
-        note = f"{text}, at most {worst.tolerance:.2%} ({kind})"
+        note = f"{text}, at most {worst.tolerance:.2%} {kind}"
         return replace(_report(checks, "equal"), runs=tuple(runs), notes=(note,))
-    reason = f"{text}, more than {worst.tolerance:.2%} ({kind})"
+    reason = f"{text}, more than {worst.tolerance:.2%} {kind}"
     return replace(_report(checks, "different", reason), runs=tuple(runs))
 
 
@@ -117,11 +121,18 @@ def _comparisons(
             "" if error <= tolerance else "the error is beyond the tolerance",
             max_abs=_largest_difference(part, expected[part.place], results[part.place]),
             excess=error / tolerance,
+            scale=part.typical,
+            top=_top(part, expected[part.place]),
             count=int(np.size(part.of(np.asarray(expected[part.place])))),
             whole=part.output,
         )
         for part, error in zip(reference.slices.slices, errors, strict=True)
     )
+
+
+def _top(part: OutputSlice, expected: Value) -> float:
+    """The largest finite magnitude of a slice; 0 where it holds no floating-point numbers."""
+    return size_by("largest", part.of(expected)) if isinstance(expected, np.ndarray) else 0.0
 
 
 def _largest_difference(part: OutputSlice, expected: Value, actual: Value) -> float:

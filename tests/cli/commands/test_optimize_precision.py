@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.command import RELU, Xopt, files, write
 from tests.precision.models import convolutions, images, network, words
+from tests.precision.test_routing import mixture, rows
 from tests.precision.test_weight_only import one_sensitive
 from xoptim.precision.quantized import Quantized
 
@@ -371,3 +372,23 @@ def test_a_budget_is_for_the_precision(xopt: Xopt) -> None:
     outcome = xopt("model.onnx", "--budget", "2m")
     assert outcome.code == 2
     assert "--budget" in outcome.err
+
+
+def test_what_a_choice_depends_on_stays_in_float32(xopt: Xopt) -> None:
+    onnx.save(mixture(), "model.onnx")
+    np.savez("sample.npz", **rows(0, 200))  # type: ignore[arg-type]
+    words = ("model.onnx", "--precision", "int8", "--for", "size", "--feeds", "sample.npz")
+    outcome = xopt(*words, "--tolerance", "30%", "-o", "free.onnx")
+    assert "TopK chooses other elements in about " in outcome.out
+    (routing,) = xopt(*words, "--tolerance", "30%", "-o", "free.onnx", "--json").json["precision"][
+        "routing"
+    ]
+    assert (routing["result"], routing["rows"]) == ("i", 200)
+    assert 0 < routing["share"] < 1
+    exact = xopt(*words, "--tolerance", "30%", "-o", "exact.onnx", "--exact-routing")
+    assert exact.code == 0
+    assert "TopK" not in exact.out
+    assert (
+        "--exact-routing has no effect without --precision"
+        in xopt("model.onnx", "-o", "x.onnx", "--exact-routing").error
+    )

@@ -38,6 +38,12 @@ def test_a_quantized_model_is_within_its_tolerance(xopt: Xopt) -> None:
         "verify", "model.onnx", "int8.onnx", *SAMPLES, "--tolerance", "2%", "--json"
     ).json
     assert report["status"] == "equal"
+    files = [str(Path("samples", f"{seed}.npz")) for seed in range(4)]
+    assert [run["sample"] for run in report["runs"]] == files
+    worst = max(report["runs"], key=lambda run: max(each["excess"] for each in run["outputs"]))
+    assert within.out.rstrip().endswith(f", the largest on {worst['sample']!r}")
+    scores = [run["outputs"][1] for run in report["runs"]]
+    assert {each["scale"] for each in scores} == {sorted(each["top"] for each in scores)[1]}
     assert {output["output"] for output in report["runs"][0]["outputs"]} == {
         "y, columns 0 to 3",
         "y, columns 4 to 11",

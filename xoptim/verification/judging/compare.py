@@ -44,7 +44,9 @@ class Comparison(JsonResult):
         max_abs: largest absolute difference of finite elements.
         max_ulp: largest distance in units in the last place.
         max_rel: ``max_abs`` relative to the largest finite magnitude of the reference.
-        scale: median magnitude of the reference, which the tolerance uses.
+        scale: median magnitude of the reference, which the tolerance uses; where a metric compares
+            models, the typical size of the output over the samples, by which it divides differences
+            unless the size on this sample is larger (0 with fewer than three samples).
         top: largest magnitude of the reference, without numbers close to the type's maximum.
         excess: largest difference in units of the tolerance; above 1 the output differs.
         index: indices of the element that differs most.

@@ -71,10 +71,12 @@ class RunReport(JsonResult):
         settled: outputs whose difference was found to be rounding in 64-bit floats.
         refuted: outputs on which the models disagree in 64-bit floats.
         level: largest magnitude of the values and constants that lead to the results.
+        sample: the file that the values were read from; empty for other values.
     """
 
     __json__ = JsonForm(
-        "source dims seed settled original_seconds optimized_seconds outputs=comparisons noise",
+        "source sample dims seed settled original_seconds optimized_seconds outputs=comparisons",
+        "noise",
         name="Run",
     )
     source: str
@@ -89,6 +91,7 @@ class RunReport(JsonResult):
     settled: frozenset[str] = frozenset()  # the result is as accurate as the original there
     refuted: frozenset[str] = frozenset()
     level: float = math.inf
+    sample: str = ""
 
     def accepts(self, comparison: Comparison) -> bool:
         """Whether an output counts as equal, within the tolerance or as noise."""

@@ -1,0 +1,218 @@
+"""Choices inside a model, such as experts, that quantization changes."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from tests.support import parse, run
+from xoptim.engine.options import OptimizationOptions
+from xoptim.optimizing.verified import VerifyPlan, optimize_verified
+from xoptim.precision.options import PrecisionOptions, Scheme
+from xoptim.precision.quantize import quantize
+from xoptim.precision.quantized import Quantized
+from xoptim.precision.routing import Routing, routing_text, routings, values_before_routers
+from xoptim.precision.static_int8 import static_int8
+from xoptim.verification.errors import ChoiceError
+from xoptim.verification.runs.session_settings import SessionSettings
+
+pytestmark = pytest.mark.usefixtures("faster")
+WIDTH, EXPERTS = 32, 8
+SETTINGS = SessionSettings()
+SHAPES = {"w": (32, 32), "r": (32, 8), "e": (8, 32, 32), "w2": (32, 32)}
+MIXTURE = """agraph (float[n,32] x) => (float[n,32] y) <int64[1] k = {1}, int64[1] axis = {1}> {
+    h = MatMul(x, w)
+    t = Tanh(h)
+    s = MatMul(t, r)
+    p, i = TopK(s, k)
+    c = Squeeze(i, axis)
+    m = Gather(e, c)
+    u = Unsqueeze(t, axis)
+    v = MatMul(u, m)
+    z = Squeeze(v, axis)
+    o = MatMul(z, w2)
+    y = Add(o, t)
+}"""
+
+
+def mixture() -> onnx.ModelProto:
+    """A layer, and one of eight experts for each row."""
+    return with_weights(MIXTURE, SHAPES)
+
+
+def with_weights(text: str, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
+    """A model with drawn constants."""
+    model, rng = parse(text), np.random.default_rng(0)
+    for name, shape in shapes.items():
+        array = rng.standard_normal(shape).astype(np.float32) / np.float32(np.sqrt(WIDTH))
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    return model
+
+
+def rows(seed: int, count: int = 64) -> dict[str, np.ndarray]:
+    """Values of the input."""
+    rng = np.random.default_rng(seed)
+    return {"x": rng.standard_normal((count, WIDTH)).astype(np.float32)}
+
+
+def moved(model: onnx.ModelProto, size: float) -> onnx.ModelProto:
+    """The model with other weights of the router."""
+    copy = onnx.ModelProto.FromString(model.SerializeToString())
+    (tensor,) = (tensor for tensor in copy.graph.initializer if tensor.name == "r")
+    array = numpy_helper.to_array(tensor)
+    array = array + size * np.random.default_rng(9).standard_normal(array.shape)
+    tensor.CopyFrom(numpy_helper.from_array(array.astype(np.float32), "r"))
+    return copy
+
+
+def routing_of(
+    model: onnx.ModelProto, other: onnx.ModelProto, samples: list[dict[str, np.ndarray]]
+) -> tuple[Routing, ...]:
+    return routings([(model, None), (other, None)], samples, SETTINGS)
+
+
+def choices(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> np.ndarray:
+    """The experts of the rows."""
+    copy = onnx.ModelProto.FromString(model.SerializeToString())
+    copy.graph.output.add(name="i")
+    return np.asarray(run(copy, feeds)[1])
+
+
+@pytest.mark.parametrize("size", [0.001, 0.01, 0.3])
+def test_the_share_on_other_values_is_estimated(size: float) -> None:
+    """From few rows, whether the errors are much less than the gaps or not."""
+    model, samples = mixture(), [rows(seed) for seed in range(10)]
+    other = moved(model, size)
+    (routing,) = routing_of(model, other, samples)
+    seen = sum(int((choices(model, x) != choices(other, x)).sum()) for x in samples)
+    assert (routing.result, routing.op_type, routing.rows) == ("i", "TopK", 640)
+    assert routing.changed == seen
+    unseen = rows(99, 40_000)
+    share = np.mean(choices(model, unseen) != choices(other, unseen))
+    assert routing.share == pytest.approx(share, rel=0.25)
+
+
+def test_equal_models_choose_alike() -> None:
+    model = mixture()
+    (routing,) = routing_of(model, model, [rows(0, 200)])
+    assert (routing.changed, routing.share) == (0, 0.0)
+    assert routing_text([routing]) == ""
+
+
+def test_few_rows_tell_no_share() -> None:
+    model = mixture()
+    (routing,) = routing_of(model, moved(model, 0.01), [rows(0, 99)])
+    assert routing.share is None
+    assert "the 99 choices on the samples are too few to tell how often" in routing_text([routing])
+
+
+@pytest.mark.parametrize(
+    ("shares", "text"),
+    [
+        ((0.03,), "about 3 of 100 rows"),
+        ((0.002, 0.0033), "about 5 of 1000 rows"),
+        ((0.0004,), "about 4 of 10000 rows"),
+        ((0.00009,), ""),
+        ((), ""),
+    ],
+)
+def test_the_shares_of_all_routers_are_one_number(shares: tuple[float, ...], text: str) -> None:
+    routing = [Routing("i", "TopK", 1000, 0, share) for share in shares]
+    assert text in routing_text(routing)
+    assert bool(routing_text(routing)) == bool(text)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "v, i = TopK(x, k) y = Identity(v)",  # the values follow the scores without a step
+        "v, i = TopK(x, k) z = Cast <to = 1> (i) y = Identity(v)",
+        "n = Cast <to = 7> (x) i = ArgMax <axis = -1> (n) y = Cast <to = 1> (i)",  # exact scores
+    ],
+)
+def test_what_does_not_steer(body: str) -> None:
+    text = f"agraph (float[n,32] x) => (float[n,m] y) <int64[1] k = {{1}}> {{ {body} }}"
+    model = parse(text)
+    found = routing_of(model, model, [rows(0, 200)])
+    assert all(routing.share == 0 for routing in found)
+
+
+def test_smallest_scores_and_other_axes() -> None:
+    body = "v, i = TopK <axis = 0, largest = 0> (x, k) z = Cast <to = 1> (i) y = Add(v, z)"
+    text = f"agraph (float[n,32] x) => (float[m,32] y) <int64[1] k = {{2}}> {{ {body} }}"
+    model, other = parse(text), parse(text.replace("TopK <axis", "TopK <axis"))
+    other.graph.node.insert(0, onnx.helper.make_node("Tanh", ["x"], ["t"]))
+    other.graph.node[1].input[0] = "t"
+    (routing,) = routing_of(model, other, [rows(0, 20), rows(1, 20), rows(2, 20), rows(3, 20)])
+    assert (routing.rows, routing.changed) == (128, 0), "32 columns of four samples, in their order"
+
+
+def quantized(scheme: Scheme, *, exact_routing: bool, static: bool = False) -> Quantized:
+    how, chosen = VerifyPlan(), OptimizationOptions()
+    precision = PrecisionOptions(
+        scheme=scheme,
+        tolerance=0.3,
+        goal="size",
+        static=static,
+        compute="float16" if scheme == "float16" else "auto",
+        exact_routing=exact_routing,
+        feeds=[rows(seed) for seed in range(4)],
+    )
+    return quantize(optimize_verified(mixture(), chosen, how), chosen, how, precision)
+
+
+BEFORE = {"w", "r", "h", "t", "s", "x", "k"}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "static"), [("int8", False), ("int8", True), ("int4", False), ("float16", False)]
+)
+def test_what_determines_the_choice_stays_in_float32(scheme: Scheme, static: bool) -> None:
+    free, exact = (quantized(scheme, exact_routing=flag, static=static) for flag in (False, True))
+    assert BEFORE & (free.applied.keys() | {*free.activations})
+    assert exact.applied
+    assert not BEFORE & (exact.applied.keys() | {*exact.activations})
+    weights = {choice.measured.candidate.weights for choice in exact.choices}
+    assert not BEFORE & weights
+    model, unseen = exact.verified.proto, rows(50, 2000)
+    assert (choices(mixture(), unseen) == choices(model, unseen)).all()
+    assert (choices(mixture(), unseen) != choices(free.verified.proto, unseen)).any()
+    assert not exact.routing_text
+    assert free.routing
+    assert "--exact-routing" in free.routing_text
+
+
+def test_all_values_that_a_body_chooses_from_are_named() -> None:
+    text = """agraph (float[4,32] x) => (float[4,32] y) <float[32,32] w> {
+        m = MatMul(x, w)
+        y = Scan <num_scan_inputs = 1, body = body (float[32] row) => (float[32] out)
+            <int64[1] k = {1}> {
+            v, i = TopK(row, k)
+            f = Cast <to = 1> (i)
+            out = Mul(row, f)
+        }> (m)
+    }"""
+    values = values_before_routers(parse(text))
+    assert values >= {"x", "w", "m", "y", "row", "v", "i", "f", "out", "k"}
+
+
+def test_nothing_remains_where_the_result_is_chosen() -> None:
+    text = """agraph (float[n,32] x) => (float[n] y) {
+        m = MatMul(x, w)
+        i = ArgMax <axis = -1, keepdims = 0> (m)
+        y = Cast <to = 1> (i)
+    }"""
+    model = with_weights(text, {"w": (32, 64)})
+    how, chosen = VerifyPlan(), OptimizationOptions()
+    precision = PrecisionOptions(goal="size", exact_routing=True, feeds=[rows(0)])
+    found = quantize(optimize_verified(model, chosen, how), chosen, how, precision)
+    assert "determines what TopK, ArgMax or ArgMin choose" in found.reason
+
+
+def test_a_neural_processor_computes_nothing_in_float32() -> None:
+    how, chosen = VerifyPlan(), OptimizationOptions(target="qnn")
+    precision = PrecisionOptions(static=True, exact_routing=True, feeds=[rows(0)])
+    with pytest.raises(ChoiceError, match="exact routing computes in float32, which qnn does not"):
+        static_int8(optimize_verified(mixture(), chosen, how), chosen, how, precision)

@@ -1,0 +1,272 @@
+"""Choices inside a model that quantization may change, such as the experts of a token.
+
+An operator that chooses the largest of some scores steers the results: where two scores are nearly
+equal, a small error chooses another element, and the result is another one. Samples hold few such
+rows, and those on which another choice exceeds the tolerance were avoided. So the share of changed
+choices is estimated from the gaps between scores and from the errors of these gaps.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import onnx
+
+from xoptim.facts.json_results import JsonForm, JsonResult
+from xoptim.facts.protos import every_node, inner_graphs, proto_reads
+from xoptim.precision.calibration import Probe
+from xoptim.precision.float16_io import with_float16_feeds
+from xoptim.precision.metrics import holds_floats
+from xoptim.precision.subgraphs import with_sources
+from xoptim.system.machine import release_memory
+from xoptim.verification.errors import LoadError, RunError
+from xoptim.verification.runs.session import Value
+from xoptim.verification.runs.session_settings import SessionSettings
+
+_INDICES: Final = {"TopK": 1, "ArgMax": 0, "ArgMin": 0}
+"""Operators that choose by scores, with the position of the indices among their results."""
+_MIN_ROWS: Final = 100
+"""Fewer choices do not tell how many gaps are small."""
+_SMALL_GAPS: Final = 0.1
+"""Share of the rows whose gaps tell how dense gaps are near 0."""
+_WIDE: Final = 4
+"""Gaps are dense near 0 where this many errors are less than the gaps that tell the density."""
+
+
+ALL_ROUTING: Final = (
+    "all that could be quantized determines what TopK, ArgMax or ArgMin choose inside the model "
+    "(--exact-routing)"
+)
+_COUNTS: Final = (100, 1000, 10_000)
+_ADVICE: Final = "--exact-routing keeps in float32 what determines the choice"
+
+
+class _Router(NamedTuple):
+    """A node that chooses by scores.
+
+    Attributes:
+        result: the name of the indices that it chooses.
+        op_type: its operator.
+        scores: the name of the scores.
+        axis: along which scores are compared.
+        sign: -1 where the smallest scores are chosen.
+    """
+
+    result: str
+    op_type: str
+    scores: str
+    axis: int
+    sign: int
+
+
+@dataclass(frozen=True, slots=True)
+class Routing(JsonResult):
+    """How often quantization changes what a node chooses.
+
+    Attributes:
+        result: name of the indices that the node chooses.
+        op_type: its operator.
+        rows: number of choices on the samples.
+        changed: number of choices on the samples that quantization changes.
+        share: share of the choices that quantization is expected to change on values like the
+            samples; ``None`` where the samples have too few choices to tell.
+    """
+
+    __json__ = JsonForm("result op_type rows changed share")
+    result: str
+    op_type: str
+    rows: int
+    changed: int
+    share: float | None
+
+
+def routing_text(routing: Iterable[Routing]) -> str:
+    """How often quantization changes a choice, and what keeps the choice; empty where it hardly
+    does, or where nothing is known.
+    """
+    affected = [router for router in routing if router.share is None or router.share]
+    op_types = " or ".join(sorted({router.op_type for router in affected}))
+    kept = math.prod(1 - router.share for router in affected if router.share is not None)
+    if any(router.share is None for router in affected):
+        rows = sum(router.rows for router in affected)
+        return (
+            f"{op_types} may choose other elements on other data, with results of any error: the "
+            f"{rows} choices on the samples are too few to tell how often; {_ADVICE}"
+        )
+    share = next((text for count in _COUNTS if (text := _part(1 - kept, count))), "")
+    if not share:
+        return ""
+    return (
+        f"{op_types} chooses other elements in about {share} rows of data like the samples, whose "
+        f"results may be off by more than the tolerance; {_ADVICE}"
+    )
+
+
+def _part(share: float, count: int) -> str:
+    """A share as a number of ``count``; empty where it is less than 1."""
+    return f"{round(share * count)} of {count}" if share * count >= 1 else ""
+
+
+@dataclass(slots=True)
+class _Margins:
+    """The gaps between the last chosen and the first other score, and their errors in a quantized
+    model.
+    """
+
+    gaps: list[np.ndarray] = field(default_factory=list)
+    errors: list[np.ndarray] = field(default_factory=list)
+    changed: int = 0
+
+    def add(self, scores: np.ndarray, quantized: np.ndarray, count: int) -> None:
+        """Take in the scores of both models, with a row for each choice of ``count`` elements."""
+        order = np.argsort(-scores, axis=-1, kind="stable")
+        ends = order[:, count - 1 : count + 1]
+        pairs = (np.take_along_axis(array, ends, -1) for array in (scores, quantized))
+        gap, other_gap = (pair[:, 0] - pair[:, 1] for pair in pairs)
+        is_finite = np.isfinite(gap) & np.isfinite(other_gap)
+        self.gaps.append(gap[is_finite])
+        self.errors.append(np.abs(other_gap - gap)[is_finite])
+        chosen, others = (
+            np.sort(np.argsort(-array, axis=-1, kind="stable")[:, :count], axis=-1)
+            for array in (scores, quantized)
+        )
+        self.changed += int((chosen != others).any(axis=-1)[is_finite].sum())
+
+    def routing(self, router: _Router) -> Routing:
+        """What the margins say about a router."""
+        gaps, errors = np.concatenate(self.gaps), np.concatenate(self.errors)
+        share = _share(gaps, errors, self.changed) if gaps.size >= _MIN_ROWS else None
+        return Routing(router.result, router.op_type, gaps.size, self.changed, share)
+
+
+def _share(gaps: np.ndarray, errors: np.ndarray, changed: int) -> float:
+    """The share of gaps that errors of either sign exceed, where both are independent.
+
+    Where errors are small, few gaps are smaller than an error. Then the density of gaps near 0,
+    which a wider range of them tells, is multiplied by the mean of the errors that make gaps
+    smaller: half of the mean magnitude. Where errors are large, further scores pass the chosen one,
+    so that the number of changed choices counts.
+    """
+    mean = float(errors.mean())
+    width = float(np.quantile(gaps, _SMALL_GAPS))
+    if width > _WIDE * mean:
+        return float(np.mean(gaps <= width)) / width * mean / 2
+    smaller = np.searchsorted(np.sort(errors), gaps) / errors.size
+    return max(float(np.mean(1 - smaller)) / 2, changed / gaps.size)
+
+
+def _routers(model: onnx.ModelProto) -> list[_Router]:
+    """The nodes of the main graph that choose by scores, and whose indices another node reads."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    reads = {name for node in model.graph.node for name in proto_reads(node)}
+    return [
+        _router(node)
+        for node in model.graph.node
+        if _chooses(node, reads) and node.input[0] not in constants
+    ]
+
+
+def _router(node: onnx.NodeProto) -> _Router:
+    attributes = {attribute.name: attribute.i for attribute in node.attribute}
+    is_smallest = node.op_type == "ArgMin" or not attributes.get("largest", 1)
+    axis = attributes.get("axis", -1 if node.op_type == "TopK" else 0)
+    result = node.output[_INDICES[node.op_type]]
+    return _Router(result, node.op_type, node.input[0], axis, -1 if is_smallest else 1)
+
+
+def _chooses(node: onnx.NodeProto, reads: Collection[str]) -> bool:
+    """Whether a node chooses by scores, and another node reads the indices."""
+    place = _INDICES.get(node.op_type, len(node.output))
+    return not node.domain and place < len(node.output) and node.output[place] in reads
+
+
+def values_before_routers(model: onnx.ModelProto) -> set[str]:
+    """The names of all values and constants that determine what nodes choose by scores.
+
+    Of an If, Loop or Scan that chooses, these are all values in it and before it.
+    """
+    makers = {name: node for node in model.graph.node for name in node.output}
+    reads = {name for node in every_node(model.graph.node) for name in proto_reads(node)}
+    ends = list[str]()
+    for node in model.graph.node:
+        if any(_chooses(inner, reads) for graph in inner_graphs([node]) for inner in graph.node):
+            ends += node.output
+        elif _chooses(node, reads):
+            ends.append(node.input[0])
+    sources = with_sources(makers, ends)
+    owners = {id(makers[name]): makers[name] for name in sources if name in makers}
+    for graph in inner_graphs(owners.values()):
+        sources |= {tensor.name for tensor in graph.initializer}
+        sources |= {name for node in graph.node for name in (*node.input, *node.output)}
+    return sources
+
+
+def routings(
+    models: Sequence[tuple[onnx.ModelProto, Path | None]],
+    samples: Iterable[Mapping[str, Value]],
+    settings: SessionSettings,
+) -> tuple[Routing, ...]:
+    """How often quantization changes a choice; none where a model does not run with inner results
+    as outputs, or where it has no choice of the original.
+
+    Args:
+        models: the float32 model and the quantized one, each with the folder of its external data.
+        samples: values of the inputs.
+        settings: of the sessions.
+    """
+    samples, (original, quantized) = [*samples], (_routers(model) for model, _ in models)
+    places = {router.result: router for router in quantized}
+    pairs = [(router, places[router.result]) for router in original if router.result in places]
+    if not pairs or not samples:
+        return ()
+    try:
+        before, after = (
+            _scores(*model, [pair[index] for pair in pairs], samples, settings)
+            for index, model in enumerate(models)
+        )
+    except (LoadError, RunError):
+        return ()
+    margins = [_Margins() for _ in pairs]
+    for old, new in zip(before, after, strict=True):
+        for margin, (scores, count), (others, _) in zip(margins, old, new, strict=True):
+            if scores.shape == others.shape and 0 < count < scores.shape[-1]:
+                margin.add(scores, others, count)
+    measured = zip(pairs, margins, strict=True)
+    return tuple(margin.routing(router) for (router, _), margin in measured if margin.gaps)
+
+
+_Scores = tuple[np.ndarray, int]
+"""Scores with a row for each choice, and the number of elements that are chosen."""
+
+
+def _scores(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    routers: Sequence[_Router],
+    samples: Iterable[Mapping[str, Value]],
+    settings: SessionSettings,
+) -> list[list[_Scores]]:
+    """The scores of each router, for each sample; empty arrays where they are integers."""
+    names = {name for router in routers for name in (router.scores, router.result)}
+    probe = Probe(model, folder, names, settings)
+    scores = list[list[_Scores]]()
+    for feeds in samples:
+        values = probe.run(with_float16_feeds(feeds, probe.inputs))
+        scores.append([_rows(router, values) for router in routers])
+    del probe
+    release_memory()
+    return scores
+
+
+def _rows(router: _Router, values: Mapping[str, Value]) -> _Scores:
+    scores, indices = values[router.scores], values[router.result]
+    if not (isinstance(scores, np.ndarray) and isinstance(indices, np.ndarray)):
+        return np.empty((0, 0)), 0
+    if not holds_floats(scores) or not scores.ndim:
+        return np.empty((0, 0)), 0
+    rows = router.sign * np.moveaxis(scores.astype(np.float64), router.axis, -1)
+    count = indices.shape[router.axis] if router.op_type == "TopK" else 1
+    return rows.reshape(-1, rows.shape[-1]), count
