@@ -11,19 +11,19 @@ import onnx
 def digest_without_names(models: Sequence[onnx.ModelProto], texts: Iterable[str]) -> bytes:
     """A digest of everything that a proof depends on, but for the names of values.
 
-    Both models have to have the same names of inputs and outputs; a name has one meaning in each of
-    them. Names of dimensions count: they are in the premises. Models with subgraphs count with all
-    names, as subgraphs read values of the graph around them by name.
+    Inputs and outputs count by their places. Names of dimensions count: they are in the premises.
+    Models with subgraphs count with all names, as subgraphs read values of the graph around them by
+    name.
 
     Args:
         models: both sides of a rewrite.
         texts: the assumptions about the model.
     """
-    if any(_has_subgraphs(model) for model in models):
+    ports = [[v.name for v in (*m.graph.input, *m.graph.output)] for m in models]
+    if any(_has_subgraphs(model) for model in models) or ports[0] != ports[-1]:
         parts = [model.SerializeToString(deterministic=True) for model in models]
     else:
-        names: dict[str, str] = {"": ""}
-        parts = [_without_names(model, names) for model in models]
+        parts = [_without_names(model) for model in models]
     parts += [text.encode() for text in texts]
     lengths = ",".join(str(len(part)) for part in parts)
     return sha256(b"".join([lengths.encode(), *parts])).digest()
@@ -37,12 +37,13 @@ def _has_subgraphs(model: onnx.ModelProto) -> bool:
     )
 
 
-def _without_names(model: onnx.ModelProto, names: dict[str, str]) -> bytes:
+def _without_names(model: onnx.ModelProto) -> bytes:
     """A model whose values have numbers in place of names, serialized."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     graph = copy.graph
     graph.ClearField("value_info")  # proofs do not read it
+    names: dict[str, str] = {"": ""}
 
     def rename(values: MutableSequence[str]) -> None:
         values[:] = [names.setdefault(name, f"v{len(names)}") for name in values]
