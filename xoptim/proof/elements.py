@@ -16,7 +16,7 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.polynomials import Table
-from xoptim.facts.symbolic import of_atom, order_of
+from xoptim.facts.symbolic import of_atom
 from xoptim.proof.indices import (
     BOUND,
     Unproved,
@@ -38,6 +38,7 @@ from xoptim.proof.kinds import (
     WITHIN,
     Stored,
 )
+from xoptim.proof.terms import free_names, level_of_term, order_of_term, orders, text_of_term
 
 Number: TypeAlias = int | Fraction
 Bounds: TypeAlias = tuple[tuple[str, Dim], ...]
@@ -103,8 +104,8 @@ class Element:
     def __init__(self, terms: dict[Term, Number]) -> None:
         self.terms = terms
         self.serial = next(_serial)
-        self.free = frozenset[str]().union(*map(_free, terms))
-        self.level = max(map(_level, terms), default=0)
+        self.free = frozenset[str]().union(*map(free_names, terms))
+        self.level = max(map(level_of_term, terms), default=0)
         # whether it is made of what may be no real number
         self.is_special = any(f.is_special for _, powers in terms for f, _ in powers)
 
@@ -126,9 +127,7 @@ class Element:
             raise Unproved("a large expression")
         check_time()
         pairs = itertools.product(self.terms.items(), other.terms.items())
-        return added(
-            _product(opened(left), opened(right), a * b) for (left, a), (right, b) in pairs
-        )
+        return added(_product(*_apart(left, right), a * b) for (left, a), (right, b) in pairs)
 
     def power(self, exponent: int) -> Element:
         """The product of this element with itself, or of its inverse."""
@@ -173,7 +172,7 @@ class Element:
         return added(parts)
 
     def __repr__(self) -> str:
-        return " + ".join(_text(term, number) for term, number in self.terms.items()) or "0"
+        return " + ".join(text_of_term(term, number) for term, number in self.terms.items()) or "0"
 
 
 Law: TypeAlias = Callable[[tuple[Hashable, ...], list[Any]], "Element"]
@@ -292,27 +291,6 @@ def _shared(value: Element) -> list[tuple[Factor, int]]:
     return list((shared or {}).items())
 
 
-def _free(term: Term) -> frozenset[str]:
-    bounds, powers = term
-    names = frozenset[str]().union(
-        *(base.free for base, _ in powers), *(symbols_of(extent) for _, extent in bounds)
-    )
-    return names.difference(name for name, _ in bounds)
-
-
-def _level(term: Term) -> int:
-    """The nesting depth of sums, arguments of functions included."""
-    bounds, powers = term
-    inner = max((base.level for base, _ in powers), default=0)
-    return inner + 1 if bounds else inner
-
-
-def order_of_term(term: Term) -> tuple[list[tuple[int, int]], list[Any]]:
-    """What orders terms, which does not depend on coefficients."""
-    bounds, powers = term
-    return [(base.serial, power) for base, power in powers], [order_of(n) for _, n in bounds]
-
-
 def _merged(left: Mapping[Term, Number], right: Mapping[Term, Number]) -> dict[Term, Number]:
     merged = dict(left)
     for term, value in right.items():
@@ -338,6 +316,17 @@ def opened(term: Term) -> Open:
     images = [(_image(base, values), power) for base, power in powers]
     assert all(isinstance(image, Factor) for image, _ in images)
     return [(new, extent) for _, new, extent in fresh], images  # type: ignore[return-value]
+
+
+def _apart(left: Term, right: Term) -> tuple[Open, Open]:
+    """Two terms whose indices have different names: where only one of them has any, its own."""
+    if not right[0]:
+        left, right = right, left
+    if not left[0]:
+        names = {name for name, _ in right[0]}
+        if all(base.free.isdisjoint(names) for base, _ in left[1]):
+            return ([], list(left[1])), (list(right[0]), list(right[1]))
+    return opened(left), opened(right)
 
 
 def _image(base: Factor, values: Mapping[str, Dim]) -> Factor | Element:
@@ -447,7 +436,7 @@ def canonical_term(
         raise Unproved("more sums than are compared")
     level = 1 + max((base.level for base in powers), default=0)
     candidates: list[tuple[Term, dict[str, Dim]]] = []
-    for order in itertools.permutations(bounds):
+    for order in orders(bounds, powers):
         names = [f"{BOUND}{level}.{place}" for place in range(len(order))]
         values: dict[str, Dim] = {
             old: index_symbol(new, extent) for (old, extent), new in zip(order, names, strict=True)
@@ -457,6 +446,8 @@ def canonical_term(
             (new, replaced(extent, values)) for (_, extent), new in zip(order, names, strict=True)
         )
         candidates.append(((extents, _sorted(images)), values))  # type: ignore[arg-type]
+    if len(candidates) == 1:
+        return candidates[0]
     return min(candidates, key=lambda candidate: order_of_term(candidate[0]))
 
 
@@ -488,10 +479,3 @@ def _without_softmax(
 
 ZERO: Final = element({})
 ONE: Final = element({_UNIT: 1})
-
-
-def _text(term: Term, value: Number) -> str:
-    bounds, powers = term
-    sums = "".join(f"sum[{name}<{extent}] " for name, extent in bounds)
-    factors = [str(base) if power == 1 else f"{base}^{power}" for base, power in powers]
-    return sums + "*".join([*([] if value == 1 and factors else [str(value)]), *factors])

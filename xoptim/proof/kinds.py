@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from xoptim.facts.dtypes import bits, is_signed_integer
 from xoptim.facts.polynomials import digest_of
 
 SIZE: Final = "size"
@@ -39,6 +40,12 @@ ROUND: Final = "round"
 """Kind of a factor that is a real number rounded half to even."""
 FLOOR: Final = "floor"
 """Kind of a factor that is the greatest integer that is at most a real number."""
+WRAPPED: Final = "wrapped"
+"""Kind of a factor that is an integer modulo a power of 2, in the range of a type."""
+QUOTIENT: Final = "quotient"
+"""Kind of a factor that is a quotient of integers, rounded to 0."""
+POSITION: Final = "position"
+"""Kind of a factor that is an index along an axis, counted from the start."""
 LOG: Final = "log"
 """Kind of a factor that is a natural logarithm."""
 
@@ -50,23 +57,49 @@ COMPARISONS: Final = (LESS, AT_MOST, EQUAL)
 """Kinds of factors that compare their arguments, 0 or 1."""
 
 
+def limits_of(dtype: int) -> tuple[int, int]:
+    """The least and the greatest integer of a type."""
+    count = bits(dtype)
+    if is_signed_integer(dtype):
+        return -(1 << count - 1), (1 << count - 1) - 1
+    return 0, (1 << count) - 1
+
+
+_SAMPLED: Final = 64
+"""Number of elements of an array that decide its hash."""
+
+
 class Stored:
     """The array of a constant; arrays with equal types, shapes and bytes are equal."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.array = array
-        label = f"{array.dtype} {array.shape}".encode()
         # the types of ml_dtypes, such as bfloat16, have kind V
         is_integer = array.dtype.kind in "iub"
         self.is_whole = is_integer  # whether all elements are integers
-        self.is_finite = is_integer or bool(np.isfinite(array.astype(np.float64)).all())
-        self.digest = digest_of(label, np.ascontiguousarray(array).tobytes())
+        numbers = array if array.dtype.kind == "f" else array.astype(np.float64)
+        self.is_finite = is_integer or bool(np.isfinite(numbers).all())
+        self._bits = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        step = 1 + array.size // _SAMPLED * array.dtype.itemsize
+        self._hash = hash((array.dtype.str, array.shape, self._bits[::step].tobytes()))
+
+    @property
+    def digest(self) -> bytes:
+        """What tells the array from others, in 16 bytes."""
+        label = f"{self.array.dtype} {self.array.shape}".encode()
+        return digest_of(label, self._bits.tobytes())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stored) and self.digest == other.digest
+        if self is other:
+            return True
+        if not isinstance(other, Stored) or self._hash != other._hash:
+            return False
+        first, second = self.array, other.array
+        is_alike = first.dtype == second.dtype and first.shape == second.shape
+        return is_alike and np.array_equal(self._bits, other._bits)
 
     def __hash__(self) -> int:
-        return hash(self.digest)
+        return self._hash
 
     def __repr__(self) -> str:
         return f"{self.array.dtype}{[*self.array.shape]}:{self.digest.hex()[:6]}"

@@ -15,8 +15,7 @@ from onnx import TensorProto, inliner
 
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.attributes import encode_attribute
-from xoptim.facts.bodies import write_defaults
-from xoptim.facts.dims import Dim, is_anonymous, named, substitute
+from xoptim.facts.dims import LARGEST_SIZE, Dim, is_anonymous, is_nonnegative, named, substitute
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.protos import opset_versions
 from xoptim.facts.schema import attribute_defaults, schema
@@ -25,7 +24,6 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import infer_node
-from xoptim.graph.tensors import Tensor as StoredTensor
 from xoptim.graph.walk import all_nodes
 from xoptim.operators.inference.fallback import is_refused
 from xoptim.operators.inference.types import type_proto_to_info
@@ -34,9 +32,17 @@ from xoptim.proof import denotations
 from xoptim.proof.calls import DENOTATIONS, Call, applied, captured_names
 from xoptim.proof.elements import Element, function
 from xoptim.proof.empty import check_empty
-from xoptim.proof.indices import RESERVED, Case, Impossible, Unproved, check_time, symbols_of
+from xoptim.proof.indices import (
+    RESERVED,
+    UNNAMED,
+    Case,
+    Impossible,
+    Unproved,
+    check_time,
+    symbols_of,
+)
 from xoptim.proof.laws import dim_of
-from xoptim.proof.tensors import Indices, Items, Tensor, integer_tensor, stored_tensor
+from xoptim.proof.tensors import Indices, Items, StoredReader, Tensor, integer_tensor
 from xoptim.verification.runs.protos import with_definitions
 
 assert denotations  # registers the denotations
@@ -74,6 +80,8 @@ class Side:
     def __init__(
         self, model: onnx.ModelProto, assumptions: Assumptions, *, is_exact: bool = True
     ) -> None:
+        self._source = model
+        self._assumptions = assumptions
         # The model of the caller shares its inputs and constants, and its nodes are not changed.
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
@@ -82,6 +90,7 @@ class Side:
             copy = inliner.inline_local_functions(copy)
         if not is_exact:
             copy = with_function_bodies(_with_pack_definitions(copy))
+        self._proto = copy
         self.model = load_model(copy, infer=False, assumptions=assumptions)
         self.graph = self.model.graph
         if self.graph.overridable:
@@ -93,10 +102,26 @@ class Side:
             name: _input_info(name, info) for name, info in self.graph.declared_inputs.items()
         }
         shapes = [info.shape or () for info in self.inputs.values()]
+        # sizes of inputs that are formulas of other sizes, and may be negative for some of these
+        self.formulas = [
+            size
+            for size in dict.fromkeys(size for shape in shapes for size in shape)
+            if not isinstance(size, int) and not is_nonnegative(size)
+        ]
         # whether a size of an input is 0
         self.has_zeros = any(0 in shape for shape in shapes)
         # the names of sizes that are 0 in some inputs that the model accepts
         self.sizes = _sizes_from_zero(self.graph.declared_inputs, shapes)
+        self.memory = Memory()
+
+    def over_real_numbers(self) -> Side:
+        """The model as it is read over real numbers, where this one is the model as it is written:
+        without operators that have function bodies.
+        """
+        has_bodies = any(not n.domain and n.op_type in DEFINED for n in self._proto.graph.node)
+        if not has_bodies and with_definitions(self._proto) is self._proto:
+            return self
+        return Side(self._source, self._assumptions, is_exact=False)
 
     def outputs(self, case: Case, sizes: Mapping[str, Dim]) -> list[Tensor]:
         """The outputs, with ``sizes`` in place of names of sizes."""
@@ -105,7 +130,20 @@ class Side:
             sized = _replaced(info, sizes, least=0 if case.has_zeros else 1)
             self.graph.learn(name, sized)
             values[name] = _input_tensor(name, sized)
-        return _Reading(case, self.graph, values).outputs()
+        return _Reading(case, self.graph, values, self.memory).outputs()
+
+
+class Memory:
+    """What is the same in all cases of a model.
+
+    Attributes:
+        valid: nodes of the model, outside of subgraphs, that a runtime loads.
+        constants: readers of constants, by graph and name.
+    """
+
+    def __init__(self) -> None:
+        self.valid: set[Node] = set()
+        self.constants: dict[tuple[Graph, str], StoredReader] = {}
 
 
 class _Reading:
@@ -115,15 +153,22 @@ class _Reading:
         case: the case.
         graph: the graph, which knows the facts about its inputs.
         values: the tensors of its inputs, and of the graphs around it.
+        memory: what was read of the model before.
         depth: the number of loops around it.
     """
 
     def __init__(
-        self, case: Case, graph: Graph, values: MutableMapping[str, Tensor], depth: int = 0
+        self,
+        case: Case,
+        graph: Graph,
+        values: MutableMapping[str, Tensor],
+        memory: Memory,
+        depth: int = 0,
     ) -> None:
         self.case = case
         self.graph = graph
         self.values = values
+        self.memory = memory
         self.depth = depth
 
     def outputs(self) -> list[Tensor]:
@@ -187,7 +232,7 @@ class _Reading:
             _require_declared(body.declared_inputs[name], tensor)
             body.learn(name, Info(tensor.dtype, tensor.shape, None if dim is None else (dim,)))
             inner[name] = tensor
-        outputs = _Reading(self.case, body, inner, depth).outputs()
+        outputs = _Reading(self.case, body, inner, self.memory, depth).outputs()
         source = None if body.source is None else body.source.output
         if source is None or len(source) != len(outputs):
             raise Unproved("a subgraph that was changed")
@@ -196,7 +241,12 @@ class _Reading:
         return outputs
 
     def _require_valid(self, node: Node) -> None:
-        """Raise `Unproved` for a node that no runtime loads: its results have values anyway."""
+        """Raise `Unproved` for a node that no runtime loads: its results have values anyway.
+
+        A runtime loads a model before it knows the sizes of inputs, so one case decides.
+        """
+        if node in self.memory.valid:
+            return
         inputs = [self.graph.info_of(name) if name else None for name in node.input]
 
         def constant(index: int) -> np.ndarray[Any, Any] | None:
@@ -206,6 +256,8 @@ class _Reading:
         refused, _ = is_refused(node.to_proto(), node.opset, inputs, constant)
         if refused:
             raise Unproved(f"an invalid {node.op_type}")
+        if self.graph.parent is None:
+            self.memory.valid.add(node)
 
     def _is_stored(self, name: str) -> bool:
         return not name or self.graph.tensor(name) is not None or self._is_listed(name)
@@ -226,7 +278,12 @@ class _Reading:
             return integer_tensor(info.data, info.static_shape, info.dtype)
         if stored is None:
             raise Unproved(f"the value {name!r} is not computed")
-        return _stored(self.case, stored)
+        if stored.dtype == TensorProto.STRING:
+            raise Unproved("strings")
+        key = self.graph, name
+        if key not in self.memory.constants:
+            self.memory.constants[key] = StoredReader(stored.numpy())
+        return self.memory.constants[key].tensor(stored.dtype, keeps_zeros=self.case.is_exact)
 
 
 def _require_declared(declared: Info, tensor: Tensor) -> None:
@@ -310,12 +367,6 @@ def _write_defaults(model: onnx.ModelProto, names: Sequence[str]) -> None:
             write_defaults(node, (encode_attribute(name, value) for name, value in values.items()))
 
 
-def _stored(case: Case, stored: StoredTensor) -> Tensor:
-    if stored.dtype == TensorProto.STRING:
-        raise Unproved("strings")
-    return stored_tensor(stored.numpy(), stored.dtype, keeps_zeros=case.is_exact)
-
-
 def _input_info(name: str, info: Info) -> Info:
     """The facts about an input: a symbol for each size, and for each element of few integers.
 
@@ -326,7 +377,7 @@ def _input_info(name: str, info: Info) -> Info:
     if info.dtype == TensorProto.STRING:
         raise Unproved("strings")
     shape = tuple(
-        _positive(named(f"{name}:{axis}") if is_anonymous(size) else size)
+        _positive(size) if not is_anonymous(size) else _size_of(f"{UNNAMED}{name}:{axis}")
         for axis, size in enumerate(info.shape)
     )
     bits = _INTEGERS.get(info.dtype)
@@ -334,8 +385,13 @@ def _input_info(name: str, info: Info) -> Info:
     if bits is None or count is None:
         return Info(info.dtype, shape)
     limits = -(1 << bits - 1), (1 << bits - 1) - 1
-    data = tuple(named(f"{name}[{place}]", limits) for place in range(count))
+    data = tuple(named(f"{UNNAMED}{name}[{place}]", limits) for place in range(count))
     return Info(info.dtype, shape, data)
+
+
+def _size_of(name: str) -> Dim:
+    """A size without a name in the model, which no other size of the model is equal to."""
+    return named(name, (1, LARGEST_SIZE))
 
 
 def _shared_names(inputs: Mapping[str, Info]) -> list[str]:

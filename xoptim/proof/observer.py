@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
-from typing import Final
+from typing import Final, TypeAlias
 
 import onnx
 
@@ -20,10 +19,13 @@ from xoptim.graph.fragment import side_by_side
 from xoptim.graph.model import Model
 from xoptim.match.quantization import first_result
 from xoptim.proof.certificate import Obligation
+from xoptim.proof.generalizing import generalized
 from xoptim.proof.grades import GRADES
 from xoptim.proof.passes import PassProver, ProvedPass
 from xoptim.proof.proving import Proof, prove
+from xoptim.proof.renaming import digest_without_names
 
+_Sides: TypeAlias = tuple[onnx.ModelProto, onnx.ModelProto]
 _MAX_LISTED: Final = 3
 """Maximal number of patterns that a summary names."""
 
@@ -155,8 +157,7 @@ class ProofObserver(JsonResult):
         """The proof of a pass that counts as a rewrite."""
         if self._prover is None:
             return Proof("only run", "a pass over the model")
-        reason = self._prover.doubt(name)
-        return Proof("only run", reason) if reason else Proof("same bits")
+        return self._prover.proof_of(name)
 
     def _proof_of(self, application: Application) -> Proof:
         if not application.matched:
@@ -167,10 +168,11 @@ class ProofObserver(JsonResult):
             assumptions = Assumptions.of(fitting(texts, models[0])[0])
         except XoptimError as error:
             return Proof("only run", str(error))
-        key = _digest(models, assumptions.texts)
-        if key not in self._proofs:
-            self._proofs[key] = prove(models, assumptions)
-        proof = self._proofs[key]
+        # repeated layers differ in names and constants only
+        general = generalized(models)
+        proof = None if general is None else self._proved(general, assumptions)
+        if proof is None or not proof.is_proved:
+            proof = self._proved(models, assumptions)
         if self.keeps_sides:
             before, after = (model.SerializeToString(deterministic=True) for model in models)
             number, name = application.number, application.pattern.name()
@@ -179,17 +181,17 @@ class ProofObserver(JsonResult):
             )
         return proof
 
+    def _proved(self, models: _Sides, assumptions: Assumptions) -> Proof:
+        """The proof of a rewrite, which is that of an equal one with other names."""
+        key = digest_without_names(models, assumptions.texts)
+        if key not in self._proofs:
+            # the elements of both sides have the names of this rewrite
+            self._proofs[key] = replace(prove(models, assumptions), elements=None)
+        return self._proofs[key]
+
 
 def _first(names: Sequence[str]) -> str:
     """Some names, each once, the first ones only."""
     unique = [*dict.fromkeys(names)]
     more = ", ..." if len(unique) > _MAX_LISTED else ""
     return f"{', '.join(unique[:_MAX_LISTED])}{more}"
-
-
-def _digest(models: Iterable[onnx.ModelProto], texts: Iterable[str]) -> bytes:
-    """A key of everything that a proof depends on."""
-    parts = [model.SerializeToString(deterministic=True) for model in models]
-    parts += [text.encode() for text in texts]
-    lengths = ",".join(str(len(part)) for part in parts)
-    return sha256(b"".join([lengths.encode(), *parts])).digest()

@@ -10,9 +10,13 @@ from xoptim.facts.errors import XoptimError
 from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.graph.model import Model
 from xoptim.proof.chain import Chain
-from xoptim.proof.grades import Grade
+from xoptim.proof.changes import RAISE, Change
+from xoptim.proof.grades import GRADES, Grade
 from xoptim.proof.indices import Unproved
+from xoptim.proof.proving import Proof
 
+_STACKING: Final = ("Repeated", "RepeatedOnCpu")
+"""Passes that compute other values: their nodes are compared with those that they replace."""
 _MAX_NODES: Final = 20_000
 """Maximal number of nodes of a model whose passes are proved."""
 
@@ -26,6 +30,7 @@ class ProvedPass(JsonResult):
         changes: number of nodes, constants and inputs that it removed or changed.
         reason: why it is only run; empty where all of its runs are proved.
         recomputed: number of constants that were computed again, with equal bits.
+        weakest: the weakest grade of its runs that are proved.
     """
 
     __json__ = JsonForm("name changes grade reason recomputed")
@@ -33,11 +38,12 @@ class ProvedPass(JsonResult):
     changes: int = 0
     reason: str = ""
     recomputed: int = 0
+    weakest: Grade = "same bits"
 
     @property
     def grade(self) -> Grade:
         """How equal the model is proved to be before and after the pass."""
-        return "only run" if self.reason else "same bits"
+        return "only run" if self.reason else self.weakest
 
 
 @dataclass(slots=True)
@@ -55,6 +61,7 @@ class PassProver:
     model: Model
     passes: dict[str, ProvedPass] = field(default_factory=dict)
     _starts: dict[str, Chain | str] = field(default_factory=dict, repr=False)
+    _changes: dict[str, Change] = field(default_factory=dict, repr=False)
     _version: int = 0
     _read: tuple[int, Chain | str] = field(default=(-1, ""), repr=False)
 
@@ -63,12 +70,22 @@ class PassProver:
         name = event.pattern
         if event.kind == "starting":
             self._starts[name] = self._current()
-        elif event.count and name in self._starts:
+            if name == RAISE or name in _STACKING:
+                self._changes[name] = Change(self.model)
+        elif name in self._starts and (event.count or self._has_raised(name)):
             self._ended(name, event.count)
 
-    def doubt(self, name: str) -> str:
-        """Why a pass that has just changed the model is only run; empty for a proof."""
-        return self._compared(self._starts[name])[0]
+    def proof_of(self, name: str) -> Proof:
+        """The proof of a pass that has just changed the model."""
+        reason = self._compared(self._starts[name])[0]
+        if not reason:
+            return Proof(GRADES[0])
+        if name not in _STACKING:
+            return Proof(GRADES[-1], reason)
+        try:
+            return self._changes[name].of_stacks()
+        except (Unproved, XoptimError) as error:
+            return Proof(GRADES[-1], str(error))
 
     # The model tells of its changes: nothing is read twice while it stays the same.
 
@@ -95,9 +112,25 @@ class PassProver:
     def _ended(self, name: str, changes: int) -> None:
         record = self.passes.setdefault(name, ProvedPass(name))
         record.changes += changes
-        reason, recomputed = self._compared(self._starts[name])
+        if name == RAISE:
+            reason, recomputed = self._raised(record, self._changes[name]), 0
+        else:
+            reason, recomputed = self._compared(self._starts[name])
         record.reason = record.reason or reason
         record.recomputed += recomputed
+
+    def _has_raised(self, name: str) -> bool:
+        """Whether a pass has changed the operator set, even if all nodes stay as they are."""
+        return name == RAISE and self._changes[name].has_raised
+
+    def _raised(self, record: ProvedPass, change: Change) -> str:
+        """The reason why a change of the operator set is not proved, empty for a proof."""
+        try:
+            grade = change.of_operator_set()
+        except (Unproved, XoptimError) as error:
+            return str(error)
+        record.weakest = max(record.weakest, grade, key=GRADES.index)
+        return ""
 
     def _compared(self, chain: Chain | str) -> tuple[str, int]:
         """The reason why a pass is not proved, empty for a proof; and the recomputed constants."""

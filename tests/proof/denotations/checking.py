@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from tests.support import parse, run
 from xoptim.facts.assumptions import USUAL
 from xoptim.facts.dims import evaluate
 from xoptim.facts.dtypes import numpy_dtype
+from xoptim.proof.branches import Branch
 from xoptim.proof.elements import Element
-from xoptim.proof.indices import Case
+from xoptim.proof.indices import UNNAMED, Case
 from xoptim.proof.meaning import Side
-from xoptim.proof.proving import _Attempt, _Branch
+from xoptim.proof.proving import _Attempt, _Models
 
 DOMAINS = {"com.microsoft": 1, "ai.onnx.ml": 1}
 
@@ -39,7 +41,7 @@ def check(
     side = Side(model, USUAL, is_exact=exact)
     case = Case(is_exact=exact, has_zeros=side.has_zeros)
     sizes: dict[str, Any] = {
-        f"{name}[{place}]": int(number)
+        f"{UNNAMED}{name}[{place}]": int(number)
         for name, value in values.items()
         if value.dtype in (np.int64, np.int32) and value.ndim < 2
         for place, number in enumerate(value.ravel())
@@ -66,12 +68,12 @@ class _Cases(_Attempt):
         exact: bool,
         numbers: Numbers,
         expected: list[Any],
-        elements: Mapping[str, int],
+        integers: Mapping[str, int],
     ) -> None:
-        super().__init__(model, model, USUAL, exact)
+        super().__init__(_Models(model, model, USUAL), exact)
         self.numbers = numbers
         self.expected = expected
-        self.elements = elements
+        self.integers = integers
         self.place = 0
 
     def _compare_output(self, place: int, *branch: Any, **options: Any) -> None:
@@ -80,11 +82,11 @@ class _Cases(_Attempt):
         super()._compare_output(place, *branch, **options)
         assert self.read.all()
 
-    def _compare(self, branch: _Branch, left: Element, right: Element, dtype: int) -> None:
+    def _compare(self, branch: Branch, left: Element, right: Element, dtype: int) -> None:
         assert left is right
         extents = [range(evaluate(extent, {})) for extent in branch.extents.values()]
         for values in itertools.product(*extents):
-            sizes = {**self.elements, **dict(zip(branch.extents, values, strict=True))}
+            sizes = {**self.integers, **dict(zip(branch.extents, values, strict=True))}
             if any(evaluate(dim, sizes) < 0 for dim in branch.conditions):
                 continue
             place = tuple(evaluate(index, sizes) for index in branch.indices)
@@ -154,6 +156,7 @@ def _cast(key: tuple[Any, ...], args: list[float]) -> float:
 _FUNCTIONS: Mapping[str, Callable[[tuple[Any, ...], list[float]], float]] = {
     "wrapped": _wrapped,
     "cast": _cast,
+    "quotient": lambda _, args: float(math.trunc(Fraction(int(args[0]), int(args[1])))),
     "maximum": lambda _, args: max(args),
     "minimum": lambda _, args: min(args),
     "less": lambda _, args: float(args[0] < args[1]),

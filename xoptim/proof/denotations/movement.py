@@ -13,7 +13,8 @@ from xoptim.facts.dims import LARGEST_SIZE, Dim
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.proof.calls import Call, axis_within, denotes, settled
 from xoptim.proof.elements import Element, function, number, of_dim
-from xoptim.proof.indices import Impossible, Unproved, read_index
+from xoptim.proof.indices import Impossible, Unproved, linear_parts, read_index, symbols_of
+from xoptim.proof.kinds import POSITION
 from xoptim.proof.laws import dim_of
 from xoptim.proof.tensors import (
     Indices,
@@ -61,12 +62,32 @@ def reshape(call: Call) -> Tensor:
         if is_copied and source[place : place + 1] != (size,):
             raise Unproved("a Reshape that copies no size")
         is_open = wanted == -1 or is_copied
-        # An expression that may be -1 or 0 has another meaning there.
-        if not is_open and (wanted != size or not call.case.is_at_least_zero(wanted - 1)):
+        if not is_open and (wanted != size or not _is_read_as_size(call, target, shape, place)):
             raise Unproved("a Reshape to sizes that may not fit")
     if -1 in target and 0 in shape:
         _require_solvable(call, target, shape)
     return reshaped(call.case, call.operand(0), shape)
+
+
+def _is_read_as_size(call: Call, target: Sequence[Dim], shape: Sequence[Dim], place: int) -> bool:
+    """Whether a size that a Reshape asks for is not -1, and not a 0 that stands for another size.
+
+    Raises `Impossible` where it is such a 0, and the numbers of elements differ.
+    """
+    size, source = shape[place], call.operand(0).shape
+    if call.case.is_at_least_zero(size - 1):
+        return True
+    if not call.case.is_at_least_zero(size):
+        return False
+    if call.attribute("allowzero", 0) or source[place : place + 1] == (size,):
+        return True
+    if call.case.decide(size - 1):
+        return True
+    copied = source[place] if place < len(source) else 0
+    others = [*shape[:place], *shape[place + 1 :], copied]
+    if -1 in target or not all(call.case.is_at_least_zero(other - 1) for other in others):
+        return False
+    raise Impossible  # of no elements, some are made
 
 
 def _require_solvable(call: Call, target: Sequence[Dim], shape: Sequence[Dim]) -> None:
@@ -255,7 +276,9 @@ def _limited(call: Call, index: Dim, size: Dim, low: Dim, high: Dim) -> Dim:
         index = index + size
     if not case.decide(index - low):
         return low
-    return high if case.decide(index - high) else index
+    if case.is_at_least_zero(index - high):
+        return high
+    return high if case.decide(index - high - 1) else index
 
 
 @denotes("Gather")
@@ -271,6 +294,7 @@ def gather(call: Call) -> Tensor:
         is_before_end = call.case.decide(size - 1 - position)
         if not is_before_end or not call.case.decide(position + size):
             raise Impossible
+    _require_range(call, indices_of, size)
 
     def read(indices: Indices) -> Element:
         inner = indices[axis : axis + count]
@@ -284,6 +308,21 @@ def gather(call: Call) -> Tensor:
     return Tensor(shape, x.dtype, read)
 
 
+def _require_range(call: Call, indices_of: Tensor, size: Dim) -> None:
+    """Raise `Impossible` where the ends of a range of indices are out of range."""
+    if indices_of.rank != 1 or call.dims(1) is not None or indices_of.dtype != TensorProto.INT64:
+        return
+    index = call.case.index(indices_of.shape[0])
+    position = dim_of(settled(indices_of.at([index]), indices_of.dtype))
+    parts = None if position is None else linear_parts(position, str(index))
+    if parts is None or any(str(index) in symbols_of(part) for part in parts):
+        return
+    for place in (0, indices_of.shape[0] - 1):
+        end = parts[1] + parts[0] * place
+        if not call.case.decide(size - 1 - end) or not call.case.decide(end + size):
+            raise Impossible
+
+
 def _gathered(call: Call, at: _Read, inner: Indices, size: Dim) -> Element:
     numbers = call.ints(1)
     if numbers is not None and len(inner) == 1 and not isinstance(inner[0], int):
@@ -293,14 +332,14 @@ def _gathered(call: Call, at: _Read, inner: Indices, size: Dim) -> Element:
     return at_index(call, call.operand(1).at(inner), size, at)
 
 
-def at_index(call: Call, value: Element, size: Dim, at: _Read) -> Element:
-    """The element at an index that is an element of the second operand."""
-    element = settled(value, call.operand(1).dtype)
+def at_index(call: Call, value: Element, size: Dim, at: _Read, dtype: int = 0) -> Element:
+    """The element at an index of a type, by default that of the second operand."""
+    element = settled(value, dtype or call.operand(1).dtype)
     index = dim_of(element)
     if index is not None:
         return choose(call.case, index, lambda: at(index), lambda: at(index + size))
     # Negative indices count from the end.
-    position = function("position", args=[element, size])
+    position = function(POSITION, args=[element, size])
     return at(read_index(position, size))
 
 
@@ -454,6 +493,7 @@ def trilu(call: Call) -> Tensor | None:
 @denotes("Dropout")
 def dropout(call: Call) -> Tensor | None:
     """The operand, where nothing is dropped."""
-    is_training = call.has(2) or call.opset < 7
+    mode = call.array(2) if call.has(2) else None
+    is_training = (call.has(2) and (mode is None or bool(mode.any()))) or call.opset < 7
     has_mask = len(call.node.output) > 1 and call.node.output[1]
     return None if is_training or has_mask else call.operand(0)

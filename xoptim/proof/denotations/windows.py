@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xoptim.facts.dims import Dim, ceil_div
 from xoptim.facts.dtypes import is_float
-from xoptim.proof.calls import Call, denotes
+from xoptim.proof.calls import Call, denotes, settled_tensor
 from xoptim.proof.denotations.movement import number_of
 from xoptim.proof.denotations.sums import collected, is_covered, marked, real
 from xoptim.proof.elements import ONE, ZERO, Element, function, inverse, of_dim
@@ -68,7 +68,10 @@ def window_of(call: Call, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> Window
     if auto == "VALID":
         pads = [0] * 2 * count
     elif auto != "NOTSET":
-        if not all(isinstance(size, int) for size in (*sizes, *kernel)):
+        is_known = all(isinstance(size, int) for size in (*sizes, *kernel))
+        if not is_known and not (
+            all(isinstance(size, int) for size in kernel) and {*strides} == {1}
+        ):
             return None
         needs = [
             _total_pad(*values) for values in zip(sizes, kernel, strides, dilations, strict=True)
@@ -82,8 +85,10 @@ def window_of(call: Call, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> Window
 
 def _total_pad(size: Dim, kernel: Dim, stride: int, dilation: int) -> int:
     """The pads along an axis with which a result has ``ceil(size / stride)`` elements."""
-    assert isinstance(size, int)
     assert isinstance(kernel, int)
+    if stride == 1:
+        return (kernel - 1) * dilation
+    assert isinstance(size, int)
     count = ceil_div(size, stride)
     assert isinstance(count, int)
     return max((count - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
@@ -173,11 +178,11 @@ def average_pool(call: Call) -> Tensor | None:
 def max_pool(call: Call) -> Tensor | None:
     """The maximum of the positions of a window that are in the image."""
     kernel = call.attribute("kernel_shape")
-    if not is_covered(call, 0) or not is_float(call.dtype()) or any(call.node.output[1:]):
+    if not is_covered(call, 0) or any(call.node.output[1:]):
         return None
     if not kernel or call.attribute("storage_order", 0):
         return None
-    x = call.operand(0)
+    x = settled_tensor(call.operand(0))
     if (window := window_of(call, x.shape[2:], kernel)) is None:
         return None
 
