@@ -172,6 +172,16 @@ THEME = Theme(
             ("SliceSlice", "StridedSlicesConcat"),
         ),
         Row(
+            "four strided Slices, channels first, concatenated before a convolution → SpaceToDepth",
+            "agraph (float[1,1,8,8] x) => (float[1,1,4,4] y) <float[1,4,1,1] w = {1, 2, 3, 4}, "
+            "int64[1] o = {0}, int64[1] i = {1}, int64[1] e = {9223372036854775807}, int64[1] "
+            "k = {2}, int64[1] l = {3}> { f = Slice(x, o, e, k, k) g = Slice(x, i, e, k, k) "
+            "p = Slice(f, o, e, l, k) q = Slice(g, o, e, l, k) r = Slice(f, i, e, l, k) "
+            "s = Slice(g, i, e, l, k) c = Concat <axis = 1> (p, q, r, s) y = Conv(c, w) }",
+            "Conv SpaceToDepth",
+            ("StridedSlicesSpaceToDepth", "SelectionConv"),
+        ),
+        Row(
             "Tile(constant) → constant",
             "agraph (float[a,4] x) => (float[a,4] y) <float[1,2] c = {1, 2}, int64[2] r = {1, "
             "2}> { t = Tile(c, r) y = Add(x, t) }",
@@ -266,11 +276,6 @@ THEME = Theme(
             "cache.index_copy_(2, start + [0, 1, ...], new) → TensorScatter",
             "onnxruntime logs a warning in every run that does not share the cache's memory; 0.75 "
             "to 0.99 of ScatterND's time.",
-        ),
-        Refused(
-            "four strided Slices, channels first → Reshape, Transpose, Reshape",
-            "Measured 4 to 8 times the time: the Transpose has six axes, and moves single "
-            "elements.",
         ),
         Refused(
             "Split(x) where one part is read → Slice(x)",

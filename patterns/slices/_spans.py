@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from xoptim.facts.dims import Dim
+from xoptim.facts.errors import Declined
 from xoptim.facts.shapes import Shape, normalized
 from xoptim.match import GraphView, Node
 
@@ -91,3 +92,59 @@ def steps_of(g: GraphView, name: str) -> SliceSteps | None:
             by_axis[axis] = start, step
         nodes, name = [node, *nodes], node.input[0]
     return SliceSteps(name, by_axis, tuple(nodes)) if nodes else None
+
+
+class Blocks(NamedTuple):
+    """Slices of one tensor by equal steps along two adjacent axes: one for each position in a
+    block.
+
+    Attributes:
+        source: the tensor.
+        shape: its shape.
+        row: the first of both axes.
+        step: the step along both axes.
+        starts: the first element along both axes, of each slice.
+        nodes: the Slices.
+    """
+
+    source: str
+    shape: Shape
+    row: int
+    step: int
+    starts: list[tuple[int, int]]
+    nodes: list[Node]
+
+
+def blocks_of(g: GraphView, node: Node) -> Blocks:
+    """The blocks whose slices are the operands of a Concat.
+
+    Raises:
+        Declined: when the operands are no such slices, a slice is missing, twice there or has other
+            consumers, or when the sizes along both axes are not known to be multiples of the step.
+    """
+    parts = [part for name in node.input if (part := steps_of(g, name)) is not None]
+    if len(parts) < max(len(node.input), 4) or len({part.source for part in parts}) > 1:
+        raise Declined("the operands are not slices of one tensor")
+    source, axes = parts[0].source, sorted(parts[0].by_axis)
+    shape = g.try_infer_shape(source)
+    step = next(iter(parts[0].by_axis.values()))[1] if axes else 0
+    is_block = len(axes) == 2 and axes[1] == axes[0] + 1 and step * step == len(parts)
+    if shape is None or not is_block:
+        raise Declined("the slices are not of two adjacent axes")
+    if not all(
+        sorted(part.by_axis) == axes
+        and all(part_step == step for _, part_step in part.by_axis.values())
+        for part in parts
+    ):
+        raise Declined("the slices differ in axes or steps")
+    nodes = list(dict.fromkeys(link for part in parts for link in part.nodes))
+    if not all(g.is_used_only_by(name, *nodes, node) for link in nodes for name in link.output):
+        raise Declined("a slice has other consumers")
+    starts = [(part.by_axis[axes[0]][0], part.by_axis[axes[1]][0]) for part in parts]
+    if len(set(starts)) < len(starts):
+        raise Declined("a slice is missing")
+    if not all(
+        isinstance(size, int) and size > 0 and size % step == 0 for size in shape[axes[0] :][:2]
+    ):
+        raise Declined("the dimensions are not known to be multiples of the step")
+    return Blocks(source, shape, axes[0], step, starts, nodes)

@@ -56,3 +56,32 @@ def test_inlining_is_offered_at_the_door() -> None:
     assert len(GraphBuilder(proto, inline=True).nodes) > len(GraphBuilder(proto).nodes)
     plain = parse("agraph (float[2] x) => (float[2] y) { y = Neg(x) }")
     assert optimize(plain, patterns=None, inline=True) == plain
+
+
+_NORM = (
+    '<ir_version: 9, opset_import: ["" : 18, "pkg.onnxscript.torch_lib" : 1, "blocks" : 1]> '
+    "agraph (float[a] x) => (float y) { n = pkg.onnxscript.torch_lib.norm <ord = 2.0> (x) "
+    "y = blocks.Twice(n) } "
+    '<domain: "pkg.onnxscript.torch_lib", opset_import: ["" : 18]> norm <ord> (x) => (y) { '
+    "o = Constant <value_float: float = @ord> () i = IsInf(o) "
+    "y = If(i) <then_branch = most () => (p) { p = ReduceMax <keepdims = 0> (x) }, "
+    "else_branch = root () => (q) { q = ReduceL2 <keepdims = 0> (x) }> } "
+    '<domain: "blocks", opset_import: ["" : 18]> Twice (x) => (y) { y = Add(x, x) }'
+)
+
+
+def test_functions_of_torch_libraries_are_inlined_by_default() -> None:
+    proto = onnx.parser.parse_model(_NORM)
+    result = optimize(proto)
+    assert [node.op_type for node in result.graph.node] == ["ReduceL2", "Twice"]
+    assert [function.name for function in result.functions] == ["Twice"]
+    feeds = {"x": np.array([3, 4], np.float32)}
+    np.testing.assert_array_equal(run(result, feeds)[0], 10)
+
+
+def test_libraries_that_cannot_be_inlined_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xoptim.graph.splice.EXPANSION_LIMIT", 2)
+    assert [node.op_type for node in optimize(onnx.parser.parse_model(_NORM)).graph.node] == [
+        "norm",
+        "Twice",
+    ]

@@ -38,6 +38,7 @@ PROGRAMS = {
     "lab.proofs": ("examples --only TransposeTranspose", "rewrites, "),
     "lab.reach.models": ("MODELS", "Geometric means of nodes"),
     "lab.reach.page": ("1.1", "by "),
+    "lab.reach.transformers": ("NotWhere", "| NotWhereFusion | Not Where Where | 3 | 2 |"),
     "lab.workarounds": ("", ""),
     "tests.facts.kernels": ("--check", ""),
     "tests.precision.drawing": ("0", "faults"),

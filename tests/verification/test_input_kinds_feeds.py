@@ -6,7 +6,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, parser
 
-from xoptim.verification.errors import FeedError
+from xoptim import verify
 from xoptim.verification.inputs.dims import (
     assignments,
     concrete_shape,
@@ -190,6 +190,20 @@ def test_indices_inside_functions_and_loops() -> None:
 )
 def test_roles(text: str, kind: str) -> None:
     assert roles_of(model_of(text))["x"].kind == kind
+
+
+def test_scalars_that_are_entries_of_a_target_shape() -> None:
+    model = model_of(
+        "g (float[2,3,4] x, int64 a, int64 b) => (float y) <int64[1] i = {0}> "
+        "{ u = Unsqueeze(a, i) v = Unsqueeze(b, i) t = Concat <axis = 0> (u, v) y = Reshape(x, t) }"
+    )
+    pairs = {
+        tuple(int(array(feeds_of(model, seed), name)) for name in ("a", "b")) for seed in range(40)
+    }
+    assert pairs == {(-1, -1), (-1, 1), (1, -1), (1, 1)}
+    report = verify(model, model)
+    assert report.status == "equal"
+    assert len(report.runs) > 1  # values that are not -1 or 1 as well
 
 
 def test_names_that_exporters_use() -> None:

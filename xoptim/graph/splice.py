@@ -6,6 +6,7 @@ import graphlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from typing import Final
 
 import onnx
 from onnx import GraphProto, NodeProto, checker, inliner
@@ -33,8 +34,29 @@ grow exponentially.
 """
 
 
-def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """A model without local functions. ``proto`` is not modified.
+_LIBRARIES: Final = ("pkg.onnxscript.torch_lib", "pkg.onnxscript.torch_lib.common")
+"""Domains of functions that early versions of torch's dynamo exporter wrote for its operators.
+
+Their bodies branch on attributes and ranks, which are known where they are called. Nobody chose
+them as the structure of a model.
+"""
+
+
+def inline_libraries(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """A model without the functions that torch's exporter wrote for its operators.
+
+    It is ``proto`` itself if it has none, or if their calls cannot be replaced.
+    """
+    if not any(function.domain in _LIBRARIES for function in proto.functions):
+        return proto
+    try:
+        return inline_functions(proto, _LIBRARIES)
+    except ModelError:
+        return proto
+
+
+def inline_functions(proto: onnx.ModelProto, domains: Sequence[str] = ()) -> onnx.ModelProto:
+    """A model without local functions, or without those of some domains. ``proto`` is not modified.
 
     The weights are kept out of the call: the inliner works on serialized models, whose size is
     limited. Raises `ModelError` when a function calls itself, or the model would have more than
@@ -50,7 +72,11 @@ def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
     copy_fields(proto.graph, light.graph, ("initializer",))
     _write_defaults(light)
     try:
-        inlined = inliner.inline_local_functions(light)
+        if domains:
+            names = [(f.domain, f.name) for f in light.functions if f.domain in domains]
+            inlined = inliner.inline_selected_functions(light, names)
+        else:
+            inlined = inliner.inline_local_functions(light)
     except checker.ValidationError as error:
         raise ModelError(
             f"onnx cannot replace the calls of local functions: {error} Run without "

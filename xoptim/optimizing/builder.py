@@ -37,7 +37,7 @@ from xoptim.graph.queries import GraphQueries
 from xoptim.graph.redirect import substitute
 from xoptim.graph.save import save_model
 from xoptim.graph.sources import Source
-from xoptim.graph.splice import inline_functions
+from xoptim.graph.splice import inline_functions, inline_libraries
 from xoptim.match.create import OpBuilder, make_node
 
 _DEFAULT_OPSET = 21
@@ -57,7 +57,8 @@ class GraphBuilder(GraphQueries):
         optimization_options: options of `optimize`.
         verbose: see `OptimizationOptions.verbose`.
         ir_version: IR version of a new model.
-        inline: replace calls of local functions by their bodies.
+        inline: replace calls of local functions by their bodies. Those of functions that torch's
+            exporter wrote for its operators are always replaced.
         assume: assumptions about dimensions and values, in addition to those in the options.
         assume_from_model: also use the assumptions in the metadata of the model.
 
@@ -98,11 +99,8 @@ class GraphBuilder(GraphQueries):
             self.model.assumed_sizes = assumed_sizes(self.model.assumptions)
         else:
             source = model if isinstance(model, Source) else Source(_as_model(model))
-            proto = (
-                inline_functions(source.proto)
-                if inline and source.proto.functions
-                else source.proto
-            )
+            is_inlined = inline and source.proto.functions
+            proto = (inline_functions if is_inlined else inline_libraries)(source.proto)
             assumptions = assumed_of(proto, options.assume, from_model=options.assume_from_model)
             report_unused(proto, assumptions)
             self.model = load_model(

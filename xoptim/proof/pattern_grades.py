@@ -26,10 +26,10 @@ _NAMES: Final[Mapping[Grade, str]] = {
         SequenceConstructConcat ShapeBasedExpand ShapeBasedExpandBroadcast ShapeBasedExpandSwap
         ShapeBasedSliceEnd ShapeConcat ShapeUnary ShapeVector SliceGather SliceSlice SlicesConcat
         SlicesSplit SpaceToDepth SplitConcat SplitOne SplitToSequenceSequenceAt SqueezeSqueeze
-        SqueezeUnsqueeze StridedSlicesConcat TransposeGather TransposeRegion TransposeReshape
-        TransposeTranspose UniformBroadcast UnsqueezeBroadcast UnsqueezeElementwiseUnsqueeze
-        UnsqueezeExpandReshape UnsqueezeGather UnsqueezeGatherReshape UnsqueezeOrSqueezeReshape
-        UnsqueezeSqueeze UnsqueezeUnsqueeze VectorMovements
+        SqueezeUnsqueeze StridedSlicesConcat StridedSlicesSpaceToDepth TransposeGather
+        TransposeRegion TransposeReshape TransposeTranspose UniformBroadcast UnsqueezeBroadcast
+        UnsqueezeElementwiseUnsqueeze UnsqueezeExpandReshape UnsqueezeGather UnsqueezeGatherReshape
+        UnsqueezeOrSqueezeReshape UnsqueezeSqueeze UnsqueezeUnsqueeze VectorMovements
     """,
     "over real numbers": """
         AbsNeg AddAdd AddAttention AddMatMulSoftmax AttentionHeads AttentionToMultiHead BatchHeads

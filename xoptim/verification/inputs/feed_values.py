@@ -197,8 +197,10 @@ def _structured(
         return picked
     if kind in _CONSTANTS:
         return np.full(shape, _CONSTANTS[kind])
+    if kind == "keep" and not shape:  # one entry of several, of which at most one may be -1
+        return np.asarray(rng.choice((-1, 1)))
     if kind == "axes":
-        return np.broadcast_to(np.arange(length), shape)
+        return np.broadcast_to(np.arange(length).reshape(shape[-1:]), shape)
     if kind == "keep":
         return np.broadcast_to(np.where(np.arange(length) == 0, -1, 1), shape)
     low, high = _range(use, sizes)
@@ -207,7 +209,8 @@ def _structured(
     if kind in ("index", "place"):
         return _indices(-high if kind == "place" else low, high, shape, rng)
     if kind == "position":
-        return np.broadcast_to(low + np.arange(length) % (high - low), shape)
+        positions = low + np.arange(length) % (high - low)
+        return np.broadcast_to(positions.reshape(shape[-1:]), shape)
     return None
 
 

@@ -77,8 +77,11 @@ def _axes(usual: np.ndarray) -> Iterator[np.ndarray]:
 
 def _targets(usual: np.ndarray) -> Iterator[np.ndarray]:
     """Target shapes for any number of elements: -1 at another index, with ones, copied axes (0), or
-    a factor.
+    a factor. A scalar is one entry of such a target.
     """
+    if not usual.ndim:
+        yield from (np.full((), entry) for entry in (-1, 1, 0, 2, 3))
+        return
     length = usual.shape[-1]
     for place in range(1, length):
         yield np.broadcast_to(np.where(np.arange(length) == place, -1, 1), usual.shape)
