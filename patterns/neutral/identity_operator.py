@@ -205,6 +205,9 @@ class IdentityGatherPattern(_IdentityOperator):
         "agraph (float[a,3] x) => (float[a,3] y) <int64[3] i = {0, 1, 2}> { "
         "t = Gather <axis = -1> (x, i) y = Relu(t) }",
         "{ y = Relu(x) }",
+        "agraph (float[3,16] x) => (float[3,16] y) <int64[3] i = {0, 1, 2}> { t = Gather(x, i) "
+        "y = Relu(t) }",
+        "{ y = Relu(x) }",
         "agraph (float[a,b] x, bool[b] z) => (float[a,b] y) <int64 i = {0}, int64 j = {1}> "
         "{ n = Size(z) r = Range(i, n, j) t = Gather <axis = -1> (x, r) y = Neg(t) }",
         "{ y = Neg(x) }",
