@@ -20,7 +20,7 @@ from xoptim.match.trace import ANY, Constant, Optional, Symbol
 from .._deductions import keeps_shape
 from .._folding import constant
 from .._nodes import axis_of, is_op, size_along
-from .._parts import far
+from .._selections import far
 
 
 class _IdentityOperator(EasyPatternOptimization):

@@ -19,7 +19,7 @@ from xoptim.match import (
 from .._folding import Array
 from .._nodes import axis_of, is_op, permutation, size_along
 from .._operators import ELEMENTWISE
-from .._parts import far, part_of
+from .._selections import far, part_of
 from .._shapes import may_be_empty
 
 _MAX_STEPS: Final = 12

@@ -8,7 +8,7 @@ from xoptim.facts.shapes import Shape, normalized
 from xoptim.match import GraphView, Node
 
 from .._nodes import is_op
-from .._parts import far
+from .._selections import Selection, far
 
 Span: TypeAlias = tuple[int, int, int]
 """Start, end and step as in the Slice."""
@@ -67,16 +67,16 @@ def composed(size: Dim | None, first: Span, second: Span, end: int) -> Span | No
 
 
 class SliceSteps(NamedTuple):
-    """The elements that consecutive Slices take: for each axis, the start and the step."""
+    """The indices that consecutive Slices take along each axis, and the Slices."""
 
     source: str
-    by_axis: dict[int, tuple[int, int]]
+    by_axis: dict[int, Selection]
     nodes: tuple[Node, ...]
 
 
 def steps_of(g: GraphView, name: str) -> SliceSteps | None:
     """The elements that Slices with steps take, each to the end of different axes."""
-    by_axis: dict[int, tuple[int, int]] = {}
+    by_axis: dict[int, Selection] = {}
     nodes: list[Node] = []
     while is_op(node := g.node_before(name), "Slice") and len(nodes) < _MAX_SLICES:
         bounds = [g.get_argument(node, key) for key in ("starts", "ends", "axes", "steps")]
@@ -88,6 +88,6 @@ def steps_of(g: GraphView, name: str) -> SliceSteps | None:
             to_end = end >= far(g) or (isinstance(size, int) and end >= size)
             if axis in by_axis or not to_end or not 0 <= start < step:
                 return None
-            by_axis[axis] = start, step
+            by_axis[axis] = Selection(start, size, step)
         nodes, name = [node, *nodes], node.input[0]
     return SliceSteps(name, by_axis, tuple(nodes)) if nodes else None

@@ -7,7 +7,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 from xoptim.operators.slicing import LAST_END
 
 from .._nodes import is_op, size_along
-from .._parts import far
+from .._selections import far
 
 
 class PadSlicePattern(PatternOptimization):

@@ -36,7 +36,7 @@ class StridedSlicesConcatPattern(PatternOptimization):
             return self.none(node, msg="the operands are not slices of one tensor")
         source, shape = parts[0].source, g.try_infer_shape(parts[0].source)
         axes = sorted(parts[0].by_axis)
-        step = next(iter(parts[0].by_axis.values()))[1] if axes else 0
+        step = parts[0].by_axis[axes[0]].step if axes else 0
         is_block = len(axes) == 2 and axes[1] == axes[0] + 1 and step * step == len(parts)
         # (1)
         if (
@@ -51,7 +51,7 @@ class StridedSlicesConcatPattern(PatternOptimization):
         # (1)
         if not all(
             sorted(part.by_axis) == axes
-            and all(part_step == step for _, part_step in part.by_axis.values())
+            and all(selection.step == step for selection in part.by_axis.values())
             for part in parts
         ):
             return self.none(node, msg="the slices differ in axes or steps")
@@ -59,7 +59,7 @@ class StridedSlicesConcatPattern(PatternOptimization):
         # (2)
         if not all(g.is_used_only_by(name, *nodes) for link in nodes[:-1] for name in link.output):
             return self.none(node, msg="a slice has other consumers")
-        starts = [tuple(part.by_axis[axis][0] for axis in axes) for part in parts]
+        starts = [tuple(part.by_axis[axis].start for axis in axes) for part in parts]
         by_row = [(i, j) for i in range(step) for j in range(step)]
         if starts not in (by_row, [start[::-1] for start in by_row]):  # (3)
             return self.none(node, msg="the slices are in neither row nor column order")
