@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.shapes import Shape, normalized
-from xoptim.match import GraphView, Node
+from xoptim.match import AT_RUN_TIME, GraphView, Node
 
 from .._nodes import is_op
 from .._selections import Selection, far
@@ -41,6 +41,15 @@ def spans_by_axis(
     if not len(starts) == len(ends) == len(positions) == len(steps) or 0 in steps:
         return None
     return dict(zip(positions, zip(starts, ends, steps, strict=True), strict=True))
+
+
+def spans_of(g: GraphView, node: Node) -> dict[int, Span] | None:
+    """The span that a Slice takes along each axis, ``None`` if a bound or the rank is unknown."""
+    bounds = [g.get_argument(node, key) for key in ("starts", "ends", "axes", "steps")]
+    shape = g.try_infer_shape(node.input[0])
+    if shape is None or not all(isinstance(bound, list) for bound in bounds[:2]):
+        return None
+    return None if AT_RUN_TIME in bounds[2:] else spans_by_axis(shape, *bounds)
 
 
 def composed(size: Dim | None, first: Span, second: Span, end: int) -> Span | None:
@@ -79,11 +88,10 @@ def steps_of(g: GraphView, name: str) -> SliceSteps | None:
     by_axis: dict[int, Selection] = {}
     nodes: list[Node] = []
     while is_op(node := g.node_before(name), "Slice") and len(nodes) < _MAX_SLICES:
-        bounds = [g.get_argument(node, key) for key in ("starts", "ends", "axes", "steps")]
-        shape = g.try_infer_shape(node.input[0])
-        if shape is None or not all(isinstance(bound, list) for bound in bounds):
+        shape, spans = g.try_infer_shape(node.input[0]), spans_of(g, node)
+        if shape is None or spans is None:
             return None
-        for axis, (start, end, step) in (spans_by_axis(shape, *bounds) or {}).items():
+        for axis, (start, end, step) in spans.items():
             size = shape[axis]
             to_end = end >= far(g) or (isinstance(size, int) and end >= size)
             if axis in by_axis or not to_end or not 0 <= start < step:
