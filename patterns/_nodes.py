@@ -26,10 +26,13 @@ def agree_elsewhere(g: GraphView, names: Sequence[str], axis: int) -> bool:
     """
     shapes = [g.try_infer_shape(name) for name in names]
     first = shapes[0]
-    if first is None:
+    if first is None or axis >= len(first):
         return False
     return all(
-        s is not None and s[:axis] == first[:axis] and s[axis + 1 :] == first[axis + 1 :]
+        s is not None
+        and len(s) == len(first)
+        and s[:axis] == first[:axis]
+        and s[axis + 1 :] == first[axis + 1 :]
         for s in shapes
     )
 

@@ -16,7 +16,7 @@ from xoptim.operators.axes import permutation
 
 from .._folding import constant
 from .._nodes import is_op
-from .._parts import part_of
+from .._selections import part_of
 from .._shapes import Movement, moved, movement_between
 
 _RANK: Final = 4

@@ -9,7 +9,7 @@ import numpy as np
 from xoptim.match import GraphView, Node
 
 from .._nodes import axis_of, is_op, size_along
-from .._parts import part_of, position_of
+from .._selections import index_of, part_of
 from .._shapes import uniform_value, unstretched
 
 _TENSOR: Final = 3
@@ -100,12 +100,10 @@ def source_of(g: GraphView, name: str) -> Source:
         if tensor != node.input[0]:
             return Source(tensor, axis, start)
         node = g.node_before(tensor)
-    position = position_of(g, node) if is_op(node, "Gather") else None
-    if position is None or position.drops != drops or node is None:
+    index = index_of(g, node)
+    if index is None or index.drops != drops or g.info(index.source).rank != _TENSOR:
         return Source(name)
-    if g.info(node.input[0]).rank != _TENSOR:
-        return Source(name)
-    return Source(node.input[0], position.axis, position.place)
+    return Source(index.source, index.axis, index.start)
 
 
 class SumReader:
@@ -242,9 +240,9 @@ class SumReader:
 
     def _all_steps(self, gather: Node, start: int, end: int, total: Sum) -> bool:
         """Add a step of the products of all steps to a sum; returns whether it is that."""
-        g, position = self._g, position_of(self._g, gather)
+        g, index = self._g, index_of(self._g, gather)
         name, biases = gather.input[0], list[np.ndarray]()
-        if position is None or not position.drops or position.axis > 1:
+        if index is None or not index.drops or index.axis > 1:
             return False
         while is_op(node := g.node_before(name), "Add"):
             constants = [operand for operand in node.input if g.is_constant(operand)]
@@ -263,6 +261,6 @@ class SumReader:
         if not g.is_constant(weights) or size_along(g, weights, 1) != columns:
             return False
         block = Block(weights, False, (0, size), (start, end))
-        total.terms.append(Term(Source(x, position.axis, position.place), "", block))
+        total.terms.append(Term(Source(x, index.axis, index.start), "", block))
         total.bias = total.bias + sum(biases)
         return True

@@ -12,9 +12,9 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._channels import per_channel
 from .._folding import Array, constant, rounded
-from .._nodes import axis_of, is_op, size_along
+from .._nodes import is_op
 from .._operators import ELEMENTWISE
-from .._parts import part_of
+from .._selections import Selected, joined, selected
 
 _MAX_NODES: Final = 8
 _LAYERS: Final = ("Conv", "MatMul", "Gemm")
@@ -52,18 +52,18 @@ class SelectionConvPattern(_ConvSelection):
         if layer is None:  # (2)
             return self.none(node, msg="the weight is not constant, or has groups or other readers")
         nodes, name = _elementwise(g, node.input[0])
-        selection = _selection(g, name) if g.is_exclusive(name) else None
-        if selection is None or selection.axis != layer.channels:  # (1)
+        part = _selected(g, name) if g.is_exclusive(name) else None
+        if part is None or part.axis != layer.channels:  # (1)
             return self.none(node, msg="no constant permutation of the channels precedes it")
-        size = size_along(g, selection.source, selection.axis)
-        order = np.asarray(selection.indices)
-        if size != len(order) or not np.array_equal(np.sort(order), np.arange(len(order))):  # (1)
+        order = np.asarray(part.selection.indices)
+        is_permutation = np.array_equal(np.sort(order), np.arange(part.size))
+        if not is_permutation:  # (1)
             return self.none(node, msg="the indices are not a permutation of all channels")
         weight = constant(g, node.input[1])
         ordered = np.take(weight.astype(np.float64), np.argsort(order), layer.inputs)
         weight = rounded(ordered, weight.dtype, summed=layer.inputs)  # (3)
-        write = partial(_write, name, selection.source, nodes, weight)
-        return MatchResult(self, [selection.node, *nodes, node], write)
+        write = partial(_write, name, part.source, nodes, weight)
+        return MatchResult(self, [part.node, *nodes, node], write)
 
     examples = Example.pairs(
         "agraph (float[n,3,h,w] x) => (float[n,1,h,w] y) <int64[3] i = {2, 0, 1}, "
@@ -98,19 +98,19 @@ class ConvSelectionPattern(_ConvSelection):
     anchors = ("Gather", "Slice")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        selection = _selection(g, node.output[0])
-        if selection is None:  # (1)
+        part = _selected(g, node.output[0])
+        if part is None:  # (1)
             return self.none(node, msg="the indices are not constant")
         nodes, name = _elementwise(g, node.input[0], with_biases=True)
         first = g.node_before(name)
         layer = None if first is None or not g.is_exclusive(name) else _layer_of(g, first)
         if first is None or layer is None:  # (2) (3)
             return self.none(node, msg="no layer with constant weights of its own precedes it")
-        weight, indices = constant(g, first.input[1]), selection.indices
+        weight, indices = constant(g, first.input[1]), [*part.selection.indices]
         channels = weight.shape[layer.outputs]
-        if selection.axis != layer.channels or not 0 < len(indices) <= channels:  # (1)
+        if part.axis != layer.channels or len(indices) > channels:  # (1)
             return self.none(node, msg="another axis, or more indices than channels")
-        biases = _biases(g, [first, *nodes], selection.axis, channels, indices)  # (3)
+        biases = _biases(g, [first, *nodes], part.axis, channels, indices)  # (3)
         write = partial(_write_selected, np.take(weight, indices, layer.outputs), biases)
         return MatchResult(self, [first, *nodes, node], write)
 
@@ -143,15 +143,6 @@ class _Layer(NamedTuple):
     channels: int
     inputs: int
     outputs: int
-
-
-class _Selection(NamedTuple):
-    """Elements of a tensor along an axis, and the node that selects them."""
-
-    node: Node
-    source: str
-    axis: int
-    indices: list[int]
 
 
 def _layer_of(g: GraphView, node: Node) -> _Layer | None:
@@ -188,55 +179,11 @@ def _elementwise(g: GraphView, name: str, *, with_biases: bool = False) -> tuple
     return nodes, name
 
 
-def _selection(g: GraphView, name: str) -> _Selection | None:
-    """The constant indices that a result selects along one axis of known size."""
+def _selected(g: GraphView, name: str) -> Selected | None:
+    """The constant indices of one axis that a result consists of."""
     node = g.node_before(name)
-    if is_op(node, "Concat"):
-        return _parts(g, node)
-    axis = _axis(g, node) if is_op(node, "Gather", "Slice") else None
-    size = None if node is None or axis is None else size_along(g, node.input[0], axis)
-    if node is None or axis is None or not isinstance(size, int):
-        return None
-    if is_op(node, "Slice"):
-        indices = _sliced(g, node, size)
-    else:
-        indices = [*(g.get_ints(node.input[1]) or ())]
-        if not all(-size <= index < size for index in indices):
-            return None
-    return _Selection(node, node.input[0], axis, [index % size for index in indices])
-
-
-def _sliced(g: GraphView, node: Node, size: int) -> list[int]:
-    """The indices that a Slice along one axis selects, none if they are unknown."""
-    bounds = [g.get_argument(node, name) for name in ("starts", "ends", "steps")]
-    bounds[2] = [1] if bounds[2] is None else bounds[2]
-    if not all(isinstance(bound, list) for bound in bounds):
-        return []
-    ((start,), (end,), (step,)) = bounds
-    is_open = step < 0 and end < -size  # a slice down to the first element
-    return [*range(size)[slice(start, None if is_open else end, step)]]
-
-
-def _axis(g: GraphView, node: Node) -> int | None:
-    """The axis of a Gather by a vector, or the only one of a Slice."""
-    if is_op(node, "Gather"):
-        return axis_of(g, node) if g.info(node.input[1]).rank == 1 else None
-    axes, rank = g.get_argument(node, "axes"), g.info(node.input[0]).rank
-    is_one = isinstance(axes, list) and len(axes) == 1 and rank is not None
-    return axes[0] % rank if is_one else None
-
-
-def _parts(g: GraphView, node: Node) -> _Selection | None:
-    """The parts of one tensor that a Concat joins."""
-    axis = axis_of(g, node)
-    if axis is None or not all(isinstance(size_along(g, name, axis), int) for name in node.input):
-        return None
-    parts = [part_of(g, name, axis) for name in node.input]
-    sources = {source for source, *_ in parts}
-    if len(sources) != 1:
-        return None
-    indices = [index for _, start, end in parts for index in range(start, end)]
-    return _Selection(node, sources.pop(), axis, indices)
+    part = joined(g, node) if is_op(node, "Concat") else selected(g, node)
+    return None if part is None or part.drops else part
 
 
 def _write(

@@ -1,7 +1,7 @@
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._nodes import is_op, replaced_by, size_along
-from .._parts import span_of
+from .._selections import span_of
 from .._shapes import may_be_empty
 
 
@@ -36,7 +36,7 @@ class ConvSlicePattern(PatternOptimization):
             return self.none(
                 node, msg="not a convolution without other consumers, or the bounds are unknown"
             )
-        axis, start, end = span
+        axis, start, end = span[0], span[1].start, span[1].end
         size, rank = size_along(g, node.input[0], axis), g.get_rank(node.input[0])
         window = rank - 2
         pads = [*conv.attribute.get("pads", [0] * (2 * window))]

@@ -9,7 +9,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 from xoptim.operators.slicing import LAST_END
 
 from .._nodes import is_op, size_along
-from .._parts import position_of, span_of
+from .._selections import index_of, span_of
 
 _MIN_CHANNELS: Final = 64
 """With fewer channels the two operators take longer than the convolution (measured: 1.05 of the
@@ -119,13 +119,13 @@ def _only_position(g: GraphView, node: Node) -> tuple[Node, Dim | None, bool]:
     reader = g.next_node(result)
     if reader is None or not g.is_exclusive(result):
         return node, None, True
-    place = position_of(g, reader)
-    if place is not None and place.axis == 2:
-        return reader, place.place, not place.drops
+    index = index_of(g, reader)
+    if index is not None and index.axis == 2:
+        return reader, index.start, not index.drops
     span = span_of(g, reader) if is_op(reader, "Slice") else None
     if span is None or span[0] != 2 or size_along(g, reader.output[0], 2) != 1:
         return reader, None, True
-    return reader, span[1], True
+    return reader, span[1].start, True
 
 
 def _window(
@@ -139,7 +139,7 @@ def _window(
         span = span_of(g, node) if is_op(node, "Slice") else None
         if span is None or not g.is_before(node, reader):
             continue
-        axis, first, end = span
+        axis, first, end = span[0], span[1].start, span[1].end
         if isinstance(end, int) and isinstance(length, int):
             end = min(end, length)
         if (axis, first, end) == (2, start, start + kernel):

@@ -11,7 +11,7 @@ from xoptim.operators.registry import axes_of
 
 from .._nodes import is_op
 from .._operators import BROADCASTING, ELEMENTWISE
-from .._parts import all_positions, position_of
+from .._selections import gathers_of_all, index_of
 
 _MAX_NODES: Final = 2048
 """Maximum nodes of a region."""
@@ -46,17 +46,12 @@ class _Steps:
 
     def take(self, gather: Node | None) -> bool:
         """Add the Gathers of all indices of a tensor, if `trailing` axes follow their axis."""
-        position = None if gather is None else position_of(self.g, gather)
-        if (
-            gather is None
-            or position is None
-            or not position.drops
-            or gather.input[0] in self.pieces
-        ):
+        index = index_of(self.g, gather)
+        if index is None or not index.drops or index.source in self.pieces:
             return False
-        fits = self.g.info(gather.input[0]).rank == position.axis + 1 + self.trailing
-        pieces = all_positions(self.g, gather) if fits else None
-        self.pieces.update({gather.input[0]: pieces} if pieces else {})
+        fits = self.g.info(index.source).rank == index.axis + 1 + self.trailing
+        pieces = gathers_of_all(self.g, index.node) if fits else None
+        self.pieces.update({index.source: pieces} if pieces else {})
         self.kept.update((piece.output[0], None) for piece in pieces or ())
         return pieces is not None
 
@@ -158,8 +153,8 @@ class GathersElementwisePattern(PatternOptimization):
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        first, rank = position_of(g, node), g.info(node.input[0]).rank
-        if first is None or rank is None or first.place != 0 or not first.drops:  # (1)
+        first, rank = index_of(g, node), g.info(node.input[0]).rank
+        if first is None or rank is None or first.start != 0 or not first.drops:  # (1)
             return self.none(node, msg="not index 0 along an axis of static size")
         steps = _Steps(g, rank - 1 - first.axis)
         if not steps.take(node):  # (1)

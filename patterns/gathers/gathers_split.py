@@ -3,7 +3,7 @@ from functools import partial
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import is_op
-from .._parts import all_positions, position_of
+from .._selections import gathers_of_all, index_of
 
 
 class GathersSplitPattern(PatternOptimization):
@@ -25,10 +25,10 @@ class GathersSplitPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Start at the Gather of index 0, and look for the Gathers of all other indices."""
-        first = position_of(g, node)
-        if first is None or first.place:
+        first = index_of(g, node)
+        if first is None or first.start:
             return self.none(node, msg="not index 0 along an axis")
-        pieces = all_positions(g, node)
+        pieces = gathers_of_all(g, node)
         if pieces is None:  # (1)
             return self.none(node, msg="not every index is taken, or the axis has no static size")
         if not first.drops:

@@ -2,8 +2,8 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._nodes import axis_of, is_op, replaced_by
-from .._parts import cut_of
+from .._nodes import axis_of, replaced_by
+from .._selections import slice_of
 
 
 class SliceGatherPattern(PatternOptimization):
@@ -21,8 +21,7 @@ class SliceGatherPattern(PatternOptimization):
     near = ("Slice",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        producer = g.node_before(node.input[0])
-        cut = cut_of(g, producer) if is_op(producer, "Slice") else None
+        cut = slice_of(g, g.node_before(node.input[0]))
         indices = g.get_computed_constant(node.input[1])
         if cut is None or indices is None or cut.axis != axis_of(g, node):  # (1)
             return self.none(
@@ -37,7 +36,7 @@ class SliceGatherPattern(PatternOptimization):
         return MatchResult(
             self,
             [cut.node, node],
-            replaced_by("Gather", cut.node.input[0], shifted, **node.attribute),
+            replaced_by("Gather", cut.source, shifted, **node.attribute),
         )
 
     examples = Example.only(

@@ -39,8 +39,11 @@ class TransposeGatherPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, indices: str, source_axis: int) -> str:
         return g.op.Gather(x, indices, axis=source_axis)
 
-    examples = Example.only(
+    examples = Example.pairs(
         "agraph (float[a,b,3,c] x) => (float[a,b,c] y) <int64 i = {1}> "
         "{ t = Transpose <perm = [2, 0, 1, 3]> (x) y = Gather <axis = 0> (t, i) }",
         "<int64 i = {1}> { y = Gather <axis = 2> (x, i) }",
+        "agraph (float[a,3] x) => (float[a] y, float[3,a] t) <int64 i = {1}> "
+        "{ t = Transpose(x) y = Gather(t, i) }",
+        "<int64 i = {1}> { y = Gather <axis = 1> (x, i) t = Transpose(x) }",
     )

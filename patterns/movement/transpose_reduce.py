@@ -45,8 +45,11 @@ class TransposeReducePattern(PatternOptimization):
             self, [node], replaced_by(node.op_type, transpose.input[0], **attributes, **reduced)
         )
 
-    examples = Example.only(
+    examples = Example.pairs(
         "agraph (float[2,3,4,5] x) => (float[2,4,5] y) <int64[1] k = {-1}> "
         "{ t = Transpose <perm = [0, 2, 3, 1]> (x) y = ReduceMean <keepdims = 0> (t, k) }",
         "<int64[1] k = {1}> { y = ReduceMean <keepdims = 0> (x, k) }",
+        "agraph (float[2,3,4] x) => (int64[2,4] y, float[2,4,3] t) "
+        "{ t = Transpose <perm = [0, 2, 1]> (x) y = ArgMax <axis = 2, keepdims = 0> (t) }",
+        "{ y = ArgMax <axis = 1, keepdims = 0> (x) t = Transpose <perm = [0, 2, 1]> (x) }",
     )

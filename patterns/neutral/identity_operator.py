@@ -20,7 +20,7 @@ from xoptim.match.trace import ANY, Constant, Optional, Symbol
 from .._deductions import keeps_shape
 from .._folding import constant
 from .._nodes import axis_of, is_op, size_along
-from .._parts import far
+from .._selections import far
 
 
 class _IdentityOperator(EasyPatternOptimization):
@@ -204,6 +204,9 @@ class IdentityGatherPattern(_IdentityOperator):
     examples = Example.pairs(
         "agraph (float[a,3] x) => (float[a,3] y) <int64[3] i = {0, 1, 2}> { "
         "t = Gather <axis = -1> (x, i) y = Relu(t) }",
+        "{ y = Relu(x) }",
+        "agraph (float[3,16] x) => (float[3,16] y) <int64[3] i = {0, 1, 2}> { t = Gather(x, i) "
+        "y = Relu(t) }",
         "{ y = Relu(x) }",
         "agraph (float[a,b] x, bool[b] z) => (float[a,b] y) <int64 i = {0}, int64 j = {1}> "
         "{ n = Size(z) r = Range(i, n, j) t = Gather <axis = -1> (x, r) y = Neg(t) }",

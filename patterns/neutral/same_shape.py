@@ -43,26 +43,6 @@ class ReshapePattern(_SameShape):
     )
 
 
-class ExpandPattern(_SameShape):
-    """Expand(x, shape of x) → x
-
-    What: drops an Expand to a shape that x has already, or to ones; the dimensions may be symbols.
-    Refuses when:
-    1. the shape is unknown, or an axis may be broadcast.
-    """
-
-    min_opset = 8
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
-        return g.op.Expand(x, shape)
-
-    examples = Example.only(
-        "agraph (float[a,3] x) => (float[a,3] y) <int64[2] s = {1, 3}> { t = Expand(x, s) "
-        "y = Relu(t) }",
-        "{ y = Relu(x) }",
-    )
-
-
 class IdentityFlattenPattern(_SameShape):
     """Flatten(x), x a matrix → x
 

@@ -19,7 +19,7 @@ from xoptim.match import (
 from .._folding import Array
 from .._nodes import axis_of, is_op, permutation, size_along
 from .._operators import ELEMENTWISE
-from .._parts import far, part_of
+from .._selections import Selection, part_of, selected
 from .._shapes import may_be_empty
 
 _MAX_STEPS: Final = 12
@@ -222,21 +222,10 @@ def _every_second(g: GraphView, name: str, start: int) -> str | None:
     if node is None or node.domain:
         return None
     if node.op_type == "Slice":
-        starts, ends, axes, steps = (
-            g.get_argument(node, key) for key in ("starts", "ends", "axes", "steps")
-        )
-        size = (g.try_infer_shape(node.input[0]) or (0,))[-1]
-        is_all = (
-            isinstance(size, int)
-            and isinstance(ends, list)
-            and len(ends) == 1
-            and ends[0] >= min(size, far(g))
-        )
-        return (
-            node.input[0]
-            if is_all and starts == [start] and axes in ([3], [-1]) and steps == [2]
-            else None
-        )
+        part = selected(g, node)
+        if part is None or part.axis != g.get_rank(part.source) - 1:
+            return None
+        return part.source if part.selection == Selection.of(range(start, part.size, 2)) else None
     pairs = node.input[0]
     if node.op_type == "Gather":
         if (

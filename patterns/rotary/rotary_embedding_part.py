@@ -12,7 +12,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from .._parts import part_of
+from .._selections import part_of
 
 
 class RotaryEmbeddingPartPattern(EasyPatternOptimization):

@@ -63,6 +63,9 @@ class ShapeBasedExpandBroadcastPattern(_BroadcastOperand):
         "agraph (float[1,b] x, float[3,b] z) => (float[3,b] y) <int64[2] n = {3, 1}> { "
         "e = Tile(x, n) y = Mul(z, e) }",
         "{ y = Mul(z, x) }",
+        "agraph (float[1,b] x, float[a,b] z) => (float[a,b] y, float[a,b] e) { s = Shape(z) "
+        "e = Expand(x, s) y = Add(e, z) }",
+        "{ s = Shape(z) e = Expand(x, s) y = Add(x, z) }",
     )
 
 

@@ -104,10 +104,13 @@ class ExpandPositionalPattern(ExpandElementwisePattern):
     exactness = "rounding"
     rounds = True
 
-    examples = Example.only(
+    examples = Example.pairs(
         "agraph (float[b,h,1] x, float[b,h,3] z) => (float[b,h,3] y) { s = Shape(z) "
         "e = Expand(x, s) p = Softplus(e) y = Mul(z, p) }",
         "{ p = Softplus(x) y = Mul(z, p) }",
+        "agraph (float[b,h,1] x, float[b,h,3] z) => (float[b,h,3] y) { s = Shape(z) "
+        "e = Expand(x, s) p = Softplus(e) q = Sin(e) m = Mul(z, p) y = Add(m, q) }",
+        "{ p = Softplus(x) q = Sin(x) m = Mul(z, p) y = Add(m, q) }",
     )
 
 

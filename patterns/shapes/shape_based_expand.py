@@ -25,6 +25,8 @@ class ShapeBasedExpandPattern(EasyPatternOptimization):
     """
 
     min_opset = 8
+    former_names = ("Expand",)
+    before = ("ExpandElementwise",)
     derives = ("target",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
@@ -54,4 +56,7 @@ class ShapeBasedExpandPattern(EasyPatternOptimization):
         "<int64[4] t = {1, 1, 4, 1}> { y = Expand(x, t) }",
         "agraph (float[a,b] x) => (float[a,b] y) { s = Shape(x) e = Expand(x, s) y = Neg(e) }",
         "{ y = Neg(x) }",
+        "agraph (float[a,3] x) => (float[a,3] y) <int64[2] s = {1, 3}> { t = Expand(x, s) "
+        "y = Relu(t) }",
+        "{ y = Relu(x) }",
     )

@@ -60,4 +60,9 @@ class ShapeVectorPattern(PatternOptimization):
         "{ v = Shape <end = 2> (x) y = Neg(v) }",
         "agraph (float[a,b] x) => (int64[2] y) { t = Relu(x) s = Shape(t) y = Neg(s) }",
         "{ s = Shape(x) y = Neg(s) }",
+        "agraph (int64[b,s] x, float[1] w) => (int64[s] r, float[s] y) <int64 z = {0}, "
+        "int64 o = {1}, int64[1] k = {0}> { h = Shape(x) n = Gather(h, o) r = Range(z, n, o) "
+        "u = Unsqueeze(n, k) y = Expand(w, u) }",
+        "<int64 z = {0}, int64 o = {1}> { h = Shape(x) n = Gather(h, o) r = Range(z, n, o) "
+        "u = Shape <start = 1> (x) y = Expand(w, u) }",
     )

@@ -6,10 +6,10 @@ from typing import Final, NamedTuple, TypeAlias
 from xoptim.facts.dims import Dim
 from xoptim.facts.errors import Declined
 from xoptim.facts.shapes import Shape, normalized
-from xoptim.match import GraphView, Node
+from xoptim.match import AT_RUN_TIME, GraphView, Node
 
 from .._nodes import is_op
-from .._parts import far
+from .._selections import Selection, far
 
 Span: TypeAlias = tuple[int, int, int]
 """Start, end and step as in the Slice."""
@@ -44,6 +44,15 @@ def spans_by_axis(
     return dict(zip(positions, zip(starts, ends, steps, strict=True), strict=True))
 
 
+def spans_of(g: GraphView, node: Node) -> dict[int, Span] | None:
+    """The span that a Slice takes along each axis, ``None`` if a bound or the rank is unknown."""
+    bounds = [g.get_argument(node, key) for key in ("starts", "ends", "axes", "steps")]
+    shape = g.try_infer_shape(node.input[0])
+    if shape is None or not all(isinstance(bound, list) for bound in bounds[:2]):
+        return None
+    return None if AT_RUN_TIME in bounds[2:] else spans_by_axis(shape, *bounds)
+
+
 def composed(size: Dim | None, first: Span, second: Span, end: int) -> Span | None:
     """One span equal to ``first`` followed by ``second``, ``None`` if none is equal for all sizes.
 
@@ -68,28 +77,27 @@ def composed(size: Dim | None, first: Span, second: Span, end: int) -> Span | No
 
 
 class SliceSteps(NamedTuple):
-    """The elements that consecutive Slices take: for each axis, the start and the step."""
+    """The indices that consecutive Slices take along each axis, and the Slices."""
 
     source: str
-    by_axis: dict[int, tuple[int, int]]
+    by_axis: dict[int, Selection]
     nodes: tuple[Node, ...]
 
 
 def steps_of(g: GraphView, name: str) -> SliceSteps | None:
     """The elements that Slices with steps take, each to the end of different axes."""
-    by_axis: dict[int, tuple[int, int]] = {}
+    by_axis: dict[int, Selection] = {}
     nodes: list[Node] = []
     while is_op(node := g.node_before(name), "Slice") and len(nodes) < _MAX_SLICES:
-        bounds = [g.get_argument(node, key) for key in ("starts", "ends", "axes", "steps")]
-        shape = g.try_infer_shape(node.input[0])
-        if shape is None or not all(isinstance(bound, list) for bound in bounds):
+        shape, spans = g.try_infer_shape(node.input[0]), spans_of(g, node)
+        if shape is None or spans is None:
             return None
-        for axis, (start, end, step) in (spans_by_axis(shape, *bounds) or {}).items():
+        for axis, (start, end, step) in spans.items():
             size = shape[axis]
             to_end = end >= far(g) or (isinstance(size, int) and end >= size)
             if axis in by_axis or not to_end or not 0 <= start < step:
                 return None
-            by_axis[axis] = start, step
+            by_axis[axis] = Selection(start, size, step)
         nodes, name = [node, *nodes], node.input[0]
     return SliceSteps(name, by_axis, tuple(nodes)) if nodes else None
 

@@ -5,7 +5,7 @@ from xoptim.facts.dims import is_nonnegative
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import agree_elsewhere, axis_of, bounds_of, is_op
-from .._parts import span_of
+from .._selections import span_of
 
 
 class ConcatSlicePattern(PatternOptimization):
@@ -29,7 +29,7 @@ class ConcatSlicePattern(PatternOptimization):
         concat, span = g.node_before(node.input[0]), span_of(g, node)
         if not is_op(concat, "Concat") or span is None:  # (1)
             return self.none(node, msg="the operand is not a Concat, or the bounds are unknown")
-        axis, start, end = span
+        axis, start, end = span[0], span[1].start, span[1].end
         if axis != axis_of(g, concat) or not agree_elsewhere(g, concat.input, axis):  # (2)
             return self.none(
                 node, msg="the axes differ, or the operands' shapes are unknown or do not match"

@@ -7,7 +7,8 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 from xoptim.operators.slicing import LAST_END
 
 from .._nodes import is_op, size_along
-from .._parts import far
+from .._selections import far
+from ._spans import spans_of
 
 
 class PadSlicePattern(PatternOptimization):
@@ -33,10 +34,12 @@ class PadSlicePattern(PatternOptimization):
         pad, rank = g.node_before(node.input[0]), g.info(node.input[0]).rank
         if not is_op(pad, "Pad") or not rank or not g.is_exclusive(node.input[0]):  # (1)
             return self.none(node, msg="no Pad without other consumers precedes it")
-        pads, bounds = _pads(g, pad, rank), _bounds(g, node, rank)
-        if pads is None or bounds is None:  # (1) (2)
-            return self.none(node, msg="pads or bounds are not constant, or there are steps")
-        for axis, (start, end) in bounds.items():
+        pads, spans = _pads(g, pad, rank), spans_of(g, node)
+        if pads is None or spans is None:  # (1) (2)
+            return self.none(node, msg="pads or bounds are not constant")
+        if any(step != 1 for *_, step in spans.values()):  # (1)
+            return self.none(node, msg="the Slice has steps")
+        for axis, (start, end, _) in spans.items():
             ends = _remaining(g, pad.input[0], axis, (pads[axis], pads[rank + axis]), start, end)
             if ends is None:  # (3)
                 return self.none(node, msg="the Slice drops more than the padding")
@@ -79,21 +82,6 @@ def _pads(g: GraphView, pad: Node, rank: int) -> list[int] | None:
         pads[axis] = amounts[place]
         pads[rank + axis] = amounts[len(listed) + place]
     return pads
-
-
-def _bounds(g: GraphView, node: Node, rank: int) -> dict[int, tuple[int, int]] | None:
-    """Start and end of each axis that a Slice by steps of 1 cuts."""
-    starts, ends, axes, steps = (
-        g.get_argument(node, name) for name in ("starts", "ends", "axes", "steps")
-    )
-    if not isinstance(starts, list) or not isinstance(ends, list):
-        return None
-    axes = [*range(len(starts))] if axes is None else axes
-    if not isinstance(axes, list) or steps not in (None, [1] * len(starts)):
-        return None
-    pairs = zip(starts, ends, strict=True)
-    bounds = dict(zip((axis % rank for axis in axes), pairs, strict=True))
-    return bounds if len(bounds) == len(axes) else None
 
 
 def _remaining(

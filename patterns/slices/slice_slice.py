@@ -9,7 +9,7 @@ from xoptim.match import (
 )
 
 from .._nodes import is_op
-from .._parts import far
+from .._selections import far
 from ._spans import Span, composed, spans_by_axis
 
 _KEYS = ("starts", "ends", "axes", "steps")

@@ -5,7 +5,7 @@ import numpy as np
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._nodes import axis_of, replaced_by
-from .._parts import cut_of
+from .._selections import slice_of
 
 _BLOCK = 16
 """Minimum elements per index: Gather copies them as a block."""
@@ -31,12 +31,8 @@ class SlicesConcatPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         producers = [g.node_before(name) for name in node.input]
-        cuts = [
-            cut
-            for producer in producers
-            if producer is not None and (cut := cut_of(g, producer)) is not None
-        ]
-        sources = {cut.node.input[0] for cut in cuts}
+        cuts = [cut for producer in producers if (cut := slice_of(g, producer)) is not None]
+        sources = {cut.source for cut in cuts}
         # (1)
         if (
             len(cuts) < max(2, len(node.input))
@@ -46,14 +42,14 @@ class SlicesConcatPattern(PatternOptimization):
             return self.none(node, msg="not all operands are slices of one tensor along this axis")
         if not all(g.is_used_only_by(name, node) for name in node.input):  # (2)
             return self.none(node, msg="a Slice has other consumers")
-        trailing = (g.try_infer_shape(cuts[0].node.input[0]) or ())[cuts[0].axis + 1 :]
+        trailing = (g.try_infer_shape(cuts[0].source) or ())[cuts[0].axis + 1 :]
         sizes = [dim for dim in trailing if isinstance(dim, int)]
-        indices = [i for cut in cuts for i in range(cut.start, cut.end)]
+        indices = [index for cut in cuts for index in cut.selection.indices]
         if len(sizes) < len(trailing) or prod(sizes) < _BLOCK or len(indices) > _MAX_INDICES:  # (3)
             return self.none(node, msg="too few elements per index, or too many indices")
         nodes = list(dict.fromkeys(cut.node for cut in cuts))
         gather = replaced_by(
-            "Gather", cuts[0].node.input[0], np.array(indices, np.int64), axis=cuts[0].axis
+            "Gather", cuts[0].source, np.array(indices, np.int64), axis=cuts[0].axis
         )
         return MatchResult(self, [*nodes, node], gather)
 

@@ -3,7 +3,7 @@ from itertools import islice
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._nodes import replaced_by
-from .._parts import Cut, cut_of
+from .._selections import Selected, slice_of
 
 _MAX_CUTS = 8
 
@@ -28,7 +28,7 @@ class SlicesSplitPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Start at the Slice from 0, and follow the bounds to the end."""
-        first = cut_of(g, node)
+        first = slice_of(g, node)
         if first is None or first.start != 0:  # (1)
             return self.none(
                 node, msg="not a Slice of one axis from its start, with constant bounds"
@@ -38,28 +38,24 @@ class SlicesSplitPattern(PatternOptimization):
         pieces = {
             cut.start: cut
             for consumer in g.next_nodes(node.input[0])
-            if (cut := cut_of(g, consumer)) and cut.axis == first.axis
+            if (cut := slice_of(g, consumer)) and cut.axis == first.axis
         }
         chain = [first]
         while chain[-1].end < first.size and chain[-1].end in pieces:
             chain.append(pieces[chain[-1].end])
         if chain[-1].end != first.size or len(chain) < 2:  # (2)
             return self.none(node, msg="the Slices leave a gap, overlap, or do not cover the axis")
-        sizes, outputs = (
-            [cut.end - cut.start for cut in chain],
-            [cut.node.output[0] for cut in chain],
-        )
+        outputs = [cut.node.output[0] for cut in chain]
+        sizes = [len(cut.selection.indices) for cut in chain]
         split = replaced_by("Split", node.input[0], outputs=outputs, axis=first.axis, split=sizes)
         return MatchResult(self, [cut.node for cut in chain], split)
 
     @staticmethod
-    def _is_tried(g: GraphView, first: Cut) -> bool:
+    def _is_tried(g: GraphView, first: Selected) -> bool:
         """Whether a cut is among the first few that begin at the start of the axis."""
         # Each one visits all cuts: without a limit, n Slices of a tensor would take O(n²) time.
         cuts = (
-            cut
-            for node in g.next_nodes(first.node.input[0])
-            if (cut := cut_of(g, node)) is not None
+            cut for node in g.next_nodes(first.source) if (cut := slice_of(g, node)) is not None
         )
         return first in islice(
             (cut for cut in cuts if cut.axis == first.axis and cut.start == 0), _MAX_CUTS

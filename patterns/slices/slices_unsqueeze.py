@@ -1,5 +1,6 @@
 from functools import partial
 
+from xoptim.facts.dims import Dim
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import is_op, renamed
@@ -105,15 +106,13 @@ class SlicesUnsqueezePattern(PatternOptimization):
     )
 
 
-def _first_of_pairs(g: GraphView, node: Node, rank: int) -> int | None:
+def _first_of_pairs(g: GraphView, node: Node, rank: int) -> Dim | None:
     """The start of a Slice of every second element of the last axis, ``None`` for another node."""
     steps = steps_of(g, node.output[0]) if is_op(node, "Slice") else None
-    first, step = (
-        steps.by_axis.get(rank - 1, (0, 0))
-        if steps is not None and len(steps.nodes) == 1
-        else (0, 0)
-    )
-    return first if steps is not None and len(steps.by_axis) == 1 and step == 2 else None
+    if steps is None or len(steps.nodes) != 1 or [*steps.by_axis] != [rank - 1]:
+        return None
+    selection = steps.by_axis[rank - 1]
+    return selection.start if selection.step == 2 else None
 
 
 def _to_new_axis(g: GraphView, first: Node, rank: int) -> list[Node]:

@@ -5,7 +5,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._deductions import reshapes_as_inferred
 from .._nodes import axis_of, is_op, permutation, size_along
-from .._parts import all_positions, position_of
+from .._selections import gathers_of_all, index_of
 from .._shapes import reshape_target
 
 
@@ -107,10 +107,10 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
 
     def _gathered(self, g: GraphView, node: Node) -> _Parts | None:
         """The slices that Gathers take; the node is the first one."""
-        first = position_of(g, node)
+        first = index_of(g, node)
         gathers = (
-            all_positions(g, node)
-            if first is not None and first.drops and not first.place
+            gathers_of_all(g, node)
+            if first is not None and first.drops and not first.start
             else None
         )
         return (

@@ -10,15 +10,15 @@ _NAMES: Final[Mapping[Grade, str]] = {
     "same bits": """
         Cast CastLike CastMovementCast ConcatConcat ConcatEmpty ConcatGather ConcatOne ConcatSlice
         ConcatSplit ConstantOfShapeCast DepthToSpace DequantizeLinearGather EqualAxisBroadcast
-        EqualAxisElementwise Expand ExpandElementwise ExpandExpand ExtractorExtractor
-        ExtractorsConcat FlattenReshape GatherContiguous GatherElements GatherGather GatherNDBatch
-        GatherNDRows GatherSqueeze GatherUnsqueeze GatherVectorSqueeze GathersConcat GathersSplit
-        IdentityClip IdentityExtractor IdentityFlatten IdentityGather IdentityPad IdentityResize
-        IdentitySlice IdentitySqueeze IdentityTile IdentityTranspose IfCommon IfConstant
-        LoopInvariant LoopNever LoopOnce LoopState LoopUnroll LowerAbs LowerAnd
-        LowerArrayFeatureExtractor LowerBooleanMovement LowerCastToBool LowerDepthToSpace
-        LowerEyeLike LowerFlatten LowerIntegerMax LowerIntegerMin LowerIsNaN LowerMovedCast LowerNot
-        LowerOr LowerPad LowerResize LowerScatterElements LowerScatterND LowerShapeSource LowerSize
+        EqualAxisElementwise ExpandElementwise ExpandExpand ExtractorExtractor ExtractorsConcat
+        FlattenReshape GatherContiguous GatherElements GatherGather GatherNDBatch GatherNDRows
+        GatherSqueeze GatherUnsqueeze GatherVectorSqueeze GathersConcat GathersSplit IdentityClip
+        IdentityExtractor IdentityFlatten IdentityGather IdentityPad IdentityResize IdentitySlice
+        IdentitySqueeze IdentityTile IdentityTranspose IfCommon IfConstant LoopInvariant LoopNever
+        LoopOnce LoopState LoopUnroll LowerAbs LowerAnd LowerArrayFeatureExtractor
+        LowerBooleanMovement LowerCastToBool LowerDepthToSpace LowerEyeLike LowerFlatten
+        LowerIntegerMax LowerIntegerMin LowerIsNaN LowerMovedCast LowerNot LowerOr LowerPad
+        LowerResize LowerScatterElements LowerScatterND LowerShapeSource LowerSize
         LowerSizesWithOnes LowerSpaceToDepth LowerSplit LowerSqueeze LowerTile LowerUnsqueeze
         LowerUpsample LowerXor MovementChain MovementsElementwise NearestResizeResize NeutralAnd
         NeutralOr NotCompare NotNot PadSlice Reshape ReshapeAllowzero ReshapeFlatten ReshapeReshape

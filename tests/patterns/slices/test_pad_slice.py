@@ -37,3 +37,13 @@ def test_the_padding_that_is_dropped(nodes: str, expected: list[str], size: str)
     for before, result in zip(run(model, feeds), run(after, feeds), strict=True):
         np.testing.assert_array_equal(result, before)
     assert types(after) == ["Neg", *expected]
+
+
+@pytest.mark.parametrize("operands", ["inner, end, k", "one, end, inner", "one, end, far"])
+def test_an_invalid_slice_stays(operands: str) -> None:
+    """Two starts for one axis, two axes for one start, an axis that is not there."""
+    model = parse(
+        f"agraph (float[n,4,6] x) => (y) <{_VECTORS}> {{ t = Pad(x, p) y = Slice(t, {operands}) }}"
+    )
+    after = optimize(model, patterns="PadSlice", strict=True)
+    assert types(after) == ["Pad", "Slice"]
