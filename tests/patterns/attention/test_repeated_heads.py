@@ -21,16 +21,21 @@ SCALE = "Mul(s, scale)"
 
 
 def attention(
-    repetition: str = GATHER, scale: str = SCALE, cache: str = CACHE, queries: str = "s"
+    repetition: str = GATHER,
+    scale: str = SCALE,
+    cache: str = CACHE,
+    queries: str = "s",
+    keys: str = "t = Transpose <perm = [0, 1, 3, 2]> (kr)",
 ) -> onnx.ModelProto:
     """Four heads of queries and two of keys, after earlier keys."""
     return parse(
         f"agraph (float[1,4,{queries},8] q, float[1,2,{queries},8] k, float[1,2,{queries},8] v, "
         f"float[1,2,p,8] pk, float[1,2,p,8] pv) => (float[1,4,{queries},8] y) "
-        "<float scale = {0.5}, float[2,1,1,1,1] wide = {1, 1}, int64[4] i = {0, 0, 1, 1}, "
+        "<float scale = {0.5}, float third = {3}, float[1,4,1,1] wider = {1, 2, 3, 4}, "
+        "int64[4] i = {0, 0, 1, 1}, "
         "int64[1] one = {1}, int64[1] two = {2}, int64[1] four = {4}, int64[1] g = {2}, "
         "int64[1] r = {2}, int64[1] n = {4}> "
-        f"{{ {cache} {repetition} t = Transpose <perm = [0, 1, 3, 2]> (kr) s = MatMul(q, t) "
+        f"{{ {cache} {repetition} {keys} s = MatMul(q, t) "
         f"d = {scale} w = Softmax <axis = -1> (d) y = MatMul(w, vr) }}",
         20,
     )
@@ -60,6 +65,30 @@ def test_keys_and_values_are_not_repeated(repetition: str, scale: str) -> None:
     scores = types(result).index("MatMul")
     assert types(result)[scores : scores + 3] == ["MatMul", scale[:3], "Reshape"]
     assert_equal(model, result)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "ks = Transpose <perm = [0, 1, 3, 2]> (kr) t = Mul(scale, ks)",
+        "ks = Div(kr, scale) t = Transpose <perm = [0, 1, 3, 2]> (ks)",
+        "ks = Mul(kr, scale) kt = Transpose <perm = [0, 1, 3, 2]> (ks) t = Div(kt, third)",
+    ],
+)
+def test_keys_with_a_factor_are_not_repeated(keys: str) -> None:
+    model = attention(keys=keys)
+    result = optimize(model, patterns="RepeatedHeads", assume=["s >= 1"])
+    assert "Gather" not in types(result)
+    scores = types(result).index("MatMul")
+    assert set(types(result)[scores + 1 : scores + 3]) <= {"Mul", "Div"}
+    assert_equal(model, result)
+
+
+@pytest.mark.parametrize("keys", ["t = Div(scale, kt)", "t = Mul(kt, kt)", "t = Mul(kt, wider)"])
+def test_keys_after_other_operators_are_repeated(keys: str) -> None:
+    model = attention(keys=f"kt = Transpose <perm = [0, 1, 3, 2]> (kr) {keys}")
+    result = optimize(model, patterns="RepeatedHeads", assume=["s >= 1"])
+    assert types(result).count("Gather") == 1  # of the values, not of the keys
 
 
 @pytest.mark.parametrize("scale", ["Add(s, scale)", "Div(scale, s)"])
