@@ -40,6 +40,10 @@ def scale_of(g: GraphView, m: Match, like: str) -> float | None:
     return scale if scale is not None and scale > 0 else None
 
 
+WEIGHTS: Final = 3
+"""The value of ``qk_matmul_output_mode`` with which the fourth result of Attention is the Softmax
+of the scores.
+"""
 SEQUENCE_FIRST: Final = [1, 2, 0, 3]
 """Moves (length, batch, heads, size) to (batch, heads, length, size)."""
 TO_SEQUENCE_FIRST: Final = [2, 0, 1, 3]

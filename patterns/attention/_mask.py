@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import permutations
 from typing import Final
 
 import numpy as np
@@ -9,7 +10,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
 from xoptim.facts.shapes import Shape, broadcast_all
-from xoptim.match import GraphView, PatternRewriter
+from xoptim.match import GraphView, Node, PatternRewriter
+from xoptim.operators.axes import reduced_axes
 
 from .._nodes import is_op
 from .._operators import MOVING
@@ -31,6 +33,8 @@ _BOUNDED: Final = _MOVING | {"Concat", "Max", "Min", "Where"}
 """Operators whose results are 0 or lie between the bounds of their operands."""
 _SHAPE_OF_AXES: Final = 15
 """The first operator set in which Shape returns some of the axes."""
+_STEP: Final = np.nextafter(np.float32(1), np.float32(0))
+"""The factor of masks that `write_mask` writes."""
 MAX_DEPTH: Final = 24
 """Most nodes in a row that are followed up the graph."""
 ABSORBING: Final = -1e30
@@ -211,14 +215,54 @@ def write_mask(
     by the formula: with ``marked``, its factor is NaN. (So is the factor of a row with infinity or
     NaN, for which kernels and formula give NaN anyway.) ``stretched`` is as in `stretch_mask`.
     """
-    array, step = g.get_computed_constant(mask), np.nextafter(np.float32(1), np.float32(0))
+    array = g.get_computed_constant(mask)
     if marked:
         mask = g.op.Mul(
-            mask, g.op.Add(g.op.Mul(g.op.ReduceMax(mask, axes=[-1], keepdims=1), 0.0), step)
+            mask, g.op.Add(g.op.Mul(g.op.ReduceMax(mask, axes=[-1], keepdims=1), 0.0), _STEP)
         )
     elif array is None or (array == np.finfo(np.float32).min).any():
-        mask = g.op.Mul(mask, step)
+        mask = g.op.Mul(mask, _STEP)
     return stretch_mask(g, mask, stretched)
+
+
+def read_mask(g: GraphView, name: str) -> str | None:
+    """The mask that `write_mask` multiplied, or the same mask with fewer leading axes.
+
+    ``None`` for a tensor that `write_mask` did not write, or expanded. The kernels of com.microsoft
+    compute the formula for any mask, so they can read the mask itself. (Without a mark, Attention
+    gives 0 for a row that is -infinity everywhere: then the mask has to be finite.)
+    """
+    product = g.node_before(name)
+    if not is_op(product, "Mul"):
+        return None
+    for mask, factor in permutations(product.input):
+        is_step = g.get_constant_scalar(factor) == _STEP
+        if (is_step and is_finite_mask(g, mask)) or _is_mark(g, mask, g.node_before(factor)):
+            return mask
+    return None
+
+
+def _is_mark(g: GraphView, mask: str, total: Node | None) -> bool:
+    """Whether a node adds the step below 1 to the maxima of the rows of a mask, times 0."""
+    product = _other_operand(g, total, "Add", _STEP)
+    maxima = product and _other_operand(g, g.node_before(product), "Mul", 0)
+    node = g.node_before(maxima) if maxima else None
+    if not is_op(node, "ReduceMax") or not node.get_attribute("keepdims", 1):
+        return False
+    rows, shape, inner = node.input[0], g.try_infer_shape(node.input[0]), g.try_infer_shape(mask)
+    if not shape or not inner or reduced_axes(g, node) != {len(shape) - 1}:
+        return False
+    above = g.node_before(rows)
+    is_unsqueezed = is_op(above, "Unsqueeze") and above.input[0] == mask
+    return rows == mask or (is_unsqueezed and shape[-len(inner) :] == inner)
+
+
+def _other_operand(g: GraphView, node: Node | None, op_type: str, number: float) -> str | None:
+    """The operand of an Add or Mul whose other operand is a number."""
+    if not is_op(node, op_type):
+        return None
+    places = permutations(node.input)
+    return next((name for name, other in places if g.get_constant_scalar(other) == number), None)
 
 
 def stretch_mask(g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source, ...]]) -> str:

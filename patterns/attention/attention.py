@@ -133,7 +133,7 @@ class AttentionPattern(EasyPatternOptimization):
             )
         if g.try_infer_type(m.q) != TensorProto.FLOAT or not runs(g, "Attention", m.q):  # (8)
             return self.none(matmul, msg="no precise kernel for this element type")
-        if self.marked(g, m) and not _is_merged(g, m.outputs[0]):  # (7)
+        if self.marked(g, m) and not is_merged(g, m.outputs[0]):  # (7)
             return self.none(
                 matmul,
                 msg="a query may have all keys masked, and no Transpose moves the heads back",
@@ -192,14 +192,18 @@ class AttentionPattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, q: str, k: str, v: str, mask: str | None, **m: Any
     ) -> str:
-        target, perm = m["steps"]
+        k = self.keys(g, k, *m["steps"])
+        return g.op.Attention(
+            q, k, v, mask and write_mask(g, mask, **m["changes"]), scale=m["scale"]
+        )
+
+    def keys(self, g: PatternRewriter, k: str, target: list[int], perm: list[int]) -> str:
+        """The keys (batch, heads, keys, size), by the steps that `_steps` returns."""
         if target:
             k = g.op.Reshape(k, np.array(target, dtype=np.int64))
         if perm:
             k = g.op.Transpose(k, perm=perm)
-        return g.op.Attention(
-            q, k, v, mask and write_mask(g, mask, **m["changes"]), scale=m["scale"]
-        )
+        return k
 
     _start = (
         "agraph (float[b,s,2,4] x, float[b,t,2,4] k, float[b,2,t,4] v, bool[b,1,1,t] c) "
@@ -259,7 +263,7 @@ class AttentionPattern(EasyPatternOptimization):
     )
 
 
-def _is_merged(g: GraphView, name: str) -> bool:
+def is_merged(g: GraphView, name: str) -> bool:
     """Whether the heads of a result (batch, heads, length, size) are moved after the length, as
     merging them requires.
     """

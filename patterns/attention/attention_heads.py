@@ -32,7 +32,7 @@ class AttentionHeadsPattern(EasyPatternOptimization):
     width 512, take 0.83 to 0.94 of the export's time, and 0.85 to 0.97 without this pattern.
     Refuses when:
     1. a shape is unknown, or a head has a single feature: the kernel adds up in another order then.
-    2. the scores are read, or the present keys or values while there are no past keys and values.
+    2. the present keys or values are read, while there are no past keys and values.
     3. the provider has no kernel.
     """
 
@@ -67,14 +67,11 @@ class AttentionHeadsPattern(EasyPatternOptimization):
         )
         operands: list[Any] = [move(q, "q_perm"), keys, values, mask]
         attributes = g.capture("attributes")
-        caches: tuple[Symbol, ...] = ()
         if g.option("past"):
-            y, *caches = g.op.Attention(
-                *operands, past_key, past_value, outputs=3, attributes=attributes
-            )
-        else:
-            y = g.op.Attention(*operands, attributes=attributes)
-        return (g.op.Transpose(y, perm=g.capture("y_perm", MERGING.__contains__)), *caches)
+            operands += [past_key, past_value]
+        results = [g.symbol("result"), g.variadic("others")]
+        y, others = g.op.Attention(*operands, outputs=results, attributes=attributes)
+        return g.op.Transpose(y, perm=g.capture("y_perm", MERGING.__contains__)), others
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         attention = next(node for node in m.nodes if node.op_type == "Attention")
@@ -90,8 +87,8 @@ class AttentionHeadsPattern(EasyPatternOptimization):
         )
         if not are_known or heads[1][0] != heads[2][0]:  # (1)
             return self.none(attention, msg="the heads are unknown, or have one feature each")
-        if any(attention.output[3 if m.past else 1 :]):  # (2)
-            return self.none(attention, msg="the scores, keys or values are read as well")
+        if any(m.others[:2]) and not m.past:  # (2)
+            return self.none(attention, msg="the keys or values are read as well")
         return m.derive(heads=heads)
 
     def apply_pattern(
@@ -118,13 +115,13 @@ class AttentionHeadsPattern(EasyPatternOptimization):
             packed += [merge(k, keys, m["k_perm"]), merge(v, values, m["v_perm"])]
         caches = (past_key, past_value) if m["past"] else ()
         counts = {"q_num_heads": queries[0], "kv_num_heads": keys[0]}
-        results = g.op.Attention(
-            *packed, mask, *caches, outputs=1 + len(caches), **{**m["attributes"], **counts}
-        )
-        y, *present = (results,) if isinstance(results, str) else results
+        others = [name and g.unique_name("attention_out") for name in m["others"]]
+        names = [g.unique_name("attention_out"), *others]
+        g.op.Attention(*packed, mask, *caches, outputs=names, **{**m["attributes"], **counts})
+        y = names[0]
         if m["y_perm"] == TO_SEQUENCE_FIRST:
             y = g.op.Transpose(y, perm=[1, 0, 2])
-        return (g.op.Reshape(y, np.array([0, 0, *result], dtype=np.int64)), *present)
+        return (g.op.Reshape(y, np.array([0, 0, *result], dtype=np.int64)), *others)
 
     _moved = "c = Transpose <perm = [0, 2, 1, 3]> (q) d = Transpose <perm = [0, 2, 1, 3]> (k)"
     _first = "c = Transpose <perm = [1, 2, 0, 3]> (q) d = Transpose <perm = [1, 2, 0, 3]> (k)"

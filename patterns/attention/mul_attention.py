@@ -12,6 +12,7 @@ from xoptim.match.trace import Scalar, Symbol, Variadic
 
 from .._folding import scaled
 from .._shapes import broadcasts_to
+from ._formula import WEIGHTS
 
 
 class MulAttentionPattern(EasyPatternOptimization):
@@ -24,7 +25,7 @@ class MulAttentionPattern(EasyPatternOptimization):
     1. the scale is not written, and the size of a head, which gives its default, is unknown.
     2. the new scale is not a positive number within the range of the attribute, or s has more axes
        than q.
-    3. the scores are a result of the Attention.
+    3. the scores are a result of the Attention, before their Softmax.
     4. the provider has no kernel: what onnxruntime writes in place of the operator rounds the scale
        to 32 bits.
     """
@@ -53,7 +54,8 @@ class MulAttentionPattern(EasyPatternOptimization):
         scale = scaled(g, m.q, scale, m.s, division=m.division)
         if scale <= 0 or not broadcasts_to(g, m.s, m.q):  # (2)
             return self.none(m.nodes[0], msg="the scale is not a positive scalar, or adds axes")
-        if any(m.results[3:]):  # (3)
+        # (3)
+        if any(m.results[3:]) and attributes.get("qk_matmul_output_mode") != WEIGHTS:
             return self.none(m.nodes[1], msg="the scores are read as well")
         return m.derive(written={**attributes, "scale": scale})
 
@@ -65,14 +67,19 @@ class MulAttentionPattern(EasyPatternOptimization):
         results: tuple[str, ...],
         written: dict[str, Any],
     ) -> tuple[str, ...]:
-        names = g.op.Attention(q, *others, outputs=len(results), **written)
-        return (names,) if isinstance(names, str) else names
+        names = [name and g.unique_name("attention_out") for name in results]
+        g.op.Attention(q, *others, outputs=names, **written)
+        return tuple(names)
 
     _start = "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v) => (float[b,2,3,6] y)"
+    _shown = _start.replace("6] y)", "6] y, float[b,2,3,5] w)")
     examples = Example.pairs(
         f"{_start} <float two = {{2}}> {{ x = Mul(two, q) y = Attention(x, k, v) }}",
         "{ y = Attention <scale = 1.0> (q, k, v) }",
         f"{_start} <float two = {{2}}> {{ x = Div(q, two) y = Attention <scale = 0.5> (x, k, v) }}",
         "{ y = Attention <scale = 0.25> (q, k, v) }",
+        f"{_shown} <float two = {{2}}> {{ x = Mul(two, q) "
+        "y, , , w = Attention <qk_matmul_output_mode = 3> (x, k, v) }",
+        "{ y, , , w = Attention <scale = 1.0, qk_matmul_output_mode = 3> (q, k, v) }",
         opset=23,
     )

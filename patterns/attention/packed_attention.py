@@ -16,10 +16,10 @@ from xoptim.match import (
     runs,
 )
 
-from .._nodes import is_op
+from .._nodes import axis_of, is_op, size_along
 from .._shapes import may_be_empty
 from ._bias import require_moderate
-from ._mask import ABSORBING, magnitude_of
+from ._mask import ABSORBING, magnitude_of, read_mask
 
 _MAX_ELEMENTS: Final = 1 << 16
 """Most elements of a weight: with larger ones, the operator was measured to be slower."""
@@ -28,6 +28,8 @@ _MAX_LENGTH: Final = 128
 _MAX_BATCH: Final = 2
 """Most sequences for which the operator is as fast as Attention of the standard."""
 _ATTRIBUTES: Final = {"num_heads", "q_num_heads", "kv_num_heads", "scale"}
+_RANK: Final = 4
+"""The axes of a mask: batch, heads, queries, keys."""
 _MASK: Final = {"Attention": 3, "MultiHeadAttention": 5}
 """The operand that is added to the scores."""
 
@@ -36,7 +38,7 @@ class _Linear(NamedTuple):
     """A MatMul with a constant weight, and the constant bias that is added to it.
 
     Attributes:
-        nodes: the MatMul, and the Add.
+        nodes: the MatMul, the Add, and the Split of the result.
         x: the operand of the MatMul.
         weight: its values, a matrix.
         bias: the values of the bias, ``None`` without one.
@@ -66,8 +68,8 @@ class PackedAttentionPattern(PatternOptimization):
        results, or heads of different sizes.
     4. an axis may be empty, or a shape is unknown.
     5. the mask has not four axes, or other dimensions or another type than the scores.
-    6. numbers of the mask of Attention may be so low that a row is masked entirely: the kernels
-       return different numbers then.
+    6. numbers of the mask of Attention may be so low that a row is masked entirely, and the mask
+       has no factor that avoids them: the kernels return different numbers then.
     7. the type is not float32, or the provider has no kernel.
     """
 
@@ -81,7 +83,7 @@ class PackedAttentionPattern(PatternOptimization):
     anchors = ("Attention", "com.microsoft::MultiHeadAttention")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        layers = [_linear(g, name) for name in node.input[:3]]
+        layers = [_linear(g, name, node.input[:3]) for name in node.input[:3]]
         projections = [layer for layer in layers if layer is not None]
         shapes = {(layer.x, layer.weight.shape) for layer in projections}
         if len(projections) < 3 or len(shapes) > 1:  # (1)
@@ -111,16 +113,20 @@ class PackedAttentionPattern(PatternOptimization):
         # (5)
         if not is_float or (mask and not _fits(g.try_infer_shape(mask), scores)):
             return self.none(node, msg="the mask does not have the dimensions or type of scores")
+        plain = read_mask(g, mask)
         # (6)
-        if mask and not node.domain and not magnitude_of(g, mask) < -ABSORBING:
+        is_low = mask and not node.domain and not magnitude_of(g, mask) < -ABSORBING
+        if is_low and plain is None:
             return self.none(node, msg="numbers of the mask may be too low")
         # (7)
         if g.try_infer_type(x) != TensorProto.FLOAT or not runs(g, "Attention", x, "com.microsoft"):
             return self.none(node, msg="no kernel for this element type")
-        nodes = [step for layer in projections for step in layer.nodes]
+        nodes = list(dict.fromkeys(step for layer in projections for step in layer.nodes))
         attributes = {"num_heads": heads, "scale": node.get_attribute("scale", None)}
         written = {name: value for name, value in attributes.items() if value is not None}
-        return MatchResult(self, [*nodes, node], partial(_packed, projections, mask, written))
+        return MatchResult(
+            self, [*nodes, node], partial(_packed, projections, plain or mask, written)
+        )
 
     _layer = "p = MatMul(x, u) q = Add(p, b) k = MatMul(x, v) l = MatMul(x, w) r = Add(l, c)"
     _weights = (
@@ -150,7 +156,27 @@ class PackedAttentionPattern(PatternOptimization):
     )
 
 
-def _linear(g: GraphView, name: str) -> _Linear | None:
+def _linear(g: GraphView, name: str, operands: Sequence[str]) -> _Linear | None:
+    """The linear layer that makes one of the operands, which nothing else reads.
+
+    One layer may make all operands, which a Split separates.
+    """
+    node = g.node_before(name)
+    if not is_op(node, "Split") or not g.is_exclusive(name):
+        return _layer(g, name)
+    dims = [size_along(g, part, 2) for part in node.output]
+    sizes = [size for size in dims if isinstance(size, int)]
+    is_known = axis_of(g, node) == 2 and len(sizes) == len(dims)
+    layer, place = _layer(g, node.input[0]), node.output.index(name)
+    if layer is None or not is_known or set(node.output) != set(operands):
+        return None
+    start = sum(sizes[:place])
+    columns = slice(start, start + sizes[place])
+    bias = None if layer.bias is None else layer.bias[columns]
+    return _Linear((*layer.nodes, node), layer.x, layer.weight[:, columns], bias)
+
+
+def _layer(g: GraphView, name: str) -> _Linear | None:
     """The linear layer that makes a result which nothing else reads."""
     nodes: list[Node] = []
     constants: list[str] = []
@@ -217,6 +243,8 @@ def _packed(
         np.zeros(layer.weight.shape[1:], layer.weight.dtype) if layer.bias is None else layer.bias
         for layer in layers
     ]
+    rank = len(g.get_shape(mask)) if mask else _RANK
+    mask = mask if rank == _RANK else g.op.Unsqueeze(mask, axes=list(range(_RANK - rank)))
     has_bias = any(layer.bias is not None for layer in layers)
     operands = [
         layers[0].x,
@@ -224,8 +252,8 @@ def _packed(
         g.make_initializer("", np.concatenate(biases)) if has_bias else "",
         *(["", "", mask] if mask else []),
     ]
+    y = nodes[-1].output[:1]
     return [
-        g.make_node(
-            "Attention", operands, nodes[-1].output[:1], domain="com.microsoft", **attributes
-        )
+        *g.created,
+        g.make_node("Attention", operands, y, domain="com.microsoft", **attributes),
     ]

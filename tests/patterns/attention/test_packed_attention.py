@@ -3,6 +3,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from tests.patterns.attention.comparison import session
 from tests.support import load, parse, types
 from xoptim import optimize, verify
 from xoptim.match import GraphView
@@ -62,6 +63,81 @@ def test_layers_for_which_it_is_slower_or_different(
     assert "MatMul" in types(
         optimize(layer(shape, attention, features), patterns="PackedAttention")
     )
+
+
+STEP = "0.99999994"
+
+
+def masked(mask: str, shape: str = "1,1,3,3", attention: str = MASKED) -> onnx.ModelProto:
+    """Attention after one linear layer, with a mask ``o`` that is made from ``m``."""
+    model = parse(
+        f"agraph (float[2,3,4] x, float[{shape}] m) => (float[2,3,4] y) <float step = {{{STEP}}}, "
+        "float low = {-3.4028235e38}, "
+        "float zero = {0}, int64[1] last = {-1}, int64[1] third = {2}, int64[2] front = {0, 1}> { "
+        f"a = MatMul(x, w) c = Add(a, b) q, k, v = Split <axis = 2, num_outputs = 3> (c) {mask} "
+        f"y = {attention} }}",
+        23,
+    )
+    random = np.random.default_rng(0)
+    for name, dims in (("w", (4, 12)), ("b", (12,))):
+        weight = random.standard_normal(dims).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(weight, name))
+    return model
+
+
+MARK = "h = ReduceMax(m, last) i = Mul(h, zero) j = Add(i, step) o = Mul(m, j)"
+MARK_OF_FEWER_AXES = (
+    "u = Unsqueeze(m, front) h = ReduceMax(u, last) i = Mul(zero, h) j = Add(step, i) o = Mul(j, m)"
+)
+
+
+@pytest.mark.parametrize(
+    ("mask", "shape", "count"),
+    [
+        (MARK, "1,1,3,3", 1),
+        (MARK_OF_FEWER_AXES, "3,3", 2),
+        ("n = IsNaN(m) p = Where(n, low, zero) o = Mul(step, p)", "1,1,3,3", 3),
+    ],
+)
+def test_masks_with_a_factor_are_read_without_it(mask: str, shape: str, count: int) -> None:
+    """A row of infinities or of the lowest number gives what the formula gives."""
+    before = masked(mask, shape)
+    after = optimize(before, patterns="PackedAttention")
+    assert types(after)[-1] == "Attention"
+    assert len(types(after)) == count
+    random = np.random.default_rng(0)
+    rows = random.standard_normal([3, 3]).astype(np.float32)
+    for number in (0, np.finfo(np.float32).min, -np.inf, np.nan):
+        rows[1] = number
+        m = rows.reshape([int(size) for size in shape.split(",")])
+        feeds = {"x": random.standard_normal((2, 3, 4)).astype(np.float32), "m": m}
+        expected, y = (session(model).run(None, feeds)[0] for model in (before, after))
+        np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        "o = Mul(m, zero)",
+        "o = Mul(m, step)",
+        MARK.replace("m, last", "m, third"),
+        MARK.replace("ReduceMax", "ReduceMin"),
+        MARK.replace("(i, step)", "(i, i)"),
+        MARK.replace("(h, zero)", "(h, step)"),
+        MARK.replace("(h, zero)", "(h, h)"),
+        MARK.replace("h = ReduceMax(m", "t = Transpose <perm = [0, 1, 3, 2]> (m) h = ReduceMax(t"),
+    ],
+)
+def test_other_factors_stay(mask: str) -> None:
+    assert "MatMul" in types(optimize(masked(mask), patterns="PackedAttention"))
+
+
+@pytest.mark.parametrize(
+    "attention", [MASKED.replace("q, k, v", "q, q, v"), MASKED.replace("q, k, v", "q, k, x")]
+)
+def test_parts_of_a_linear_layer_that_others_read(attention: str) -> None:
+    before = masked(MARK, attention=attention)
+    assert "MatMul" in types(optimize(before, patterns="PackedAttention"))
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int32"])
