@@ -119,7 +119,7 @@ class Blocks(NamedTuple):
     shape: Shape
     row: int
     step: int
-    starts: list[tuple[int, int]]
+    starts: list[tuple[Dim, Dim]]
     nodes: list[Node]
 
 
@@ -135,20 +135,20 @@ def blocks_of(g: GraphView, node: Node) -> Blocks:
         raise Declined("the operands are not slices of one tensor")
     source, axes = parts[0].source, sorted(parts[0].by_axis)
     shape = g.try_infer_shape(source)
-    step = next(iter(parts[0].by_axis.values()))[1] if axes else 0
+    step = parts[0].by_axis[axes[0]].step if axes else 0
     is_block = len(axes) == 2 and axes[1] == axes[0] + 1 and step * step == len(parts)
     if shape is None or not is_block:
         raise Declined("the slices are not of two adjacent axes")
     if not all(
         sorted(part.by_axis) == axes
-        and all(part_step == step for _, part_step in part.by_axis.values())
+        and all(selection.step == step for selection in part.by_axis.values())
         for part in parts
     ):
         raise Declined("the slices differ in axes or steps")
     nodes = list(dict.fromkeys(link for part in parts for link in part.nodes))
     if not all(g.is_used_only_by(name, *nodes, node) for link in nodes for name in link.output):
         raise Declined("a slice has other consumers")
-    starts = [(part.by_axis[axes[0]][0], part.by_axis[axes[1]][0]) for part in parts]
+    starts = [(part.by_axis[axes[0]].start, part.by_axis[axes[1]].start) for part in parts]
     if len(set(starts)) < len(starts):
         raise Declined("a slice is missing")
     if not all(

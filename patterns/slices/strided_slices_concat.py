@@ -31,44 +31,12 @@ class StridedSlicesConcatPattern(PatternOptimization):
     radius = 6
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-<<<<<<< HEAD
         blocks = blocks_of(g, node)  # (1) (2) (4)
         step, row, rank = blocks.step, blocks.row, len(blocks.shape)
         if row != rank - 3 or axis_of(g, node) != rank - 1:  # (1)
             return self.none(
                 node, msg="the slices are not of two adjacent axes before the last one"
             )
-=======
-        parts = [part for name in node.input if (part := steps_of(g, name)) is not None]
-        if len(parts) < max(len(node.input), 4) or len({part.source for part in parts}) > 1:  # (1)
-            return self.none(node, msg="the operands are not slices of one tensor")
-        source, shape = parts[0].source, g.try_infer_shape(parts[0].source)
-        axes = sorted(parts[0].by_axis)
-        step = parts[0].by_axis[axes[0]].step if axes else 0
-        is_block = len(axes) == 2 and axes[1] == axes[0] + 1 and step * step == len(parts)
-        # (1)
-        if (
-            shape is None
-            or not is_block
-            or axes[1] != len(shape) - 2
-            or axis_of(g, node) != len(shape) - 1
-        ):
-            return self.none(
-                node, msg="the slices are not of two adjacent axes before the last one"
-            )
-        # (1)
-        if not all(
-            sorted(part.by_axis) == axes
-            and all(selection.step == step for selection in part.by_axis.values())
-            for part in parts
-        ):
-            return self.none(node, msg="the slices differ in axes or steps")
-        nodes = [*dict.fromkeys(link for part in parts for link in part.nodes), node]
-        # (2)
-        if not all(g.is_used_only_by(name, *nodes) for link in nodes[:-1] for name in link.output):
-            return self.none(node, msg="a slice has other consumers")
-        starts = [tuple(part.by_axis[axis].start for axis in axes) for part in parts]
->>>>>>> a63b8e160740f9b3751676aec5af10567277d0b8
         by_row = [(i, j) for i in range(step) for j in range(step)]
         if blocks.starts not in (by_row, [start[::-1] for start in by_row]):  # (3)
             return self.none(node, msg="the slices are in neither row nor column order")

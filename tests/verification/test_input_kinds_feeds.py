@@ -7,6 +7,7 @@ import pytest
 from onnx import TensorProto, helper, parser
 
 from xoptim import verify
+from xoptim.verification.errors import FeedError
 from xoptim.verification.inputs.dims import (
     assignments,
     concrete_shape,
