@@ -43,7 +43,7 @@ class _RecurrentLoop(PatternOptimization):
     """A Loop or a Scan of one step of a recurrence.
 
     What: writes one operator for all steps. The Loop goes through the steps by the number of the
-    iteration, the Scan through a tensor. It may return the states after all steps, also as a
+    iteration, or backwards, the Scan through a tensor. It may return the states after all steps, also as a
     sequence that is concatenated.
     Why: measured 0.1 to 0.2 of the time of 32 steps of 16 numbers for one sequence and for eight,
     and 0.4 to 0.6 of two steps.
