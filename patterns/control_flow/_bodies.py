@@ -11,6 +11,8 @@ from ._cycles import Cycle, copy_source
 
 _RANK: Final = 3
 """The rank of a tensor of steps."""
+_MAX_OPS: Final = 4
+"""Maximum operators between the number of an iteration and an index."""
 
 
 class StepInput(NamedTuple):
@@ -48,11 +50,13 @@ def input_of(g: GraphView, loop: Cycle, name: str) -> StepInput | None:
     """The tensor of which a value in the body is one step; ``None`` if it is not a step of each
     iteration in turn.
     """
+    index = None
     if loop.first_input:
         node = loop.body.producer(name)
-        if not is_op(node, "Gather") or node.input[1] != loop.body.inputs[0]:
+        index = _index(g, loop, node.input[1]) if is_op(node, "Gather") else None
+        if not is_op(node, "Gather") or index is None:
             return None
-        tensor, axis, is_reversed = node.input[0], node.get_attribute("axis", 0), False
+        tensor, axis, is_reversed = node.input[0], node.get_attribute("axis", 0), index.factor < 0
         own = {*loop.body.inputs, *(output for n in loop.body.nodes for output in n.output)}
         if tensor in own or not _goes_on(g, loop):
             return None
@@ -67,9 +71,46 @@ def input_of(g: GraphView, loop: Cycle, name: str) -> StepInput | None:
     if shape is None or len(shape) != _RANK or axis % _RANK > 1:
         return None
     axis %= _RANK
-    if loop.first_input and _count(g, loop) != shape[axis]:
-        return None
+    if loop.first_input:
+        count = _count(g, loop)
+        # Of n steps, the last one is n - 1, and -1.
+        if count is None or count != shape[axis] or index is None:
+            return None
+        if index.start not in ((-1, count - 1) if is_reversed else (0,)):
+            return None
     return StepInput(tensor, axis, is_reversed, shape[axis], shape[1 - axis])
+
+
+class _Index(NamedTuple):
+    """A number in the body of a Loop, which is ``start + factor · iteration``."""
+
+    start: Dim
+    factor: int
+
+
+def _index(g: GraphView, loop: Cycle, name: str) -> _Index | None:
+    """How an index depends on the number of the iteration, counting up or down by 1."""
+    index = _linear(g, loop, name, _MAX_OPS)
+    return index if index is not None and abs(index.factor) == 1 else None
+
+
+def _linear(g: GraphView, loop: Cycle, name: str, most: int) -> _Index | None:
+    if name == loop.body.inputs[0]:
+        return _Index(0, 1)
+    node = loop.body.producer(name)
+    data = g.inside(loop.body).info(name).data
+    if data is not None and len(data) == 1:
+        return _Index(data[0], 0)
+    if not most or not is_op(node, "Add", "Identity", "Neg", "Sub"):
+        return None
+    operands = [_linear(g, loop, operand, most - 1) for operand in node.input]
+    first, second = operands[0], operands[-1]
+    if first is None or second is None:
+        return None
+    if len(operands) == 1:
+        return _Index(-first.start, -first.factor) if node.op_type == "Neg" else first
+    sign = -1 if node.op_type == "Sub" else 1
+    return _Index(first.start + sign * second.start, first.factor + sign * second.factor)
 
 
 def _count(g: GraphView, loop: Cycle) -> Dim | None:
@@ -110,7 +151,7 @@ def stacks_after(
         source = copy_source(loop.body, loop.body.outputs[loop.first_output + place])
         if place < loop.count:
             own = _sequence(g, loop, place, source, hidden)
-            if own is None:
+            if own is None or is_reversed:
                 return None
             stacks += own
             continue

@@ -43,8 +43,8 @@ class _RecurrentLoop(PatternOptimization):
     """A Loop or a Scan of one step of a recurrence.
 
     What: writes one operator for all steps. The Loop goes through the steps by the number of the
-    iteration, the Scan through a tensor. It may return the states after all steps, also as a
-    sequence that is concatenated.
+    iteration, or counts down from the last one; the Scan goes through a tensor. They may return the
+    states after all steps, also as a sequence that is concatenated, unless a Loop counts down.
     Why: measured 0.1 to 0.2 of the time of 32 steps of 16 numbers for one sequence and for eight,
     and 0.4 to 0.6 of two steps.
     Refuses when:

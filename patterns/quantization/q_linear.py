@@ -132,7 +132,15 @@ class _QLinear(PatternOptimization):
                 operator,
                 msg="CPUs without VNNI would saturate sums of two products of these weights",
             )
+        if refusal := self.refusal(g, operator, operands, result):
+            return self.none(operator, msg=refusal)
         return MatchResult(self, [operator, node], partial(self._replace, operands, result))
+
+    def refusal(
+        self, g: GraphView, operator: Node, operands: list[_Operand], result: _Operand
+    ) -> str:
+        """Why a pattern refuses operands and a result that the integer operator supports."""
+        return ""
 
     def _replace(
         self,

@@ -78,6 +78,53 @@ def test_a_loop_becomes_one_operator(body: str, pattern: str) -> None:
     assert sorted(types(after)) == sorted([*inputs, "LSTM", *results])
 
 
+_BACKWARDS = {
+    "from the length": "last = Sub(count, one) j = Sub(last, i)",
+    "in another order": "negative = Neg(i) k1 = Add(negative, count) j = Sub(k1, one)",
+    "from the end": "negative = Neg(i) j = Sub(negative, one)",
+}
+
+
+def _backwards(index: str, results: str = "float[b,2] e, float[b,2] f") -> onnx.ModelProto:
+    body = f"{index} {_STEP}".replace("(x, i)", "(x, j)")
+    nodes = (
+        f"{_HEAD} e, f, y = Loop(count, go, h0, c0) <body = step (int64 i, bool c, float[b,2] h, "
+        "float[b,2] m) => (bool on, float[b,2] h1, float[b,2] m1, float[b,2] after) { "
+        f"on = Identity(c) {body} after = Identity(h1) }}>"
+    )
+    return _model(nodes, results)
+
+
+@pytest.mark.parametrize("index", _BACKWARDS.values(), ids=list(_BACKWARDS))
+def test_an_index_that_counts_down(index: str) -> None:
+    after = _optimized(_backwards(index), "LoopRecurrent")
+    (lstm,) = (node for node in after.graph.node if node.op_type == "LSTM")
+    assert [a.s for a in lstm.attribute if a.name == "direction"] == [b"reverse"]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "j = Sub(count, i)",
+        "last = Sub(count, one) twice = Add(i, i) j = Sub(last, twice)",
+        "j = Sub(i, one)",
+        "j = Mul(i, one)",
+    ],
+)
+def test_other_indices_are_kept(index: str) -> None:
+    model = _backwards(index)
+    assert "Loop" in types(optimize(model, patterns="LoopRecurrent", strict=True))
+
+
+def test_states_of_an_index_that_counts_down_are_in_another_order() -> None:
+    model = _backwards(_BACKWARDS["from the end"], _RESULTS.replace("float[b,s,2]", "float[s,b,2]"))
+    assert "Loop" in types(optimize(model, patterns="LoopRecurrent", strict=True))
+    model = _model(
+        _loop(_STEP, "(x, i)", "(x, last)").replace("row =", "last = Sub(four, i) row =")
+    )
+    assert "Loop" in types(optimize(model, patterns="LoopRecurrent", strict=True))
+
+
 def test_the_default_selection_has_operators_only() -> None:
     assert "LSTM" in types(optimize(_model(_loop())))
     assert "Loop" in types(optimize(_model(_loop(_CELL))))
