@@ -122,6 +122,8 @@ class LatentKeysPattern(_LatentProduct):
     4. an axis may be empty.
     """
 
+    near = ("Transpose", "Concat", "Mul")
+
     def operand(self, g: GraphView, node: Node) -> _Operand | str:
         keys = _keys_of(g, node.input[1])
         if keys is None:  # (1)
@@ -167,6 +169,8 @@ class LatentValuesPattern(_LatentProduct):
     3. there may be many queries: assume a bound of their number (``--assume 'seq == 1'``).
     4. an axis may be empty.
     """
+
+    near = ("Transpose",)
 
     def operand(self, g: GraphView, node: Node) -> _Operand | str:
         values = projection_of(g, node.input[1], [0, 2, 1, 3])

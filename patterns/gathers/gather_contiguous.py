@@ -11,7 +11,7 @@ from xoptim.match import (
     Symbol,
 )
 
-from .._nodes import axis_of
+from .._selections import selected
 
 _MAX_BLOCK = 16  # elements per index from which on Gather, which copies them as a block, is as fast
 
@@ -35,33 +35,18 @@ class GatherContiguousPattern(EasyPatternOptimization):
         return g.op.Gather(x, indices, axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        node, indices = m.nodes[0], g.get_computed_constant(m.indices)
-        # (1)
-        if (
-            indices is None
-            or indices.ndim != 1
-            or indices.size < 2
-            or (indices[1:] - indices[:-1] != 1).any()
-        ):
-            return self.none(
-                node, msg="the indices are not a constant vector of consecutive integers"
-            )
-        axis, shape = axis_of(g, node), g.try_infer_shape(m.x) or ()
-        size = None if axis is None or not shape else shape[axis]
-        first, last = map(int, indices[[0, -1]])
-        if (
-            axis is None
-            or not isinstance(size, int)
-            or not -size <= first <= last < size
-            or first < 0 <= last
-        ):
-            return self.none(node, msg="the indices are not known to be in range")  # (2)
-        trailing = [size for size in shape[axis + 1 :] if isinstance(size, int)]
-        if len(trailing) < len(shape) - axis - 1 or prod(trailing) >= _MAX_BLOCK:  # (3)
+        node = m.nodes[0]
+        part, shape = selected(g, node), g.try_infer_shape(m.x) or ()
+        if part is None:  # (1) (2)
+            return self.none(node, msg="the indices are not a vector, or not known to be in range")
+        if not part.selection.is_contiguous or len(part.selection.indices) < 2:  # (1)
+            return self.none(node, msg="the indices are not several consecutive integers")
+        trailing = [size for size in shape[part.axis + 1 :] if isinstance(size, int)]
+        if len(trailing) < len(shape) - part.axis - 1 or prod(trailing) >= _MAX_BLOCK:  # (3)
             return self.none(
                 node, msg="a Gather of slices this large, or of unknown size, is as fast"
             )
-        return m.derive(start=[first % size], end=[last % size + 1], axes=[axis])
+        return m.derive(start=[part.start], end=[part.end], axes=[part.axis])
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, start: list[int], end: list[int], axes: list[int]

@@ -35,8 +35,8 @@ class _EqualAxis(PatternOptimization):
     min_opset = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        for index in range(len(node.input)):
-            for small in _smaller_constants(g, node, index):  # (1)
+        for index, name in enumerate(node.input):
+            for small in _smaller_constants(g, name) if g.is_constant(name) else ():  # (1)
                 match = self.with_constant(g, node, index, small)
                 if match is not None:
                     return match
@@ -137,10 +137,9 @@ class EqualAxisElementwisePattern(_EqualAxis):
     )
 
 
-def _smaller_constants(g: GraphView, node: Node, operand_index: int) -> Iterator[Array]:
-    """A constant operand with size 1 along all axes where it is equal, then along each of them."""
-    name = node.input[operand_index]
-    shape = g.static_shape(name) if g.is_constant(name) else None
+def _smaller_constants(g: GraphView, name: str) -> Iterator[Array]:
+    """A constant with size 1 along all axes where it is equal, then along each of them."""
+    shape = g.static_shape(name)
     if shape is None or len(shape) < 2 or not 1 < math.prod(shape) <= _MAX_ELEMENTS:
         return
     array = g.get_computed_constant(name)
