@@ -33,6 +33,7 @@ from xoptim.verification.runs import (
     run_plan,
     test_feeds,
 )
+from xoptim.verification.sample_runs import with_samples
 from xoptim.verification.session import CUDA, Port, Session, resolve_providers
 from xoptim.verification.session_settings import SessionSettings
 from xoptim.verification.sized import SizedModel
@@ -359,7 +360,7 @@ class Search:
             try:
                 self._need.check(sizes)
                 values = (plan or self._feeding.plan)(sizes, run, gentle)
-                self._check_on_cpu(values)
+                self.check_on_cpu(values)
                 limit = self._budget.limit if is_probe else self._budget.patience
                 with WATCH.at(sizes, is_trial=True):
                     reference_run = run_plan(self._session, values, limit)
@@ -380,7 +381,7 @@ class Search:
             if time.perf_counter() > self._deadline:
                 return
 
-    def _check_on_cpu(self, plan: RunPlan) -> None:
+    def check_on_cpu(self, plan: RunPlan) -> None:
         """Raise RunError for values that a model must refuse: on a GPU, an index out of range reads
         other memory.
         """
@@ -482,10 +483,11 @@ def run_reference(
             return reference
         return reference._replace(coverage=Reach.of(proto, runs, base_dir, settings).coverage())
     search = Search(session, proto, base_dir, options, store, other)
-    runs, chosen = search.runs(), frozenset(search.chosen)
+    runs, left = with_samples(search.runs(), session, proto, options, store, search.check_on_cpu)
+    chosen = frozenset(search.chosen)
     reference = Reference(proto, base_dir, session.inputs, session.outputs, runs, chosen, settings)
     return reference._replace(
-        skipped=tuple(search.skipped),
+        skipped=(*search.skipped, *left),
         coverage=search.coverage,
         is_short=search.is_short,
     )
