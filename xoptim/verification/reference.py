@@ -470,22 +470,20 @@ def run_reference(
     if is_large(proto, options.memory_limit):
         settings = settings.without_copies()
     session = Session(model, settings, base_dir=options.original_dir)
-    store = ResultStore()
+    ports, store = (session.inputs, session.outputs), ResultStore()
     if options.test_data is not None:
         MemoryNeed(SizedModel(proto, base_dir), options.memory_limit).check({})
         data = test_feeds(options.test_data, proto, options)
         plans = (RunPlan("test data", {}, options.seed, feeds) for feeds in data)
         runs = [store.keep(run_plan(session, plan)) for plan in plans]
-        reference = Reference(
-            proto, base_dir, session.inputs, session.outputs, runs, settings=settings
-        )
+        reference = Reference(proto, base_dir, *ports, runs, settings=settings)
         if options.assignments == 1 or not options.extremes:
             return reference
         return reference._replace(coverage=Reach.of(proto, runs, base_dir, settings).coverage())
     search = Search(session, proto, base_dir, options, store, other)
     runs, left = with_samples(search.runs(), session, proto, options, store, search.check_on_cpu)
     chosen = frozenset(search.chosen)
-    reference = Reference(proto, base_dir, session.inputs, session.outputs, runs, chosen, settings)
+    reference = Reference(proto, base_dir, *ports, runs, chosen, settings)
     return reference._replace(
         skipped=(*search.skipped, *left),
         coverage=search.coverage,
