@@ -74,6 +74,24 @@ def values_of(path: Path, count: int = 3) -> list[Feeds]:
     return [given, *others]
 
 
+def drawn_values(path: Path, count: int) -> list[Feeds]:
+    """Samples with other numbers than those that were given: floating-point numbers of their mean
+    and spread, and integers up to the largest; masks, positions and lengths stay.
+    """
+    given, rng = dict(np.load(path.with_suffix(".npz"))), np.random.default_rng(5)
+    return [{name: _drawn(name, value, rng) for name, value in given.items()} for _ in range(count)]
+
+
+def _drawn(name: str, value: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    if value.dtype.kind == "f" and value.std():
+        numbers = rng.normal(float(value.mean()), float(value.std()), value.shape)
+        return numbers.astype(value.dtype)
+    is_fixed = value.size < 2 or re.search("mask|pos|len", name)
+    if value.dtype.kind not in "iu" or is_fixed or value.max() < 2:
+        return value
+    return rng.integers(0, int(value.max()) + 1, value.shape).astype(value.dtype)
+
+
 def quantized(
     path: Path, samples: list[Feeds], asked: PrecisionOptions, provider: str
 ) -> tuple[VerifiedModel, Quantized]:

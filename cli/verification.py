@@ -289,15 +289,15 @@ class Values:
             [] if self.feeds is None else [Archive(path, "feeds") for path in files_of(self.feeds)]
         )
 
-    def say_first(self, advice: str = "") -> None:
+    def say_first(self, *, is_compared: bool = False) -> None:
         """Say on standard error that only the first of several samples is used.
 
-        ``advice``: words about an option that uses all of them, empty for none.
+        ``is_compared``: whether models are compared on all samples, and measured on the first.
         """
         files = [] if self.feeds is None else files_of(self.feeds)
         if len(files) > 1:
-            text = f"only {files[0]} is used, the first of {len(files)} samples"
-            say(f"xopt: {text}{advice and f'; {advice}'}", err=True)
+            use = "measured, and all are compared:" if is_compared else "used,"
+            say(f"xopt: only {files[0]} is {use} the first of {len(files)} samples", err=True)
 
     def read(self, *, several: bool = False) -> dict[str, Any]:
         """The values, as fields of the options that run models.

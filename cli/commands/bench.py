@@ -162,10 +162,16 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Be
     choices = replace(choices, provider=provider_there(choices.target, choices.provider))
     MEMORY_BOUND.lift_for((choices.provider,))
     values = choices.values.read() if choices.by_operator else choices.values.measured()
-    if not (choices.tolerance or choices.as_json or choices.quiet):
-        choices.values.say_first()
+    is_compared = not (choices.by_operator or choices.onnxruntime) and len(models) > 1
+    if not (choices.as_json or choices.quiet):
+        choices.values.say_first(is_compared=is_compared)
     choices = replace(choices, assume=fitting(models[0], choices.assume))
-    options = BenchOptions(level=choices.ort_level, **common(BenchOptions, choices), **values)
+    options = BenchOptions(
+        level=choices.ort_level,
+        samples=choices.values.samples()[1:],
+        **common(BenchOptions, choices),
+        **values,
+    )
     if choices.onnxruntime:
         return _bench_versions(context, models, options, choices.onnxruntime, choices)
     with Progress(enabled=not (choices.as_json or choices.quiet)) as progress:

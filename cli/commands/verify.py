@@ -136,13 +136,15 @@ def verify_command(
         raise click.UsageError("give two models, or one model and --against-torch")
     if choices.certificate is not None and other is not None:
         return _certified(original, other, choices.certificate, choices)
-    if not (choices.tolerance or choices.quiet or choices.as_json):
-        choices.comparison.values.say_first("--tolerance compares all of them")
+    is_first = bool(choices.target or choices.against_torch)
+    if is_first and not (choices.quiet or choices.as_json):
+        choices.comparison.values.say_first()
     if choices.target and other is not None:
         return _verified_there(original, other, choices)
     choices = replace(choices, assume=fitting(original, choices.assume))
     options = replace(
         choices.comparison.read(choices.provider, exact=choices.exact),
+        samples=() if is_first else choices.comparison.values.samples()[1:],
         **common(VerificationOptions, choices),
     )
     each_provider = [replace(options, providers=(provider,)) for provider in options.providers]

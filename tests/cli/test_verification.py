@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper
 
+import xoptim
 from tests.cli.command import POSITIONS, RELU, TRANSPOSES, Xopt, files, types_in, write
 from tests.support import parse
 from xoptim.verification.judging.report import Noise, RunReport, VerificationReport, rounding_note
@@ -250,19 +251,91 @@ def test_values_in_one_array_or_as_objects(xopt: Xopt) -> None:
         )
 
 
-def test_only_the_first_sample_is_used(xopt: Xopt) -> None:
-    """A user who gives twelve samples would think that all of them were compared."""
-    write(RELU)
+def write_samples() -> list[str]:
+    """Three samples, the second one with the largest numbers; returns their files."""
     Path("samples").mkdir()
-    for name in ("a", "b", "c"):
-        np.savez(f"samples/{name}.npz", x=np.ones((2, 4), np.float32))
-    remark = f"xopt: only {Path('samples', 'a.npz')} is used, the first of 3 samples"
-    both = ("verify", "model.onnx", "model.onnx", "--feeds", "samples")
-    assert f"{remark}; --tolerance compares all of them\n" == xopt(*both).err
-    assert "samples" not in xopt(*both, "--tolerance", "1%").err
-    assert xopt(*both, "--quiet").err == xopt(*both, "--json").err == ""
-    assert f"{remark}\n" == xopt("model.onnx", "--feeds", "samples").err
-    assert xopt(*both[:-1], Path("samples", "b.npz")).err == "", "one file is one sample"
+    for name, number in (("a", 1), ("b", 5), ("c", 2)):
+        np.savez(f"samples/{name}.npz", x=np.full((2, 4), number, np.float32))
+    return [str(Path("samples", f"{name}.npz")) for name in ("a", "b", "c")]
+
+
+def clipped(limit: float) -> onnx.ModelProto:
+    """A Relu that ends at a limit."""
+    return parse(
+        "agraph (float[batch,4] x) => (float[batch,4] y) "
+        f"<float zero = {{0}}, float most = {{{limit!r}}}> {{ y = Clip(x, zero, most) }}"
+    )
+
+
+def test_all_samples_are_compared(xopt: Xopt) -> None:
+    write(RELU)
+    files = write_samples()
+    Path("other.onnx").write_bytes(clipped(4.0).SerializeToString())
+    words = ("verify", "model.onnx", "other.onnx", "--feeds")
+    outcome = xopt(*words, "samples")
+    assert (outcome.code, outcome.err) == (1, "")
+    assert f"different on cpu: output 'y' with batch=2 on {files[1]!r}: 4 instead" in outcome.out
+    (report,) = xopt(*words, "samples", "--json").json
+    assert [run["sample"] for run in report["runs"]] == files
+    assert [run["outputs"][0]["equal"] for run in report["runs"]] == [True, False, True]
+    assert xopt(*words, files[0]).code == 0, "one file is one sample"
+    feeds, *samples = ({"x": np.full((2, 4), number, np.float32)} for number in (1, 2, 5))
+    assert xoptim.verify("model.onnx", "other.onnx", feeds=feeds).ok
+    python = xoptim.verify("model.onnx", "other.onnx", feeds=feeds, samples=samples)
+    assert "on 'sample 2': 4 instead of 5" in python.reason
+
+
+def test_the_sample_with_the_largest_difference_is_named(xopt: Xopt) -> None:
+    write(RELU)
+    files = write_samples()
+    Path("other.onnx").write_bytes(clipped(4.99).SerializeToString())
+    words = ("verify", "model.onnx", "other.onnx", "--feeds", "samples", "--rtol", "0.01")
+    outcome = xopt(*words)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "equal on cpu: 3 runs" in outcome.out
+    assert f"  the largest difference is on {files[1]!r}" in outcome.out
+
+
+def test_samples_that_do_not_run_are_named(xopt: Xopt) -> None:
+    write(RELU)
+    files = write_samples()
+    np.savez(files[2], x=np.ones((2, 5), np.float32))
+    words = ("verify", "model.onnx", "model.onnx", "--feeds", "samples")
+    assert f"{files[2]}: the values of input 'x' have shape [2, 5]" in xopt(*words).error
+
+
+def test_samples_beyond_the_time_limit_are_counted(
+    xopt: Xopt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(RELU)
+    write_samples()
+    monkeypatch.setattr("xoptim.verification.sample_runs._SECONDS", -1.0)
+    outcome = xopt("verify", "model.onnx", "model.onnx", "--feeds", "samples")
+    assert outcome.code == 0
+    assert "2 of 3 runs skipped: one was not begun: the time limit" in outcome.out
+
+
+def test_only_the_first_sample_is_used(xopt: Xopt) -> None:
+    """A user who gives twelve samples would think that all of them were used."""
+    write(RELU)
+    first = write_samples()[0]
+    remark = f"xopt: only {first} is used, the first of 3 samples\n"
+    assert remark == xopt("model.onnx", "--feeds", "samples").err
+    words = ("bench", "model.onnx", "--feeds", "samples", "--seconds", "0.01")
+    assert remark == xopt(*words).err
+    compared = xopt(*words[:2], "model.onnx", *words[2:]).err
+    assert f"{first} is measured, and all are compared: the first of 3 samples" in compared
+    assert xopt(*words, "--json").err == ""
+
+
+def test_a_benchmark_compares_all_samples(xopt: Xopt) -> None:
+    write(RELU)
+    files = write_samples()
+    Path("other.onnx").write_bytes(clipped(4.0).SerializeToString())
+    words = ("bench", "model.onnx", "other.onnx", "--feeds", "samples", "--seconds", "0.01")
+    outcome = xopt(*words)
+    assert outcome.code == 1
+    assert f"on {files[1]!r}" in outcome.out
 
 
 def write_test_data(folder: str, *arrays: np.ndarray) -> None:

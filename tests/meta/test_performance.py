@@ -2,11 +2,15 @@
 selections.
 """
 
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from benchmarks.measured import read
 from benchmarks.performance import (
     INT8,
+    OWN_ERRORS,
     PAGE,
     README,
     TABLES,
@@ -18,6 +22,7 @@ from benchmarks.performance import (
     table,
     tables_of,
 )
+from benchmarks.precision import drawn_values
 from tests.support import parse
 
 
@@ -84,6 +89,33 @@ def test_each_figure_has_a_table_and_the_readme_its_last_row() -> None:
 def test_errors_of_quantized_models_beyond_the_tolerance_are_named() -> None:
     table = errors_of({"a": {INT8: {"error": 0.01}}, "b": {INT8: {"error": 0.05}}, "c": {}})
     assert table.rows == [["1 model within 2%", "1.0%"], ["b", "5.0%"]]
+
+
+def test_errors_relative_to_each_sample_have_a_table_of_their_own() -> None:
+    figures = {"a": {INT8: {"error": 0.01, "own error": 0.04}}, "b": {INT8: {"error": 0.01}}}
+    assert errors_of(figures).rows == [["2 models within 2%", "1.0%"]]
+    assert errors_of(figures, "own error").rows == [["0 models within 2%", "0.0%"], ["a", "4.0%"]]
+    assert tables_of(figures)[OWN_ERRORS].rows == errors_of(figures, "own error").rows
+
+
+def test_drawn_values_are_of_the_kind_of_the_given_ones(tmp_path: Path) -> None:
+    given: dict[str, np.ndarray] = {
+        "x": np.array([3.0, 5.0, 7.0], np.float32),
+        "ids": np.array([4, 9, 0], np.int64),
+        "mask": np.array([1, 5, 0], np.int64),
+        "one": np.array([7], np.int64),
+    }
+    np.savez(tmp_path / "m.npz", **given)  # type: ignore[arg-type]
+    samples = drawn_values(tmp_path / "m.onnx", 50)
+    assert {name: value.dtype for name, value in samples[0].items()} == {
+        name: value.dtype for name, value in given.items()
+    }
+    numbers = np.concatenate([sample["x"] for sample in samples])
+    assert abs(numbers.mean() - 5) < 1
+    assert 0 < numbers.std() < 3
+    assert {int(number) for sample in samples for number in sample["ids"]} == {*range(10)}
+    for name in ("mask", "one"):
+        assert all(np.array_equal(sample[name], given[name]) for sample in samples)
 
 
 def test_results_that_are_slower_are_named() -> None:

@@ -212,6 +212,7 @@ def _compare(first: Subject, second: Subject, options: BenchOptions) -> Verifica
     """
     checks = replace(
         options.checks,
+        samples=options.samples,
         typical=False,
         fewer_inputs=True,
         rtol=options.rtol,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from xoptim.verification.options import RunChanges, RunValues, VerificationOptions
+from xoptim.verification.runs.session import Value
 from xoptim.verification.runs.session_settings import Level, SessionSettings
 
 
@@ -26,6 +27,7 @@ class BenchOptions(RunValues):
         rtol: relative tolerance of this comparison, ``None`` for that of `verify`.
         atol: absolute tolerance of this comparison, ``None`` for that of `verify`.
         loading: whether to measure time and memory of loading as well.
+        samples: further values on which models are compared; times are measured on ``feeds``.
     """
 
     provider: str = "cpu"
@@ -39,6 +41,7 @@ class BenchOptions(RunValues):
     rtol: float | None = None
     atol: float | None = None
     loading: bool = True
+    samples: Sequence[Mapping[str, Value]] = ()
 
     def __post_init__(self) -> None:
         if self.seconds <= 0 or self.passes < 1:
@@ -82,3 +85,4 @@ class BenchChanges(RunChanges, total=False):
     rtol: float | None
     atol: float | None
     loading: bool
+    samples: Sequence[Mapping[str, Value]]

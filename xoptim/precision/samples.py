@@ -23,7 +23,8 @@ _MAX_MULTIPLICATIONS: Final = 4_000_000_000
 """Of all runs that rank one candidate: 0.3 s on one core for YOLOv8n at 640 x 640."""
 _MIN_SAMPLES: Final = 10
 """Fewer samples do not bound the error on other data. With a tolerance of 2 %, models with two
-scores erred by up to 13 % after two samples, and by up to 2.8 % after ten.
+scores erred by up to 13 % (relative to each sample) after two samples, and by up to 2.7 % (relative
+to the typical size, if that is larger) after ten.
 """
 
 

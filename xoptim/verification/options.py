@@ -109,6 +109,8 @@ class VerificationOptions(RunValues):
     `RunValues` has the other fields.
 
     Attributes:
+        samples: further values of inputs by name, to compare on after ``feeds``; the runs of the
+            original take ``budget`` seconds, by default 120, and samples beyond that are skipped.
         exactness: the weakest promise of the rewrites that were applied.
         rtol: relative tolerance of floating-point outputs instead of the one of their type. With
             ``rtol`` or ``atol`` given, the sensitivity of the model to rounding is not considered.
@@ -147,6 +149,7 @@ class VerificationOptions(RunValues):
         optimized_dir: folder of the external data of an optimized model that is a protobuf.
     """
 
+    samples: Sequence[Mapping[str, Value]] = ()
     exactness: Exactness = "rounding"
     rtol: float | None = None
     atol: float | None = None
@@ -261,6 +264,7 @@ class RunChanges(TypedDict, total=False):
 class VerificationChanges(RunChanges, total=False):
     """The fields of `VerificationOptions` as keyword arguments."""
 
+    samples: Sequence[Mapping[str, Value]]
     exactness: Exactness
     rtol: float | None
     atol: float | None

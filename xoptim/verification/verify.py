@@ -118,6 +118,9 @@ def compare(
             if other is None:
                 return refuse("different", fault)
             report = judge_in_sections((proto, base_dir), other, options, on_step)
+            if options.samples:
+                text = f"compared on the first of {1 + len(options.samples)} samples only"
+                report = replace(report, notes=(*report.notes, text))
             return _qualified(report, proto, other.proto, options)
         on_step("verifying: running the original")
         reference = run_reference(original, options, proto, None if other is None else other.proto)

@@ -73,6 +73,10 @@ class Archive(Mapping[str, np.ndarray]):
                 raise self._unreadable(error) from error
         return self._arrays[name]
 
+    def unread(self) -> "Archive":
+        """The same file, without the data that was read: many archives may not fit into memory."""
+        return Archive(self.path, self._label)
+
     def preview(self, name: str) -> np.ndarray:
         """Zeros with the type and shape of an array; they take no memory."""
         return self._members[name].preview

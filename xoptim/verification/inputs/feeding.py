@@ -81,6 +81,7 @@ class RunPlan:
     sizes: Sizes
     seed: int
     feeds: dict[str, Value]
+    sample: str = field(default="", kw_only=True)  # the file of the values, one of several
 
 
 Planning: TypeAlias = Callable[[Sizes, int, bool], RunPlan]
@@ -178,9 +179,8 @@ def test_feeds(
     Raises `ChoiceError` when they do not fit the model, or break what is assumed of it.
     """
     assumptions = _assumed(model, options)
-    specs = {
-        spec.name: spec for spec in input_specs(model, [value.name for value in fed_inputs(model)])
-    }
+    inputs = [value.name for value in fed_inputs(model)]
+    specs = {spec.name: spec for spec in input_specs(model, inputs)}
     data_sets = [given_feeds(feeds, specs, specs) for feeds in load_test_data(folder, model)]
     for feeds in data_sets:
         check_values(assumptions, list(specs.values()), feeds)

@@ -29,8 +29,6 @@ from xoptim.verification.inputs.feeding import (
     run_plan,
     test_feeds,
 )
-from xoptim.verification.inputs.further import SHORT, TINY, Further
-from xoptim.verification.inputs.reach import Reach
 from xoptim.verification.inputs.sized import SizedModel
 from xoptim.verification.inputs.work import (
     MemoryNeed,
@@ -46,6 +44,7 @@ from xoptim.verification.options import VerificationOptions
 from xoptim.verification.runs.protos import ModelLike, read_defined
 from xoptim.verification.runs.session import CUDA, Port, Session, resolve_providers
 from xoptim.verification.runs.session_settings import SessionSettings
+from xoptim.verification.sample_runs import with_samples
 
 _FURTHER_ATTEMPTS: Final = 8  # for another assignment, once one works
 _MAX_PROBES: Final = 6  # runs to find the largest size of one axis that the original accepts
@@ -363,7 +362,7 @@ class Search:
             try:
                 self._need.check(sizes)
                 values = (plan or self._feeding.plan)(sizes, run, gentle)
-                self._check_on_cpu(values)
+                self.check_on_cpu(values)
                 limit = self._budget.limit if is_probe else self._budget.patience
                 with WATCH.at(sizes, is_trial=True):
                     reference_run = run_plan(self._session, values, limit)
@@ -384,7 +383,7 @@ class Search:
             if time.perf_counter() > self._deadline:
                 return
 
-    def _check_on_cpu(self, plan: RunPlan) -> None:
+    def check_on_cpu(self, plan: RunPlan) -> None:
         """Raise RunError for values that a model must refuse: on a GPU, an index out of range reads
         other memory.
         """
@@ -473,23 +472,22 @@ def run_reference(
     if is_large(proto, options.memory_limit):
         settings = settings.without_copies()
     session = Session(model, settings, base_dir=options.original_dir)
-    store = ResultStore()
+    ports, store = (session.inputs, session.outputs), ResultStore()
     if options.test_data is not None:
         MemoryNeed(SizedModel(proto, base_dir), options.memory_limit).check({})
         data = test_feeds(options.test_data, proto, options)
         plans = (RunPlan("test data", {}, options.seed, feeds) for feeds in data)
         runs = [store.keep(run_plan(session, plan)) for plan in plans]
-        reference = Reference(
-            proto, base_dir, session.inputs, session.outputs, runs, settings=settings
-        )
+        reference = Reference(proto, base_dir, *ports, runs, settings=settings)
         if options.assignments == 1 or not options.extremes:
             return reference
         return reference._replace(coverage=Reach.of(proto, runs, base_dir, settings).coverage())
     search = Search(session, proto, base_dir, options, store, other)
-    runs, chosen = search.runs(), frozenset(search.chosen)
-    reference = Reference(proto, base_dir, session.inputs, session.outputs, runs, chosen, settings)
+    runs, left = with_samples(search.runs(), session, proto, options, store, search.check_on_cpu)
+    chosen = frozenset(search.chosen)
+    reference = Reference(proto, base_dir, *ports, runs, chosen, settings)
     return reference._replace(
-        skipped=tuple(search.skipped),
+        skipped=(*search.skipped, *left),
         coverage=search.coverage,
         is_short=search.is_short,
     )

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -153,8 +153,10 @@ def where_text(sizes: Mapping[str, int]) -> str:
 
 
 def values_text(run: RunPlan | RunReport) -> str:
-    """The values of a run, as the end of a sentence, where they are not the usual ones."""
-    return _DESCRIBED.get(run.source, "")
+    """The values of a run, as the end of a sentence, where they are not the usual ones, or one of
+    several samples.
+    """
+    return _DESCRIBED.get(run.source, f" on {run.sample!r}" if run.sample else "")
 
 
 def _excused(c: Comparison) -> Comparison:
@@ -171,6 +173,21 @@ def sensitivity_text(run: RunReport, c: Comparison) -> str:
         f"values change by 1 ULP (its largest magnitude is {c.top:.2g}); set rtol and atol to "
         "judge it"
     )
+
+
+def _severity(pair: tuple[RunReport, Comparison]) -> tuple[bool, float]:
+    """Sorts rejected outputs: those of several samples by their difference, others by run."""
+    run, comparison = pair
+    return run.is_hopeless(comparison), -comparison.excess if run.sample else 0.0
+
+
+def _worst_sample(runs: Iterable[RunReport]) -> list[str]:
+    """The sample with the largest difference of accepted runs, in one line, or none."""
+    excesses = {
+        run.sample: max((c.excess for c in run.telling), default=0.0) for run in runs if run.sample
+    }
+    worst = max(excesses, key=lambda name: excesses[name], default="")
+    return [f"the largest difference is on {worst!r}"] if worst and excesses[worst] else []
 
 
 class Judge:
@@ -357,7 +374,7 @@ class Judge:
         rejected = [pair for pair in rejected if pair not in hopeless]
         # An output that is too sensitive to be compared excuses its own differences, but not a
         # fault elsewhere.
-        rejected.sort(key=lambda pair: pair[0].is_hopeless(pair[1]))
+        rejected.sort(key=_severity)
         if rejected:
             run, comparison = rejected[0]
             place = f"output {comparison.output!r}{where_text(run.dims)}{values_text(run)}"
@@ -375,6 +392,7 @@ class Judge:
             return self.report("not verified", reason, "evidence")
         self._notes += [] if is_part else rounding_note(self.runs)
         self._notes += self.coverage.notes
+        self._notes += _worst_sample(self.runs)
         if not is_part and not any(c.count for run in self.runs for c in run.comparisons):
             self._notes.append("all outputs were empty")
         if self.skipped:

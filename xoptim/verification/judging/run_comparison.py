@@ -42,6 +42,7 @@ def compare_run(
         is_probe=run.is_probe,
         is_coarse=is_coarse,
         level=run.level,
+        sample=run.sample,
     )
 
 
