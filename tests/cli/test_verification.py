@@ -309,7 +309,7 @@ def test_samples_beyond_the_time_limit_are_counted(
 ) -> None:
     write(RELU)
     write_samples()
-    monkeypatch.setattr("xoptim.verification.sample_runs._SECONDS", -1.0)
+    monkeypatch.setattr("xoptim.verification.inputs.sample_runs._SECONDS", -1.0)
     outcome = xopt("verify", "model.onnx", "model.onnx", "--feeds", "samples")
     assert outcome.code == 0
     assert "2 of 3 runs skipped: one was not begun: the time limit" in outcome.out

@@ -29,6 +29,9 @@ from xoptim.verification.inputs.feeding import (
     run_plan,
     test_feeds,
 )
+from xoptim.verification.inputs.further import SHORT, TINY, Further
+from xoptim.verification.inputs.reach import Reach
+from xoptim.verification.inputs.sample_runs import with_samples
 from xoptim.verification.inputs.sized import SizedModel
 from xoptim.verification.inputs.work import (
     MemoryNeed,
@@ -44,7 +47,6 @@ from xoptim.verification.options import VerificationOptions
 from xoptim.verification.runs.protos import ModelLike, read_defined
 from xoptim.verification.runs.session import CUDA, Port, Session, resolve_providers
 from xoptim.verification.runs.session_settings import SessionSettings
-from xoptim.verification.sample_runs import with_samples
 
 _FURTHER_ATTEMPTS: Final = 8  # for another assignment, once one works
 _MAX_PROBES: Final = 6  # runs to find the largest size of one axis that the original accepts

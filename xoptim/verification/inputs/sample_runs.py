@@ -10,7 +10,7 @@ import onnx
 from xoptim.verification.errors import FeedError, RunError
 from xoptim.verification.inputs.archives import Archive
 from xoptim.verification.inputs.feeding import Feeding, ReferenceRun, ResultStore, RunPlan, run_plan
-from xoptim.verification.judging.report import SkippedRun
+from xoptim.verification.inputs.work import SkippedRun
 from xoptim.verification.options import VerificationOptions
 from xoptim.verification.runs.session import Session, Value
 
