@@ -14,7 +14,7 @@ from xoptim.facts.advice import COMMAND, PYTHON, Advice, advising, current_reade
         (
             Advice("fix", "batch=1,seq=128", "fixes them"),
             "--fix batch=1,seq=128 fixes them",
-            'prepare(fix={"batch": 1, "seq": 128}) fixes them',
+            'prepare(model, fix={"batch": 1, "seq": 128}) fixes them',
         ),
         (Advice("fix"), "--fix", "fix"),
         (Advice("drop", "GeluPattern"), "--drop GeluPattern", 'drop=("GeluPattern",)'),
@@ -38,10 +38,14 @@ from xoptim.facts.advice import COMMAND, PYTHON, Advice, advising, current_reade
         (Advice("feeds", "FILE.npz"), "--feeds FILE.npz", 'feeds=numpy.load("FILE.npz")'),
         (Advice("samples", "FILE.npz"), "--feeds FILE.npz", 'PrecisionOptions(feeds="FILE.npz")'),
         (Advice("test-data", "FOLDER"), "--test-data FOLDER", 'test_data=Path("FOLDER")'),
-        (Advice("link", "IN=OUT"), "--link IN=OUT", 'pair(links={"IN": "OUT"})'),
+        (Advice("link", "IN=OUT"), "--link IN=OUT", 'pair(encoder, decoder, links={"IN": "OUT"})'),
         (Advice("verify-budget"), "--verify-budget", "budget"),
         (Advice("provider", "cuda"), "--provider cuda", 'provider="cuda"'),
-        (Advice("drop-output", "a b"), "--drop-output 'a b'", 'prepare(drop_outputs=["a b"])'),
+        (
+            Advice("drop-output", "a b"),
+            "--drop-output 'a b'",
+            'prepare(model, drop_outputs=["a b"])',
+        ),
     ],
 )
 def test_words_of_the_command_and_of_python(advice: Advice, command: str, python: str) -> None:

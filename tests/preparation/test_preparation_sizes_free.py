@@ -78,7 +78,7 @@ def test_what_is_not_part_of_the_batch() -> None:
         ),
         (
             "agraph (float[1,3] x) => (y) <int64[2] s = {3, 1}> { t = Reshape(x, s) y = Relu(t) }",
-            r'prepare\(free="n"\): ',
+            r'prepare\(model, free="n"\): ',
         ),
     ],
 )

@@ -149,7 +149,7 @@ def test_reasons_from_the_log(
         (
             "qnn",
             "agraph (float[n] x) => (float[n] y) { y = Relu(x) }",
-            ("its shapes are not fixed", 'prepare(fix={"NAME": SIZE})'),
+            ("its shapes are not fixed", 'prepare(model, fix={"NAME": SIZE})'),
         ),
         (
             "webgpu",
@@ -206,7 +206,7 @@ def test_targets_by_table() -> None:
     assert found.summary() == "webnn: 2 of 3 nodes in 2 partitions (by table, not verified)"
     assert reasons(found) == {"u": ("Mish is not in its table of operators", "")}
     assert reasons(by_table("nnapi", "agraph (float[n] x) => (float[n] y) { y = Relu(x) }")) == {
-        "y": ("its shapes are not fixed", 'prepare(fix={"NAME": SIZE})')
+        "y": ("its shapes are not fixed", 'prepare(model, fix={"NAME": SIZE})')
     }
 
 

@@ -1,8 +1,8 @@
 """Advice: an option that helps, which the command, Python and agents name in their own words.
 
 `Advice` names an option by its name on the command line. A `Reader` knows what it is called where
-the message is read: ``--fix batch=1`` for the command, ``prepare(fix={"batch": 1})`` in Python. A
-process has one reader: Python, until `advising` sets another one.
+the message is read: ``--fix batch=1`` for the command, ``prepare(model, fix={"batch": 1})`` in
+Python. A process has one reader: Python, until `advising` sets another one.
 """
 
 from __future__ import annotations
@@ -101,7 +101,12 @@ class Python:
             return keyword.name
         value = python_value(keyword.form, argument)
         written = f"{keyword.name}={value}" if keyword.name else value
-        return f"{keyword.owner}({written})" if keyword.owner else written
+        first = _FIRST.get(keyword.owner, "")
+        return f"{keyword.owner}({first}{written})" if keyword.owner else written
+
+
+_FIRST: Final = {"pair": "encoder, decoder, ", "prepare": "model, "}
+"""The arguments that come first, by the function."""
 
 
 _ARGUMENTS: Final[Mapping[str, Argument]] = {
