@@ -53,6 +53,7 @@ GUIDES: Final = {
         "docs/patterns/README",
         "docs/selection",
         "lab/reach",
+        "lab/transformers",
         "docs/writing-patterns",
         "docs/patterns-by-hand",
         "docs/custom-operators",
