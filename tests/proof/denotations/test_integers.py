@@ -104,6 +104,10 @@ EQUAL = (
      "{0}, int64[1] j = {1}>",
      "h = Shape(i) n = Gather(h, o) r = Range(z, n, o) y = Gather <axis = 1> (x, r)",
      "h = Shape(i) n = Gather(h, o) l = Unsqueeze(n, k) y = Slice(x, k, l, j)", "same bits"),
+    ("(float[8,2] x, int64[s] i) => (float[A,B,C] y) <int64 z = {0}, int64 o = {1}, int64[1] k = "
+     "{0}>",
+     "h = Size(i) r = Range(z, h, o) u = Unsqueeze(r, k) y = Gather(x, u)",
+     "h = Size(i) r = Range(z, h, o) t = Gather(x, r) y = Unsqueeze(t, k)", "same bits"),
     ("(bool[B] x) => (float[A] y) <float[4] t = {1, 2, 3, 4}, int64[3] i = {2, 3, 1}, float[3] u = "
      "{3, 4, 2}, int64[1] o = {0}>",
      "n = Shape(x) p = Slice(i, o, n) y = Gather(t, p)", "n = Shape(x) y = Slice(u, o, n)",
@@ -186,3 +190,18 @@ DIFFERENT = (
 @pytest.mark.parametrize(("signature", "before", "after"), DIFFERENT)
 def test_different(signature: str, before: str, after: str) -> None:
     assert _grade(signature, before, after) == "only run"
+
+
+def test_a_number_is_rounded_to_16_bits() -> None:
+    signature = "(float16[N] x) => (float16[N] y) <float c = {0.16666667}>"
+    kept = "e = Cast <to = 10> (c) y = Mul(x, e)"
+    wide = "w = Cast <to = 1> (x) p = Mul(w, c) y = Cast <to = 10> (p)"
+    assert _grade(signature, kept, wide) == "over real numbers, constants folded"
+    exact = signature.replace("0.16666667", "0.25")
+    assert _grade(exact, kept, wide) == "over real numbers"
+
+
+def test_half_of_a_truth_value_is_no_truth_value() -> None:
+    signature = "(bool[N] x, bool[N] z) => (float[N] y) <float h = {0.5}>"
+    half = "f = Cast <to = 1> (x) p = Mul(f, h) b = Cast <to = 9> (p) y = Cast <to = 1> (b)"
+    assert _grade(signature, half, "f = Cast <to = 1> (x) y = Mul(f, h)") == "only run"
