@@ -127,11 +127,6 @@ class _QLinear(PatternOptimization):
                 operator,
                 msg="the weights or the bias are not supported, or sums might overflow int32",
             )
-        if "weight" in roles and not _is_exact(g, operator, operands):  # (8)
-            return self.none(
-                operator,
-                msg="CPUs without VNNI would saturate sums of two products of these weights",
-            )
         if refusal := self.refusal(g, operator, operands, result):
             return self.none(operator, msg=refusal)
         return MatchResult(self, [operator, node], partial(self._replace, operands, result))
@@ -140,6 +135,8 @@ class _QLinear(PatternOptimization):
         self, g: GraphView, operator: Node, operands: list[_Operand], result: _Operand
     ) -> str:
         """Why a pattern refuses operands and a result that the integer operator supports."""
+        if operands[-1].role != "tensor" and not _is_exact(g, operator, operands):  # (8)
+            return "CPUs without VNNI would saturate sums of two products of these weights"
         return ""
 
     def _replace(

@@ -49,7 +49,7 @@ class QLinearPowerOfTwoPattern(_QLinear):
         weights = g.get_computed_constant(operands[1].integers)
         if weights is None or _largest_sum(g, operator, operands, weights) >= _MAX_SUM:  # (3)
             return "the weights are not constant, or a sum might need more than 24 bits"
-        return ""
+        return super().refusal(g, operator, operands, result)
 
     _stored = "float s = {0.125}, float t = {0.5}, float r = {0.25}, uint8 u = {128}, uint8 v = {4}"
     _two = f"agraph (uint8[n,4] x, uint8[n,4] y) => (uint8[n,4] z) <{_stored}>"
