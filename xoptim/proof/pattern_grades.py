@@ -37,32 +37,35 @@ _NAMES: Final[Mapping[Grade, str]] = {
         AbsNeg AddAdd AddAttention AddMatMulSoftmax AttentionHeads AttentionToMultiHead BatchHeads
         BatchRegion BooleanArithmetic CastFusedMatMul ChannelLayerNormalization ClipClip ClipRelu
         ConcatAttention ConstantOfShapeCumSum ConstantWhere ContribDequantizeLinearQuantizeLinear
-        ConvBiasNull ConvSlice ConvStrides DepthwiseConvPosition DequantizeLinearIntegerMatMul
-        DequantizeLinearSplit DequantizeLinearToStandard DynamicQuantizeMatMul EinsumDense
-        EinsumMatMul EinsumMul EinsumTranspose EluExp EluMul ExpandNormalization ExpandPositional
-        ExpandPositionalSwap FastGelu Float16Compute Float16DequantizeLinear Float16Function
-        Float16TransposeMatMul ForkMovements FusedGemm FusedMatMul FusedMatMulDiv
-        FusedMatMulTranspose GatherAttention GatherSliceRegion GathersElementwise GemmAdd GemmMul
-        GemmTranspose GemmZeroBias Idempotent IdentityReduce InstanceNormalization
-        LayerNormalization LayerNormalizationOrt LayerNormalizationRow LeakyRelu LogSoftmaxExp
-        LowerArgMin LowerAutoPadAveragePool LowerAutoPadConv LowerAutoPadMaxPool LowerAveragePool
-        LowerBiasGelu LowerCeil LowerCelu LowerChannelLayerNormalization LowerContribQLinearConv
-        LowerCumSum LowerDynamicQuantizeMatMul LowerEinsum LowerEinsumMany LowerEinsumOne LowerElu
-        LowerExpand LowerFusedConv LowerFusedGemm LowerFusedMatMul LowerGlobalAveragePool
-        LowerGlobalMaxPool LowerHardSigmoid LowerInstanceNormalizationRank LowerIsNaNWhere
-        LowerKeepdims LowerLRN LowerLayerNormalizationScale LowerLogSoftmax LowerMatMulInteger
-        LowerMatMulIntegerToFloat LowerMax LowerMean LowerMin LowerPRelu LowerQLinearAdd
-        LowerQLinearAveragePool LowerQLinearConcat LowerQLinearGlobalAveragePool
-        LowerQLinearLeakyRelu LowerQLinearMul LowerQLinearSigmoid LowerQLinearSoftmax
-        LowerQLinearWhere LowerQuickGelu LowerReduceL1 LowerReduceL2 LowerReduceLogSum
-        LowerReduceLogSumExp LowerReduceMean LowerReduceMin LowerReduceSumSquare LowerRowAveragePool
-        LowerRowConv LowerRowConvTranspose LowerSelu LowerShrink LowerSkipLayerNormalization
-        LowerSkipSimplifiedLayerNormalization LowerSoftmax LowerSoftplus LowerSoftsign LowerSum
-        LowerSwish LowerThresholdedRelu LowerToDefinition MatMulAdd MatMulIntegerToFloat MatMulNBits
-        MatMulNBitsAdd MaxConstants MaxMax MaxMin MaxRelu MulAttention MulFusedMatMul MulGemm
-        MulMinusOne MulMul MulMulMatMul MultiHeadAttention NegAdd NegNeg NegSub NeutralAdd
-        NeutralDiv NeutralMul NeutralPow NeutralSub NormalizationHeads NotWhere PRelu PadAveragePool
-        PadConv PadsAdd PowHalf PowTwo QLinear QLinearElement QLinearPowerOfTwo
+        ConvBiasNull ConvSelection ConvSlice ConvStrides DepthwiseConvPosition DequantizeLinearSplit
+        DequantizeLinearToStandard DynamicQuantizeMatMul EinsumDense EinsumMatMul EinsumMul
+        EinsumTranspose EluExp EluMul ExpandNormalization ExpandPositional ExpandPositionalSwap
+        FastGelu Float16Compute Float16DequantizeLinear Float16Function Float16TransposeMatMul
+        ForkMovements FusedGemm FusedMatMul FusedMatMulDiv FusedMatMulTranspose GatherAttention
+        GatherMatMul GatherSliceRegion GathersElementwise GemmAdd GemmMul GemmTranspose GemmZeroBias
+        Idempotent IdentityReduce InstanceNormalization LatentKeys LatentValues LayerNormalization
+        LayerNormalizationOrt LayerNormalizationRow LeakyRelu LogSoftmaxExp LowerArgMin
+        LowerAutoPadAveragePool LowerAutoPadConv LowerAutoPadMaxPool LowerAveragePool LowerBiasGelu
+        LowerCDist LowerCeil LowerCelu LowerChannelLayerNormalization LowerContribQLinearConv
+        LowerConvTranspose LowerCumSum LowerDynamicQuantizeMatMul LowerEinsum LowerEinsumMany
+        LowerEinsumOne LowerElu LowerEmbedLayerNormalization LowerExpand LowerFusedConv
+        LowerFusedGemm LowerFusedMatMul LowerGatedAdd LowerGatedRMSNorm LowerGatherBlockQuantized
+        LowerGatherBlockQuantizedAxes LowerGlobalAveragePool LowerGlobalMaxPool LowerHardSigmoid
+        LowerInstanceNormalizationRank LowerIsInf LowerIsNaNWhere LowerKeepdims LowerLRN
+        LowerLayerNormalizationScale LowerLogSoftmax LowerLpNormalization LowerMRotaryEmbedding
+        LowerMatMulInteger LowerMatMulIntegerToFloat LowerMax LowerMean LowerMin LowerOneHot
+        LowerPRelu LowerQLinearAdd LowerQLinearAveragePool LowerQLinearConcat
+        LowerQLinearGlobalAveragePool LowerQLinearLeakyRelu LowerQLinearMul LowerQLinearSigmoid
+        LowerQLinearSoftmax LowerQLinearWhere LowerQuickGelu LowerReduceL1 LowerReduceL2
+        LowerReduceLogSum LowerReduceLogSumExp LowerReduceMean LowerReduceMin LowerReduceSumSquare
+        LowerRound LowerRowAveragePool LowerRowConv LowerRowConvTranspose LowerScaledSiLU LowerSelu
+        LowerShrink LowerSign LowerSkipLayerNormalization LowerSkipSimplifiedLayerNormalization
+        LowerSoftmax LowerSoftplus LowerSoftsign LowerSum LowerSwish LowerThresholdedRelu
+        LowerToDefinition MatMulAdd MatMulConcat MatMulGroupQueryAttention MatMulIntegerToFloat
+        MatMulNBits MatMulSplit MaxConstants MaxMax MaxMin MaxRelu MulAttention MulFusedMatMul
+        MulGemm MulMinusOne MulMul MulMulMatMul MultiHeadAttention NegAdd NegNeg NegSub NeutralAdd
+        NeutralDiv NeutralMul NeutralPow NeutralSub NormalizationHeads NotWhere PRelu
+        PackedAttention PadAveragePool PadConv PadsAdd PowHalf PowTwo QLinear QLinearElement
         QuantizeLinearToStandard QuickGelu RMSNormalizationToSimplified ReciprocalDiv ReciprocalMul
         ReduceMaxSubSoftmax ReduceReduce ReduceReshape ReluClip ReluNegRelu ReluQuantizeLinear
         ReshapeMatMulReshape RotaryEmbedding RotaryEmbeddingHeads RotaryEmbeddingPart ScanInput
@@ -81,12 +84,12 @@ _NAMES: Final[Mapping[Grade, str]] = {
         Gelu GeluErf GeluOrt GeluToContrib GeluToStandard GemmBatchNormalization GemmBiasAdd
         GroupQueryAttention HardSigmoid HardSigmoidMul HardSwish Int4MatMulNBits Int4Weights
         Int8Blocks LRNConv LayerNormalizationBias LayerNormalizationScale LowerBatchNormalization
-        LowerFastGelu LowerGelu LowerLayerNormalization LowerMatMulNBits LowerRMSNormalization
-        LowerTrilu MatMulAddMul MatMulMatMulAdd MatMulMul MatMulReshapeBatchNormalization MulAddConv
-        MulAddMul MulMatMul RMSNormalization RMSNormalizationMul RegressorAdd RegressorMul
-        ReshapeGemmReshape ScalerGemm ScalerLinear SharedConvBatchNormalization
-        SimplifiedLayerNormalization SimplifiedLayerNormalizationMul SinkGroupQueryAttention
-        SmoothedNormalization TanhGroupQueryAttention
+        LowerFastGelu LowerGelu LowerHardSwish LowerLayerNormalization LowerMatMulNBits
+        LowerRMSNormalization LowerTrilu MatMulAddMul MatMulMatMulAdd MatMulMul
+        MatMulReshapeBatchNormalization MulAddConv MulAddMul MulMatMul RMSNormalization
+        RMSNormalizationMul RegressorAdd RegressorMul ReshapeGemmReshape ScalerGemm ScalerLinear
+        SharedConvBatchNormalization SimplifiedLayerNormalization SimplifiedLayerNormalizationMul
+        SinkGroupQueryAttention SmoothedNormalization TanhGroupQueryAttention
     """,
 }
 PATTERN_GRADES: Final[Mapping[str, Grade]] = {
