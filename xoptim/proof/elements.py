@@ -8,7 +8,7 @@ these names only are equal.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, TypeAlias, final
 
@@ -126,9 +126,7 @@ class Element:
             raise Unproved("a large expression")
         check_time()
         pairs = itertools.product(self.terms.items(), other.terms.items())
-        return added(
-            _product(opened(left), opened(right), a * b) for (left, a), (right, b) in pairs
-        )
+        return added(_product(*_apart(left, right), a * b) for (left, a), (right, b) in pairs)
 
     def power(self, exponent: int) -> Element:
         """The product of this element with itself, or of its inverse."""
@@ -340,6 +338,17 @@ def opened(term: Term) -> Open:
     return [(new, extent) for _, new, extent in fresh], images  # type: ignore[return-value]
 
 
+def _apart(left: Term, right: Term) -> tuple[Open, Open]:
+    """Two terms whose indices have different names: where only one of them has any, its own."""
+    if not right[0]:
+        left, right = right, left
+    if not left[0]:
+        names = {name for name, _ in right[0]}
+        if all(base.free.isdisjoint(names) for base, _ in left[1]):
+            return ([], list(left[1])), (list(right[0]), list(right[1]))
+    return opened(left), opened(right)
+
+
 def _image(base: Factor, values: Mapping[str, Dim]) -> Factor | Element:
     """A factor with expressions in place of symbols; it may become a sum, or a number."""
     if base.free.isdisjoint(values):
@@ -447,7 +456,7 @@ def canonical_term(
         raise Unproved("more sums than are compared")
     level = 1 + max((base.level for base in powers), default=0)
     candidates: list[tuple[Term, dict[str, Dim]]] = []
-    for order in itertools.permutations(bounds):
+    for order in _orders(bounds, powers):
         names = [f"{BOUND}{level}.{place}" for place in range(len(order))]
         values: dict[str, Dim] = {
             old: index_symbol(new, extent) for (old, extent), new in zip(order, names, strict=True)
@@ -457,7 +466,46 @@ def canonical_term(
             (new, replaced(extent, values)) for (_, extent), new in zip(order, names, strict=True)
         )
         candidates.append(((extents, _sorted(images)), values))  # type: ignore[arg-type]
+    if len(candidates) == 1:
+        return candidates[0]
     return min(candidates, key=lambda candidate: order_of_term(candidate[0]))
+
+
+_Place: TypeAlias = tuple[str, int, tuple[int, ...]]
+"""The kind of a factor, its power, and its arguments in which an index occurs."""
+
+
+def _orders(
+    bounds: Sequence[tuple[str, Dim]], powers: Mapping[Factor, int]
+) -> Iterator[list[tuple[str, Dim]]]:
+    """The orders of the indices of a sum among which the canonical one is.
+
+    Indices are ordered by where they occur, which does not depend on their names; those that occur
+    in the same places are tried in all orders.
+    """
+    if len(bounds) == 1:
+        yield list(bounds)
+        return
+    groups: dict[tuple[_Place, ...], list[tuple[str, Dim]]] = {}
+    for name, extent in bounds:
+        groups.setdefault(_places_of(name, powers), []).append((name, extent))
+    ordered = [groups[places] for places in sorted(groups)]
+    for choice in itertools.product(*map(itertools.permutations, ordered)):
+        yield [bound for group in choice for bound in group]
+
+
+def _places_of(name: str, powers: Mapping[Factor, int]) -> tuple[_Place, ...]:
+    """Where an index occurs in a product."""
+    places: list[_Place] = []
+    for base, power in powers.items():
+        if name in base.free:
+            args = tuple(k for k, arg in enumerate(base.args) if name in _free_of(arg))
+            places.append((str(base.key[0]), power, args))
+    return tuple(sorted(places))
+
+
+def _free_of(arg: Argument) -> frozenset[str]:
+    return arg.free if isinstance(arg, Element) else symbols_of(arg)
 
 
 def closed(

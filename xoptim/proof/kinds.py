@@ -59,7 +59,8 @@ class Stored:
         # the types of ml_dtypes, such as bfloat16, have kind V
         is_integer = array.dtype.kind in "iub"
         self.is_whole = is_integer  # whether all elements are integers
-        self.is_finite = is_integer or bool(np.isfinite(array.astype(np.float64)).all())
+        numbers = array if array.dtype.kind == "f" else array.astype(np.float64)
+        self.is_finite = is_integer or bool(np.isfinite(numbers).all())
         self.digest = digest_of(label, np.ascontiguousarray(array).tobytes())
 
     def __eq__(self, other: object) -> bool:

@@ -24,7 +24,6 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import infer_node
-from xoptim.graph.tensors import Tensor as StoredTensor
 from xoptim.graph.walk import all_nodes
 from xoptim.operators.inference.fallback import is_refused
 from xoptim.operators.inference.types import type_proto_to_info
@@ -35,7 +34,7 @@ from xoptim.proof.elements import Element, function
 from xoptim.proof.empty import check_empty
 from xoptim.proof.indices import RESERVED, Case, Impossible, Unproved, check_time, symbols_of
 from xoptim.proof.laws import dim_of
-from xoptim.proof.tensors import Indices, Items, Tensor, integer_tensor, stored_tensor
+from xoptim.proof.tensors import Indices, Items, StoredReader, Tensor, integer_tensor
 from xoptim.verification.protos import with_definitions
 
 assert denotations  # registers the denotations
@@ -73,6 +72,8 @@ class Side:
     def __init__(
         self, model: onnx.ModelProto, assumptions: Assumptions, *, is_exact: bool = True
     ) -> None:
+        self._source = model
+        self._assumptions = assumptions
         # The model of the caller shares its inputs and constants, and its nodes are not changed.
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
@@ -81,6 +82,7 @@ class Side:
             copy = inliner.inline_local_functions(copy)
         if not is_exact:
             copy = with_function_bodies(_with_pack_definitions(copy))
+        self._proto = copy
         self.model = load_model(copy, infer=False, assumptions=assumptions)
         self.graph = self.model.graph
         if self.graph.overridable:
@@ -96,6 +98,16 @@ class Side:
         self.has_zeros = any(0 in shape for shape in shapes)
         # the names of sizes that are 0 in some inputs that the model accepts
         self.sizes = _sizes_from_zero(self.graph.declared_inputs, shapes)
+        self.memory = Memory()
+
+    def over_real_numbers(self) -> Side:
+        """The model as it is read over real numbers, where this one is the model as it is written:
+        without operators that have function bodies.
+        """
+        has_bodies = any(not n.domain and n.op_type in DEFINED for n in self._proto.graph.node)
+        if not has_bodies and with_definitions(self._proto) is self._proto:
+            return self
+        return Side(self._source, self._assumptions, is_exact=False)
 
     def outputs(self, case: Case, sizes: Mapping[str, Dim]) -> list[Tensor]:
         """The outputs, with ``sizes`` in place of names of sizes."""
@@ -104,7 +116,20 @@ class Side:
             sized = _replaced(info, sizes, least=0 if case.has_zeros else 1)
             self.graph.learn(name, sized)
             values[name] = _input_tensor(name, sized)
-        return _Reading(case, self.graph, values).outputs()
+        return _Reading(case, self.graph, values, self.memory).outputs()
+
+
+class Memory:
+    """What is the same in all cases of a model.
+
+    Attributes:
+        valid: nodes of the model, outside of subgraphs, that a runtime loads.
+        constants: readers of constants, by graph and name.
+    """
+
+    def __init__(self) -> None:
+        self.valid: set[Node] = set()
+        self.constants: dict[tuple[Graph, str], StoredReader] = {}
 
 
 class _Reading:
@@ -114,15 +139,22 @@ class _Reading:
         case: the case.
         graph: the graph, which knows the facts about its inputs.
         values: the tensors of its inputs, and of the graphs around it.
+        memory: what was read of the model before.
         depth: the number of loops around it.
     """
 
     def __init__(
-        self, case: Case, graph: Graph, values: MutableMapping[str, Tensor], depth: int = 0
+        self,
+        case: Case,
+        graph: Graph,
+        values: MutableMapping[str, Tensor],
+        memory: Memory,
+        depth: int = 0,
     ) -> None:
         self.case = case
         self.graph = graph
         self.values = values
+        self.memory = memory
         self.depth = depth
 
     def outputs(self) -> list[Tensor]:
@@ -186,7 +218,7 @@ class _Reading:
             _require_declared(body.declared_inputs[name], tensor)
             body.learn(name, Info(tensor.dtype, tensor.shape, None if dim is None else (dim,)))
             inner[name] = tensor
-        outputs = _Reading(self.case, body, inner, depth).outputs()
+        outputs = _Reading(self.case, body, inner, self.memory, depth).outputs()
         source = None if body.source is None else body.source.output
         if source is None or len(source) != len(outputs):
             raise Unproved("a subgraph that was changed")
@@ -195,7 +227,12 @@ class _Reading:
         return outputs
 
     def _require_valid(self, node: Node) -> None:
-        """Raise `Unproved` for a node that no runtime loads: its results have values anyway."""
+        """Raise `Unproved` for a node that no runtime loads: its results have values anyway.
+
+        A runtime loads a model before it knows the sizes of inputs, so one case decides.
+        """
+        if node in self.memory.valid:
+            return
         inputs = [self.graph.info_of(name) if name else None for name in node.input]
 
         def constant(index: int) -> np.ndarray[Any, Any] | None:
@@ -205,6 +242,8 @@ class _Reading:
         refused, _ = is_refused(node.to_proto(), node.opset, inputs, constant)
         if refused:
             raise Unproved(f"an invalid {node.op_type}")
+        if self.graph.parent is None:
+            self.memory.valid.add(node)
 
     def _is_stored(self, name: str) -> bool:
         return not name or self.graph.tensor(name) is not None or self._is_listed(name)
@@ -225,7 +264,12 @@ class _Reading:
             return integer_tensor(info.data, info.static_shape, info.dtype)
         if stored is None:
             raise Unproved(f"the value {name!r} is not computed")
-        return _stored(self.case, stored)
+        if stored.dtype == TensorProto.STRING:
+            raise Unproved("strings")
+        key = self.graph, name
+        if key not in self.memory.constants:
+            self.memory.constants[key] = StoredReader(stored.numpy())
+        return self.memory.constants[key].tensor(stored.dtype, keeps_zeros=self.case.is_exact)
 
 
 def _require_declared(declared: Info, tensor: Tensor) -> None:
@@ -311,12 +355,6 @@ def _write_defaults(model: onnx.ModelProto, names: Sequence[str]) -> None:
             for name, value in attribute_defaults(node.op_type, "", opset).items():
                 if name not in written:
                     node.attribute.append(encode_attribute(name, value))
-
-
-def _stored(case: Case, stored: StoredTensor) -> Tensor:
-    if stored.dtype == TensorProto.STRING:
-        raise Unproved("strings")
-    return stored_tensor(stored.numpy(), stored.dtype, keeps_zeros=case.is_exact)
 
 
 def _input_info(name: str, info: Info) -> Info:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from typing import Final
-
-import onnx
 
 from xoptim.engine.events import Application, EventStream
 from xoptim.facts.assumptions import Assumptions
@@ -23,6 +20,7 @@ from xoptim.proof.certificate import Obligation
 from xoptim.proof.grades import GRADES
 from xoptim.proof.passes import PassProver, ProvedPass
 from xoptim.proof.proving import Proof, prove
+from xoptim.proof.renaming import digest_without_names
 
 _MAX_LISTED: Final = 3
 """Maximal number of patterns that a summary names."""
@@ -167,9 +165,11 @@ class ProofObserver(JsonResult):
             assumptions = Assumptions.of(fitting(texts, models[0])[0])
         except XoptimError as error:
             return Proof("only run", str(error))
-        key = _digest(models, assumptions.texts)
+        # repeated layers differ in names only
+        key = digest_without_names(models, assumptions.texts)
         if key not in self._proofs:
-            self._proofs[key] = prove(models, assumptions)
+            # the elements of both sides have the names of this rewrite
+            self._proofs[key] = replace(prove(models, assumptions), sides=("", ""))
         proof = self._proofs[key]
         if self.keeps_sides:
             before, after = (model.SerializeToString(deterministic=True) for model in models)
@@ -185,11 +185,3 @@ def _first(names: Sequence[str]) -> str:
     unique = [*dict.fromkeys(names)]
     more = ", ..." if len(unique) > _MAX_LISTED else ""
     return f"{', '.join(unique[:_MAX_LISTED])}{more}"
-
-
-def _digest(models: Iterable[onnx.ModelProto], texts: Iterable[str]) -> bytes:
-    """A key of everything that a proof depends on."""
-    parts = [model.SerializeToString(deterministic=True) for model in models]
-    parts += [text.encode() for text in texts]
-    lengths = ",".join(str(len(part)) for part in parts)
-    return sha256(b"".join([lengths.encode(), *parts])).digest()

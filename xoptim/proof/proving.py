@@ -123,8 +123,9 @@ def _best(before: onnx.ModelProto, after: onnx.ModelProto, assumptions: Assumpti
     """The proof of the strongest grade."""
     start = CLOCK.get()()
     reason = ""
+    models = _Models(before, after, assumptions)
     for is_exact, unrolls in ((True, False), (False, False), (False, True)):
-        attempt = _Attempt(before, after, assumptions, is_exact, unrolls=unrolls)
+        attempt = _Attempt(models, is_exact, unrolls=unrolls)
         try:
             with quietly():
                 attempt.run()
@@ -154,7 +155,7 @@ def _proof_of(attempt: _Attempt, start: float) -> Proof:
     smallest: Literal[0, 1] = 0 if attempt.covers_zero() else 1
     premises = (
         SIZES_FROM[smallest],
-        *attempt.assumptions.texts,
+        *attempt.models.assumptions.texts,
         *attempt.before.premises,
         *attempt.premises,
     )
@@ -217,24 +218,39 @@ class _Reading:
                 raise Unproved(f"{kind} may fail in the result only")
 
 
+class _Models:
+    """Both models of a proof, loaded once for all attempts that read them in the same way."""
+
+    def __init__(
+        self, before: onnx.ModelProto, after: onnx.ModelProto, assumptions: Assumptions
+    ) -> None:
+        self.assumptions = assumptions
+        self._protos = before, after
+        self._sides: dict[bool, tuple[Side, Side]] = {}
+
+    def sides(self, *, is_exact: bool) -> tuple[Side, Side]:
+        """Both models as they are written, or over real numbers."""
+        if is_exact not in self._sides:
+            written = self._sides.get(True)
+            if written is not None:
+                before, after = (side.over_real_numbers() for side in written)
+            else:
+                before, after = (
+                    Side(proto, self.assumptions, is_exact=is_exact) for proto in self._protos
+                )
+            self._sides[is_exact] = before, after
+        return self._sides[is_exact]
+
+
 class _Attempt:
     """The comparison of two models, case by case, in one reading of floating-point numbers."""
 
-    def __init__(
-        self,
-        before: onnx.ModelProto,
-        after: onnx.ModelProto,
-        assumptions: Assumptions,
-        is_exact: bool,
-        *,
-        unrolls: bool = False,
-    ) -> None:
-        self.protos = before, after
-        self.assumptions = assumptions
+    def __init__(self, models: _Models, is_exact: bool, *, unrolls: bool = False) -> None:
+        self.models = models
         self.is_exact = is_exact
         self.unrolls = unrolls
         self.compared = 0
-        self.sides = ("", "")
+        self._elements: tuple[Element, Element] | None = None
         self.grade: Grade = "same bits" if is_exact else "over real numbers"
         self.premises: tuple[str, ...] = ()
         self._dtypes: set[int] = set()  # of constants that were folded
@@ -243,15 +259,19 @@ class _Attempt:
 
     def run(self) -> None:
         """Compare all outputs; raises `Unproved` where they may differ."""
-        self.before, self.after = (
-            Side(proto, self.assumptions, is_exact=self.is_exact) for proto in self.protos
-        )
+        self.before, self.after = self.models.sides(is_exact=self.is_exact)
         if self.before.inputs != self.after.inputs:
             raise Unproved("the inputs differ")
         if self.before.graph.outputs != self.after.graph.outputs:
             raise Unproved("the outputs differ")
         for place in range(len(self.before.graph.outputs)):
             self._compare_output(place)
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """The elements that were compared last, in normal form."""
+        first, second = self._elements or ("", "")
+        return str(first), str(second)
 
     def covers_zero(self) -> bool:
         """Whether the outputs are also equal where sizes are 0, one or several.
@@ -349,7 +369,7 @@ class _Attempt:
 
         Constants may be folded in floating-point numbers.
         """
-        self.sides = str(left), str(right)
+        self._elements = left, right
         if left is right:
             return
         is_rounded = not self.is_exact and is_float(dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from xoptim.facts.dims import Dim, SymbolicDim, is_never_one, product
 from xoptim.facts.shapes import Shape
 from xoptim.facts.symbolic import single_atom
-from xoptim.proof.elements import ZERO, Element, function, of_dim
+from xoptim.proof.elements import ONE, ZERO, Element, function, of_dim
 from xoptim.proof.indices import (
     BOUND,
     PLACE,
@@ -93,35 +94,57 @@ def stored_tensor(array: np.ndarray[Any, Any], dtype: int, *, keeps_zeros: bool)
 
     ``keeps_zeros``: a negative zero is not the number 0.
     """
-    reader: list[Read] = []  # made when it is read: large constants are often not
-
-    def read(indices: Indices) -> Element:
-        if not reader:
-            reader.append(_stored_reader(array, keeps_zeros))
-        return reader[0](indices)
-
-    return Tensor(array.shape, dtype, read)
+    return StoredReader(array).tensor(dtype, keeps_zeros=keeps_zeros)
 
 
-def _stored_reader(array: np.ndarray[Any, Any], keeps_zeros: bool) -> Read:
-    axes = [*range(array.ndim)]
-    if 0 < array.size <= _MAX_GROUPED:
-        axes = [axis for axis in axes if _differs(array, axis)]
-    places = tuple(slice(None) if axis in axes else 0 for axis in range(array.ndim))
-    core = Stored(array[places] if array.size else array)
-    steps = _steps(core.array) if core.array.dtype.kind in "iu" and array.size else None
-    is_signed = keeps_zeros and _has_negative_zero(core.array)
+class StoredReader:
+    """Reads the elements of a constant, which is looked at when the first one is read.
 
-    def read(indices: Indices) -> Element:
-        chosen = [indices[axis] for axis in axes]
-        if steps is not None:
-            start = int(core.array.flat[0])
-            return of_dim(sum((i * step for i, step in zip(chosen, steps, strict=True)), start))
-        if is_signed:
-            return function("bits", core, args=chosen)
-        return constant(core, chosen)
+    Large constants are often not read.
+    """
 
-    return read
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self._array = array
+
+    def tensor(self, dtype: int, *, keeps_zeros: bool) -> Tensor:
+        """The tensor of the constant; ``keeps_zeros``: a negative zero is not the number 0."""
+
+        def read(indices: Indices) -> Element:
+            chosen = [indices[axis] for axis in self._axes]
+            core = self._core
+            if self._steps is not None:
+                start = int(core.array.flat[0])
+                pairs = zip(chosen, self._steps, strict=True)
+                return of_dim(sum((i * step for i, step in pairs), start))
+            if keeps_zeros and self._has_negative_zero:
+                return function("bits", core, args=chosen)
+            return constant(core, chosen)
+
+        return Tensor(self._array.shape, dtype, read)
+
+    @cached_property
+    def _axes(self) -> list[int]:
+        """The axes along which elements differ."""
+        axes = [*range(self._array.ndim)]
+        if 0 < self._array.size <= _MAX_GROUPED:
+            return [axis for axis in axes if _differs(self._array, axis)]
+        return axes
+
+    @cached_property
+    def _core(self) -> Stored:
+        """The elements along these axes."""
+        array = self._array
+        places = tuple(slice(None) if axis in self._axes else 0 for axis in range(array.ndim))
+        return Stored(array[places] if array.size else array)
+
+    @cached_property
+    def _steps(self) -> list[int] | None:
+        is_listed = self._core.array.dtype.kind in "iu" and self._array.size
+        return _steps(self._core.array) if is_listed else None
+
+    @cached_property
+    def _has_negative_zero(self) -> bool:
+        return _has_negative_zero(self._core.array)
 
 
 def _steps(array: np.ndarray[Any, Any]) -> list[int] | None:
@@ -134,21 +157,23 @@ def _steps(array: np.ndarray[Any, Any]) -> list[int] | None:
 
 
 def _differs(array: np.ndarray[Any, Any], axis: int) -> bool:
-    first = array.take([0], axis)
-    return array.shape[axis] > 1 and not bool(((array == first) & _same_signs(array, first)).all())
-
-
-def _same_signs(array: np.ndarray[Any, Any], first: np.ndarray[Any, Any]) -> Any:
-    if array.dtype.kind in "iubO":
-        return True
-    return np.signbit(array.astype(np.float64)) == np.signbit(first.astype(np.float64))
+    """Whether not all elements along an axis have the same bits."""
+    if array.shape[axis] == 1:
+        return False
+    if array.dtype.kind == "O":
+        return not bool((array == array.take([0], axis)).all())
+    bits = np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}")
+    first, second = (bits.take([place], axis) for place in (0, 1))
+    # most arrays differ at once
+    return not bool((first == second).all()) or not bool((bits == first).all())
 
 
 def _has_negative_zero(array: np.ndarray[Any, Any]) -> bool:
     if array.dtype.kind in "iubO":
         return False
-    wide = array.astype(np.float64)
-    return bool((np.signbit(wide) & (wide == 0)).any())
+    wide = array if array.dtype.kind == "f" else array.astype(np.float64)
+    zeros = wide == 0
+    return bool(zeros.any() and (np.signbit(wide) & zeros).any())
 
 
 def integer_tensor(values: Sequence[Dim], shape: Sequence[int], dtype: int) -> Tensor:
@@ -239,10 +264,10 @@ def where_inside(
             return ZERO
         if answer is None:
             open_conditions.append(condition)
-    value = inside()
+    holds = ONE
     for condition in open_conditions:
-        value = within(condition) * value
-    return value
+        holds = holds * within(condition)
+    return holds * inside()
 
 
 def reshaped(case: Case, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
@@ -283,6 +308,10 @@ def _groups(target: Shape, source: Shape) -> list[tuple[_Range, _Range]]:
     groups: list[tuple[_Range, _Range]] = []
     i = j = 0
     while i < len(target) or j < len(source):
+        if i < len(target) and j < len(source) and target[i] == source[j]:
+            groups.append(((i, i + 1), (j, j + 1)))
+            i, j = i + 1, j + 1
+            continue
         ends = [
             (u, v)
             for u in range(min(i + 1, len(target)), len(target) + 1)

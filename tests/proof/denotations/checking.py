@@ -20,7 +20,7 @@ from xoptim.facts.dtypes import numpy_dtype
 from xoptim.proof.elements import Element
 from xoptim.proof.indices import Case
 from xoptim.proof.meaning import Side
-from xoptim.proof.proving import _Attempt, _Branch
+from xoptim.proof.proving import _Attempt, _Branch, _Models
 
 DOMAINS = {"com.microsoft": 1, "ai.onnx.ml": 1}
 
@@ -68,7 +68,7 @@ class _Cases(_Attempt):
         expected: list[Any],
         elements: Mapping[str, int],
     ) -> None:
-        super().__init__(model, model, USUAL, exact)
+        super().__init__(_Models(model, model, USUAL), exact)
         self.numbers = numbers
         self.expected = expected
         self.elements = elements
