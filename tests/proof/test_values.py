@@ -1,4 +1,6 @@
+from tests.support import load
 from xoptim.facts.shapes import UNKNOWN
+from xoptim.proof.chain import Chain
 from xoptim.proof.values import Value, Values
 
 
@@ -55,3 +57,15 @@ def test_results_that_one_of_two_equal_terms_lacks() -> None:
     values.unite(x, y)
     assert values.apply("f", (x,), [UNKNOWN, UNKNOWN])[1].is_same(two[1])
     assert one.is_same(two[0])
+
+
+def test_what_is_computed_from_constants() -> None:
+    model = load(
+        "g (float[4] x) => (float[4] y) <float[4] w = {1, 2, 3, 4}> "
+        "{ a = Neg(w) b = Add(a, w) c = Add(b, x) y = Exp(c) }"
+    )
+    chain = Chain(model)
+    names = {name: value.root.is_fixed for name, value in chain.names.items()}
+    assert names == {"x": False, "w": True, "a": True, "b": True, "c": False, "y": False}
+    chain.values.unite(chain.names["x"], chain.names["a"])
+    assert all(value.root.is_fixed for value in chain.names.values())

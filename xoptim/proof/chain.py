@@ -104,7 +104,7 @@ class Reader:
 
     def _constant(self, name: str, tensor: Tensor) -> Value:
         value = self.values.leaf(("constant", self._key(tensor)), tensor.info())
-        value.tensor = tensor
+        self.values.set_constant(value, tensor)
         self._unite_integers(value, tensor.info())
         hint = self._hints.get(name)
         if hint is not None and not hint.is_same(value) and hint.root.tensor is None:
@@ -326,7 +326,7 @@ def recomputed(pairs: Iterable[tuple[Value, Value]]) -> list[tuple[Value, Value]
     equal: list[tuple[Value, Value]] = []
     for value, hint in pairs:
         tensor = value.root.tensor
-        if tensor is None or tensor.nbytes > _MAX_RECOMPUTED_BYTES:
+        if tensor is None or not hint.root.is_fixed or tensor.nbytes > _MAX_RECOMPUTED_BYTES:
             continue
         array = _Cone().computed(hint.root)
         if array is not None and _bits(array) == _bits(tensor.numpy()):
@@ -371,7 +371,7 @@ class _Cone:
 
     def _write_first(self, value: Value, depth: int) -> None:
         for term, place in value.terms:
-            if term.node is not None and not term.node.bodies and self._write(term, depth):
+            if term.is_fixed and self._write(term, depth):
                 self._names[value.serial] = self._nodes[-1].output[place]
                 return
 

@@ -15,7 +15,7 @@ from xoptim.facts.dims import Dim, SymbolicDim, is_anonymous, substitute
 from xoptim.facts.dtypes import is_float
 from xoptim.graph.propagate import quietly
 from xoptim.proof.denotations.casts import without_last_rounding
-from xoptim.proof.elements import Element
+from xoptim.proof.elements import LAWS, Element
 from xoptim.proof.failures import fallible
 from xoptim.proof.folded import Closeness, precision_of
 from xoptim.proof.grades import Grade
@@ -273,6 +273,15 @@ class _Attempt:
         first, second = self._elements or ("", "")
         return str(first), str(second)
 
+    def _are_unlike(self) -> bool:
+        """Whether the elements that were compared last are different functions without laws: they
+        are, whatever the indices are.
+        """
+        first, second = (x.single for x in self._elements or ())
+        if first is None or second is None:
+            return False
+        return first.key != second.key and not {first.key[0], second.key[0]} & LAWS.keys()
+
     def covers_zero(self) -> bool:
         """Whether the outputs are also equal where sizes are 0, one or several.
 
@@ -346,7 +355,7 @@ class _Attempt:
         except IndexSplit as split:
             return [_by_index(reading.case, branch, split)]
         except _Differ:
-            cases = _by_value(branch)
+            cases = [] if self._are_unlike() else _by_value(branch)
             if not cases:
                 raise
             return cases

@@ -21,13 +21,14 @@ _Key: TypeAlias = tuple[Hashable, tuple[int, ...]]
 class Value:
     """A value, or several values that are known to be equal; `Values` makes them."""
 
-    __slots__ = ("info", "parent", "readers", "serial", "tensor", "terms")
+    __slots__ = ("info", "is_fixed", "parent", "readers", "serial", "tensor", "terms")
 
     def __init__(self, serial: int, info: Info) -> None:
         self.parent: Value | None = None  # an equal value, on the way to `root`
         self.serial = serial
         self.info = info
         self.tensor: Tensor | None = None  # the constant that it is, if any
+        self.is_fixed = False  # whether nodes compute it from constants alone
         self.terms: list[tuple[Term, int]] = []  # what computes it, and as which result
         self.readers: dict[Term, None] = {}
 
@@ -56,6 +57,7 @@ class Value:
         self.tensor = self.tensor if self.tensor is not None else other.tensor
         self.terms += other.terms
         other.terms = []
+        self.is_fixed = self.is_fixed or other.is_fixed
 
 
 @final
@@ -79,6 +81,12 @@ class Term:
         self.swaps = swaps  # whether the order of the operands does not matter
         self.results: list[Value] = []
         self.key = self.current_key()
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether its results are computed by a node from constants alone."""
+        is_plain = self.node is not None and not self.node.bodies and bool(self.operands)
+        return is_plain and all(x is None or x.root.is_fixed for x in self.operands)
 
     def current_key(self) -> _Key:
         """The key of the term: terms with equal keys have equal results."""
@@ -126,12 +134,30 @@ class Values:
                     operand.root.readers[term] = None
         for place in range(len(term.results), len(infos)):
             value = Value(next(self._serials), infos[place])
+            value.is_fixed = term.is_fixed
             value.terms.append((term, place))
             term.results.append(value)
         results = [value.root for value in term.results[: len(infos)]]
         for value, info in zip(results, infos, strict=True):
             value.learn(info)
         return results
+
+    def set_constant(self, value: Value, tensor: Tensor) -> None:
+        """Note that a value is a constant."""
+        value.tensor = tensor
+        self._fix(value)
+
+    def _fix(self, value: Value) -> None:
+        """Note that a value is computed from constants, and what is computed from it in turn."""
+        value.root.is_fixed = True
+        pending = [*value.root.readers]
+        while pending:
+            term = pending.pop()
+            if term.is_fixed:
+                for result in term.results:
+                    if not result.root.is_fixed:
+                        result.root.is_fixed = True
+                        pending += result.root.readers
 
     def unite(self, first: Value, second: Value) -> None:
         """Make two values one, and all that the same operators compute from them."""
@@ -142,6 +168,7 @@ class Values:
                 continue
             if len(one.readers) < len(other.readers):
                 one, other = other, one
+            is_new = one.is_fixed != other.is_fixed
             one.absorb(other)
             for term in other.readers:
                 if self._terms.get(term.key) is term:
@@ -153,3 +180,5 @@ class Values:
                     pending += zip(twin.results, term.results, strict=False)
                     twin.results += term.results[len(twin.results) :]
             other.readers = {}
+            if is_new:
+                self._fix(one)
