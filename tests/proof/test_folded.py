@@ -6,7 +6,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.support import parse
-from xoptim.proof.folded import precision_of
+from xoptim.proof.folded import _taken, precision_of
 from xoptim.proof.proving import Proof, prove_models
 
 FOLDED = "over real numbers, constants folded"
@@ -122,3 +122,24 @@ def test_short_floats() -> None:
 )
 def test_the_least_precise_constant_decides(dtype: int, text: str) -> None:
     assert precision_of({onnx.TensorProto.DOUBLE, dtype}).text == f"constants within {text}"
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 0, 1), (1, 1, 2), (0, 2, 2)])
+@pytest.mark.parametrize("change", ["none", "reversed", "fixed", "beyond"])
+def test_elements_at_indices(axes: tuple[int, ...], change: str) -> None:
+    array = np.arange(24).reshape(2, 3, 4)
+    sizes = [array.shape[axes.index(k)] if k in axes else 5 for k in range(3)]
+    grid = np.meshgrid(*map(np.arange, sizes), indexing="ij", sparse=True)
+    indices = [grid[axis] for axis in axes]
+    if change == "reversed":
+        indices[1] = indices[1][::-1, ::-1, ::-1]
+    elif change == "fixed":
+        indices[0] = np.asarray(1)
+    elif change == "beyond":
+        indices[2] = indices[2] + 1
+    clipped = [np.clip(i, 0, n - 1) for i, n in zip(indices, array.shape, strict=True)]
+    expected = array[tuple(clipped)]
+    taken = _taken(array, indices)
+    shape = np.broadcast_shapes(taken.shape, expected.shape)
+    assert (np.broadcast_to(taken, shape) == np.broadcast_to(expected, shape)).all()
+    assert taken.shape == expected.shape

@@ -16,9 +16,13 @@ _READING: Final = {
     ("", "GatherND"): 1,
     ("ai.onnx.ml", "ArrayFeatureExtractor"): 1,
     ("com.microsoft", "GatherBlockQuantized"): 1,
-    ("com.microsoft", "EmbedLayerNormalization"): 2,
+    ("com.microsoft", "GatherND"): 1,
+    ("com.microsoft", "MRotaryEmbedding"): 6,
 }
 """Operators that fail for an index out of range, and how many times they read."""
+_EMBEDDING: Final = ("com.microsoft", "EmbedLayerNormalization")
+_INDICES: Final = (0, 1, 8)
+"""Operands of an embedding that are indices."""
 
 
 def fallible(graph: Graph) -> Counter[str]:
@@ -45,6 +49,10 @@ def _fallible_of(graph: Graph) -> Counter[str]:
             is_safe = stored is not None and bool(stored.numpy().all())
             is_safe = is_safe or (divisors is not None and all(map(is_nonzero, divisors)))
             kinds["an integer division"] += not is_safe
+        elif key == _EMBEDDING:
+            names = [node.input[k] for k in _INDICES if k < len(node.input)]
+            for kind in ("a read at an index", "a read at an index from the start"):
+                kinds[kind] += sum(map(bool, names))
         elif key in _READING:
             indices = graph.info_of(node.input[1]).data
             takes_negative = not node.domain

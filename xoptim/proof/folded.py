@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -335,12 +335,8 @@ def _value(base: Factor, grid: _Grid) -> tuple[Array, Array]:
     """The value of a constant factor at all indices, and the magnitude that it is rounded by."""
     stored = base.key[-1]
     if isinstance(stored, Stored):
-        array = stored.array
-        place = tuple(
-            np.clip(_index(arg, grid), 0, size - 1)
-            for arg, size in zip(base.args, array.shape, strict=True)
-        )
-        value = array[place].astype(np.float64)
+        indices = [_index(arg, grid) for arg in base.args]
+        value = _taken(stored.array, indices).astype(np.float64)
         return value, np.abs(value)
     (content,) = base.args
     assert isinstance(content, Element)
@@ -356,6 +352,25 @@ def _value(base: Factor, grid: _Grid) -> tuple[Array, Array]:
     function = np.sqrt if base.key[0] == ROOT else np.exp
     result = function(value)
     return result, np.abs(result)
+
+
+def _taken(array: Array, indices: Sequence[Array]) -> Array:
+    """The elements of an array at indices that broadcast with each other; those out of range are
+    not read.
+    """
+    axes: list[int] = []
+    for index, size in zip(indices, array.shape, strict=True):
+        is_whole = index.size == size > 1 and bool((index.reshape(-1) == np.arange(size)).all())
+        axes.append(index.shape.index(size) if is_whole and size in index.shape else -1)
+    if axes and -1 not in axes and len({*axes}) == len(axes):
+        # each index takes all values, along an axis of its own
+        shape = [1] * indices[0].ndim
+        for axis, size in zip(axes, array.shape, strict=True):
+            shape[axis] = size
+        return array.transpose(np.argsort(axes)).reshape(shape)
+    pairs = zip(indices, array.shape, strict=True)
+    taken: Array = array[tuple(np.clip(index, 0, size - 1) for index, size in pairs)]
+    return taken
 
 
 def _index(arg: Argument, grid: _Grid) -> Array:

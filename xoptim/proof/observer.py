@@ -169,7 +169,7 @@ class ProofObserver(JsonResult):
         key = digest_without_names(models, assumptions.texts)
         if key not in self._proofs:
             # the elements of both sides have the names of this rewrite
-            self._proofs[key] = replace(prove(models, assumptions), sides=("", ""))
+            self._proofs[key] = replace(prove(models, assumptions), elements=None)
         proof = self._proofs[key]
         if self.keeps_sides:
             before, after = (model.SerializeToString(deterministic=True) for model in models)

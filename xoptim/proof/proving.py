@@ -11,9 +11,10 @@ from typing import Final, Literal
 import onnx
 
 from xoptim.facts.assumptions import USUAL, Assumptions
-from xoptim.facts.dims import Dim, SymbolicDim, is_anonymous, substitute
+from xoptim.facts.dims import Dim, is_anonymous
 from xoptim.facts.dtypes import is_float
 from xoptim.graph.propagate import quietly
+from xoptim.proof.branches import ALL, Branch, by_index, by_sign, by_size, by_value, with_indices
 from xoptim.proof.denotations.casts import without_last_rounding
 from xoptim.proof.elements import LAWS, Element
 from xoptim.proof.failures import fallible
@@ -22,7 +23,6 @@ from xoptim.proof.grades import Grade
 from xoptim.proof.indices import (
     CLOCK,
     DEADLINE,
-    INDEX,
     Case,
     Impossible,
     IndexSplit,
@@ -30,8 +30,6 @@ from xoptim.proof.indices import (
     SignSplit,
     SizeSplit,
     Unproved,
-    index_symbol,
-    symbols_of,
 )
 from xoptim.proof.meaning import Side
 from xoptim.proof.pieces import are_equal_in_pieces
@@ -43,15 +41,14 @@ SIZES_FROM: Final = ("sizes from 0", "sizes from 1")
 """The first premise of a proof, by the smallest size that it covers."""
 _MAX_ZEROS: Final = 4
 """Maximal number of names of sizes of which each may be 0."""
-_MAX_ENUMERATED: Final = 16
-"""Maximal number of values of an index that are cases of their own."""
 
 
 class _Differ(Unproved):
     """The outputs of a case have different normal forms, or different shapes."""
 
-    def __init__(self, reason: str = "the normal forms differ") -> None:
+    def __init__(self, reason: str = "the normal forms differ", *, has_cases: bool = True) -> None:
         super().__init__(reason)
+        self.has_cases = has_cases  # whether they may be equal for each value of an index
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ class Proof:
         smallest_size: the sizes for which it is proved: from 0, or from 1.
         cases: number of cases that were compared.
         seconds: CPU time.
-        sides: elements of the first output in normal form: of the last case, or of the case in
+        elements: elements of the first output in normal form: of the last case, or of the case in
             which they differ.
     """
 
@@ -75,7 +72,13 @@ class Proof:
     smallest_size: Literal[0, 1] = 1
     cases: int = 0
     seconds: float = 0.0
-    sides: tuple[str, str] = ("", "")
+    elements: tuple[Element, Element] | None = field(default=None, repr=False)
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """The elements of both sides as text."""
+        first, second = self.elements or ("", "")
+        return str(first), str(second)
 
     @property
     def is_proved(self) -> bool:
@@ -143,7 +146,7 @@ def _best(before: onnx.ModelProto, after: onnx.ModelProto, assumptions: Assumpti
                 reason = f"for sizes of 0, {error}"
                 break
     taken = CLOCK.get()() - start
-    return Proof("only run", reason, (), 1, attempt.compared, taken, attempt.sides)
+    return Proof("only run", reason, (), 1, attempt.compared, taken, attempt.elements)
 
 
 def _proof_of(attempt: _Attempt, start: float) -> Proof:
@@ -151,7 +154,7 @@ def _proof_of(attempt: _Attempt, start: float) -> Proof:
 
     Raises `_Differ` where the outputs are found to differ for sizes of 0.
     """
-    sides, compared = attempt.sides, attempt.compared
+    elements, compared = attempt.elements, attempt.compared
     smallest: Literal[0, 1] = 0 if attempt.covers_zero() else 1
     premises = (
         SIZES_FROM[smallest],
@@ -160,30 +163,13 @@ def _proof_of(attempt: _Attempt, start: float) -> Proof:
         *attempt.premises,
     )
     taken = CLOCK.get()() - start
-    return Proof(attempt.grade, "", premises, smallest, compared, taken, sides)
-
-
-@dataclass(frozen=True, slots=True)
-class _Branch:
-    """One case: sizes that are replaced, indices of an output, and conditions on both.
-
-    ``indices`` is empty until the sizes are known.
-    """
-
-    sizes: Mapping[str, Dim] = field(default_factory=dict)
-    indices: tuple[Dim, ...] = ()
-    extents: Mapping[str, Dim] = field(default_factory=dict)
-    conditions: tuple[Dim, ...] = ()
-
-
-_ALL: Final = _Branch()
-"""The case of all sizes from 1."""
+    return Proof(attempt.grade, "", premises, smallest, compared, taken, elements)
 
 
 class _Reading:
     """The outputs of both models in one case, read when they are asked for."""
 
-    def __init__(self, before: Side, after: Side, case: Case, branch: _Branch) -> None:
+    def __init__(self, before: Side, after: Side, case: Case, branch: Branch) -> None:
         self.case = case
         self.case.extents.update(branch.extents)
         self.case.conditions = list(branch.conditions)
@@ -250,7 +236,7 @@ class _Attempt:
         self.is_exact = is_exact
         self.unrolls = unrolls
         self.compared = 0
-        self._elements: tuple[Element, Element] | None = None
+        self.elements: tuple[Element, Element] | None = None
         self.grade: Grade = "same bits" if is_exact else "over real numbers"
         self.premises: tuple[str, ...] = ()
         self._dtypes: set[int] = set()  # of constants that were folded
@@ -266,21 +252,6 @@ class _Attempt:
             raise Unproved("the outputs differ")
         for place in range(len(self.before.graph.outputs)):
             self._compare_output(place)
-
-    @property
-    def sides(self) -> tuple[str, str]:
-        """The elements that were compared last, in normal form."""
-        first, second = self._elements or ("", "")
-        return str(first), str(second)
-
-    def _are_unlike(self) -> bool:
-        """Whether the elements that were compared last are different functions without laws: they
-        are, whatever the indices are.
-        """
-        first, second = (x.single for x in self._elements or ())
-        if first is None or second is None:
-            return False
-        return first.key != second.key and not {first.key[0], second.key[0]} & LAWS.keys()
 
     def covers_zero(self) -> bool:
         """Whether the outputs are also equal where sizes are 0, one or several.
@@ -303,9 +274,9 @@ class _Attempt:
 
     def _compare_at_zero(self, sizes: Mapping[str, Dim]) -> None:
         for place in range(len(self.before.graph.outputs)):
-            self._compare_output(place, _Branch(sizes), may_fail=True)
+            self._compare_output(place, Branch(sizes), may_fail=True)
 
-    def _compare_output(self, place: int, start: _Branch = _ALL, *, may_fail: bool = False) -> None:
+    def _compare_output(self, place: int, start: Branch = ALL, *, may_fail: bool = False) -> None:
         """Compare an output in all cases.
 
         ``may_fail``: it is no reason against a proof that the original runs in none.
@@ -324,7 +295,7 @@ class _Attempt:
             raise Unproved("no case in which the original runs")
         self.compared += compared
 
-    def _compare_case(self, place: int, branch: _Branch) -> Sequence[_Branch] | None:
+    def _compare_case(self, place: int, branch: Branch) -> Sequence[Branch] | None:
         """Compare an output in one case; returns the cases to compare instead, ``None`` for none.
 
         The original may require sizes. The result must not: it has to run wherever the original
@@ -340,7 +311,7 @@ class _Attempt:
             if 0 in first.shape:
                 return None  # there are no elements
             if not branch.indices and first.shape:
-                return [_with_indices(branch, place, first)]
+                return [with_indices(branch, place, first)]
             is_original = True
             left = first.at(branch.indices)
             is_original = False
@@ -349,19 +320,19 @@ class _Attempt:
         except (Impossible, SizeSplit) as error:
             if not is_original:
                 raise Unproved("the result requires sizes that the original does not") from None
-            return _by_size(branch, error.cases) if isinstance(error, SizeSplit) else []
+            return by_size(branch, error.cases) if isinstance(error, SizeSplit) else []
         except SignSplit as split:
-            return _by_sign(reading.case, branch, split.condition)
+            return by_sign(reading.case, branch, split.condition)
         except IndexSplit as split:
-            return [_by_index(reading.case, branch, split)]
-        except _Differ:
-            cases = [] if self._are_unlike() else _by_value(branch)
+            return [by_index(reading.case, branch, split)]
+        except _Differ as error:
+            cases = by_value(branch) if error.has_cases else []
             if not cases:
                 raise
             return cases
         return None
 
-    def _reading(self, branch: _Branch) -> _Reading:
+    def _reading(self, branch: Branch) -> _Reading:
         """The outputs in a case; cases that differ in their indices only share them."""
         key = frozenset(branch.sizes.items()), branch.conditions
         if key not in self._readings:
@@ -372,13 +343,13 @@ class _Attempt:
         reading.case.extents.update(branch.extents)
         return reading
 
-    def _compare(self, branch: _Branch, left: Element, right: Element, dtype: int) -> None:
+    def _compare(self, branch: Branch, left: Element, right: Element, dtype: int) -> None:
         """Compare the elements of both sides, which are of a type; raises `Unproved` where they may
         differ.
 
         Constants may be folded in floating-point numbers.
         """
-        self._elements = left, right
+        self.elements = left, right
         if left is right:
             return
         is_rounded = not self.is_exact and is_float(dtype)
@@ -396,10 +367,18 @@ class _Attempt:
             return are_close
 
         if not are_equal_in_pieces(left, right, are_equal, of_integers=self.is_exact):
-            raise _Differ
+            raise _Differ(has_cases=not _are_unlike(left, right))
         if self._dtypes:
             self.grade = "over real numbers, constants folded"
             self.premises = (*precision_of(self._dtypes).texts(self._width),)
+
+
+def _are_unlike(first: Element, second: Element) -> bool:
+    """Whether elements are different functions without laws: they are, whatever the indices are."""
+    pair = first.single, second.single
+    if pair[0] is None or pair[1] is None:
+        return False
+    return pair[0].key != pair[1].key and not {pair[0].key[0], pair[1].key[0]} & LAWS.keys()
 
 
 def _require_same_shape(first: Tensor, second: Tensor) -> None:
@@ -410,100 +389,3 @@ def _require_same_shape(first: Tensor, second: Tensor) -> None:
         reason = f"the shapes differ: {' and '.join(texts)}"[:200]
         is_open = any(is_anonymous(size) for size in (*first.shape, *second.shape))
         raise Unproved(reason) if is_open else _Differ(reason)
-
-
-def _with_indices(branch: _Branch, place: int, tensor: Tensor) -> _Branch:
-    """The case with an index for each axis of an output, whose names no other output has."""
-    names = [f"{INDEX}{place}.{axis}" for axis in range(tensor.rank)]
-    extents = dict(zip(names, tensor.shape, strict=True))
-    indices = tuple(index_symbol(name, extent) for name, extent in extents.items())
-    return _Branch(branch.sizes, indices, extents, branch.conditions)
-
-
-def _by_size(branch: _Branch, cases: Sequence[Mapping[str, Dim]]) -> list[_Branch]:
-    """The case with sizes replaced; its indices are those of other shapes."""
-    new = []
-    for values in cases:
-        sizes = {name: substitute(dim, values) for name, dim in branch.sizes.items()}
-        sizes |= {name: substitute(dim, sizes) for name, dim in values.items()}
-        free = [dim for dim in branch.conditions if not _is_indexed(dim)]
-        conditions = tuple(substitute(dim, values) for dim in free)
-        if not any(isinstance(dim, int) and dim < 0 for dim in conditions):
-            new.append(_Branch(sizes, (), {}, conditions))
-    return new
-
-
-def _is_indexed(dim: Dim) -> bool:
-    return any(name.startswith("#") for name in symbols_of(dim))
-
-
-def _by_index(case: Case, branch: _Branch, split: IndexSplit) -> _Branch:
-    """The case with an index written as ``outer * inner_extent + inner``."""
-    if split.name not in branch.extents:
-        raise Unproved("an index that is not split")
-    outer, inner = case.index(split.outer), case.index(split.inner)
-    extents = {str(outer): split.outer, str(inner): split.inner}
-    return _with_index(branch, split.name, outer * split.inner + inner, extents)
-
-
-def _with_index(branch: _Branch, name: str, new: Dim, extents: Mapping[str, Dim]) -> _Branch:
-    """The case with an expression of new indices in place of an index."""
-    ones: dict[str, Dim] = {key: 0 for key, extent in extents.items() if extent == 1}
-    value = {name: substitute(new, ones)}
-    rest = {key: extent for key, extent in branch.extents.items() if key != name}
-    rest |= {key: extent for key, extent in extents.items() if key not in ones}
-    indices = tuple(substitute(index, value) for index in branch.indices)
-    conditions = tuple(substitute(dim, value) for dim in branch.conditions)
-    return _Branch(branch.sizes, indices, rest, conditions)
-
-
-def _by_sign(case: Case, branch: _Branch, condition: SymbolicDim) -> list[_Branch]:
-    """The cases in which an expression is at least 0, and below 0.
-
-    An index is cut in two ranges, or takes its few values, where that answers the question.
-    """
-    symbols = symbols_of(condition)
-    if any(name[0] in "@&$" for name in symbols):
-        raise Unproved("a condition on the index of a sum or of a whole operand")
-    indices = sorted(symbols & branch.extents.keys())
-    short = min(indices, key=lambda name: _extent_of(branch, name), default="")
-    if len(indices) > 1 and _extent_of(branch, short) <= _MAX_ENUMERATED:
-        return _values_of(branch, short)
-    if len(indices) == 1:
-        try:
-            first = case.cut(condition, short)
-        except SignSplit as split:  # it depends on sizes whether there are two ranges
-            return _by_sign(case, branch, split.condition)
-        if first is not None:
-            return _cut(case, branch, short, first)
-    return [
-        _Branch(branch.sizes, branch.indices, branch.extents, (*branch.conditions, dim))
-        for dim in (condition, -condition - 1)
-    ]
-
-
-def _by_value(branch: _Branch) -> list[_Branch]:
-    """The cases of each value of the index with the fewest values; none where all have many."""
-    name = min(branch.extents, key=lambda name: _extent_of(branch, name), default="")
-    is_short = bool(name) and _extent_of(branch, name) <= _MAX_ENUMERATED
-    return _values_of(branch, name) if is_short else []
-
-
-def _values_of(branch: _Branch, name: str) -> list[_Branch]:
-    return [_with_index(branch, name, n, {}) for n in range(_extent_of(branch, name))]
-
-
-def _cut(case: Case, branch: _Branch, name: str, first: Dim) -> list[_Branch]:
-    """The cases of the first values of an index, and of the rest."""
-    rest = branch.extents[name] - first
-    low, high = case.index(first), case.index(rest)
-    return [
-        _with_index(branch, name, low, {str(low): first}),
-        _with_index(branch, name, high + first, {str(high): rest}),
-    ]
-
-
-def _extent_of(branch: _Branch, name: str) -> int:
-    """The number of values of an index, a large one where it is a size."""
-    extent = branch.extents[name]
-    return extent if isinstance(extent, int) else _MAX_ENUMERATED + 1

@@ -17,10 +17,11 @@ from tests.support import parse, run
 from xoptim.facts.assumptions import USUAL
 from xoptim.facts.dims import evaluate
 from xoptim.facts.dtypes import numpy_dtype
+from xoptim.proof.branches import Branch
 from xoptim.proof.elements import Element
 from xoptim.proof.indices import Case
 from xoptim.proof.meaning import Side
-from xoptim.proof.proving import _Attempt, _Branch, _Models
+from xoptim.proof.proving import _Attempt, _Models
 
 DOMAINS = {"com.microsoft": 1, "ai.onnx.ml": 1}
 
@@ -66,12 +67,12 @@ class _Cases(_Attempt):
         exact: bool,
         numbers: Numbers,
         expected: list[Any],
-        elements: Mapping[str, int],
+        integers: Mapping[str, int],
     ) -> None:
         super().__init__(_Models(model, model, USUAL), exact)
         self.numbers = numbers
         self.expected = expected
-        self.elements = elements
+        self.integers = integers
         self.place = 0
 
     def _compare_output(self, place: int, *branch: Any, **options: Any) -> None:
@@ -80,11 +81,11 @@ class _Cases(_Attempt):
         super()._compare_output(place, *branch, **options)
         assert self.read.all()
 
-    def _compare(self, branch: _Branch, left: Element, right: Element, dtype: int) -> None:
+    def _compare(self, branch: Branch, left: Element, right: Element, dtype: int) -> None:
         assert left is right
         extents = [range(evaluate(extent, {})) for extent in branch.extents.values()]
         for values in itertools.product(*extents):
-            sizes = {**self.elements, **dict(zip(branch.extents, values, strict=True))}
+            sizes = {**self.integers, **dict(zip(branch.extents, values, strict=True))}
             if any(evaluate(dim, sizes) < 0 for dim in branch.conditions):
                 continue
             place = tuple(evaluate(index, sizes) for index in branch.indices)

@@ -4,9 +4,11 @@ from xoptim.proof.denotations import (
     arithmetic,
     attention,
     casts,
+    contrib,
     control,
     functions,
     fused,
+    linear,
     movement,
     padding,
     qlinear,
@@ -16,6 +18,7 @@ from xoptim.proof.denotations import (
     selection,
     sequences,
     sums,
+    tables,
     windows,
 )
 
@@ -23,9 +26,11 @@ __all__ = [
     "arithmetic",
     "attention",
     "casts",
+    "contrib",
     "control",
     "functions",
     "fused",
+    "linear",
     "movement",
     "padding",
     "qlinear",
@@ -35,5 +40,6 @@ __all__ = [
     "selection",
     "sequences",
     "sums",
+    "tables",
     "windows",
 ]

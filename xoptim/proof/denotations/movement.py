@@ -13,7 +13,7 @@ from xoptim.facts.dims import LARGEST_SIZE, Dim
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.proof.calls import Call, axis_within, denotes, settled
 from xoptim.proof.elements import Element, function, number, of_dim
-from xoptim.proof.indices import Impossible, Unproved, read_index
+from xoptim.proof.indices import Impossible, Unproved, linear_parts, read_index, symbols_of
 from xoptim.proof.laws import dim_of
 from xoptim.proof.tensors import (
     Indices,
@@ -271,6 +271,7 @@ def gather(call: Call) -> Tensor:
         is_before_end = call.case.decide(size - 1 - position)
         if not is_before_end or not call.case.decide(position + size):
             raise Impossible
+    _require_range(call, indices_of, size)
 
     def read(indices: Indices) -> Element:
         inner = indices[axis : axis + count]
@@ -284,6 +285,21 @@ def gather(call: Call) -> Tensor:
     return Tensor(shape, x.dtype, read)
 
 
+def _require_range(call: Call, indices_of: Tensor, size: Dim) -> None:
+    """Raise `Impossible` where the ends of a range of indices are out of range."""
+    if indices_of.rank != 1 or call.dims(1) is not None or indices_of.dtype != TensorProto.INT64:
+        return
+    index = call.case.index(indices_of.shape[0])
+    position = dim_of(settled(indices_of.at([index]), indices_of.dtype))
+    parts = None if position is None else linear_parts(position, str(index))
+    if parts is None or any(str(index) in symbols_of(part) for part in parts):
+        return
+    for place in (0, indices_of.shape[0] - 1):
+        end = parts[1] + parts[0] * place
+        if not call.case.decide(size - 1 - end) or not call.case.decide(end + size):
+            raise Impossible
+
+
 def _gathered(call: Call, at: _Read, inner: Indices, size: Dim) -> Element:
     numbers = call.ints(1)
     if numbers is not None and len(inner) == 1 and not isinstance(inner[0], int):
@@ -293,9 +309,9 @@ def _gathered(call: Call, at: _Read, inner: Indices, size: Dim) -> Element:
     return at_index(call, call.operand(1).at(inner), size, at)
 
 
-def at_index(call: Call, value: Element, size: Dim, at: _Read) -> Element:
-    """The element at an index that is an element of the second operand."""
-    element = settled(value, call.operand(1).dtype)
+def at_index(call: Call, value: Element, size: Dim, at: _Read, dtype: int = 0) -> Element:
+    """The element at an index of a type, by default that of the second operand."""
+    element = settled(value, dtype or call.operand(1).dtype)
     index = dim_of(element)
     if index is not None:
         return choose(call.case, index, lambda: at(index), lambda: at(index + size))
@@ -454,6 +470,7 @@ def trilu(call: Call) -> Tensor | None:
 @denotes("Dropout")
 def dropout(call: Call) -> Tensor | None:
     """The operand, where nothing is dropped."""
-    is_training = call.has(2) or call.opset < 7
+    mode = call.array(2) if call.has(2) else None
+    is_training = (call.has(2) and (mode is None or bool(mode.any()))) or call.opset < 7
     has_mask = len(call.node.output) > 1 and call.node.output[1]
     return None if is_training or has_mask else call.operand(0)

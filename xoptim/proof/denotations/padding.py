@@ -30,10 +30,23 @@ def pad(call: Call) -> Tensor | None:
     shifts: dict[int, tuple[Dim, Dim]] = {
         axis: (pads[place], pads[place + len(axes)]) for place, axis in enumerate(axes)
     }
+    return padded(call, x, shifts, mode, value)
+
+
+def padded(
+    call: Call, x: Tensor, shifts: Mapping[int, tuple[Dim, Dim]], mode: str, value: Element
+) -> Tensor | None:
+    """A tensor with places before and after its elements along axes, in a mode of Pad.
+
+    ``None`` where elements are cut off, or mirrored more than once.
+    """
     if not all(call.case.decide(side) for sides in shifts.values() for side in sides):
         return None
+    shape = list(x.shape)
+    for axis, (low, high) in shifts.items():
+        shape[axis] = shape[axis] + low + high
     if mode != "constant":
-        return _reflected(call, x, shifts, mode)
+        return _reflected(call, x, shifts, mode, shape)
 
     def read(indices: Indices) -> Element:
         place = list(indices)
@@ -44,11 +57,15 @@ def pad(call: Call) -> Tensor | None:
             conditions += [x.shape[axis] - 1 - place[axis]] if high != 0 else []
         return where_inside(call.case, conditions, lambda: x.at(place), value)
 
-    return Tensor(call.shape(), x.dtype, read)
+    return Tensor(shape, x.dtype, read)
 
 
 def _reflected(
-    call: Call, x: Tensor, shifts: Mapping[int, tuple[Dim, Dim]], mode: str
+    call: Call,
+    x: Tensor,
+    shifts: Mapping[int, tuple[Dim, Dim]],
+    mode: str,
+    shape: Sequence[Dim],
 ) -> Tensor | None:
     """The operand, surrounded by its own elements: of its edge, mirrored, or from the other end."""
     if mode not in ("reflect", "edge", "wrap"):
@@ -84,4 +101,4 @@ def _reflected(
         longest = x.shape[axis] - (mode == "reflect")
         if mode != "edge" and not all(call.case.decide(longest - side) for side in (low, high)):
             return None
-    return Tensor(call.shape(), x.dtype, read)
+    return Tensor(shape, x.dtype, read)

@@ -21,7 +21,7 @@ from xoptim.proof.denotations.sums import collected, multiplied
 from xoptim.proof.denotations.windows import convolved
 from xoptim.proof.elements import ZERO, Element, inverse, number
 from xoptim.proof.indices import Case, Unproved
-from xoptim.proof.kinds import LESS, MAXIMUM, MINIMUM
+from xoptim.proof.kinds import EQUAL, LESS, MAXIMUM, MINIMUM
 from xoptim.proof.laws import comparison, extreme, rounded
 from xoptim.proof.ranges import limits_of, range_of
 from xoptim.proof.tensors import Indices, Tensor, elementwise, require_equal, stored_tensor
@@ -134,7 +134,9 @@ def dynamically_quantized(case: Case, x: Tensor) -> list[Tensor]:
     high = collected(case, x, axes, "ReduceMax", keeps=False).at(())
     low = collected(case, x, axes, "ReduceMin", keeps=False).at(())
     top, bottom = extreme(MAXIMUM, high, ZERO), extreme(MINIMUM, low, ZERO)
-    scale = (top - bottom) * inverse(number(255))
+    is_zero = comparison(EQUAL, x.dtype, top - bottom, ZERO)
+    step = (top - bottom) * inverse(number(255))
+    scale = step + is_zero * (number(1) - step)  # 1 where all elements are 0
     zero = limited(rounded(-bottom * inverse(scale)), TensorProto.UINT8)
     return [
         x.mapped(lambda e: quantized(e, scale, zero, TensorProto.UINT8), TensorProto.UINT8),
@@ -306,14 +308,14 @@ def _unpacked_weights(call: Call, k: int, n: int) -> Tensor | None:
     if packed is None or packed.dtype != np.uint8 or bits not in (2, 4, 8):
         return None
     count = -(-k // block)
-    numbers = _unpacked(packed, bits).reshape(n, count * block)[:, :k]
+    numbers = unpacked(packed, bits).reshape(n, count * block)[:, :k]
     scales = call.operand(2)
     middle = np.full((n, count), 1 << bits - 1)
     if call.has(3):
         zeros = call.array(3)
         if zeros is None or zeros.dtype != np.uint8:
             return None
-        middle = _unpacked(zeros.reshape(n, -1), bits)[:, :count]
+        middle = unpacked(zeros.reshape(n, -1), bits)[:, :count]
     weights = numbers - np.repeat(middle, block, axis=1)[:, :k]
     stored = stored_tensor(weights, TensorProto.INT64, keeps_zeros=False)
 
@@ -328,7 +330,7 @@ def _unpacked_weights(call: Call, k: int, n: int) -> Tensor | None:
     return Tensor((k, n), call.dtype(), read)
 
 
-def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
+def unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
     """The numbers in the bytes along the last axis, the lowest bits first."""
     shifts = np.arange(0, 8, bits)
     parts = packed[..., np.newaxis].astype(np.int64) >> shifts & (1 << bits) - 1

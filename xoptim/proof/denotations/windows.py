@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xoptim.facts.dims import Dim, ceil_div
 from xoptim.facts.dtypes import is_float
-from xoptim.proof.calls import Call, denotes
+from xoptim.proof.calls import Call, denotes, settled_tensor
 from xoptim.proof.denotations.movement import number_of
 from xoptim.proof.denotations.sums import collected, is_covered, marked, real
 from xoptim.proof.elements import ONE, ZERO, Element, function, inverse, of_dim
@@ -173,11 +173,11 @@ def average_pool(call: Call) -> Tensor | None:
 def max_pool(call: Call) -> Tensor | None:
     """The maximum of the positions of a window that are in the image."""
     kernel = call.attribute("kernel_shape")
-    if not is_covered(call, 0) or not is_float(call.dtype()) or any(call.node.output[1:]):
+    if not is_covered(call, 0) or any(call.node.output[1:]):
         return None
     if not kernel or call.attribute("storage_order", 0):
         return None
-    x = call.operand(0)
+    x = settled_tensor(call.operand(0))
     if (window := window_of(call, x.shape[2:], kernel)) is None:
         return None
 

@@ -1,0 +1,136 @@
+"""The cases of a proof: sizes that are replaced, indices that are split, conditions on both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from xoptim.facts.dims import Dim, SymbolicDim, substitute
+from xoptim.proof.indices import (
+    INDEX,
+    Case,
+    IndexSplit,
+    SignSplit,
+    Unproved,
+    index_symbol,
+    symbols_of,
+)
+from xoptim.proof.tensors import Tensor
+
+_MAX_ENUMERATED: Final = 16
+"""Maximal number of values of an index that are cases of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One case: sizes that are replaced, indices of an output, and conditions on both.
+
+    ``indices`` is empty until the sizes are known.
+    """
+
+    sizes: Mapping[str, Dim] = field(default_factory=dict)
+    indices: tuple[Dim, ...] = ()
+    extents: Mapping[str, Dim] = field(default_factory=dict)
+    conditions: tuple[Dim, ...] = ()
+
+
+ALL: Final = Branch()
+"""The case of all sizes from 1."""
+
+
+def with_indices(branch: Branch, place: int, tensor: Tensor) -> Branch:
+    """The case with an index for each axis of an output, whose names no other output has."""
+    names = [f"{INDEX}{place}.{axis}" for axis in range(tensor.rank)]
+    extents = dict(zip(names, tensor.shape, strict=True))
+    indices = tuple(index_symbol(name, extent) for name, extent in extents.items())
+    return Branch(branch.sizes, indices, extents, branch.conditions)
+
+
+def by_size(branch: Branch, cases: Sequence[Mapping[str, Dim]]) -> list[Branch]:
+    """The case with sizes replaced; its indices are those of other shapes."""
+    new = []
+    for values in cases:
+        sizes = {name: substitute(dim, values) for name, dim in branch.sizes.items()}
+        sizes |= {name: substitute(dim, sizes) for name, dim in values.items()}
+        free = [dim for dim in branch.conditions if not _is_indexed(dim)]
+        conditions = tuple(substitute(dim, values) for dim in free)
+        if not any(isinstance(dim, int) and dim < 0 for dim in conditions):
+            new.append(Branch(sizes, (), {}, conditions))
+    return new
+
+
+def _is_indexed(dim: Dim) -> bool:
+    return any(name.startswith("#") for name in symbols_of(dim))
+
+
+def by_index(case: Case, branch: Branch, split: IndexSplit) -> Branch:
+    """The case with an index written as ``outer * inner_extent + inner``."""
+    if split.name not in branch.extents:
+        raise Unproved("an index that is not split")
+    outer, inner = case.index(split.outer), case.index(split.inner)
+    extents = {str(outer): split.outer, str(inner): split.inner}
+    return _with_index(branch, split.name, outer * split.inner + inner, extents)
+
+
+def _with_index(branch: Branch, name: str, new: Dim, extents: Mapping[str, Dim]) -> Branch:
+    """The case with an expression of new indices in place of an index."""
+    ones: dict[str, Dim] = {key: 0 for key, extent in extents.items() if extent == 1}
+    value = {name: substitute(new, ones)}
+    rest = {key: extent for key, extent in branch.extents.items() if key != name}
+    rest |= {key: extent for key, extent in extents.items() if key not in ones}
+    indices = tuple(substitute(index, value) for index in branch.indices)
+    conditions = tuple(substitute(dim, value) for dim in branch.conditions)
+    return Branch(branch.sizes, indices, rest, conditions)
+
+
+def by_sign(case: Case, branch: Branch, condition: SymbolicDim) -> list[Branch]:
+    """The cases in which an expression is at least 0, and below 0.
+
+    An index is cut in two ranges, or takes its few values, where that answers the question.
+    """
+    symbols = symbols_of(condition)
+    if any(name[0] in "@&$" for name in symbols):
+        raise Unproved("a condition on the index of a sum or of a whole operand")
+    indices = sorted(symbols & branch.extents.keys())
+    short = min(indices, key=lambda name: _extent_of(branch, name), default="")
+    if len(indices) > 1 and _extent_of(branch, short) <= _MAX_ENUMERATED:
+        return _values_of(branch, short)
+    if len(indices) == 1:
+        try:
+            first = case.cut(condition, short)
+        except SignSplit as split:  # it depends on sizes whether there are two ranges
+            return by_sign(case, branch, split.condition)
+        if first is not None:
+            return _cut(case, branch, short, first)
+    return [
+        Branch(branch.sizes, branch.indices, branch.extents, (*branch.conditions, dim))
+        for dim in (condition, -condition - 1)
+    ]
+
+
+def by_value(branch: Branch) -> list[Branch]:
+    """The cases of each value of the index with the fewest values; none where all have many."""
+    name = min(branch.extents, key=lambda name: _extent_of(branch, name), default="")
+    is_short = bool(name) and _extent_of(branch, name) <= _MAX_ENUMERATED
+    return _values_of(branch, name) if is_short else []
+
+
+def _values_of(branch: Branch, name: str) -> list[Branch]:
+    return [_with_index(branch, name, n, {}) for n in range(_extent_of(branch, name))]
+
+
+def _cut(case: Case, branch: Branch, name: str, first: Dim) -> list[Branch]:
+    """The cases of the first values of an index, and of the rest."""
+    rest = branch.extents[name] - first
+    low, high = case.index(first), case.index(rest)
+    return [
+        _with_index(branch, name, low, {str(low): first}),
+        _with_index(branch, name, high + first, {str(high): rest}),
+    ]
+
+
+def _extent_of(branch: Branch, name: str) -> int:
+    """The number of values of an index, a large one where it is a size."""
+    extent = branch.extents[name]
+    return extent if isinstance(extent, int) else _MAX_ENUMERATED + 1
