@@ -8,10 +8,11 @@ import pytest
 
 from tests.proof.numbers import Numbers
 from xoptim.facts.dims import Dim, SymbolicDim, named
+from xoptim.proof.constants import constant
 from xoptim.proof.elements import ONE, ZERO, Element, function, inverse, number, of_dim
 from xoptim.proof.indices import Case, Unproved
 from xoptim.proof.kinds import Stored
-from xoptim.proof.laws import constant, dim_of, exponential, root, within
+from xoptim.proof.laws import dim_of, exponential, root, within
 from xoptim.proof.tensors import total
 
 N = named("n", (1, 1000))

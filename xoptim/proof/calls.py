@@ -11,17 +11,17 @@ import onnx
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, is_anonymous
-from xoptim.facts.dtypes import is_float, is_integer
+from xoptim.facts.dtypes import bits, is_float, is_integer
 from xoptim.facts.schema import attribute_names, since_version
 from xoptim.facts.shapes import Info, Shape, normalized
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.walk import all_nodes, reads
 from xoptim.operators.registry import OperatorKey, Trait, has_trait, is_deterministic, operator_of
-from xoptim.proof.elements import Argument, Element, function
+from xoptim.proof.elements import LAWS, Argument, Element, function
 from xoptim.proof.indices import Case, Unproved
-from xoptim.proof.kinds import WHOLE
-from xoptim.proof.ranges import limits_of, range_of
+from xoptim.proof.kinds import WHOLE, WRAPPED, limits_of
+from xoptim.proof.ranges import range_of
 from xoptim.proof.tensors import Indices, Tensor, elementwise
 
 _WIDE: Final = {TensorProto.INT64, TensorProto.INT32, TensorProto.INT16, TensorProto.INT8}
@@ -206,15 +206,29 @@ def denotes(*op_types: str, domain: str = "") -> Callable[[_Denotation], _Denota
 def settled(element: Element, dtype: int) -> Element:
     """An integer after sums and products in its type, as an operator reads it.
 
-    The sums and products of integers wrap around: only what is in range is the integer itself.
+    The sums and products of integers wrap around: only what is in range is the integer itself. An
+    element that is one factor was computed in its type.
     """
     if not is_integer(dtype) or element.single is not None:
         return element
+    return wrapped(element, dtype)
+
+
+def wrapped(element: Element, dtype: int) -> Element:
+    """An integer of any size, modulo a power of 2, in the range of a type."""
     low, high = range_of(element)
     least, greatest = limits_of(dtype)
     if low is not None and high is not None and least <= low and high <= greatest:
         return element
-    return function("wrapped", dtype, args=[element])
+    single = element.single
+    if single is not None and single.key[0] == WRAPPED:
+        (content,) = single.args
+        if isinstance(content, Element) and bits(int(str(single.key[1]))) >= bits(dtype):
+            return wrapped(content, dtype)
+    return function(WRAPPED, dtype, args=[element])
+
+
+LAWS[WRAPPED] = lambda key, args: wrapped(args[0], int(str(key[1])))
 
 
 def is_truth(element: Element) -> bool:

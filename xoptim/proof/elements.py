@@ -8,7 +8,7 @@ these names only are equal.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, TypeAlias, final
 
@@ -16,7 +16,7 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.polynomials import Table
-from xoptim.facts.symbolic import of_atom, order_of
+from xoptim.facts.symbolic import of_atom
 from xoptim.proof.indices import (
     BOUND,
     Unproved,
@@ -38,6 +38,7 @@ from xoptim.proof.kinds import (
     WITHIN,
     Stored,
 )
+from xoptim.proof.terms import free_names, level_of_term, order_of_term, orders, text_of_term
 
 Number: TypeAlias = int | Fraction
 Bounds: TypeAlias = tuple[tuple[str, Dim], ...]
@@ -103,8 +104,8 @@ class Element:
     def __init__(self, terms: dict[Term, Number]) -> None:
         self.terms = terms
         self.serial = next(_serial)
-        self.free = frozenset[str]().union(*map(_free, terms))
-        self.level = max(map(_level, terms), default=0)
+        self.free = frozenset[str]().union(*map(free_names, terms))
+        self.level = max(map(level_of_term, terms), default=0)
         # whether it is made of what may be no real number
         self.is_special = any(f.is_special for _, powers in terms for f, _ in powers)
 
@@ -171,7 +172,7 @@ class Element:
         return added(parts)
 
     def __repr__(self) -> str:
-        return " + ".join(_text(term, number) for term, number in self.terms.items()) or "0"
+        return " + ".join(text_of_term(term, number) for term, number in self.terms.items()) or "0"
 
 
 Law: TypeAlias = Callable[[tuple[Hashable, ...], list[Any]], "Element"]
@@ -288,27 +289,6 @@ def _shared(value: Element) -> list[tuple[Factor, int]]:
             if own.get(base, 0) * power > 0
         }
     return list((shared or {}).items())
-
-
-def _free(term: Term) -> frozenset[str]:
-    bounds, powers = term
-    names = frozenset[str]().union(
-        *(base.free for base, _ in powers), *(symbols_of(extent) for _, extent in bounds)
-    )
-    return names.difference(name for name, _ in bounds)
-
-
-def _level(term: Term) -> int:
-    """The nesting depth of sums, arguments of functions included."""
-    bounds, powers = term
-    inner = max((base.level for base, _ in powers), default=0)
-    return inner + 1 if bounds else inner
-
-
-def order_of_term(term: Term) -> tuple[list[tuple[int, int]], list[Any]]:
-    """What orders terms, which does not depend on coefficients."""
-    bounds, powers = term
-    return [(base.serial, power) for base, power in powers], [order_of(n) for _, n in bounds]
 
 
 def _merged(left: Mapping[Term, Number], right: Mapping[Term, Number]) -> dict[Term, Number]:
@@ -456,7 +436,7 @@ def canonical_term(
         raise Unproved("more sums than are compared")
     level = 1 + max((base.level for base in powers), default=0)
     candidates: list[tuple[Term, dict[str, Dim]]] = []
-    for order in _orders(bounds, powers):
+    for order in orders(bounds, powers):
         names = [f"{BOUND}{level}.{place}" for place in range(len(order))]
         values: dict[str, Dim] = {
             old: index_symbol(new, extent) for (old, extent), new in zip(order, names, strict=True)
@@ -469,43 +449,6 @@ def canonical_term(
     if len(candidates) == 1:
         return candidates[0]
     return min(candidates, key=lambda candidate: order_of_term(candidate[0]))
-
-
-_Place: TypeAlias = tuple[str, int, tuple[int, ...]]
-"""The kind of a factor, its power, and its arguments in which an index occurs."""
-
-
-def _orders(
-    bounds: Sequence[tuple[str, Dim]], powers: Mapping[Factor, int]
-) -> Iterator[list[tuple[str, Dim]]]:
-    """The orders of the indices of a sum among which the canonical one is.
-
-    Indices are ordered by where they occur, which does not depend on their names; those that occur
-    in the same places are tried in all orders.
-    """
-    if len(bounds) == 1:
-        yield list(bounds)
-        return
-    groups: dict[tuple[_Place, ...], list[tuple[str, Dim]]] = {}
-    for name, extent in bounds:
-        groups.setdefault(_places_of(name, powers), []).append((name, extent))
-    ordered = [groups[places] for places in sorted(groups)]
-    for choice in itertools.product(*map(itertools.permutations, ordered)):
-        yield [bound for group in choice for bound in group]
-
-
-def _places_of(name: str, powers: Mapping[Factor, int]) -> tuple[_Place, ...]:
-    """Where an index occurs in a product."""
-    places: list[_Place] = []
-    for base, power in powers.items():
-        if name in base.free:
-            args = tuple(k for k, arg in enumerate(base.args) if name in _free_of(arg))
-            places.append((str(base.key[0]), power, args))
-    return tuple(sorted(places))
-
-
-def _free_of(arg: Argument) -> frozenset[str]:
-    return arg.free if isinstance(arg, Element) else symbols_of(arg)
 
 
 def closed(
@@ -536,10 +479,3 @@ def _without_softmax(
 
 ZERO: Final = element({})
 ONE: Final = element({_UNIT: 1})
-
-
-def _text(term: Term, value: Number) -> str:
-    bounds, powers = term
-    sums = "".join(f"sum[{name}<{extent}] " for name, extent in bounds)
-    factors = [str(base) if power == 1 else f"{base}^{power}" for base, power in powers]
-    return sums + "*".join([*([] if value == 1 and factors else [str(value)]), *factors])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from xoptim.facts.dims import is_nonnegative, is_nonzero
 from xoptim.facts.dtypes import is_integer
 from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
 
 _DIVIDING: Final = ("Div", "Mod")
 _READING: Final = {
@@ -56,8 +59,31 @@ def _fallible_of(graph: Graph) -> Counter[str]:
         elif key in _READING:
             indices = graph.info_of(node.input[1]).data
             takes_negative = not node.domain
-            if indices is None or node.op_type != "Gather":
+            is_known = indices is not None and node.op_type == "Gather"
+            if not is_known and not _is_in_range(graph, node):
                 kinds["a read at an index"] += _READING[key]
             if not takes_negative and not (indices and all(map(is_nonnegative, indices))):
                 kinds["a read at an index from the start"] += _READING[key]
     return kinds
+
+
+def _is_in_range(graph: Graph, node: Node) -> bool:
+    """Whether the indices of a Gather are computed from constants, and all in range."""
+    if node.domain or node.op_type != "Gather":
+        return False
+    indices, shape = _constant(graph, node.input[1]), graph.info_of(node.input[0]).shape
+    axis = node.get_attribute("axis", 0)
+    if indices is None or not shape or not -len(shape) <= axis < len(shape):
+        return False
+    size = shape[axis]
+    return isinstance(size, int) and bool(((indices >= -size) & (indices < size)).all())
+
+
+def _constant(graph: Graph, name: str) -> np.ndarray[Any, Any] | None:
+    """A constant, which may be converted to other integers."""
+    producer = graph.producer(name)
+    is_converted = producer is not None and (producer.domain, producer.op_type) == ("", "Cast")
+    stored = graph.tensor(producer.input[0] if producer is not None and is_converted else name)
+    array = None if stored is None else stored.numpy()
+    is_plain = array is not None and is_integer(graph.info_of(name).dtype)
+    return array.astype(np.int64) if array is not None and is_plain else None

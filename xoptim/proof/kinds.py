@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from xoptim.facts.dtypes import bits, is_signed_integer
 from xoptim.facts.polynomials import digest_of
 
 SIZE: Final = "size"
@@ -39,6 +40,12 @@ ROUND: Final = "round"
 """Kind of a factor that is a real number rounded half to even."""
 FLOOR: Final = "floor"
 """Kind of a factor that is the greatest integer that is at most a real number."""
+WRAPPED: Final = "wrapped"
+"""Kind of a factor that is an integer modulo a power of 2, in the range of a type."""
+QUOTIENT: Final = "quotient"
+"""Kind of a factor that is a quotient of integers, rounded to 0."""
+POSITION: Final = "position"
+"""Kind of a factor that is an index along an axis, counted from the start."""
 LOG: Final = "log"
 """Kind of a factor that is a natural logarithm."""
 
@@ -48,6 +55,14 @@ AT_MOST: Final = "at most"
 EQUAL: Final = "equal"
 COMPARISONS: Final = (LESS, AT_MOST, EQUAL)
 """Kinds of factors that compare their arguments, 0 or 1."""
+
+
+def limits_of(dtype: int) -> tuple[int, int]:
+    """The least and the greatest integer of a type."""
+    count = bits(dtype)
+    if is_signed_integer(dtype):
+        return -(1 << count - 1), (1 << count - 1) - 1
+    return 0, (1 << count) - 1
 
 
 _SAMPLED: Final = 64

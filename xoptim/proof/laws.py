@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from fractions import Fraction
 from typing import Any, Final
 
-import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
@@ -27,7 +26,6 @@ from xoptim.proof.elements import (
     number,
     of_dim,
     of_factor,
-    order_of_term,
 )
 from xoptim.proof.kinds import (
     AT_MOST,
@@ -48,8 +46,11 @@ from xoptim.proof.kinds import (
     SUM,
     TANH,
     WITHIN,
+    WRAPPED,
     Stored,
+    limits_of,
 )
+from xoptim.proof.terms import order_of_term
 
 _MAX_EXPONENT: Final = 8
 
@@ -57,9 +58,9 @@ _MAX_EXPONENT: Final = 8
 def dim_of(value: Element) -> Dim | None:
     """The integer that an element is, ``None`` where it is made of other factors."""
     total: Dim = 0
-    for (bounds, powers), coefficient in value.terms.items():
+    for (sums, powers), coefficient in value.terms.items():
         is_integer = all(base.key[0] == SIZE and power > 0 for base, power in powers)
-        if bounds or not is_integer or not isinstance(coefficient, int):
+        if sums or not is_integer or not isinstance(coefficient, int):
             return None
         term: Dim = coefficient
         for base, power in powers:
@@ -67,25 +68,6 @@ def dim_of(value: Element) -> Dim | None:
                 term = base.args[0] * term  # type: ignore[operator]
         total = total + term
     return total
-
-
-def constant(stored: Stored, indices: Sequence[Dim]) -> Element:
-    """An element of an integer or floating-point constant."""
-    places = [index for index in indices if isinstance(index, int)]
-    if len(places) == len(indices):
-        return of_number(stored.array[tuple(places)])
-    return function(CONSTANT, stored, args=indices)
-
-
-def of_number(value: Any) -> Element:
-    """A number of numpy as an element; a negative zero is the number 0."""
-    if value.dtype.kind in "iub":
-        return number(int(value))
-    wide = float(value)
-    if not np.isfinite(wide):
-        return function(SPECIAL, str(wide))
-    ratio = Fraction(wide)
-    return number(int(ratio) if ratio.denominator == 1 else ratio)
 
 
 def within(condition: Dim) -> Element:
@@ -129,8 +111,8 @@ def exponential(value: Element) -> Element:
 
 def _positive_of_log(term: Term, coefficient: Number) -> Element | None:
     """The exponential of a multiple of a logarithm; ``None`` for other terms."""
-    bounds, powers = term
-    if bounds or not isinstance(coefficient, int) or [power for _, power in powers] != [1]:
+    sums, powers = term
+    if sums or not isinstance(coefficient, int) or [power for _, power in powers] != [1]:
         return None
     base = powers[0][0]
     is_inverse = base.key[0] == LOG and is_positive(_argument(base))
@@ -214,8 +196,8 @@ def logarithm(value: Element) -> Element:
 
 def _logarithms(value: Element) -> Element | None:
     """The logarithm of one product of factors that are positive, ``None`` for another product."""
-    ((bounds, powers), scale), *_ = value.terms.items()
-    if bounds or scale <= 0 or not powers:
+    ((sums, powers), scale), *_ = value.terms.items()
+    if sums or scale <= 0 or not powers:
         return None
     total = ZERO if scale == 1 else function(LOG, args=[number(scale)])
     for base, power in powers:
@@ -243,7 +225,7 @@ def exponentials_of(value: Element) -> list[tuple[Factor, int]]:
     bases = {base for _, powers in value.terms for base, _ in powers}
     least: list[tuple[Factor, int]] = []
     for base in bases:
-        if any(base.free & {name for name, _ in bounds} for bounds, _ in value.terms):
+        if any(base.free & {name for name, _ in sums} for sums, _ in value.terms):
             continue
         power = min(dict(powers).get(base, 0) for _, powers in value.terms)
         if power:
@@ -282,10 +264,62 @@ def comparison(kind: str, dtype: int, first: Element, second: Element) -> Elemen
             for pair in pairs:
                 result = result * comparison(kind, dtype, *pair)
             return result
+    if kind == EQUAL and (simple := _equality(dtype, first, second)) is not None:
+        return simple
     ordered = [first, second]
     if kind == EQUAL:
         ordered.sort(key=lambda element: element.serial)
     return function(kind, dtype, args=ordered)
+
+
+def _equality(dtype: int, *pair: Element) -> Element | None:
+    """The equality of an element with a number or an infinity, in a simpler form; ``None`` where
+    there is none.
+    """
+    for value, other in (pair, pair[::-1]):
+        single = value.single
+        if single is not None and single.key[0] == WRAPPED and other.number is not None:
+            return _equality_modulo(single, other.number)
+        if other.single is None or other.single.key not in _INFINITIES or not value.terms:
+            continue
+        opposite = function(*_INFINITIES[other.single.key])
+        parts = _operands(MAXIMUM, value)
+        if len(parts) == 2 and parts[0] is -parts[1] and other.single.key[1] == "inf":
+            # a magnitude is infinite where the number is one of both infinities
+            return comparison(EQUAL, dtype, parts[0], other) + comparison(
+                EQUAL, dtype, parts[0], opposite
+            )
+        if value.terms[first_term(value)] < 0 and not value.is_special:
+            return comparison(EQUAL, dtype, -value, opposite)
+    return None
+
+
+_INFINITIES: Final[dict[tuple[Hashable, ...], tuple[str, str]]] = {
+    (SPECIAL, "inf"): (SPECIAL, "-inf"),
+    (SPECIAL, "-inf"): (SPECIAL, "inf"),
+}
+
+
+def _equality_modulo(single: Factor, number_: Number) -> Element | None:
+    """Whether an integer of a type plus a number, which wraps around, is a number.
+
+    There is one integer of this type for which it is.
+    """
+    dtype, value = single.key[1], _argument(single)
+    shift = value.terms.get(_UNIT, 0)
+    base = value - number(shift)
+    source = None if base.single is None else base.single.key
+    is_input = source is not None and source[0] == "input" and source[2] == dtype
+    if not is_input or not isinstance(dtype, int) or not isinstance(number_, int):
+        return None
+    low, high = limits_of(dtype)
+    if not isinstance(shift, int) or not low <= number_ <= high:
+        return None
+    wanted = (number_ - shift - low) % (high - low + 1) + low
+    return comparison(EQUAL, dtype, base, number(wanted))
+
+
+_UNIT: Final[Term] = ((), ())
 
 
 def _comparison_of_indices(kind: str, first: Dim, second: Dim) -> Element:
@@ -318,8 +352,8 @@ def _limited(value: Element) -> tuple[str, list[Element]] | None:
     """The operands of a multiple of a maximum or a minimum, times this multiple."""
     if len(value.terms) != 1:
         return None
-    (((bounds, powers), scale),) = value.terms.items()
-    if bounds or len(powers) != 1 or powers[0][1] != 1 or scale < 0:
+    (((sums, powers), scale),) = value.terms.items()
+    if sums or len(powers) != 1 or powers[0][1] != 1 or scale < 0:
         return None
     base = powers[0][0]
     if base.key[0] not in EXTREMES:
@@ -361,13 +395,7 @@ def odd(kind: str, value: Element) -> Element:
     return -function(kind, args=[-value]) if is_negative else function(kind, args=[value])
 
 
-def _applied_constant(key: tuple[Hashable, ...], args: list[Any]) -> Element:
-    assert isinstance(key[1], Stored)
-    return constant(key[1], args)
-
-
 LAWS[SIZE] = lambda _key, args: of_dim(args[0])
-LAWS[CONSTANT] = _applied_constant
 LAWS[WITHIN] = lambda _key, args: within(args[0])
 LAWS[ROOT] = lambda _key, args: root(args[0])
 LAWS[EXP] = lambda _key, args: exponential(args[0])

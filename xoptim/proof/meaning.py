@@ -15,7 +15,7 @@ from onnx import TensorProto, inliner
 
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.attributes import encode_attribute
-from xoptim.facts.dims import Dim, is_anonymous, named, substitute
+from xoptim.facts.dims import Dim, is_anonymous, is_nonnegative, named, substitute
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.protos import opset_versions
 from xoptim.facts.schema import attribute_defaults, schema
@@ -94,6 +94,12 @@ class Side:
             name: _input_info(name, info) for name, info in self.graph.declared_inputs.items()
         }
         shapes = [info.shape or () for info in self.inputs.values()]
+        # sizes of inputs that are formulas of other sizes, and may be negative for some of these
+        self.formulas = [
+            size
+            for size in dict.fromkeys(size for shape in shapes for size in shape)
+            if not isinstance(size, int) and not is_nonnegative(size)
+        ]
         # whether a size of an input is 0
         self.has_zeros = any(0 in shape for shape in shapes)
         # the names of sizes that are 0 in some inputs that the model accepts

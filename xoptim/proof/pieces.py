@@ -12,11 +12,12 @@ from fractions import Fraction
 from typing import Final, NamedTuple, TypeAlias
 
 from xoptim.facts.dtypes import is_float, is_integer
-from xoptim.proof.elements import ONE, ZERO, Element, Factor, Term, of_factor, order_of_term
+from xoptim.proof.elements import ONE, ZERO, Element, Factor, Term, number, of_factor
 from xoptim.proof.indices import BOUND, PLACE, check_time
-from xoptim.proof.kinds import COMPARISONS, EQUAL, EXP, EXTREMES, LESS, MAXIMUM, ROOT, WHOLE
-from xoptim.proof.laws import extreme
+from xoptim.proof.kinds import COMPARISONS, EQUAL, EXP, EXTREMES, LESS, MAXIMUM, ROOT, ROUND, WHOLE
+from xoptim.proof.laws import comparison, extreme, floor
 from xoptim.proof.rewriting import factors_of, rewritten
+from xoptim.proof.terms import order_of_term
 
 _MAX_DEPTH: Final = 7
 _MAX_INEQUALITIES: Final = 60
@@ -90,6 +91,25 @@ def _are_equal_for_nan(left: Element, right: Element, leaf: Factor, are_equal: A
     sides = [rewritten(side, change) for side in (left, right)]
     are_nan = [is_made_of_leaf(side) for side in sides]
     return (are_nan[0] and are_nan[1]) or (not any(are_nan) and are_equal(*sides))
+
+
+def rounded_by_floors(value: Element, dtype: int) -> Element:
+    """An element of a type whose rounded numbers are written as floors, plus 1 above a half, and at
+    a half where the floor is odd.
+    """
+    half = number(Fraction(1, 2))
+
+    def change(base: Factor) -> Element | None:
+        if base.key[0] != ROUND:
+            return None
+        (content,) = _elements(base)
+        down = floor(content)
+        rest, middle = content - down, down * half
+        is_odd = comparison(LESS, dtype, floor(middle), middle)
+        above = comparison(LESS, dtype, half, rest)
+        return down + above + comparison(EQUAL, dtype, half, rest) * is_odd
+
+    return rewritten(value, change)
 
 
 class _Pieces:
@@ -219,11 +239,11 @@ _MIN_OF_EQUALITY: Final = 2
 
 def _solved(value: Element) -> tuple[Factor, Element] | None:
     """A factor of an expression that is 0, and what it is; ``None`` where none is found."""
-    for (bounds, powers), number in value.terms.items():
+    for (bounds, powers), factor in value.terms.items():
         if bounds or len(powers) != 1 or powers[0][1] != 1:
             continue
         base = powers[0][0]
-        rest = of_factor(base) - value.scaled(1 / Fraction(number))
+        rest = of_factor(base) - value.scaled(1 / Fraction(factor))
         if base not in factors_of(rest):
             return base, rest
     return None

@@ -11,7 +11,7 @@ from typing import Final, Literal
 import onnx
 
 from xoptim.facts.assumptions import USUAL, Assumptions
-from xoptim.facts.dims import Dim, is_anonymous
+from xoptim.facts.dims import Dim, is_anonymous, substitute
 from xoptim.facts.dtypes import is_float
 from xoptim.graph.propagate import quietly
 from xoptim.proof.branches import ALL, Branch, by_index, by_sign, by_size, by_value, with_indices
@@ -32,7 +32,7 @@ from xoptim.proof.indices import (
     Unproved,
 )
 from xoptim.proof.meaning import Side
-from xoptim.proof.pieces import are_equal_in_pieces
+from xoptim.proof.pieces import are_equal_in_pieces, rounded_by_floors
 from xoptim.proof.tensors import Tensor
 
 _MAX_CASES: Final = 300
@@ -172,7 +172,9 @@ class _Reading:
     def __init__(self, before: Side, after: Side, case: Case, branch: Branch) -> None:
         self.case = case
         self.case.extents.update(branch.extents)
-        self.case.conditions = list(branch.conditions)
+        # no size is negative
+        sizes = [substitute(size, branch.sizes) for size in before.formulas]
+        self.case.conditions = [*branch.conditions, *sizes]
         self._sides = before, after
         self._sizes = branch.sizes
         self._outputs: dict[int, list[Tensor]] = {}
@@ -307,7 +309,7 @@ class _Attempt:
             first = reading.before(place)
             is_original = False
             second = reading.after(place)
-            _require_same_shape(first, second)
+            _require_same_shape(reading.case, first, second)
             if 0 in first.shape:
                 return None  # there are no elements
             if not branch.indices and first.shape:
@@ -366,8 +368,13 @@ class _Attempt:
                 self._width = max(self._width, closeness.width)
             return are_close
 
-        if not are_equal_in_pieces(left, right, are_equal, of_integers=self.is_exact):
-            raise _Differ(has_cases=not _are_unlike(left, right))
+        def are_equal_in_cases(one: Element, other: Element) -> bool:
+            return are_equal_in_pieces(one, other, are_equal, of_integers=self.is_exact)
+
+        if not are_equal_in_cases(left, right):
+            floors = [rounded_by_floors(side, dtype) for side in (left, right)]
+            if not is_rounded or floors == [left, right] or not are_equal_in_cases(*floors):
+                raise _Differ(has_cases=not _are_unlike(left, right))
         if self._dtypes:
             self.grade = "over real numbers, constants folded"
             self.premises = (*precision_of(self._dtypes).texts(self._width),)
@@ -381,11 +388,21 @@ def _are_unlike(first: Element, second: Element) -> bool:
     return pair[0].key != pair[1].key and not {pair[0].key[0], pair[1].key[0]} & LAWS.keys()
 
 
-def _require_same_shape(first: Tensor, second: Tensor) -> None:
+def _require_same_shape(case: Case, first: Tensor, second: Tensor) -> None:
     if first.dtype != second.dtype:
         raise Unproved("the element types differ")
-    if first.shape != second.shape:
+    pairs = zip(first.shape, second.shape, strict=False)
+    if first.rank != second.rank or not all(_are_same(case, *pair) for pair in pairs):
         texts = (f"[{', '.join(map(str, x.shape))}]" for x in (first, second))
         reason = f"the shapes differ: {' and '.join(texts)}"[:200]
         is_open = any(is_anonymous(size) for size in (*first.shape, *second.shape))
         raise Unproved(reason) if is_open else _Differ(reason)
+
+
+def _are_same(case: Case, one: Dim, other: Dim) -> bool:
+    """Whether two sizes are equal under the conditions of a case."""
+    return one == other or bool(
+        case.conditions
+        and case.is_at_least_zero(one - other)
+        and case.is_at_least_zero(other - one)
+    )

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from xoptim.facts.dims import Bounds, bounds
-from xoptim.facts.dtypes import bits, is_integer, is_signed_integer
+from xoptim.facts.dims import bounds
+from xoptim.facts.dtypes import is_integer
 from xoptim.proof.elements import Element, Factor, Number, Term
-from xoptim.proof.kinds import CONSTANT, EXTREMES, MAXIMUM, Stored
+from xoptim.proof.kinds import CONSTANT, EXTREMES, MAXIMUM, Stored, limits_of
 from xoptim.proof.laws import dim_of
 
-_NO_LIMITS: Final[Bounds] = (None, None)
+Range: TypeAlias = tuple[Number | None, Number | None]
+_NO_LIMITS: Final[Range] = (None, None)
 
 
-def limits_of(dtype: int) -> tuple[int, int]:
-    """The least and the greatest integer of a type."""
-    count = bits(dtype)
-    if is_signed_integer(dtype):
-        return -(1 << count - 1), (1 << count - 1) - 1
-    return 0, (1 << count) - 1
-
-
-def range_of(value: Element) -> Bounds:
-    """Limits of an element that is an integer; no limits for any other element."""
+def range_of(value: Element) -> Range:
+    """Limits of an element that is made of integers with limits; no limits for any other one."""
     dim = dim_of(value)
     if dim is not None:
         return bounds(dim)
-    low = high = 0
+    low: Number = 0
+    high: Number = 0
     for term, number in value.terms.items():
         limits = _range_of_term(term, number)
         if limits is None:
@@ -37,10 +31,8 @@ def range_of(value: Element) -> Bounds:
     return low, high
 
 
-def _range_of_term(term: Term, number: Number) -> tuple[int, int] | None:
+def _range_of_term(term: Term, number: Number) -> tuple[Number, Number] | None:
     sums, powers = term
-    if not isinstance(number, int):
-        return None
     low = high = number
     for base, power in powers:
         least, greatest = _range_of_factor(base)
@@ -57,7 +49,7 @@ def _range_of_term(term: Term, number: Number) -> tuple[int, int] | None:
     return low, high
 
 
-def _range_of_factor(base: Factor) -> Bounds:
+def _range_of_factor(base: Factor) -> Range:
     if base.is_boolean:
         return 0, 1
     kind = base.key[0]
@@ -70,7 +62,7 @@ def _range_of_factor(base: Factor) -> Bounds:
     return _range_of_extreme(base) if kind in EXTREMES else _NO_LIMITS
 
 
-def _range_of_extreme(base: Factor) -> Bounds:
+def _range_of_extreme(base: Factor) -> Range:
     """The limits of a maximum or a minimum."""
     ranges = [range_of(arg) for arg in base.args if isinstance(arg, Element)]
     lows = [low for low, _ in ranges if low is not None]

@@ -13,6 +13,7 @@ import numpy as np
 from xoptim.facts.dims import Dim, SymbolicDim, is_never_one, product
 from xoptim.facts.shapes import Shape
 from xoptim.facts.symbolic import single_atom
+from xoptim.proof.constants import constant
 from xoptim.proof.elements import ONE, ZERO, Element, function, of_dim
 from xoptim.proof.indices import (
     BOUND,
@@ -28,13 +29,15 @@ from xoptim.proof.indices import (
     symbols_of,
 )
 from xoptim.proof.kinds import Stored
-from xoptim.proof.laws import constant, within
+from xoptim.proof.laws import within
 
 Indices: TypeAlias = tuple[Dim, ...]
 Read: TypeAlias = Callable[[Indices], Element]
 
 _MAX_UNROLLED: Final = 8
 """Maximal number of terms of a sum that is written term by term."""
+_SHORT: Final = ("int4", "uint4", "int2", "uint2")
+"""Integers that numpy has no types for."""
 _MAX_GROUPED: Final = 1 << 22
 """Maximal number of elements of a constant whose repeated axes are searched."""
 
@@ -104,7 +107,7 @@ class StoredReader:
     """
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        self._array = array
+        self._array = array.astype(np.int64) if array.dtype.name in _SHORT else array
 
     def tensor(self, dtype: int, *, keeps_zeros: bool) -> Tensor:
         """The tensor of the constant; ``keeps_zeros``: a negative zero is not the number 0."""

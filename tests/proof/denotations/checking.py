@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,7 @@ def _cast(key: tuple[Any, ...], args: list[float]) -> float:
 _FUNCTIONS: Mapping[str, Callable[[tuple[Any, ...], list[float]], float]] = {
     "wrapped": _wrapped,
     "cast": _cast,
+    "quotient": lambda _, args: float(math.trunc(Fraction(int(args[0]), int(args[1])))),
     "maximum": lambda _, args: max(args),
     "minimum": lambda _, args: min(args),
     "less": lambda _, args: float(args[0] < args[1]),

@@ -13,7 +13,7 @@ from xoptim.proof.calls import Call, denotes, is_arithmetic, pointwise_function,
 from xoptim.proof.denotations.movement import number_of
 from xoptim.proof.elements import ONE, ZERO, Element, Factor, function, inverse, of_dim
 from xoptim.proof.indices import Case, Unproved
-from xoptim.proof.kinds import AT_MOST, LESS, MASKED, MAXIMUM, MINIMUM, SPECIAL, WITHIN
+from xoptim.proof.kinds import AT_MOST, LESS, MASKED, MAXIMUM, MINIMUM, QUOTIENT, SPECIAL, WITHIN
 from xoptim.proof.laws import comparison, exponential, extreme, power_of, root
 from xoptim.proof.rewriting import rewritten
 from xoptim.proof.tensors import Tensor, elementwise
@@ -99,8 +99,16 @@ def multiply(call: Call) -> Tensor | None:
 
 @denotes("Div")
 def divide(call: Call) -> Tensor | None:
-    """The quotient of real numbers."""
-    return of_reals(call, lambda a, b: a * inverse(b))
+    """The quotient of real numbers, or of integers, which is rounded to 0."""
+    dtype = call.dtype()
+    if is_float(dtype):
+        return of_reals(call, lambda a, b: a * inverse(b))
+    return of_numbers(call, lambda a, b: quotient(dtype, a, b))
+
+
+def quotient(dtype: int, dividend: Element, divisor: Element) -> Element:
+    """The quotient of integers in the range of their type, rounded to 0."""
+    return dividend if divisor is ONE else function(QUOTIENT, dtype, args=[dividend, divisor])
 
 
 @denotes("Neg")

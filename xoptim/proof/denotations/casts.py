@@ -8,11 +8,12 @@ from typing import Final
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.dtypes import LOSSLESS, is_float, numpy_dtype
-from xoptim.proof.calls import Call, denotes, is_truth, settled
+from xoptim.facts.dtypes import LOSSLESS, bits, is_float, numpy_dtype
+from xoptim.proof.calls import RING_TYPES, Call, denotes, is_truth, settled, wrapped
+from xoptim.proof.constants import of_number
 from xoptim.proof.elements import ONE, ZERO, Element, Factor, function
 from xoptim.proof.kinds import CONSTANT, EQUAL, SIZE, WITHIN
-from xoptim.proof.laws import comparison, of_number
+from xoptim.proof.laws import comparison
 from xoptim.proof.ranges import range_of
 from xoptim.proof.tensors import Tensor
 
@@ -27,6 +28,9 @@ def cast(call: Call) -> Tensor:
     saturates = call.attribute("saturate", 1)
     rounding = call.attribute("round_mode", "up")
     is_plain = TensorProto.STRING not in (source, target)
+    if {source, target} <= RING_TYPES and bits(target) <= bits(source):
+        # higher bits are dropped, and those of sums and products in the old type do not matter
+        return x.mapped(lambda element: wrapped(element, target), target)
 
     def compute(element: Element) -> Element:
         value = settled(element, source)

@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Final
 
+import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import bits, is_float, is_signed_integer
 from xoptim.operators.activations import PARAMETERS
-from xoptim.proof.calls import Call, denotes, settled
-from xoptim.proof.denotations.arithmetic import of_numbers, of_reals
+from xoptim.proof.calls import Call, denotes, settled, settled_tensor
+from xoptim.proof.denotations.arithmetic import of_numbers, of_reals, quotient
 from xoptim.proof.denotations.movement import number_of
-from xoptim.proof.elements import ONE, ZERO, Element, inverse
-from xoptim.proof.kinds import EQUAL, ERF, LESS, MAXIMUM, MINIMUM, TANH
+from xoptim.proof.elements import ONE, ZERO, Element, function, inverse
+from xoptim.proof.kinds import EQUAL, ERF, LESS, MAXIMUM, MINIMUM, SPECIAL, TANH
 from xoptim.proof.laws import comparison, exponential, extreme, floor, logarithm, odd, rounded
-from xoptim.proof.tensors import Tensor, elementwise
+from xoptim.proof.tensors import Tensor, elementwise, stored_tensor
 
 _HALF: Final = Fraction(1, 2)
 
@@ -37,14 +38,14 @@ def absolute(call: Call) -> Tensor | None:
 
 @denotes("Sign")
 def sign(call: Call) -> Tensor | None:
-    """1 for a positive real number, -1 for a negative one, the number itself for 0."""
+    """1 for a positive number, -1 for a negative one, the number itself for 0."""
     dtype = call.dtype()
 
     def compute(a: Element) -> Element:
         above, below = comparison(LESS, dtype, ZERO, a), comparison(LESS, dtype, a, ZERO)
         return a + above * (ONE - a) - below * (ONE + a)
 
-    return of_reals(call, compute)
+    return of_numbers(call, compute)
 
 
 @denotes("Log")
@@ -90,9 +91,58 @@ def is_nan(call: Call) -> Tensor:
     return call.operand(0).mapped(lambda a: ONE - comparison(EQUAL, dtype, a, a), TensorProto.BOOL)
 
 
+@denotes("IsInf")
+def is_infinite(call: Call) -> Tensor:
+    """1 for an infinity of one of the signs that are asked for."""
+    dtype = call.operand(0).dtype
+    names = [
+        name
+        for name, attribute in (("inf", "detect_positive"), ("-inf", "detect_negative"))
+        if call.attribute(attribute, 1)
+    ]
+
+    def compute(a: Element) -> Element:
+        parts = [comparison(EQUAL, dtype, a, function(SPECIAL, name)) for name in names]
+        return sum(parts[1:], parts[0]) if parts else ZERO
+
+    return call.operand(0).mapped(compute, TensorProto.BOOL)
+
+
+@denotes("Mod")
+def modulo(call: Call) -> Tensor | None:
+    """The remainder of a division that rounds to 0, with the sign of the dividend; without
+    ``fmod``, with that of the divisor.
+    """
+    dtype, is_like_dividend = call.dtype(), call.attribute("fmod", 0)
+    if is_float(dtype) and not is_like_dividend:
+        return None
+
+    def of_integers(a: Element, b: Element) -> Element:
+        result = a - b * quotient(dtype, a, b)
+        if is_like_dividend:
+            return result
+        rest = settled(result, dtype)
+        is_below = comparison(LESS, dtype, b, ZERO)
+        is_other = is_below * comparison(LESS, dtype, ZERO, rest)
+        return result + b * (is_other + (ONE - is_below) * comparison(LESS, dtype, rest, ZERO))
+
+    def of_real_numbers(a: Element, b: Element) -> Element:
+        ratio = a * inverse(b)
+        down, up = floor(ratio), -floor(-ratio)
+        return a - b * (down + comparison(LESS, dtype, ratio, ZERO) * (up - down))
+
+    if is_float(dtype):
+        return of_reals(call, of_real_numbers)
+    return of_numbers(call, of_integers)
+
+
 @denotes("BitShift")
 def bit_shift(call: Call) -> Tensor | None:
-    """The product with a power of 2, for a constant number of bits to the left."""
+    """The product with a power of 2, for a constant number of bits to the left; to the right, the
+    quotient.
+    """
+    if call.attribute("direction") == "RIGHT":
+        return _shifted_right(call)
     counts = call.ints(1)
     if counts is None or len(set(counts)) != 1 or call.attribute("direction") != "LEFT":
         return None
@@ -101,6 +151,15 @@ def bit_shift(call: Call) -> Tensor | None:
         return None
     pair = [call.operand(0), call.operand(1)]
     return elementwise(lambda a, _: a.scaled(1 << count), pair, call.shape(), call.dtype())
+
+
+def _shifted_right(call: Call) -> Tensor | None:
+    counts, dtype = call.array(1), call.dtype()
+    if counts is None or not counts.size or int(counts.max()) >= bits(dtype):
+        return None
+    powers = stored_tensor(1 << counts.astype(np.uint64), dtype, keeps_zeros=False)
+    operands = [settled_tensor(call.operand(0)), powers]
+    return elementwise(lambda a, b: quotient(dtype, a, b), operands, call.shape(), dtype)
 
 
 @denotes("Equal")

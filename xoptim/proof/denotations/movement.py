@@ -14,6 +14,7 @@ from xoptim.facts.dtypes import numpy_dtype
 from xoptim.proof.calls import Call, axis_within, denotes, settled
 from xoptim.proof.elements import Element, function, number, of_dim
 from xoptim.proof.indices import Impossible, Unproved, linear_parts, read_index, symbols_of
+from xoptim.proof.kinds import POSITION
 from xoptim.proof.laws import dim_of
 from xoptim.proof.tensors import (
     Indices,
@@ -61,12 +62,32 @@ def reshape(call: Call) -> Tensor:
         if is_copied and source[place : place + 1] != (size,):
             raise Unproved("a Reshape that copies no size")
         is_open = wanted == -1 or is_copied
-        # An expression that may be -1 or 0 has another meaning there.
-        if not is_open and (wanted != size or not call.case.is_at_least_zero(wanted - 1)):
+        if not is_open and (wanted != size or not _is_read_as_size(call, target, shape, place)):
             raise Unproved("a Reshape to sizes that may not fit")
     if -1 in target and 0 in shape:
         _require_solvable(call, target, shape)
     return reshaped(call.case, call.operand(0), shape)
+
+
+def _is_read_as_size(call: Call, target: Sequence[Dim], shape: Sequence[Dim], place: int) -> bool:
+    """Whether a size that a Reshape asks for is not -1, and not a 0 that stands for another size.
+
+    Raises `Impossible` where it is such a 0, and the numbers of elements differ.
+    """
+    size, source = shape[place], call.operand(0).shape
+    if call.case.is_at_least_zero(size - 1):
+        return True
+    if not call.case.is_at_least_zero(size):
+        return False
+    if call.attribute("allowzero", 0) or source[place : place + 1] == (size,):
+        return True
+    if call.case.decide(size - 1):
+        return True
+    copied = source[place] if place < len(source) else 0
+    others = [*shape[:place], *shape[place + 1 :], copied]
+    if -1 in target or not all(call.case.is_at_least_zero(other - 1) for other in others):
+        return False
+    raise Impossible  # of no elements, some are made
 
 
 def _require_solvable(call: Call, target: Sequence[Dim], shape: Sequence[Dim]) -> None:
@@ -255,7 +276,9 @@ def _limited(call: Call, index: Dim, size: Dim, low: Dim, high: Dim) -> Dim:
         index = index + size
     if not case.decide(index - low):
         return low
-    return high if case.decide(index - high) else index
+    if case.is_at_least_zero(index - high):
+        return high
+    return high if case.decide(index - high - 1) else index
 
 
 @denotes("Gather")
@@ -316,7 +339,7 @@ def at_index(call: Call, value: Element, size: Dim, at: _Read, dtype: int = 0) -
     if index is not None:
         return choose(call.case, index, lambda: at(index), lambda: at(index + size))
     # Negative indices count from the end.
-    position = function("position", args=[element, size])
+    position = function(POSITION, args=[element, size])
     return at(read_index(position, size))
 
 

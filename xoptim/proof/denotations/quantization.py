@@ -21,9 +21,9 @@ from xoptim.proof.denotations.sums import collected, multiplied
 from xoptim.proof.denotations.windows import convolved
 from xoptim.proof.elements import ZERO, Element, inverse, number
 from xoptim.proof.indices import Case, Unproved
-from xoptim.proof.kinds import EQUAL, LESS, MAXIMUM, MINIMUM
+from xoptim.proof.kinds import EQUAL, LESS, MAXIMUM, MINIMUM, limits_of
 from xoptim.proof.laws import comparison, extreme, rounded
-from xoptim.proof.ranges import limits_of, range_of
+from xoptim.proof.ranges import range_of
 from xoptim.proof.tensors import Indices, Tensor, elementwise, require_equal, stored_tensor
 
 _INT32: Final = TensorProto.INT32

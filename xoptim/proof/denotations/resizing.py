@@ -3,26 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
+from onnx import TensorProto
+
 from xoptim.facts.dims import Dim, exact_quotient
-from xoptim.proof.calls import Call, axis_within, denotes
+from xoptim.proof.calls import Call, as_whole, axis_within, denotes
 from xoptim.proof.elements import Element
-from xoptim.proof.tensors import Indices, Tensor
+from xoptim.proof.tensors import Indices, Tensor, integer_tensor
 
 _REPEATING: Final = frozenset(
     (
         ("half_pixel", "round_prefer_floor"),
         ("half_pixel", "round_prefer_ceil"),
+        ("pytorch_half_pixel", "round_prefer_floor"),
+        ("pytorch_half_pixel", "round_prefer_ceil"),
         ("asymmetric", "floor"),
     )
 )
 """Coordinates and rounding with which pixel ``i`` is pixel ``i // factor`` of the operand."""
+_AXES_SINCE: Final = 18
+"""Operator set since which Resize may work along some axes only."""
 
 
 @denotes("Resize")
-def resize(call: Call) -> Tensor | None:
-    """The nearest pixels, for whole factors; any interpolation for factors of 1."""
+def resize(call: Call) -> Tensor | list[Tensor] | None:
+    """The nearest pixels, for whole factors; any interpolation for factors of 1.
+
+    Otherwise it is a function without laws of the sizes along all axes.
+    """
+    repeated = _repeated_pixels(call)
+    return _by_all_sizes(call) if repeated is None else repeated
+
+
+def _by_all_sizes(call: Call) -> list[Tensor] | None:
+    """The result as a function of the sizes along all axes, where the sizes of some are known."""
+    x, sizes = call.operand(0), call.dims(3) if call.has(3) else None
+    axes = [axis_within(axis, x.rank) for axis in call.attribute("axes") or range(x.rank)]
+    policy = call.attribute("keep_aspect_ratio_policy", "stretch")
+    crops = call.attribute("coordinate_transformation_mode", "") == "tf_crop_and_resize"
+    is_plain = call.opset >= _AXES_SINCE and policy == "stretch" and not crops
+    if not is_plain or sizes is None or len(sizes) != len(axes) or len({*axes}) < len(axes):
+        return None
+    of_axes: list[Dim] = [*x.shape]
+    for axis, size in zip(axes, sizes, strict=True):
+        of_axes[axis] = size
+    target = integer_tensor(of_axes, (x.rank,), TensorProto.INT64)
+    return as_whole(replace(call, operands=[x, None, None, target]), ("axes",))
+
+
+def _repeated_pixels(call: Call) -> Tensor | None:
     x = call.operand(0)
     names = ("antialias", "exclude_outside")
     is_special = any(call.attribute(name, 0) for name in names)

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.dims import Dim
+from xoptim.facts.dims import Dim, product
 from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.proof.calls import Call, axis_within, denotes, is_arithmetic, settled
 from xoptim.proof.denotations.movement import at_index, at_numbers
@@ -22,6 +22,7 @@ from xoptim.proof.tensors import (
     Tensor,
     choose,
     require_equal,
+    reshaped,
     stored_tensor,
     total,
     where_inside,
@@ -86,8 +87,10 @@ def array_feature_extractor(call: Call) -> Tensor | None:
 def compress(call: Call) -> Tensor | None:
     """The elements along an axis whose constant condition is true."""
     x, condition, axis = call.operand(0), call.array(1), call.attribute("axis")
-    if condition is None or axis is None:
+    if condition is None:
         return None
+    if axis is None:  # the elements of all axes in their order
+        x, axis = reshaped(call.case, x, (product(x.shape),)), 0
     place = axis_within(axis, x.rank)
     size = x.shape[place]
     if not isinstance(size, int) or condition.size > size:
@@ -205,9 +208,12 @@ def scatter_nd(call: Call) -> Tensor | None:
 def scatter_elements(call: Call) -> Tensor | None:
     """A tensor, with elements replaced along an axis at constant indices."""
     x, updates, array = call.operand(0), call.operand(2), _constant_indices(call)
+    axis = axis_within(call.attribute("axis", 0), x.rank)
+    replaces = call.attribute("reduction", "none") == "none"
+    if replaces and x.shape[axis] == 1 and call.operand(1).shape == updates.shape == x.shape:
+        return updates  # there is one index along the axis
     if array is None or array.ndim != x.rank:
         return None
-    axis = axis_within(call.attribute("axis", 0), x.rank)
     targets: list[tuple[tuple[int, ...], list[Dim]]] = []
     for place in np.ndindex(array.shape):
         target: list[Dim] = [_from_start(call, n, x.shape[k]) for k, n in enumerate(place)]

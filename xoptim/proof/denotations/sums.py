@@ -15,8 +15,8 @@ from xoptim.proof.calls import Call, axis_within, denotes, is_arithmetic
 from xoptim.proof.denotations.movement import number_of, permuted
 from xoptim.proof.elements import Element, function, inverse, of_dim
 from xoptim.proof.indices import Case, Unproved
-from xoptim.proof.kinds import EQUAL, MASKED
-from xoptim.proof.laws import comparison, exponential, logarithm, root
+from xoptim.proof.kinds import MASKED
+from xoptim.proof.laws import exponential, logarithm, root
 from xoptim.proof.tensors import (
     Indices,
     Tensor,
@@ -275,27 +275,6 @@ def reduce(call: Call) -> Tensor | None:
     if name == "ReduceLogSumExp":
         return result.mapped(logarithm)
     return result
-
-
-@denotes("LpNormalization")
-def lp_normalization(call: Call) -> Tensor | None:
-    """Elements, divided by the root of the sum of their squares along an axis; 0 where it is 0."""
-    x = call.operand(0)
-    if not is_covered(call, 0) or call.attribute("p", 2) != 2:
-        return None
-    axis = axis_within(call.attribute("axis", -1), x.rank)
-    sums = summed_over(call.case, x, [axis], keeps=True, change=lambda e: e * e)
-
-    def compute(a: Element, square: Element) -> Element:
-        norm = root(square)
-        is_zero = comparison(EQUAL, x.dtype, norm, _ZERO)
-        quotient = a * inverse(norm)
-        return quotient - is_zero * quotient
-
-    return elementwise(compute, [x, sums], x.shape, x.dtype)
-
-
-_ZERO: Final = of_dim(0)
 
 
 @denotes("ReduceMax", "ReduceMin", "ReduceProd")

@@ -12,14 +12,14 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim
 from xoptim.facts.dtypes import is_float
 from xoptim.proof.calls import Call, axis_within, denotes
+from xoptim.proof.constants import constant
 from xoptim.proof.denotations.movement import at_index, number_of
 from xoptim.proof.denotations.quantization import unpacked
 from xoptim.proof.denotations.sums import is_covered, multiplied, normalized, real
-from xoptim.proof.elements import ZERO, Element, number
+from xoptim.proof.elements import ZERO, Element
 from xoptim.proof.indices import Impossible, Unproved
 from xoptim.proof.kinds import Stored
-from xoptim.proof.laws import constant
-from xoptim.proof.tensors import Indices, Tensor, elementwise, require_equal, stored_tensor
+from xoptim.proof.tensors import Indices, Tensor, choose, elementwise, require_equal, stored_tensor
 
 _ORT: Final = "com.microsoft"
 
@@ -89,23 +89,24 @@ def gather_block_quantized(call: Call) -> Tensor | None:
     is_packed = table.dtype == TensorProto.UINT8
     if not is_packed and (table.dtype not in _SHORT or bits != 4):
         return None
-    middle = number(1 << bits - 1) if is_packed else ZERO
+    zeros = call.operand(3) if call.has(3) else None
     if is_packed:
-        stored = _unpacked_operand(call, 0, bits)
-        if stored is None:
+        middle = 0 if call.has(3) else 1 << bits - 1
+        unpacked_table = _unpacked_operand(call, 0, bits, middle)
+        zeros = _unpacked_operand(call, 3, bits) if call.has(3) else None
+        if unpacked_table is None or (call.has(3) and zeros is None):
             return None
-        table = stored
+        table = unpacked_table
     axis = axis_within(call.attribute("gather_axis", 0), table.rank)
     along = axis_within(call.attribute("quantize_axis", 1), table.rank)
-    zeros: Tensor | None = None
-    if call.has(3):
-        zeros = _unpacked_operand(call, 3, bits) if is_packed else call.operand(3)
-        if zeros is None:
-            return None
+    if is_packed and along != table.rank - 1:
+        return None
     for x in (scales, *([] if zeros is None else [zeros])):
         for place, size in enumerate(table.shape):
             wanted = -(-size // block) if place == along else size
-            require_equal(x.shape[place], wanted, or_one=False)
+            is_padded = x is zeros and is_packed and place == along
+            if not is_padded:  # the last byte may have more numbers than there are blocks
+                require_equal(x.shape[place], wanted, or_one=False)
     size, rank = table.shape[axis], ids.rank
 
     def read(indices: Indices) -> Element:
@@ -113,7 +114,7 @@ def gather_block_quantized(call: Call) -> Tensor | None:
             place = [*indices[:axis], index, *indices[axis + rank :]]
             quotient, _ = call.case.divided(place[along], block)
             of_block = [*place[:along], quotient, *place[along + 1 :]]
-            zero = middle if zeros is None else zeros.at(of_block)
+            zero = ZERO if zeros is None else zeros.at(of_block)
             return (table.at(place) - zero) * real(scales.at(of_block))
 
         return at_index(call, ids.at(indices[axis : axis + rank]), size, at, ids.dtype)
@@ -125,12 +126,12 @@ def gather_block_quantized(call: Call) -> Tensor | None:
 _SHORT: Final = (TensorProto.INT4, TensorProto.UINT4)
 
 
-def _unpacked_operand(call: Call, place: int, bits: int) -> Tensor | None:
-    """The integers in the bytes of a constant; ``None`` for one that is not stored."""
+def _unpacked_operand(call: Call, place: int, bits: int, middle: int = 0) -> Tensor | None:
+    """The integers in the bytes of a constant, less ``middle``; ``None`` where it is not stored."""
     array = call.array(place)
     if array is None or array.dtype != np.uint8 or bits not in (4, 8) or not array.ndim:
         return None
-    return stored_tensor(unpacked(array, bits), TensorProto.INT64, keeps_zeros=False)
+    return stored_tensor(unpacked(array, bits) - middle, TensorProto.INT64, keeps_zeros=False)
 
 
 @denotes("MRotaryEmbedding", domain=_ORT)
@@ -169,13 +170,15 @@ def multimodal_rotary_embedding(call: Call) -> Tensor | None:
 
     def read(indices: Indices) -> Element:
         batch, head, token, feature = indices
-        part, column = call.case.divided(feature, half)
+        _, column = call.case.divided(feature, half)
         first, second = (real(x.at([batch, head, token, column + shift])) for shift in (0, half))
         c, s = (row_of(table, batch, token, column) for table in (cos, sin))
-        is_second = number(part) if isinstance(part, int) else None
-        if is_second is None:
-            raise Unproved("a feature of either half")
-        return first * s + second * c if part else first * c - second * s
+        return choose(
+            call.case,
+            half - 1 - feature,
+            lambda: first * c - second * s,
+            lambda: first * s + second * c,
+        )
 
     return Tensor(x.shape, x.dtype, read)
 

@@ -68,7 +68,10 @@ def window_of(call: Call, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> Window
     if auto == "VALID":
         pads = [0] * 2 * count
     elif auto != "NOTSET":
-        if not all(isinstance(size, int) for size in (*sizes, *kernel)):
+        is_known = all(isinstance(size, int) for size in (*sizes, *kernel))
+        if not is_known and not (
+            all(isinstance(size, int) for size in kernel) and {*strides} == {1}
+        ):
             return None
         needs = [
             _total_pad(*values) for values in zip(sizes, kernel, strides, dilations, strict=True)
@@ -82,8 +85,10 @@ def window_of(call: Call, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> Window
 
 def _total_pad(size: Dim, kernel: Dim, stride: int, dilation: int) -> int:
     """The pads along an axis with which a result has ``ceil(size / stride)`` elements."""
-    assert isinstance(size, int)
     assert isinstance(kernel, int)
+    if stride == 1:
+        return (kernel - 1) * dilation
+    assert isinstance(size, int)
     count = ceil_div(size, stride)
     assert isinstance(count, int)
     return max((count - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)

@@ -1,0 +1,120 @@
+"""Elements of constants: numbers, and elements of the parts of arrays that indices reach."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from xoptim.facts.dims import Dim, bounds
+from xoptim.facts.symbolic import SymbolicDim, of_atom
+from xoptim.proof.elements import LAWS, Element, Factor, function, number
+from xoptim.proof.indices import ElementName
+from xoptim.proof.kinds import CONSTANT, POSITION, SPECIAL, Stored
+
+_MAX_COMPOSED: Final = 1 << 22
+"""Maximal number of elements of a constant that is made of two others."""
+
+
+def constant(stored: Stored, indices: Sequence[Dim]) -> Element:
+    """An element of an integer or floating-point constant.
+
+    It is one of the part of the array that the indices reach, so equal parts of two arrays are
+    equal.
+    """
+    array = stored.array
+    places: list[int | slice | None] = []
+    rest: list[Dim] = []
+    for axis, index in enumerate(indices):
+        if isinstance(index, int):
+            places.append(index)
+            continue
+        taken = _taken(array, axis, index)
+        places.append(slice(None))
+        if taken is None:
+            rest.append(index)
+        else:
+            array = taken[0]
+            rest.append(taken[1])
+    if not rest:
+        return of_number(array[tuple(places)])
+    if len(rest) < len(places) or array is not stored.array:
+        stored = Stored(array[tuple(places)])
+    for axis, index in enumerate(rest):
+        read = _read_from_constant(index)
+        composed = None if read is None else _composed(stored, rest, axis, read)
+        if composed is not None:
+            return composed
+    return function(CONSTANT, stored, args=rest)
+
+
+def _taken(array: np.ndarray[Any, Any], axis: int, index: SymbolicDim) -> tuple[Any, Dim] | None:
+    """The part of an array that an index reaches along an axis, and the index in this part.
+
+    ``None`` where that is the whole array, or is not known.
+    """
+    size = array.shape[axis]
+    if len(index.terms) == 1 and not index.terms[0][0][0][0].args:
+        ((monomial, step),) = index.terms
+        (atom, power), *more = monomial
+        low, high = atom.low, atom.high
+        if power > 1 or more or low is None or high is None or high - low >= size:
+            return None
+        numbers = [index.constant + step * k for k in range(low, high + 1)]
+        is_inside = min(numbers) >= 0 and max(numbers) < size
+        if not is_inside or numbers == [*range(size)]:
+            return None
+        return array.take(numbers, axis), of_atom(atom) - low
+    low, high = bounds(index)
+    if low is None or high is None or low < 0 or high >= size or (low == 0 and high == size - 1):
+        return None
+    return array.take(range(low, high + 1), axis), index - low
+
+
+def _read_from_constant(index: Dim) -> Factor | None:
+    """The element of a constant that an index is, ``None`` for another index."""
+    name = None if isinstance(index, int) or not index.is_symbol else next(iter(index.symbols))
+    content = name.content if isinstance(name, ElementName) else None
+    position = content.single if isinstance(content, Element) else None
+    if position is None or position.key != (POSITION,):
+        return None
+    value = position.args[0]
+    base = value.single if isinstance(value, Element) else None
+    return base if base is not None and base.key[0] == CONSTANT else None
+
+
+def _composed(stored: Stored, indices: Sequence[Dim], axis: int, read: Factor) -> Element | None:
+    """An element of a constant at an index that is an element of another constant, as an element of
+    one constant; ``None`` where that one would be large.
+    """
+    array, places = stored.array, read.key[1]
+    assert isinstance(places, Stored)
+    size = array.shape[axis]
+    numbers = places.array
+    is_valid = places.is_whole and bool(((numbers >= -size) & (numbers < size)).all())
+    if not is_valid or numbers.size * array.size > _MAX_COMPOSED * size:
+        return None
+    taken = np.take(array, np.where(numbers < 0, numbers + size, numbers), axis)
+    inner = [arg for arg in read.args if not isinstance(arg, Element)]
+    return constant(Stored(taken), [*indices[:axis], *inner, *indices[axis + 1 :]])
+
+
+def of_number(value: Any) -> Element:
+    """A number of numpy as an element; a negative zero is the number 0."""
+    if value.dtype.kind in "iub":
+        return number(int(value))
+    wide = float(value)
+    if not np.isfinite(wide):
+        return function(SPECIAL, str(wide))
+    ratio = Fraction(wide)
+    return number(int(ratio) if ratio.denominator == 1 else ratio)
+
+
+def _applied_constant(key: tuple[Hashable, ...], args: list[Any]) -> Element:
+    assert isinstance(key[1], Stored)
+    return constant(key[1], args)
+
+
+LAWS[CONSTANT] = _applied_constant
