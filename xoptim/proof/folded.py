@@ -312,32 +312,45 @@ def _sum(parts: list[_Coefficient], grid: _Grid) -> tuple[Array, Array]:
         ones = (1,) * len(inner)
         wide = {name: array.reshape(array.shape + ones) for name, array in grid.items()}
         product, size = _product(part.powers, float(part.number), {**wide, **inner})
-        shape = np.broadcast_shapes(product.shape, *(array.shape for array in inner.values()))
-        axes = tuple(range(-len(inner), 0))
-        total = total + np.broadcast_to(product, shape).sum(axes)
-        magnitude = magnitude + np.broadcast_to(size, shape).sum(axes)
-    return total, magnitude
+        if inner:
+            shape = np.broadcast_shapes(product.shape, *(array.shape for array in inner.values()))
+            axes = tuple(range(-len(inner), 0))
+            product, size = (np.broadcast_to(x, shape).sum(axes) for x in (product, size))
+        is_only = len(parts) == 1
+        total = product if is_only else total + product
+        magnitude = size if is_only else magnitude + size
+    return np.asarray(total), np.asarray(magnitude)
 
 
 def _product(
     powers: Iterable[tuple[Factor, int]], number: float, grid: _Grid
 ) -> tuple[Array, Array]:
-    result, magnitude = np.asarray(number), np.asarray(abs(number))
+    """A product of constants at all indices, and the magnitude that it is rounded by."""
+    result: Any = np.asarray(number)
+    magnitude: Any = np.asarray(abs(number))
+    is_plain = True  # whether the magnitude is that of the product
     with np.errstate(all="ignore"):
         for base, power in powers:
             value, size = _value(base, grid)
+            if size is None and is_plain:
+                result = result * (value if power == 1 else value ** float(power))
+                continue
+            magnitude = np.abs(result) if is_plain else magnitude
+            is_plain = False
             result = result * value ** float(power)
-            magnitude = magnitude * (size**power if power > 0 else np.abs(value) ** float(power))
-    return result, magnitude
+            sizes = np.abs(value) if size is None or power < 0 else size
+            magnitude = magnitude * sizes ** float(power)
+    return result, np.abs(result) if is_plain else magnitude
 
 
-def _value(base: Factor, grid: _Grid) -> tuple[Array, Array]:
-    """The value of a constant factor at all indices, and the magnitude that it is rounded by."""
+def _value(base: Factor, grid: _Grid) -> tuple[Array, Array | None]:
+    """The value of a constant factor at all indices, and the magnitude that it is rounded by;
+    ``None`` for that of the value.
+    """
     stored = base.key[-1]
     if isinstance(stored, Stored):
         indices = [_index(arg, grid) for arg in base.args]
-        value = _taken(stored.array, indices).astype(np.float64)
-        return value, np.abs(value)
+        return _taken(stored.array, indices).astype(np.float64), None
     (content,) = base.args
     assert isinstance(content, Element)
     value = np.zeros(())
@@ -350,8 +363,7 @@ def _value(base: Factor, grid: _Grid) -> tuple[Array, Array]:
     if base.key[0] == SUM:
         return value, size
     function = np.sqrt if base.key[0] == ROOT else np.exp
-    result = function(value)
-    return result, np.abs(result)
+    return function(value), None
 
 
 def _taken(array: Array, indices: Sequence[Array]) -> Array:
