@@ -109,6 +109,8 @@ def _of_model(path: Path, most: int) -> Iterator[Row]:
     counts = Counter[str]()
 
     def listen(application: Application) -> None:
+        if not application.matched:
+            return  # a pass over the model, which is proved by its values
         counts[application.pattern.name()] += 1
         if counts[application.pattern.name()] <= most:
             observer(application)

@@ -12,7 +12,10 @@ from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
 from xoptim.optimizing.verified import VerifyPlan, optimize_verified
 from xoptim.passes import fold
+from xoptim.passes.opsets import newest as raising, plan as planning
+from xoptim.passes.opsets.plan import OpsetPlan
 from xoptim.proof.observer import ProofObserver
+from xoptim.proof.passes import ProvedPass
 
 MODEL = """g (float[N,4] x) => (float[N,4] y) <float[4] w = {1, 2, 3, 4}, float s = {3}> {
     d = Neg(x) i = Identity(x) v = Mul(w, s) a = Add(i, v) b = Add(v, i) y = Mul(a, b) }"""
@@ -101,12 +104,65 @@ def test_outlining_is_proved() -> None:
     assert records["outline"].grade == "same bits"
 
 
-def test_another_operator_set_is_only_run() -> None:
-    model = "g (float[N,4] x) => (float[N,4] y) { y = Softmax(x) }"
-    original = parse(model, 11)
+def _raised(model: str, opset: int, target: int) -> ProvedPass:
     plan = VerifyPlan(proves=True, whole=False)
-    options = OptimizationOptions(patterns=None, opset=18)
-    proofs = optimize_verified(original, options, plan).proofs
+    options = OptimizationOptions(patterns=None, opset=target)
+    proofs = optimize_verified(parse(model, opset), options, plan).proofs
     assert proofs is not None
-    (record,) = proofs.passes
+    (record,) = (x for x in proofs.passes if x.name == "raise_operator_set")
+    return record
+
+
+@pytest.mark.parametrize(
+    ("nodes", "opset", "grade"),
+    [
+        ("y = Softmax(x)", 11, "over real numbers"),
+        ("a = Relu(x) y = Add(a, x)", 11, "over real numbers"),
+        ("a = Unsqueeze <axes = [0]> (x) y = Squeeze <axes = [0]> (a)", 11, "same bits"),
+        ("y = Slice <starts = [0], ends = [2], axes = [1]> (x)", 9, "same bits"),
+        ("a = ReduceSum <axes = [1], keepdims = 1> (x) y = Mul(x, a)", 11, "over real numbers"),
+        ("y = Clip <min = 0.0, max = 6.0> (x)", 9, "over real numbers"),
+    ],
+)
+def test_a_newer_operator_set_is_proved(nodes: str, opset: int, grade: str) -> None:
+    record = _raised(f"g (float[N,4] x) => (float[A,B] y) {{ {nodes} }}", opset, 18)
+    assert (record.reason, record.grade) == ("", grade)
+
+
+def test_an_operator_without_a_definition_is_only_run() -> None:
+    record = _raised("g (float[N,4] x) => (float[A,B] y) { y = Hardmax(x) }", 11, 18)
     assert record.grade == "only run"
+    assert record.reason.startswith("Hardmax in another operator set")
+
+
+def test_a_node_that_is_raised_wrongly_is_only_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def along_rows(model: Model, planned: OpsetPlan) -> int:
+        for calls in planned.calls.values():
+            for call in calls:
+                if call.op_type == "Softmax":
+                    call.attributes["axis"] = 0
+        return right(model, planned)
+
+    right = planning.carry_out
+    monkeypatch.setattr(raising, "carry_out", along_rows)
+    record = _raised("g (float[N,4,5] x) => (float[A,B,C] y) { y = Softmax(x) }", 11, 18)
+    assert record.grade == "only run"
+
+
+def test_subgraphs_in_a_newer_operator_set_are_only_run() -> None:
+    record = _raised(
+        "g (float[N] x, bool c) => (float[N] y) { y = If (c) <then_branch = t () => (float[N] p) "
+        "{ p = Clip <min = 0.0> (x) }, else_branch = e () => (float[N] q) { q = Abs(x) }> }",
+        9,
+        18,
+    )
+    assert record.reason == "subgraphs or local functions in another operator set"
+
+
+def test_an_older_operator_set_is_only_run() -> None:
+    model = "g (float[N,4] x) => (float[N,4] y) { y = Softmax(x) }"
+    plan = VerifyPlan(proves=True, whole=False)
+    options = OptimizationOptions(patterns=None, opset=11)
+    proofs = optimize_verified(parse(model, 18), options, plan).proofs
+    assert proofs is not None
+    assert any(record.grade == "only run" for record in proofs.passes)

@@ -10,8 +10,9 @@ from xoptim.facts.errors import XoptimError
 from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.graph.model import Model
 from xoptim.proof.chain import Chain
-from xoptim.proof.grades import Grade
+from xoptim.proof.grades import GRADES, Grade
 from xoptim.proof.indices import Unproved
+from xoptim.proof.opsets import RAISE, OpsetChange
 
 _MAX_NODES: Final = 20_000
 """Maximal number of nodes of a model whose passes are proved."""
@@ -26,6 +27,7 @@ class ProvedPass(JsonResult):
         changes: number of nodes, constants and inputs that it removed or changed.
         reason: why it is only run; empty where all of its runs are proved.
         recomputed: number of constants that were computed again, with equal bits.
+        weakest: the weakest grade of its runs that are proved.
     """
 
     __json__ = JsonForm("name changes grade reason recomputed")
@@ -33,11 +35,12 @@ class ProvedPass(JsonResult):
     changes: int = 0
     reason: str = ""
     recomputed: int = 0
+    weakest: Grade = "same bits"
 
     @property
     def grade(self) -> Grade:
         """How equal the model is proved to be before and after the pass."""
-        return "only run" if self.reason else "same bits"
+        return "only run" if self.reason else self.weakest
 
 
 @dataclass(slots=True)
@@ -55,6 +58,7 @@ class PassProver:
     model: Model
     passes: dict[str, ProvedPass] = field(default_factory=dict)
     _starts: dict[str, Chain | str] = field(default_factory=dict, repr=False)
+    _opsets: OpsetChange | None = field(default=None, repr=False)
     _version: int = 0
     _read: tuple[int, Chain | str] = field(default=(-1, ""), repr=False)
 
@@ -63,7 +67,9 @@ class PassProver:
         name = event.pattern
         if event.kind == "starting":
             self._starts[name] = self._current()
-        elif event.count and name in self._starts:
+            if name == RAISE:
+                self._opsets = OpsetChange(self.model)
+        elif name in self._starts and (event.count or self._has_raised(name)):
             self._ended(name, event.count)
 
     def doubt(self, name: str) -> str:
@@ -95,9 +101,25 @@ class PassProver:
     def _ended(self, name: str, changes: int) -> None:
         record = self.passes.setdefault(name, ProvedPass(name))
         record.changes += changes
-        reason, recomputed = self._compared(self._starts[name])
+        if name == RAISE and self._opsets is not None:
+            reason, recomputed = self._raised(record, self._opsets), 0
+        else:
+            reason, recomputed = self._compared(self._starts[name])
         record.reason = record.reason or reason
         record.recomputed += recomputed
+
+    def _has_raised(self, name: str) -> bool:
+        """Whether a pass has changed the operator set, even if all nodes stay as they are."""
+        return name == RAISE and self._opsets is not None and self._opsets.is_complete
+
+    def _raised(self, record: ProvedPass, change: OpsetChange) -> str:
+        """The reason why a change of the operator set is not proved, empty for a proof."""
+        try:
+            grade = change.weakest()
+        except (Unproved, XoptimError) as error:
+            return str(error)
+        record.weakest = max(record.weakest, grade, key=GRADES.index)
+        return ""
 
     def _compared(self, chain: Chain | str) -> tuple[str, int]:
         """The reason why a pass is not proved, empty for a proof; and the recomputed constants."""
