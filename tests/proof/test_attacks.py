@@ -1,6 +1,9 @@
 """Pairs that differ, each of which the prover once took for equal."""
 
+import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from tests.support import parse
 from xoptim.proof.proving import prove_models
@@ -197,3 +200,52 @@ def test_inputs_of_other_shapes() -> None:
     first = parse(f"g (float[N] x) => (float y) {{ {gather} }}")
     second = parse("g (float[1] x) => (float y) { y = ReduceSum <keepdims = 0> (x) }")
     assert not prove_models(first, second).is_proved
+
+
+@pytest.mark.parametrize("name", ["x:0", "x[0]", "~x:0", "@o1", "#n1", "N"])
+def test_sizes_of_other_inputs(name: str) -> None:
+    """A size without a name is no size that happens to have the name that proofs give to it."""
+
+    def side(node: str, operand: str, dtype: int) -> onnx.ModelProto:
+        inputs = [
+            helper.make_tensor_value_info("x", dtype, [None] if dtype == 1 else [1]),
+            helper.make_tensor_value_info("z", 1, [name]),
+        ]
+        output = helper.make_tensor_value_info("y", 7, [1])
+        graph = helper.make_graph([helper.make_node(node, [operand], ["y"])], "g", inputs, [output])
+        imports = [helper.make_opsetid("", 18)]
+        return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+    assert not prove_models(side("Shape", "x", 1), side("Shape", "z", 1)).is_proved
+    assert not prove_models(side("Identity", "x", 7), side("Shape", "z", 7)).is_proved
+
+
+def test_constants_that_differ_in_one_place() -> None:
+    """Equal samples of two arrays do not make them equal."""
+    numbers = np.full(1000, 1.5, np.float32)
+    sides = []
+    for place in (777, 778):
+        model = parse("g (float[N,1000] x, float[1000] c) => (float[N,1000] y) { y = Add(x, c) }")
+        array = numbers.copy()
+        array[place] = 1.25
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, "c"))
+        del model.graph.input[1]
+        sides.append(model)
+    assert prove_models(sides[0], sides[0]).is_proved
+    assert not prove_models(sides[0], sides[1]).is_proved
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("p = Mul(x, z) y = ReduceSum <keepdims = 0> (p)",
+         "t = Transpose <perm = [1, 0]> (x) p = Mul(t, z) y = ReduceSum <keepdims = 0> (p)"),
+        ("p = MatMul(x, z) y = ReduceSum <keepdims = 0> (p)",
+         "p = MatMul(z, x) y = ReduceSum <keepdims = 0> (p)"),
+    ],
+)  # fmt: skip
+def test_sums_over_other_axes(before: str, after: str) -> None:
+    """The indices of a sum are ordered by their places, which are those of other axes here."""
+    signature = "(float[a,a] x, float[a,a] z) => (float y)"
+    sides = [parse(f"g {signature} {{ {text} }}") for text in (before, after)]
+    assert not prove_models(sides[0], sides[1]).is_proved

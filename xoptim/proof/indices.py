@@ -37,7 +37,9 @@ PLACE: Final = "&"
 """First character of the names that stand for all indices of an operand that is read as a whole."""
 _ELEMENT: Final = "$"
 """First character of the names of indices that are read from a tensor."""
-RESERVED: Final = (INDEX, BOUND, PLACE, _ELEMENT, "?")
+UNNAMED: Final = "~"
+"""First character of the names of sizes without a name, and of elements of integer inputs."""
+RESERVED: Final = (INDEX, BOUND, PLACE, _ELEMENT, UNNAMED, "?")
 """First characters that no size of a model may have."""
 _OPAQUE: Final = "?_"
 """First characters of the names of symbols for operations that would be too large."""

@@ -15,7 +15,7 @@ from onnx import TensorProto, inliner
 
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.attributes import encode_attribute
-from xoptim.facts.dims import Dim, is_anonymous, is_nonnegative, named, substitute
+from xoptim.facts.dims import LARGEST_SIZE, Dim, is_anonymous, is_nonnegative, named, substitute
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.protos import opset_versions
 from xoptim.facts.schema import attribute_defaults, schema
@@ -32,7 +32,15 @@ from xoptim.proof import denotations
 from xoptim.proof.calls import DENOTATIONS, Call, applied, captured_names
 from xoptim.proof.elements import Element, function
 from xoptim.proof.empty import check_empty
-from xoptim.proof.indices import RESERVED, Case, Impossible, Unproved, check_time, symbols_of
+from xoptim.proof.indices import (
+    RESERVED,
+    UNNAMED,
+    Case,
+    Impossible,
+    Unproved,
+    check_time,
+    symbols_of,
+)
 from xoptim.proof.laws import dim_of
 from xoptim.proof.tensors import Indices, Items, StoredReader, Tensor, integer_tensor
 from xoptim.verification.protos import with_definitions
@@ -373,7 +381,7 @@ def _input_info(name: str, info: Info) -> Info:
     if info.dtype == TensorProto.STRING:
         raise Unproved("strings")
     shape = tuple(
-        _positive(named(f"{name}:{axis}") if is_anonymous(size) else size)
+        _positive(size) if not is_anonymous(size) else _size_of(f"{UNNAMED}{name}:{axis}")
         for axis, size in enumerate(info.shape)
     )
     bits = _INTEGERS.get(info.dtype)
@@ -381,8 +389,13 @@ def _input_info(name: str, info: Info) -> Info:
     if bits is None or count is None:
         return Info(info.dtype, shape)
     limits = -(1 << bits - 1), (1 << bits - 1) - 1
-    data = tuple(named(f"{name}[{place}]", limits) for place in range(count))
+    data = tuple(named(f"{UNNAMED}{name}[{place}]", limits) for place in range(count))
     return Info(info.dtype, shape, data)
+
+
+def _size_of(name: str) -> Dim:
+    """A size without a name in the model, which no other size of the model is equal to."""
+    return named(name, (1, LARGEST_SIZE))
 
 
 def _shared_names(inputs: Mapping[str, Info]) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from xoptim.proof.indices import UNNAMED
+
 _INPUT: Final = re.compile(r"input\.(?P<name>[^()]*?)\.\d+\(")
 _CONSTANT: Final = re.compile(r"constant\.\w+\[[\d, ]*\]:(?P<name>[0-9a-f]+)\(")
 _POINTWISE: Final = re.compile(r"pointwise\.(?P<name>\w+)\.[^ ]*?\.\((?:\d+,? ?)*\)\.\d+\(")
@@ -30,6 +32,7 @@ def readable_sides(sides: tuple[str, str]) -> tuple[str, str]:
 
 
 def _without_kinds(text: str) -> str:
+    text = text.replace(UNNAMED, "")
     text = _WHOLE.sub(lambda match: f"{match['name']}(", text)
     text = _POINTWISE.sub(lambda match: f"{match['name']}(", text)
     text = _bracketed(text, _INPUT, "")

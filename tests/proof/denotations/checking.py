@@ -20,7 +20,7 @@ from xoptim.facts.dims import evaluate
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.proof.branches import Branch
 from xoptim.proof.elements import Element
-from xoptim.proof.indices import Case
+from xoptim.proof.indices import UNNAMED, Case
 from xoptim.proof.meaning import Side
 from xoptim.proof.proving import _Attempt, _Models
 
@@ -41,7 +41,7 @@ def check(
     side = Side(model, USUAL, is_exact=exact)
     case = Case(is_exact=exact, has_zeros=side.has_zeros)
     sizes: dict[str, Any] = {
-        f"{name}[{place}]": int(number)
+        f"{UNNAMED}{name}[{place}]": int(number)
         for name, value in values.items()
         if value.dtype in (np.int64, np.int32) and value.ndim < 2
         for place, number in enumerate(value.ravel())
