@@ -7,6 +7,7 @@ import pytest
 
 from tests.support import parse
 from xoptim import ModelPass, OptimizationOptions
+from xoptim.graph.edit import Edit
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
@@ -14,6 +15,7 @@ from xoptim.optimizing.verified import VerifyPlan, optimize_verified
 from xoptim.passes import fold
 from xoptim.passes.opsets import newest as raising, plan as planning
 from xoptim.passes.opsets.plan import OpsetPlan
+from xoptim.passes.repeated import writing
 from xoptim.proof.observer import ProofObserver
 from xoptim.proof.passes import ProvedPass
 
@@ -166,3 +168,28 @@ def test_an_older_operator_set_is_only_run() -> None:
     proofs = optimize_verified(parse(model, 18), options, plan).proofs
     assert proofs is not None
     assert any(record.grade == "only run" for record in proofs.passes)
+
+
+STACKED = """g (float[n,2] x) => (float[n,2] y) <float[2,2] u = {1, 2, 3, 4}, float[2,2] v =
+    {5, 6, 7, 8}, float[2,2] w = {0.5, 0.25, 0, 1}> { a = MatMul(x, u) b = MatMul(x, v)
+    c = MatMul(x, w) d = Tanh(a) e = Tanh(b) f = Tanh(c) y = Sum(d, e, f) }"""
+
+
+def test_repeated_operations_are_proved() -> None:
+    proofs = _proofs("Repeated", model=STACKED)
+    (step,) = (step for step in proofs.steps if step.pattern == "Repeated")
+    assert step.proof.grade == "over real numbers"
+    assert step.proof.premises[0] in ("sizes from 0", "sizes from 1")
+
+
+def test_stacks_of_other_weights_are_only_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reversed_stack(edit: Edit, array: np.ndarray) -> str:
+        return right(edit, array[::-1] + np.float32(0.01))
+
+    right = writing.store_stack
+    monkeypatch.setattr(writing, "store_stack", reversed_stack)
+    (step,) = (s for s in _proofs("Repeated", model=STACKED).steps if s.pattern == "Repeated")
+    assert (step.proof.grade, step.proof.reason) == (
+        "only run",
+        "stacks: the normal forms differ",
+    )

@@ -153,8 +153,7 @@ class ProofObserver(JsonResult):
         """The proof of a pass that counts as a rewrite."""
         if self._prover is None:
             return Proof("only run", "a pass over the model")
-        reason = self._prover.doubt(name)
-        return Proof("only run", reason) if reason else Proof("same bits")
+        return self._prover.proof_of(name)
 
     def _proof_of(self, application: Application) -> Proof:
         if not application.matched:

@@ -10,10 +10,13 @@ from xoptim.facts.errors import XoptimError
 from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.graph.model import Model
 from xoptim.proof.chain import Chain
+from xoptim.proof.changes import RAISE, Change
 from xoptim.proof.grades import GRADES, Grade
 from xoptim.proof.indices import Unproved
-from xoptim.proof.opsets import RAISE, OpsetChange
+from xoptim.proof.proving import Proof
 
+_STACKING: Final = ("Repeated", "RepeatedOnCpu")
+"""Passes that compute other values: their nodes are compared with those that they replace."""
 _MAX_NODES: Final = 20_000
 """Maximal number of nodes of a model whose passes are proved."""
 
@@ -58,7 +61,7 @@ class PassProver:
     model: Model
     passes: dict[str, ProvedPass] = field(default_factory=dict)
     _starts: dict[str, Chain | str] = field(default_factory=dict, repr=False)
-    _opsets: OpsetChange | None = field(default=None, repr=False)
+    _changes: dict[str, Change] = field(default_factory=dict, repr=False)
     _version: int = 0
     _read: tuple[int, Chain | str] = field(default=(-1, ""), repr=False)
 
@@ -67,14 +70,22 @@ class PassProver:
         name = event.pattern
         if event.kind == "starting":
             self._starts[name] = self._current()
-            if name == RAISE:
-                self._opsets = OpsetChange(self.model)
+            if name == RAISE or name in _STACKING:
+                self._changes[name] = Change(self.model)
         elif name in self._starts and (event.count or self._has_raised(name)):
             self._ended(name, event.count)
 
-    def doubt(self, name: str) -> str:
-        """Why a pass that has just changed the model is only run; empty for a proof."""
-        return self._compared(self._starts[name])[0]
+    def proof_of(self, name: str) -> Proof:
+        """The proof of a pass that has just changed the model."""
+        reason = self._compared(self._starts[name])[0]
+        if not reason:
+            return Proof(GRADES[0])
+        if name not in _STACKING:
+            return Proof(GRADES[-1], reason)
+        try:
+            return self._changes[name].of_stacks()
+        except (Unproved, XoptimError) as error:
+            return Proof(GRADES[-1], str(error))
 
     # The model tells of its changes: nothing is read twice while it stays the same.
 
@@ -101,8 +112,8 @@ class PassProver:
     def _ended(self, name: str, changes: int) -> None:
         record = self.passes.setdefault(name, ProvedPass(name))
         record.changes += changes
-        if name == RAISE and self._opsets is not None:
-            reason, recomputed = self._raised(record, self._opsets), 0
+        if name == RAISE:
+            reason, recomputed = self._raised(record, self._changes[name]), 0
         else:
             reason, recomputed = self._compared(self._starts[name])
         record.reason = record.reason or reason
@@ -110,12 +121,12 @@ class PassProver:
 
     def _has_raised(self, name: str) -> bool:
         """Whether a pass has changed the operator set, even if all nodes stay as they are."""
-        return name == RAISE and self._opsets is not None and self._opsets.is_complete
+        return name == RAISE and self._changes[name].has_raised
 
-    def _raised(self, record: ProvedPass, change: OpsetChange) -> str:
+    def _raised(self, record: ProvedPass, change: Change) -> str:
         """The reason why a change of the operator set is not proved, empty for a proof."""
         try:
-            grade = change.weakest()
+            grade = change.of_operator_set()
         except (Unproved, XoptimError) as error:
             return str(error)
         record.weakest = max(record.weakest, grade, key=GRADES.index)

@@ -1,11 +1,9 @@
-"""Prove that a model computes the same in another operator set: each node that the set defines
-anew, and the nodes that take its place, by the definitions in both sets.
-"""
+"""Prove changes of a model by the nodes that were removed and those that took their places."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import onnx
@@ -25,21 +23,23 @@ from xoptim.proof.renaming import digest_without_names
 
 _MAX_BYTES: Final = 1 << 20
 """Bytes of the largest constant that is stored in both sides; a larger one is an input."""
+_MAX_NODES: Final = 300
+"""Maximal number of nodes that are compared at once."""
 RAISE: Final = "raise_operator_set"
 """Name of the pass that brings a model to a newer operator set."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A node before the change: its operator set, operands and results."""
+    """A node before the change: its operands and results."""
 
     node: Node
     operands: tuple[str, ...]
     results: tuple[str, ...]
 
 
-class OpsetChange:
-    """A model before its operator set changes, to be compared with the same model afterwards.
+class Change:
+    """A model before it changes, to be compared with the same model afterwards.
 
     Args:
         model: the model, which is changed later.
@@ -56,39 +56,62 @@ class OpsetChange:
         self._is_plain = not model.functions and len([*model.graph.all_graphs()]) == 1
 
     @property
-    def is_complete(self) -> bool:
+    def has_raised(self) -> bool:
         """Whether the model has another operator set now."""
         return self._opsets != dict(self._model.opsets)
 
-    def weakest(self) -> Grade:
-        """The weakest grade of the proofs of all nodes; raises `Unproved` where one is missing."""
+    def of_stacks(self) -> Proof:
+        """The proof that all removed nodes compute what the new ones compute.
+
+        Raises `Unproved` where there is none.
+        """
+        self._require_plain("subgraphs or local functions")
         graph = self._model.graph
-        if not self._is_plain or len([*graph.all_graphs()]) > 1:
-            raise Unproved("subgraphs or local functions in another operator set")
-        if self._ports != ([*graph.declared_inputs], [*graph.outputs]):
-            raise Unproved("other inputs or outputs")
-        names = {*self._constants, *graph.declared_inputs}
+        old = [link for link in self._links if link.node.graph is not graph]
+        kept = [link for link in self._links if link.node.graph is graph]
+        if self.has_raised or not all(map(_is_as_before, kept)):
+            raise Unproved("nodes that were changed")
+        before = {link.node for link in self._links}
+        new = [node for node in graph.nodes if node not in before]
+        if len(old) + len(new) > _MAX_NODES:
+            raise Unproved(f"more than {_MAX_NODES} nodes that were changed")
+        read = {name for node in graph.nodes for name in node.input} | {*graph.outputs}
+        results = [
+            name
+            for link in old
+            for name in link.results
+            if name in read and graph.producer(name) is not None
+        ]
+        return self._proved([link.node for link in old], new, results, {}, "stacks")
+
+    def of_operator_set(self) -> Grade:
+        """The weakest grade of the proofs of all nodes by their definitions in both operator sets.
+
+        Raises `Unproved` where one is missing.
+        """
+        self._require_plain("subgraphs or local functions in another operator set")
+        names = {*self._constants, *self._ports[0]}
         names.update(name for link in self._links for name in link.results)
         proofs: dict[bytes, Proof] = {}
         grades = [self._grade_of(link, names, proofs) for link in self._links]
         return max(grades, key=GRADES.index, default=GRADES[0])
 
+    def _require_plain(self, reason: str) -> None:
+        graph = self._model.graph
+        if not self._is_plain or self._model.functions or len([*graph.all_graphs()]) > 1:
+            raise Unproved(reason)
+        if self._ports != ([*graph.declared_inputs], [*graph.outputs]):
+            raise Unproved("other inputs or outputs")
+
     def _grade_of(self, link: _Link, names: set[str], proofs: dict[bytes, Proof]) -> Grade:
         graph, old = self._model.graph, link.node
         is_kept = old.graph is graph
-        is_as_before = (tuple(old.input), tuple(old.output)) == (link.operands, link.results)
-        if is_kept and is_as_before and self._is_defined_alike(old):
+        if is_kept and _is_as_before(link) and self._is_defined_alike(old):
             return GRADES[0]
         results = [name for name in link.results if name and graph.producer(name) is not None]
-        nodes = [old] if is_kept else self._replacement(link, results, names)
-        sides = self._sides(link, nodes, results)
-        assumptions = Assumptions.of(fitting(self._model.assumptions.texts, sides[0])[0])
-        key = digest_without_names(sides, assumptions.texts)
-        if key not in proofs:
-            proofs[key] = prove_models(*sides, assumptions)
-        if not proofs[key].is_proved:
-            raise Unproved(f"{old.op_type} in another operator set: {proofs[key].reason}")
-        return proofs[key].grade
+        nodes = [old] if is_kept else self._replacement(results, names)
+        title = f"{old.op_type} in another operator set"
+        return self._proved([old], nodes, results, proofs, title).grade
 
     def _is_defined_alike(self, node: Node) -> bool:
         """Whether both operator sets have the same version of an operator."""
@@ -98,7 +121,7 @@ class OpsetChange:
         ]
         return bool(node.domain) or (versions[0] is not None and versions[0] == versions[1])
 
-    def _replacement(self, link: _Link, results: Sequence[str], names: set[str]) -> list[Node]:
+    def _replacement(self, results: Sequence[str], names: set[str]) -> list[Node]:
         """The new nodes that compute the results of an old one from values that were there."""
         graph = self._model.graph
         nodes: dict[Node, None] = {}
@@ -111,18 +134,33 @@ class OpsetChange:
             pending += (name for name in producer.input if name and name not in names)
         return sorted(nodes, key=lambda node: node.label)
 
+    def _proved(
+        self,
+        old: Sequence[Node],
+        new: Sequence[Node],
+        results: Sequence[str],
+        proofs: dict[bytes, Proof],
+        title: str,
+    ) -> Proof:
+        """The proof that old nodes compute the same results as new ones."""
+        sides = self._sides(old, new, results)
+        assumptions = Assumptions.of(fitting(self._model.assumptions.texts, sides[0])[0])
+        key = digest_without_names(sides, assumptions.texts)
+        if key not in proofs:
+            proofs[key] = prove_models(*sides, assumptions)
+        if not proofs[key].is_proved:
+            raise Unproved(f"{title}: {proofs[key].reason}")
+        return replace(proofs[key], elements=None)
+
     def _sides(
-        self, link: _Link, nodes: Sequence[Node], results: Sequence[str]
+        self, old: Sequence[Node], new: Sequence[Node], results: Sequence[str]
     ) -> tuple[onnx.ModelProto, onnx.ModelProto]:
         graph = self._model.graph
-        made = {name for node in nodes for name in node.output}
-        read = [name for node in nodes for name in node.input if name and name not in made]
-        operands = dict.fromkeys(name for name in (*link.operands, *read) if name)
+        operands = dict.fromkeys((*_read_by(old), *_read_by(new)))
         stored: dict[str, Tensor] = {}
         for name in operands:
-            tensor = graph.initializers.get(name)
-            tensor = self._constants.get(name) if tensor is None else tensor
-            before = self._constants.get(name)
+            before, after = self._constants.get(name), graph.initializers.get(name)
+            tensor = before if after is None else after
             if before is not None and tensor is not before:
                 raise Unproved(f"the constant {name!r} was changed")
             if tensor is not None and not tensor.is_external and tensor.nbytes <= _MAX_BYTES:
@@ -136,8 +174,8 @@ class OpsetChange:
         ]
         outputs = [value_info(name, graph.info_of(name)) for name in results]
 
-        def side(chosen: Iterable[Node], opsets: dict[str, int]) -> onnx.ModelProto:
-            own = [*chosen]
+        def side(nodes: Iterable[Node], opsets: dict[str, int]) -> onnx.ModelProto:
+            own = [*nodes]
             body = onnx.GraphProto(name="fragment", node=map(export_node, own))
             used = {name for node in own for name in node.input}
             body.initializer.extend(t.to_proto(n) for n, t in stored.items() if n in used)
@@ -147,4 +185,14 @@ class OpsetChange:
             version = max(self._model.ir_version, UNLISTED_SINCE)
             return onnx.helper.make_model(body, opset_imports=imports, ir_version=version)
 
-        return side([link.node], self._opsets), side(nodes, dict(self._model.opsets))
+        return side(old, self._opsets), side(new, dict(self._model.opsets))
+
+
+def _is_as_before(link: _Link) -> bool:
+    return (tuple(link.node.input), tuple(link.node.output)) == (link.operands, link.results)
+
+
+def _read_by(nodes: Sequence[Node]) -> list[str]:
+    """What nodes read from elsewhere."""
+    made = {name for node in nodes for name in node.output}
+    return [name for node in nodes for name in node.input if name and name not in made]
