@@ -300,7 +300,7 @@ _INFINITIES: Final[dict[tuple[Hashable, ...], tuple[str, str]]] = {
 }
 
 
-def _equality_modulo(single: Factor, number_: Number) -> Element | None:
+def _equality_modulo(single: Factor, target: Number) -> Element | None:
     """Whether an integer of a type plus a number, which wraps around, is a number.
 
     There is one integer of this type for which it is.
@@ -310,12 +310,12 @@ def _equality_modulo(single: Factor, number_: Number) -> Element | None:
     base = value - number(shift)
     source = None if base.single is None else base.single.key
     is_input = source is not None and source[0] == "input" and source[2] == dtype
-    if not is_input or not isinstance(dtype, int) or not isinstance(number_, int):
+    if not is_input or not isinstance(dtype, int) or not isinstance(target, int):
         return None
     low, high = limits_of(dtype)
-    if not isinstance(shift, int) or not low <= number_ <= high:
+    if not isinstance(shift, int) or not low <= target <= high:
         return None
-    wanted = (number_ - shift - low) % (high - low + 1) + low
+    wanted = (target - shift - low) % (high - low + 1) + low
     return comparison(EQUAL, dtype, base, number(wanted))
 
 
