@@ -56,6 +56,8 @@ def _taken(array: np.ndarray[Any, Any], axis: int, index: SymbolicDim) -> tuple[
     ``None`` where that is the whole array, or is not known.
     """
     size = array.shape[axis]
+    if bounds(index) == (0, size - 1) and index.is_symbol:
+        return None
     if len(index.terms) == 1 and not index.terms[0][0][0][0].args:
         ((monomial, step),) = index.terms
         (atom, power), *more = monomial
