@@ -121,6 +121,13 @@ DIFFERENT = (
         18,
     ),
     (
+        "a switch of an operator with a function body that is neither on nor off",
+        "(float[b,3,s,4] x, float[b,s,2] f, float[b,s,2] g) => (float[A,B,C,D] y)",
+        "y = RotaryEmbedding <interleaved = 1> (x, f, g)",
+        "y = RotaryEmbedding <interleaved = 2> (x, f, g)",
+        23,
+    ),
+    (
         "a scale of size 1",
         "(float[N,4] x, float[K] s) => (float[A,B] y) <int64[1] t = {4}>",
         "y = LayerNormalization(x, s)",

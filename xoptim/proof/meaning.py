@@ -14,17 +14,16 @@ import onnx
 from onnx import TensorProto, inliner
 
 from xoptim.facts.assumptions import Assumptions
-from xoptim.facts.attributes import encode_attribute
+from xoptim.facts.attributes import decode_attribute, encode_attribute
 from xoptim.facts.dims import LARGEST_SIZE, Dim, is_anonymous, is_nonnegative, named, substitute
 from xoptim.facts.dtypes import is_float
-from xoptim.facts.protos import opset_versions
+from xoptim.facts.protos import every_node, opset_versions
 from xoptim.facts.schema import attribute_defaults, schema
 from xoptim.facts.shapes import Info, Shape
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import infer_node
-from xoptim.graph.walk import all_nodes
 from xoptim.operators.inference.fallback import is_refused
 from xoptim.operators.inference.types import type_proto_to_info
 from xoptim.operators.registry import Trait, operators_with
@@ -88,6 +87,8 @@ class Side:
         copy.graph.ClearField("value_info")
         if copy.functions:
             copy = inliner.inline_local_functions(copy)
+        for node in every_node(copy.graph.node):  # before they are written as other nodes
+            _require_flags(node)
         if not is_exact:
             copy = with_function_bodies(_with_pack_definitions(copy))
         self._proto = copy
@@ -95,8 +96,6 @@ class Side:
         self.graph = self.model.graph
         if self.graph.overridable:
             raise Unproved("an input with a default")
-        for node in all_nodes(self.graph.nodes):
-            _require_flags(node)
         self.premises = _shared_names(self.graph.declared_inputs)
         self.inputs = {
             name: _input_info(name, info) for name, info in self.graph.declared_inputs.items()
@@ -309,11 +308,11 @@ def _index_of(tensor: Tensor) -> Dim | None:
     return dim_of(tensor.at(())) if is_index else None
 
 
-def _require_flags(node: Node) -> None:
+def _require_flags(node: onnx.NodeProto) -> None:
     """Raise `Unproved` where a flag is neither 0 nor 1: the standard leaves its meaning open."""
-    for name in _FLAGS & node.attribute.keys():
-        if node.attribute[name] not in (0, 1):
-            raise Unproved(f"{name} = {node.attribute[name]} of {node.op_type}")
+    for attribute in node.attribute:
+        if attribute.name in _FLAGS and decode_attribute(attribute) not in (0, 1):
+            raise Unproved(f"{attribute.name} = {attribute.i} of {node.op_type}")
 
 
 def _require_types(node: Node, operands: Sequence[Tensor | None]) -> None:
