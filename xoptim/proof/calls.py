@@ -21,6 +21,7 @@ from xoptim.operators.registry import OperatorKey, Trait, has_trait, is_determin
 from xoptim.proof.elements import LAWS, Argument, Element, function
 from xoptim.proof.indices import Case, Unproved
 from xoptim.proof.kinds import WHOLE, WRAPPED, limits_of
+from xoptim.proof.laws import is_whole
 from xoptim.proof.ranges import range_of
 from xoptim.proof.tensors import Indices, Tensor, elementwise
 
@@ -236,7 +237,8 @@ def is_truth(element: Element) -> bool:
     if element.single is not None:
         return element.single.is_boolean
     low, high = range_of(element)
-    return low is not None and high is not None and low >= 0 and high <= 1
+    is_inside = low is not None and high is not None and low >= 0 and high <= 1
+    return is_inside and is_whole(element)
 
 
 def settled_tensor(tensor: Tensor) -> Tensor:

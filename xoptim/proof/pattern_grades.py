@@ -8,23 +8,25 @@ from xoptim.proof.grades import Grade
 
 _NAMES: Final[Mapping[Grade, str]] = {
     "same bits": """
-        Cast CastLike CastMovementCast ConcatConcat ConcatEmpty ConcatGather ConcatOne ConcatSlice
-        ConcatSplit ConstantOfShapeCast DepthToSpace DequantizeLinearGather EqualAxisBroadcast
-        EqualAxisElementwise Expand ExpandElementwise ExpandExpand ExtractorExtractor
-        ExtractorsConcat FlattenReshape GatherContiguous GatherElements GatherGather GatherNDBatch
-        GatherNDRows GatherSqueeze GatherUnsqueeze GatherVectorSqueeze GathersConcat GathersSplit
-        IdentityClip IdentityExtractor IdentityFlatten IdentityGather IdentityPad IdentityResize
-        IdentitySlice IdentitySqueeze IdentityTile IdentityTranspose IfCommon IfConstant
-        LoopInvariant LoopNever LoopOnce LoopState LoopUnroll LowerAbs LowerAnd
-        LowerArrayFeatureExtractor LowerBooleanMovement LowerCastToBool LowerDepthToSpace
-        LowerEyeLike LowerFlatten LowerIntegerMax LowerIntegerMin LowerIsNaN LowerMovedCast LowerNot
+        Cast CastCast CastLike CastMovementCast ConcatConcat ConcatEmpty ConcatGather ConcatOne
+        ConcatSlice ConcatSplit ConstantOfShapeCast DepthToSpace DequantizeLinearGather
+        EqualAxisBroadcast EqualAxisElementwise Expand ExpandElementwise ExpandExpand
+        ExtractorExtractor ExtractorsConcat FlattenReshape GatherContiguous GatherElements
+        GatherGather GatherNDBatch GatherNDRows GatherSqueeze GatherUnsqueeze GatherVectorSqueeze
+        GathersConcat GathersSplit IdentityClip IdentityExtractor IdentityFlatten IdentityGather
+        IdentityPad IdentityResize IdentitySlice IdentitySqueeze IdentityTile IdentityTranspose
+        IfCommon IfConstant LoopInvariant LoopNever LoopOnce LoopState LoopUnroll LowerAbs LowerAnd
+        LowerArrayFeatureExtractor LowerBitShift LowerBooleanMovement LowerCastToBool LowerCompress
+        LowerContribPad LowerDepthToSpace LowerExpandDims LowerEyeLike LowerFlatten LowerIntegerMax
+        LowerIntegerMin LowerIsNaN LowerMatMulInteger16 LowerMovedCast LowerNhwcMaxPool LowerNot
         LowerOr LowerPad LowerResize LowerScatterElements LowerScatterND LowerShapeSource LowerSize
         LowerSizesWithOnes LowerSpaceToDepth LowerSplit LowerSqueeze LowerTile LowerUnsqueeze
-        LowerUpsample LowerXor MovementChain MovementsElementwise NearestResizeResize NeutralAnd
-        NeutralOr NotCompare NotNot PadSlice Reshape ReshapeAllowzero ReshapeFlatten ReshapeReshape
-        ReshapeSplitSqueeze ReshapeSqueeze ScanOnce ScattersConcat SequenceConstructAt
-        SequenceConstructConcat ShapeBasedExpand ShapeBasedExpandBroadcast ShapeBasedExpandSwap
-        ShapeBasedSliceEnd ShapeConcat ShapeUnary ShapeVector SliceGather SliceSlice SlicesConcat
+        LowerUpsample LowerXor MovementChain MovementsElementwise NearestResize NearestResizeResize
+        NeutralAnd NeutralOr NotCompare NotNot PadSlice RangeGather Reshape ReshapeAllowzero
+        ReshapeFlatten ReshapeReshape ReshapeSplitSqueeze ReshapeSqueeze ResizeAxes ScanOnce
+        ScatterElementsPosition ScattersConcat SequenceConstructAt SequenceConstructConcat
+        ShapeBasedExpand ShapeBasedExpandBroadcast ShapeBasedExpandSwap ShapeBasedSliceEnd
+        ShapeConcat ShapeResize ShapeUnary ShapeVector SliceGather SliceSlice SlicesConcat
         SlicesSplit SpaceToDepth SplitConcat SplitOne SplitToSequenceSequenceAt SqueezeSqueeze
         SqueezeUnsqueeze StridedSlicesConcat TransposeGather TransposeRegion TransposeReshape
         TransposeTranspose UniformBroadcast UnsqueezeBroadcast UnsqueezeElementwiseUnsqueeze
@@ -35,35 +37,39 @@ _NAMES: Final[Mapping[Grade, str]] = {
         AbsNeg AddAdd AddAttention AddMatMulSoftmax AttentionHeads AttentionToMultiHead BatchHeads
         BatchRegion BooleanArithmetic CastFusedMatMul ChannelLayerNormalization ClipClip ClipRelu
         ConcatAttention ConstantOfShapeCumSum ConstantWhere ContribDequantizeLinearQuantizeLinear
-        ConvBiasNull ConvSlice ConvStrides DepthwiseConvPosition DequantizeLinearSplit
+        ConvBiasNull ConvSelection ConvSlice ConvStrides DepthwiseConvPosition DequantizeLinearSplit
         DequantizeLinearToStandard DynamicQuantizeMatMul EinsumDense EinsumMatMul EinsumMul
         EinsumTranspose EluExp EluMul ExpandNormalization ExpandPositional ExpandPositionalSwap
         FastGelu Float16Compute Float16DequantizeLinear Float16Function Float16TransposeMatMul
         ForkMovements FusedGemm FusedMatMul FusedMatMulDiv FusedMatMulTranspose GatherAttention
-        GatherSliceRegion GathersElementwise GemmAdd GemmMul GemmTranspose GemmZeroBias Idempotent
-        IdentityReduce InstanceNormalization LayerNormalization LayerNormalizationOrt
-        LayerNormalizationRow LeakyRelu LogSoftmaxExp LowerArgMin LowerAutoPadAveragePool
-        LowerAutoPadConv LowerAutoPadMaxPool LowerAveragePool LowerBiasGelu LowerCeil LowerCelu
-        LowerChannelLayerNormalization LowerContribQLinearConv LowerCumSum
-        LowerDynamicQuantizeMatMul LowerEinsum LowerEinsumMany LowerEinsumOne LowerElu LowerExpand
-        LowerFusedConv LowerFusedGemm LowerFusedMatMul LowerGlobalAveragePool LowerGlobalMaxPool
-        LowerHardSigmoid LowerInstanceNormalizationRank LowerIsNaNWhere LowerKeepdims LowerLRN
-        LowerLayerNormalizationScale LowerLogSoftmax LowerMatMulInteger LowerMatMulIntegerToFloat
-        LowerMax LowerMean LowerMin LowerPRelu LowerQLinearAdd LowerQLinearAveragePool
-        LowerQLinearConcat LowerQLinearGlobalAveragePool LowerQLinearLeakyRelu LowerQLinearMul
-        LowerQLinearSigmoid LowerQLinearSoftmax LowerQLinearWhere LowerQuickGelu LowerReduceL1
-        LowerReduceL2 LowerReduceLogSum LowerReduceLogSumExp LowerReduceMean LowerReduceMin
-        LowerReduceSumSquare LowerRowAveragePool LowerRowConv LowerRowConvTranspose LowerSelu
-        LowerShrink LowerSkipLayerNormalization LowerSkipSimplifiedLayerNormalization LowerSoftmax
-        LowerSoftplus LowerSoftsign LowerSum LowerSwish LowerThresholdedRelu LowerToDefinition
-        MatMulAdd MatMulIntegerToFloat MatMulNBits MaxConstants MaxMax MaxMin MaxRelu MulAttention
-        MulFusedMatMul MulGemm MulMinusOne MulMul MulMulMatMul MultiHeadAttention NegAdd NegNeg
-        NegSub NeutralAdd NeutralDiv NeutralMul NeutralPow NeutralSub NormalizationHeads NotWhere
-        PRelu PadAveragePool PadConv PadsAdd PowHalf PowTwo QLinear QLinearElement
+        GatherMatMul GatherSliceRegion GathersElementwise GemmAdd GemmMul GemmTranspose GemmZeroBias
+        Idempotent IdentityReduce InstanceNormalization LatentKeys LatentValues LayerNormalization
+        LayerNormalizationOrt LayerNormalizationRow LeakyRelu LogSoftmaxExp LowerArgMin
+        LowerAutoPadAveragePool LowerAutoPadConv LowerAutoPadMaxPool LowerAveragePool LowerBiasGelu
+        LowerCDist LowerCeil LowerCelu LowerChannelLayerNormalization LowerContribQLinearConv
+        LowerConvTranspose LowerCumSum LowerDynamicQuantizeMatMul LowerEinsum LowerEinsumMany
+        LowerEinsumOne LowerElu LowerEmbedLayerNormalization LowerExpand LowerFusedConv
+        LowerFusedGemm LowerFusedMatMul LowerGatedAdd LowerGatedRMSNorm LowerGatherBlockQuantized
+        LowerGatherBlockQuantizedAxes LowerGlobalAveragePool LowerGlobalMaxPool LowerHardSigmoid
+        LowerHardSwish LowerInstanceNormalizationRank LowerIsInf LowerIsNaNWhere LowerKeepdims
+        LowerLRN LowerLayerNormalizationScale LowerLogSoftmax LowerLpNormalization
+        LowerMRotaryEmbedding LowerMatMulInteger LowerMatMulIntegerToFloat LowerMax LowerMean
+        LowerMin LowerOneHot LowerPRelu LowerQLinearAdd LowerQLinearAveragePool LowerQLinearConcat
+        LowerQLinearGlobalAveragePool LowerQLinearLeakyRelu LowerQLinearMul LowerQLinearSigmoid
+        LowerQLinearSoftmax LowerQLinearWhere LowerQuickGelu LowerReduceL1 LowerReduceL2
+        LowerReduceLogSum LowerReduceLogSumExp LowerReduceMean LowerReduceMin LowerReduceSumSquare
+        LowerRound LowerRowAveragePool LowerRowConv LowerRowConvTranspose LowerScaledSiLU LowerSelu
+        LowerShrink LowerSign LowerSkipLayerNormalization LowerSkipSimplifiedLayerNormalization
+        LowerSoftmax LowerSoftplus LowerSoftsign LowerSum LowerSwish LowerThresholdedRelu
+        LowerToDefinition MatMulAdd MatMulConcat MatMulGroupQueryAttention MatMulIntegerToFloat
+        MatMulNBits MatMulSplit MaxConstants MaxMax MaxMin MaxRelu MulAttention MulFusedMatMul
+        MulGemm MulMinusOne MulMul MulMulMatMul MultiHeadAttention NegAdd NegNeg NegSub NeutralAdd
+        NeutralDiv NeutralMul NeutralPow NeutralSub NormalizationHeads NotWhere PRelu
+        PackedAttention PadAveragePool PadConv PadsAdd PowHalf PowTwo QLinear QLinearElement
         QuantizeLinearToStandard QuickGelu RMSNormalizationToSimplified ReciprocalDiv ReciprocalMul
         ReduceMaxSubSoftmax ReduceReduce ReduceReshape ReluClip ReluNegRelu ReluQuantizeLinear
-        ReshapeMatMulReshape RotaryEmbedding RotaryEmbeddingHeads RotaryEmbeddingPart
-        ShapeBasedExpandBroadcastMatMul SigmoidExp SimplifiedToRMSNormalization
+        ReshapeMatMulReshape RotaryEmbedding RotaryEmbeddingHeads RotaryEmbeddingPart ScanInput
+        SelectionConv ShapeBasedExpandBroadcastMatMul SigmoidExp SimplifiedToRMSNormalization
         SkipLayerNormalization SkipSimplifiedLayerNormalization SlicesUnsqueeze SoftmaxExp
         SoftmaxLog SoftmaxReshape SoftsignAbs StackReduce SubNeg ThresholdedRelu
         TransposeFusedMatMulB TransposeGemm TransposeMatMul TransposeMatMulReshape
@@ -73,16 +79,15 @@ _NAMES: Final[Mapping[Grade, str]] = {
         ActivationAwareNormalization AddAttentionMatMul AddSoftmaxMatMul AveragePoolConv
         BatchNormalization BatchNormalizationAdd BatchNormalizationMul BiasGelu
         CastLayerNormalizationCast CastRMSNormalizationCast CastSimplifiedLayerNormalizationCast
-        ConvAdd ConvBatchNormalization ConvConcat ConvConvAdd ConvMul ConvSelection ConvWinograd
+        ConvAdd ConvBatchNormalization ConvConcat ConvConvAdd ConvMul ConvWinograd
         DequantizeLinearConv DequantizeLinearGemm DequantizeLinearMatMul DequantizeLinearTranspose
         Gelu GeluErf GeluOrt GeluToContrib GeluToStandard GemmBatchNormalization GemmBiasAdd
         GroupQueryAttention HardSigmoid HardSigmoidMul HardSwish Int4MatMulNBits Int4Weights
-        Int8Blocks LRNConv LatentKeys LatentValues LayerNormalizationBias LayerNormalizationScale
-        LowerBatchNormalization LowerConvTranspose LowerFastGelu LowerGelu LowerHardSwish
-        LowerLayerNormalization LowerMatMulNBits LowerRMSNormalization LowerTrilu MatMulAddMul
-        MatMulConcat MatMulMatMulAdd MatMulMul MatMulReshapeBatchNormalization MatMulSplit
-        MulAddConv MulAddMul MulMatMul PackedAttention RMSNormalization RMSNormalizationMul
-        ReshapeGemmReshape ScalerGemm SelectionConv SharedConvBatchNormalization
+        Int8Blocks LRNConv LayerNormalizationBias LayerNormalizationScale LowerBatchNormalization
+        LowerFastGelu LowerGelu LowerLayerNormalization LowerMatMulNBits LowerRMSNormalization
+        LowerTrilu MatMulAddMul MatMulMatMulAdd MatMulMul MatMulReshapeBatchNormalization MulAddConv
+        MulAddMul MulMatMul RMSNormalization RMSNormalizationMul RegressorAdd RegressorMul
+        ReshapeGemmReshape ScalerGemm ScalerLinear SharedConvBatchNormalization
         SimplifiedLayerNormalization SimplifiedLayerNormalizationMul SinkGroupQueryAttention
         SmoothedNormalization TanhGroupQueryAttention
     """,

@@ -17,7 +17,10 @@ _NO_LIMITS: Final[Range] = (None, None)
 
 
 def range_of(value: Element) -> Range:
-    """Limits of an element that is made of integers with limits; no limits for any other one."""
+    """Limits of an element that is made of integers with limits; no limits for any other one.
+
+    The element itself may be no integer, such as half of one.
+    """
     dim = dim_of(value)
     if dim is not None:
         return bounds(dim)

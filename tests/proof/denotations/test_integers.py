@@ -186,3 +186,18 @@ DIFFERENT = (
 @pytest.mark.parametrize(("signature", "before", "after"), DIFFERENT)
 def test_different(signature: str, before: str, after: str) -> None:
     assert _grade(signature, before, after) == "only run"
+
+
+def test_a_number_is_rounded_to_16_bits() -> None:
+    signature = "(float16[N] x) => (float16[N] y) <float c = {0.16666667}>"
+    kept = "e = Cast <to = 10> (c) y = Mul(x, e)"
+    wide = "w = Cast <to = 1> (x) p = Mul(w, c) y = Cast <to = 10> (p)"
+    assert _grade(signature, kept, wide) == "over real numbers, constants folded"
+    exact = signature.replace("0.16666667", "0.25")
+    assert _grade(exact, kept, wide) == "over real numbers"
+
+
+def test_half_of_a_truth_value_is_no_truth_value() -> None:
+    signature = "(bool[N] x, bool[N] z) => (float[N] y) <float h = {0.5}>"
+    half = "f = Cast <to = 1> (x) p = Mul(f, h) b = Cast <to = 9> (p) y = Cast <to = 1> (b)"
+    assert _grade(signature, half, "f = Cast <to = 1> (x) y = Mul(f, h)") == "only run"

@@ -13,7 +13,7 @@ from xoptim.proof.calls import RING_TYPES, Call, denotes, is_truth, settled, wra
 from xoptim.proof.constants import of_number
 from xoptim.proof.elements import ONE, ZERO, Element, Factor, function
 from xoptim.proof.kinds import CONSTANT, EQUAL, SIZE, WITHIN
-from xoptim.proof.laws import comparison
+from xoptim.proof.laws import comparison, is_whole
 from xoptim.proof.ranges import range_of
 from xoptim.proof.tensors import Tensor
 
@@ -71,7 +71,9 @@ def is_exactly_float(value: Element, dtype: int) -> bool:
     """Whether an integer of known limits has the same value in a floating-point type."""
     low, high = range_of(value)
     limit = _EXACT.get(dtype, -1)
-    return low is not None and high is not None and -limit <= low and high <= limit
+    return (
+        is_whole(value) and low is not None and high is not None and -limit <= low and high <= limit
+    )
 
 
 def _rounded(value: Element, source: int, target: int) -> Element | None:
