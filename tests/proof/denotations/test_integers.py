@@ -104,6 +104,10 @@ EQUAL = (
      "{0}, int64[1] j = {1}>",
      "h = Shape(i) n = Gather(h, o) r = Range(z, n, o) y = Gather <axis = 1> (x, r)",
      "h = Shape(i) n = Gather(h, o) l = Unsqueeze(n, k) y = Slice(x, k, l, j)", "same bits"),
+    ("(float[8,2] x, int64[s] i) => (float[A,B,C] y) <int64 z = {0}, int64 o = {1}, int64[1] k = "
+     "{0}>",
+     "h = Size(i) r = Range(z, h, o) u = Unsqueeze(r, k) y = Gather(x, u)",
+     "h = Size(i) r = Range(z, h, o) t = Gather(x, r) y = Unsqueeze(t, k)", "same bits"),
     ("(bool[B] x) => (float[A] y) <float[4] t = {1, 2, 3, 4}, int64[3] i = {2, 3, 1}, float[3] u = "
      "{3, 4, 2}, int64[1] o = {0}>",
      "n = Shape(x) p = Slice(i, o, n) y = Gather(t, p)", "n = Shape(x) y = Slice(u, o, n)",

@@ -3,6 +3,7 @@
 from xoptim.proof.denotations import (
     arithmetic,
     attention,
+    blocks,
     casts,
     contrib,
     control,
@@ -26,6 +27,7 @@ from xoptim.proof.denotations import (
 __all__ = [
     "arithmetic",
     "attention",
+    "blocks",
     "casts",
     "contrib",
     "control",

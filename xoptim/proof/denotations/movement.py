@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
@@ -13,7 +14,14 @@ from xoptim.facts.dims import LARGEST_SIZE, Dim
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.proof.calls import Call, axis_within, denotes, settled
 from xoptim.proof.elements import Element, function, number, of_dim
-from xoptim.proof.indices import Impossible, Unproved, linear_parts, read_index, symbols_of
+from xoptim.proof.indices import (
+    Impossible,
+    Unproved,
+    index_symbol,
+    linear_parts,
+    read_index,
+    replaced,
+)
 from xoptim.proof.kinds import POSITION
 from xoptim.proof.laws import dim_of
 from xoptim.proof.tensors import (
@@ -29,6 +37,8 @@ from xoptim.proof.tensors import (
 
 _OPEN_END: Final = (1 << 31) - 1
 """A Slice that ends here or beyond ends with the axis."""
+_MAX_RANGE_RANK: Final = 2
+"""Maximal number of axes of indices that are a range."""
 _MAX_RUNS: Final = 24
 """Maximal number of runs of constant indices of a Gather."""
 _Read: TypeAlias = Callable[[Dim], Element]
@@ -310,15 +320,17 @@ def gather(call: Call) -> Tensor:
 
 def _require_range(call: Call, indices_of: Tensor, size: Dim) -> None:
     """Raise `Impossible` where the ends of a range of indices are out of range."""
-    if indices_of.rank != 1 or call.dims(1) is not None or indices_of.dtype != TensorProto.INT64:
+    is_range = 0 < indices_of.rank <= _MAX_RANGE_RANK and call.dims(1) is None
+    if not is_range or indices_of.dtype != TensorProto.INT64 or 0 in indices_of.shape:
         return
-    index = call.case.index(indices_of.shape[0])
-    position = dim_of(settled(indices_of.at([index]), indices_of.dtype))
-    parts = None if position is None else linear_parts(position, str(index))
-    if parts is None or any(str(index) in symbols_of(part) for part in parts):
+    extents = {str(call.case.index(n)): n for n in indices_of.shape if n != 1}
+    names = iter(extents)
+    places = [0 if n == 1 else index_symbol(next(names), n) for n in indices_of.shape]
+    position = dim_of(settled(indices_of.at(places), indices_of.dtype))
+    if position is None or any(linear_parts(position, name) is None for name in extents):
         return
-    for place in (0, indices_of.shape[0] - 1):
-        end = parts[1] + parts[0] * place
+    for ends in itertools.product(*((0, n - 1) for n in extents.values())):
+        end = replaced(position, dict(zip(extents, ends, strict=True)))
         if not call.case.decide(size - 1 - end) or not call.case.decide(end + size):
             raise Impossible
 
@@ -413,32 +425,6 @@ def number_of(call: Call, dtype: int, value: float) -> Element:
     """A number from an attribute, in an element type."""
     array = np.array(np.float32(value)).astype(numpy_dtype(dtype))
     return stored_tensor(array, dtype, keeps_zeros=call.case.is_exact).at(())
-
-
-@denotes("DepthToSpace")
-def depth_to_space(call: Call) -> Tensor:
-    """Blocks of channels become blocks of pixels."""
-    x = call.operand(0)
-    batch, _, height, width = x.shape
-    block = call.attribute("blocksize")
-    channels = call.shape()[1]
-    blocks = reshaped(call.case, x, (batch, block, block, channels, height, width))
-    order = (0, 3, 4, 1, 5, 2)
-    if call.attribute("mode", "DCR") != "DCR":
-        blocks = reshaped(call.case, x, (batch, channels, block, block, height, width))
-        order = (0, 1, 4, 2, 5, 3)
-    return reshaped(call.case, permuted(blocks, order), call.shape())
-
-
-@denotes("SpaceToDepth")
-def space_to_depth(call: Call) -> Tensor:
-    """Blocks of pixels become blocks of channels."""
-    x = call.operand(0)
-    block = call.attribute("blocksize")
-    batch, channels, _, _ = x.shape
-    _, _, height, width = call.shape()
-    blocks = reshaped(call.case, x, (batch, channels, height, block, width, block))
-    return reshaped(call.case, permuted(blocks, (0, 3, 5, 1, 2, 4)), call.shape())
 
 
 def permuted(x: Tensor, order: Sequence[int]) -> Tensor:
