@@ -51,10 +51,10 @@ _NAMES: Final[Mapping[Grade, str]] = {
         LowerEinsumOne LowerElu LowerEmbedLayerNormalization LowerExpand LowerFusedConv
         LowerFusedGemm LowerFusedMatMul LowerGatedAdd LowerGatedRMSNorm LowerGatherBlockQuantized
         LowerGatherBlockQuantizedAxes LowerGlobalAveragePool LowerGlobalMaxPool LowerHardSigmoid
-        LowerHardSwish LowerInstanceNormalizationRank LowerIsInf LowerIsNaNWhere LowerKeepdims
-        LowerLRN LowerLayerNormalizationScale LowerLogSoftmax LowerLpNormalization
-        LowerMRotaryEmbedding LowerMatMulInteger LowerMatMulIntegerToFloat LowerMax LowerMean
-        LowerMin LowerOneHot LowerPRelu LowerQLinearAdd LowerQLinearAveragePool LowerQLinearConcat
+        LowerInstanceNormalizationRank LowerIsInf LowerIsNaNWhere LowerKeepdims LowerLRN
+        LowerLayerNormalizationScale LowerLogSoftmax LowerLpNormalization LowerMRotaryEmbedding
+        LowerMatMulInteger LowerMatMulIntegerToFloat LowerMax LowerMean LowerMin LowerOneHot
+        LowerPRelu LowerQLinearAdd LowerQLinearAveragePool LowerQLinearConcat
         LowerQLinearGlobalAveragePool LowerQLinearLeakyRelu LowerQLinearMul LowerQLinearSigmoid
         LowerQLinearSoftmax LowerQLinearWhere LowerQuickGelu LowerReduceL1 LowerReduceL2
         LowerReduceLogSum LowerReduceLogSumExp LowerReduceMean LowerReduceMin LowerReduceSumSquare
@@ -84,12 +84,12 @@ _NAMES: Final[Mapping[Grade, str]] = {
         Gelu GeluErf GeluOrt GeluToContrib GeluToStandard GemmBatchNormalization GemmBiasAdd
         GroupQueryAttention HardSigmoid HardSigmoidMul HardSwish Int4MatMulNBits Int4Weights
         Int8Blocks LRNConv LayerNormalizationBias LayerNormalizationScale LowerBatchNormalization
-        LowerFastGelu LowerGelu LowerLayerNormalization LowerMatMulNBits LowerRMSNormalization
-        LowerTrilu MatMulAddMul MatMulMatMulAdd MatMulMul MatMulReshapeBatchNormalization MulAddConv
-        MulAddMul MulMatMul RMSNormalization RMSNormalizationMul RegressorAdd RegressorMul
-        ReshapeGemmReshape ScalerGemm ScalerLinear SharedConvBatchNormalization
-        SimplifiedLayerNormalization SimplifiedLayerNormalizationMul SinkGroupQueryAttention
-        SmoothedNormalization TanhGroupQueryAttention
+        LowerFastGelu LowerGelu LowerHardSwish LowerLayerNormalization LowerMatMulNBits
+        LowerRMSNormalization LowerTrilu MatMulAddMul MatMulMatMulAdd MatMulMul
+        MatMulReshapeBatchNormalization MulAddConv MulAddMul MulMatMul RMSNormalization
+        RMSNormalizationMul RegressorAdd RegressorMul ReshapeGemmReshape ScalerGemm ScalerLinear
+        SharedConvBatchNormalization SimplifiedLayerNormalization SimplifiedLayerNormalizationMul
+        SinkGroupQueryAttention SmoothedNormalization TanhGroupQueryAttention
     """,
 }
 PATTERN_GRADES: Final[Mapping[str, Grade]] = {
