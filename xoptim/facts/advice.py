@@ -118,6 +118,7 @@ _ARGUMENTS: Final[Mapping[str, Argument]] = {
     "dim": Argument("dims", "sizes"),
     "drop": Argument("drop", "tuple"),
     "drop-output": Argument("drop_outputs", "list", "prepare"),
+    "exact-routing": Argument("exact_routing", "flag", "PrecisionOptions"),
     "feeds": Argument("feeds", "arrays"),
     "fix": Argument("fix", "sizes", "prepare"),
     "for": Argument("goal", "text", "PrecisionOptions"),

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import onnx
 
+from xoptim.facts.advice import Advice
 from xoptim.facts.json_results import JsonForm, JsonResult
 from xoptim.facts.protos import every_node, inner_graphs, proto_reads
 from xoptim.precision.calibration import Probe
@@ -36,12 +37,8 @@ _WIDE: Final = 4
 """Gaps are dense near 0 where this many errors are less than the gaps that tell the density."""
 
 
-ALL_ROUTING: Final = (
-    "all that could be quantized determines what TopK, ArgMax or ArgMin choose inside the model "
-    "(--exact-routing)"
-)
 _COUNTS: Final = (100, 1000, 10_000)
-_ADVICE: Final = "--exact-routing keeps in float32 what determines the choice"
+_ADVICE: Final = Advice("exact-routing", reason="keeps in float32 what determines the choice")
 
 
 class _Router(NamedTuple):

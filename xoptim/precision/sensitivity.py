@@ -32,7 +32,7 @@ from xoptim.precision.measured import UNMEASURED, Measured, OperatorCost
 from xoptim.precision.options import Goal, PrecisionOptions, Scheme, samples_needed
 from xoptim.precision.preprocessing import GELU_OPSET, Preprocessed, Preprocessor, with_least_opset
 from xoptim.precision.reference import Errors
-from xoptim.precision.routing import ALL_ROUTING, values_before_routers
+from xoptim.precision.routing import values_before_routers
 from xoptim.precision.samples import Samples, samples_to_search
 from xoptim.precision.scaled_errors import coarsest, scaled_errors
 from xoptim.precision.schemes import (
@@ -158,7 +158,7 @@ def analyze_sensitivity(
     weight_only = WeightOnlyQuantizer(model, folder, storing)
     constants = _constants(weight_only, operators, kept, precision, goal)
     if all(candidate.reads for candidate in (*operators, *constants)):
-        reason = ALL_ROUTING if kept else _nothing(model, precision.scheme, samples, patterns)
+        reason = _all_routing() if kept else _nothing(model, precision.scheme, samples, patterns)
         raise NothingToQuantizeError(reason)
     cost_args = model, folder, operators, subgraphs, samples.to_time, settings
     costs = measure_costs(*cost_args, how.on_step, budget)
@@ -376,6 +376,14 @@ def _with_rounded_weights(
     rounding = replace(preprocessor, patterns=blocks)
     steps = BlockPreprocessor(rounding, precision.block_format, op_types)
     return steps.run(ready, block_scaling_patterns(precision.scheme))
+
+
+def _all_routing() -> str:
+    """The reason where all that could be quantized is before a choice."""
+    return (
+        "all that could be quantized determines what TopK, ArgMax or ArgMin choose inside the model "
+        f"({Advice('exact-routing')})"
+    )
 
 
 def _nothing(
