@@ -181,7 +181,7 @@ def test_what_determines_the_choice_stays_in_float32(scheme: Scheme, static: boo
     assert (choices(mixture(), unseen) != choices(free.verified.proto, unseen)).any()
     assert not exact.routing_text
     assert free.routing
-    assert "--exact-routing" in free.routing_text
+    assert "exact_routing=True" in free.routing_text
 
 
 def test_all_values_that_a_body_chooses_from_are_named() -> None:

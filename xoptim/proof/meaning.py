@@ -15,6 +15,7 @@ from onnx import TensorProto, inliner
 
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.attributes import decode_attribute, encode_attribute
+from xoptim.facts.bodies import write_defaults
 from xoptim.facts.dims import LARGEST_SIZE, Dim, is_anonymous, is_nonnegative, named, substitute
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.protos import every_node, opset_versions

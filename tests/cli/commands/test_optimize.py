@@ -294,6 +294,7 @@ REPORT_KEYS = {
 RUN_KEYS = {
     "settled",
     "source",
+    "sample",
     "dims",
     "seed",
     "original_seconds",
