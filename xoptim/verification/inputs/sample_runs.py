@@ -51,7 +51,8 @@ def with_samples(
     complete = [replace(run, sample=file) if run.source in usual else run for run in runs]
     for index, sample in enumerate(options.samples):
         if time.perf_counter() > end:
-            reason = f"was not begun: the time limit of {limit:.2g} s is over ({Advice('verify-budget')})"
+            way = Advice("verify-budget")
+            reason = f"was not begun: the time limit of {limit:.2g} s is over ({way})"
             return complete, [SkippedRun({}, reason)] * (len(options.samples) - index)
         name = _path(sample) or f"sample {index + 1}"
         try:
