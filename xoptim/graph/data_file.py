@@ -68,12 +68,21 @@ def external_files(proto: ModelProto, base_dir: Path) -> list[Path]:
 
     Those that cannot be read are skipped.
     """
+    return sorted(_files_of(stored_tensors(proto), base_dir))
+
+
+def graph_files(graph: GraphProto, base_dir: Path | None) -> set[Path]:
+    """As `external_files`, of a graph and its subgraphs."""
+    return _files_of(_graph_tensors(graph), base_dir)
+
+
+def _files_of(tensors: Iterable[TensorProto], base_dir: Path | None) -> set[Path]:
     files: set[Path] = set()
-    for tensor in filter(is_external, stored_tensors(proto)):
+    for tensor in filter(is_external, tensors):
         with suppress(ModelError):
             place = Tensor.from_proto(tensor, base_dir).place()
             files.update(() if place is None else place[:1])
-    return sorted(files)
+    return files
 
 
 def external_locations(proto: ModelProto) -> list[str]:

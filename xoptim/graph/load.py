@@ -135,7 +135,6 @@ def _load(
     proto: onnx.ModelProto, base_dir: Path | None, infer: bool, assumptions: Assumptions
 ) -> Model:
     model = Model(_opsets(proto.opset_import), proto.ir_version or onnx.IR_VERSION, base_dir)
-    model.has_large_data = external_bytes(proto.graph) > _MAX_DATA
     check_fit(assumptions, proto)
     model.assumptions, model.assumed_sizes = (
         assumptions,
@@ -147,6 +146,7 @@ def _load(
         model.functions.append(load_function(model, function))
     _check_recursion(model)
     load_graph(model.graph, proto.graph)
+    model.has_large_data = external_bytes(proto.graph) > _MAX_DATA
     _distinguish_nodes(model)
     _pin_training(model.graph, proto)
     if infer:

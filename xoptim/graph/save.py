@@ -1,7 +1,7 @@
 """Write models to files: the weights first, then all into place when the model is approved."""
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +17,7 @@ from xoptim.graph.data_file import (
     Weight,
     data_path,
     former_data,
+    graph_files,
     has_external_data,
     is_named,
     refer,
@@ -134,6 +135,8 @@ class Draft:
         came_external = any(
             map(is_external, (*initializers, *(w.proto for w in weights if not is_stub(w.proto))))
         )
+        if model.graph.source is not None:  # the result may not need them, but the original does
+            self._protect(graph_files(model.graph.source, model.base_dir))
         self.fill(proto, weights, came_external=came_external)
         return proto
 
@@ -143,10 +146,8 @@ class Draft:
         ``came_external``: whether the model had external data. Raises `ModelError` when the file
         cannot be written, or a weight cannot be read.
         """
-        places, home = (weight.tensor.place() for weight in weights), self.folder.resolve()
-        self._source_names |= {
-            place[0].name for place in places if place is not None and place[0].parent == home
-        }
+        places = [weight.tensor.place() for weight in weights]
+        self._protect(place[0] for place in places if place is not None)
         if self._place.name in self._source_names:
             raise ModelError(f"cannot write {str(self._target)!r}: it holds weights of the model")
         shares = [self._shares and self._share(weight) for weight in weights]
@@ -173,6 +174,11 @@ class Draft:
             order = uses(proto)
             moving.sort(key=lambda weight: order.get(weight.proto.name, len(order)))
             self._write(moving)
+
+    def _protect(self, files: Iterable[Path]) -> None:
+        """Note files that hold weights of the original: no result replaces them."""
+        home = self.folder.resolve()
+        self._source_names |= {file.name for file in files if file.parent == home}
 
     def _share(self, weight: Weight) -> bool:
         """Let a weight refer to the file of the folder that already holds it, if there is one.

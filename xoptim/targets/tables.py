@@ -49,7 +49,6 @@ class Table:
         return ""
 
 
-@cache
 def not_fixed() -> tuple[str, str]:
     """A reason why a node is left, and what helps."""
     return "its shapes are not fixed", str(Advice("fix", "NAME=SIZE"))
