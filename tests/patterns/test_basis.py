@@ -5,13 +5,19 @@ from collections.abc import Iterator
 import pytest
 from onnx import ModelProto
 
+from tests.share import is_pattern_in_share
 from xoptim import installed_patterns, optimize, select
 from xoptim.catalogue.selection import resolve
 from xoptim.match.rewrite import Rewrite
 from xoptim.testing.canonical import canonical
 from xoptim.testing.variant import Case, parse, provider_of
 
-PATTERNS = [cls for cls in installed_patterns().values() if cls.examples]
+_PARTS = 3
+PATTERNS = [
+    cls
+    for name, cls in installed_patterns().items()
+    if cls.examples and is_pattern_in_share(cls, f"basis {name}", _PARTS)
+]
 DEFAULT = {pattern.name() for pattern in select("default")}
 
 

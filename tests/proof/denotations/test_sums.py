@@ -216,6 +216,7 @@ def test_a_wrong_formula_is_noticed(
         check(text, exact=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", [1, -1])
 @pytest.mark.parametrize("operands", ["(x, s)", "(x, s, b)"])
 def test_layer_normalization(axis: int, operands: str) -> None:
@@ -249,6 +250,7 @@ def test_norms_of_roots_of_mean_squares() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operands", ["s", "s, t", "s, t, b"])
 def test_skip_layer_normalization(operands: str) -> None:
     check(

@@ -51,6 +51,7 @@ NODES = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("signature", "node"), NODES)
 def test_values(signature: str, node: str) -> None:
     feeds = {}
