@@ -4,9 +4,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from xoptim.facts.dims import Dim
+from xoptim.facts.dtypes import FLOATS, numpy_dtype
 from xoptim.facts.shapes import Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
+from .._folding import is_moderate
 from .._nodes import is_op
 from .._shapes import broadcasts_to, may_be_empty, reshape_target
 from ._groups import Shared, shared_heads
@@ -40,7 +42,8 @@ class RepeatedHeadsPattern(PatternOptimization):
     2. the other operand has another batch, or other heads.
     3. there may be more than 512 queries. A symbolic number is accepted if there are more keys:
        calls with keys of earlier calls have few queries.
-    4. no constant target reshapes the operands, or an axis may be empty.
+    4. a factor is an integer, 0, or so small or large that scores may overflow: it stays.
+    5. no constant target reshapes the operands, or an axis may be empty.
     """
 
     phase = "target"
@@ -62,10 +65,10 @@ class RepeatedHeadsPattern(PatternOptimization):
             return self.none(node, msg="the first operand does not have the same batch and heads")
         if not _has_few_rows(shape[2], shared.shape[2]):  # (3)
             return self.none(node, msg="there may be many queries, for which MatMul is as fast")
-        if reason := may_be_empty(g, (*shape, *result)):  # (4)
+        if reason := may_be_empty(g, (*shape, *result)):  # (5)
             return self.none(node, msg=reason)
         targets = _targets(g, shape, result, shared.shape[1])
-        if targets is None:  # (4)
+        if targets is None:  # (5)
             return self.none(node, msg="no constant target reshapes the operands")
         scale = _scale(g, node.output[0])
         write = partial(_write, shared, targets, steps)
@@ -129,8 +132,19 @@ def _scales(g: GraphView, node: Node, name: str) -> bool:
     """Whether a node multiplies a tensor by a number, or divides it by one."""
     numbers = [operand for operand in node.input if operand != name]
     is_scale = is_op(node, "Mul") or (is_op(node, "Div") and node.input[0] == name)
-    is_number = len(numbers) == 1 and g.get_constant_scalar(numbers[0]) is not None
-    return is_scale and is_number and broadcasts_to(g, numbers[0], name)
+    return is_scale and len(numbers) == 1 and _is_factor(g, numbers[0], name)
+
+
+def _is_factor(g: GraphView, number: str, name: str) -> bool:
+    """Whether a factor or divisor of a tensor may as well scale the result of the MatMul.
+
+    Integers are not: their quotients are rounded. Nor are 0, and numbers so small or large that
+    the result overflows.
+    """
+    factor, dtype = g.get_constant_scalar(number), g.try_infer_type(name)
+    if not factor or dtype not in FLOATS or not is_moderate(factor, numpy_dtype(dtype)):
+        return False  # (4)
+    return broadcasts_to(g, number, name)
 
 
 def _write(

@@ -7,6 +7,7 @@ import pytest
 from onnx import ModelProto, external_data_helper, numpy_helper
 
 from tests.share import is_pattern_in_share
+from tests.support import parse, types
 from xoptim import installed_patterns, optimize
 from xoptim.match.rewrite import Rewrite
 from xoptim.testing.canonical import canonical
@@ -58,3 +59,15 @@ def test_large_external_data_is_not_copied(tmp_path: Path, monkeypatch: pytest.M
     count = len(optimize(path, patterns="MatMulMul").graph.node)
     monkeypatch.setattr("xoptim.graph.load._MAX_DATA", 1)
     assert len(optimize(path, patterns="MatMulMul").graph.node) == count + 1
+
+
+def test_patterns_refuse_constants_whose_file_is_missing(tmp_path: Path) -> None:
+    """No pattern fails: patterns that failed were skipped in the whole model, with a warning."""
+    model = parse(
+        "agraph (float[n,4] x) => (float[n,4] y) <float[4] zero = {0, 0, 0, 0}, float two = {2}> "
+        "{ a = Add(x, zero) b = Mul(a, two) c = Neg(b) y = Neg(c) }"
+    )
+    path = with_external_data(model, tmp_path)
+    (tmp_path / "data").unlink()
+    stored = onnx.load(path, load_external_data=False)
+    assert types(optimize(stored, strict=True)) == ["Add", "Mul"]

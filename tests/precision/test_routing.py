@@ -101,6 +101,14 @@ def test_equal_models_choose_alike() -> None:
     assert routing_text([routing]) == ""
 
 
+def test_few_equal_rows_tell_that_nothing_changes() -> None:
+    """As with `exact_routing`, whose summary advised to set it."""
+    model = mixture()
+    (routing,) = routing_of(model, model, [rows(1, 8)])
+    assert routing.share == 0
+    assert routing_text([routing]) == ""
+
+
 def test_few_rows_tell_no_share() -> None:
     model = mixture()
     (routing,) = routing_of(model, moved(model, 0.01), [rows(0, 99)])

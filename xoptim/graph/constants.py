@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 from onnx import TensorProto
 
+from xoptim.facts.errors import MissingWeightsError
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor, text_bytes
@@ -51,11 +52,14 @@ def is_constant(graph: Graph, name: str) -> bool:
 def constant_array(graph: Graph, name: str) -> np.ndarray | None:
     """The value of a constant result, computed when it is not stored.
 
-    ``None`` when it cannot be computed.
+    ``None`` when it cannot be computed, or its external data is missing.
     """
     tensor = graph.tensor(name)
     if tensor is not None:
-        return tensor.numpy()
+        try:
+            return tensor.numpy()
+        except MissingWeightsError:
+            return None
     scope = graph.scope(name)
     if scope is None or not is_constant(graph, name):
         return None

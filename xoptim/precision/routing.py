@@ -135,7 +135,9 @@ class _Margins:
     def routing(self, router: _Router) -> Routing:
         """What the margins say about a router."""
         gaps, errors = np.concatenate(self.gaps), np.concatenate(self.errors)
-        share = _share(gaps, errors, self.changed) if gaps.size >= _MIN_ROWS else None
+        is_same = errors.size > 0 and not errors.any()  # quantization does not reach the scores
+        enough = is_same or gaps.size >= _MIN_ROWS
+        share = _share(gaps, errors, self.changed) if enough else None
         return Routing(router.result, router.op_type, gaps.size, self.changed, share)
 
 

@@ -114,3 +114,21 @@ def test_heads_that_others_read_stay() -> None:
         onnx.helper.make_tensor_value_info("kr", onnx.TensorProto.FLOAT, (1, 4, None, 8))
     )
     assert types(optimize(model)).count("Gather") == 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"), [("int32", "3"), ("float", "0"), ("float", "1e30"), ("float16", "24576")]
+)
+def test_divisors_that_may_not_follow_the_product_stay(dtype: str, number: str) -> None:
+    """Integers are rounded, 0 makes infinities, and products of large numbers overflow.
+
+    The text form writes float16 as bits: 24576 stands for 512.
+    """
+    model = parse(
+        f"agraph ({dtype}[b,6,1,4] q, {dtype}[b,2,5,4] k) => ({dtype}[b,6,1,5] y) "
+        f"<int64[6] i = {{0, 0, 0, 1, 1, 1}}, {dtype} n = {{{number}}}> "
+        "{ r = Gather <axis = 1> (k, i) d = Div(r, n) p = Transpose <perm = [0, 1, 3, 2]> (d) "
+        "y = MatMul(q, p) }",
+        18,
+    )
+    assert "Gather" in types(optimize(model, patterns="RepeatedHeads"))
