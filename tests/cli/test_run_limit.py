@@ -72,6 +72,6 @@ os._exit(0)
     )
     assert (
         done.stdout
-        == "constants of the model cannot be computed within 0.2 seconds; --no-fold leaves them as"
-        " they are"
+        == "constants of the model cannot be computed within 0.2 seconds; constant_folding=False "
+        "leaves them as they are"
     )
